@@ -123,14 +123,16 @@ def blocks_of(net: Any, input_shape: tuple[int, ...]) -> Blocks:
                 verb="between nonlinearities are",
             )
         linear.append(linear_block(held, [signals[i] for i in group]))
-        if any(op.has_rates for i in group for op in layers[i].lower(signals[i])):
+        ops = [op for i in group for op in layers[i].lower(signals[i])]
+        at = next(i for i, op in enumerate(ops) if op.affine is not None)
+        if any(op.has_rates for op in ops) or any(op.is_diagonal for op in ops[at:]):  # outputs of unlike laws
             raise NetworkError("layers", held, _KNOWN, _REMEDY, verb="are")
     return Blocks(tuple(linear), tuple(between), signals[-1].channels)
 
 
 _KNOWN = (
-    "dense, convolutional, locally connected and group-convolutional layers in NTK parametrisation, pools, Flatten and "
-    "nonlinearities"
+    "dense, convolutional, locally connected and group-convolutional layers in NTK parametrisation, pools, "
+    "nonlinearities, and Flatten before weights"
 )
 _REMEDY = "use kernels.monte_carlo for this network"
 
