@@ -70,7 +70,7 @@ def finite_width(
         raise InvalidArgumentError("draws", draws, wanted)
     check_whole("seed", seed, 0)
     blocks = blocks_of(net, tuple(np.shape(first)[1:]))
-    features = [blocks.features(np.asarray(x, np.float64)) for x in (first, second)]
+    features = [_features(net, x) for x in (first, second)]
     pairs = _pairs(len(first), len(second), symmetric=x2 is None)
     exact = features[0].shape[1] == 1 and all(block.slots.shape[1:] == (1, 1) for block in blocks.linear)
     repeats = 1 if exact else _REPEATS
@@ -91,6 +91,12 @@ def finite_width(
     return FiniteWidth(
         nngp + fields[0], ntk + fields[1], fields[2], fields[3], fields[0], fields[1], None if exact else draws, error
     )
+
+
+def _features(net: Network, x: ArrayLike) -> np.ndarray:
+    """What the first layer with weights reads, (N, P, C), in float64."""
+    given = np.asarray(net.lowered(np.asarray(x, np.float64))[0], np.float64)
+    return given.reshape((len(given), -1, given.shape[-1]))
 
 
 def _pairs(n1: int, n2: int, *, symmetric: bool) -> np.ndarray:

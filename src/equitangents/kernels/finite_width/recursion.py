@@ -23,21 +23,18 @@ of one channel's products, and changes of the covariance go through the derivati
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 
-from equitangents import precision
-from equitangents._types import Params
 from equitangents.errors import NetworkError
+from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.finite_width.gaussian import Jet, Law, many_sites, two_sites
-
-_PROBED = 64 << 20  # numbers of a probe's output held at once
+from equitangents.kernels.operations import Box, Decouple, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.structured import BlockSums, Times
 
 
 @dataclass(frozen=True)
@@ -80,10 +77,8 @@ class LinearBlock:
 
 @dataclass(frozen=True)
 class Blocks:
-    """`given`: layers without weights; then blocks, with a nonlinearity between each two."""
+    """Blocks with a nonlinearity between each two."""
 
-    given: tuple[Any, ...]
-    given_signals: tuple[Any, ...]
     linear: tuple[LinearBlock, ...]
     nonlinearities: tuple[Any, ...]
     outputs: int
@@ -105,122 +100,82 @@ class Blocks:
             found.append(block.reads(found[-1]))
         return tuple(reversed(found))
 
-    def features(self, x: np.ndarray) -> np.ndarray:
-        """Input of the first block, (N, P, C), in float64."""
-        with precision.scope(np.float64):
-            y: jax.Array = jnp.asarray(x, np.float64)
-            for layer, signal in zip(self.given, self.given_signals, strict=True):
-                y = layer.apply((), y, signal)
-            return np.asarray(y).reshape((len(y), -1, y.shape[-1]))
-
 
 def blocks_of(net: Any, input_shape: tuple[int, ...]) -> Blocks:
     """The network's blocks; NetworkError names a layer whose law at finite width is not known here."""
     layers, signals = net.layers, net.signals(input_shape)
-    begin = 0
-    while begin < len(layers) and signals[begin + 1].given and not has_weights(layers[begin], signals[begin]):
-        begin += 1
-    if begin and _is_flat(layers[begin - 1], signals[begin - 1], signals[begin]):
-        begin -= 1  # the first block flattens
     groups: list[list[int]] = [[]]
     between: list[Any] = []
-    for i in range(begin, len(layers)):
-        layer = layers[i]
-        _check_known(layer)
-        if getattr(layer, "dual", None) is not None:
-            between.append(layer)
+    for i in range(net.lower(input_shape)[0], len(layers)):
+        if getattr(layers[i], "dual", None) is not None:
+            between.append(layers[i])
             groups.append([])
-        elif type(layer).__name__ != "Identity":
+        else:
             groups[-1].append(i)
+    linear = []
     for group in groups:
-        if sum(has_weights(layers[i], signals[i]) for i in group) != 1:
-            held = ", ".join(repr(layers[i]) for i in group) or "no layer"
+        held = [layers[i] for i in group]
+        if sum(layer.has_weights for layer in held) != 1:
             raise NetworkError(
-                "finite_width needs one layer with weights before the first nonlinearity, after the last, and between "
-                f"two; in one of these places it finds {held}"
+                "layers",
+                held or "none",
+                "one layer with weights before the first nonlinearity, after the last, and between two",
+                verb="between nonlinearities are",
             )
-    linear = tuple(linear_block([layers[i] for i in g], [signals[i] for i in g]) for g in groups)
-    if signals[-1].positions.count != 1:
-        raise NetworkError(
-            f"the network ends on {signals[-1].positions}; finite_width takes networks that end on a plain vector"
-        )
-    return Blocks(tuple(layers[:begin]), tuple(signals[:begin]), linear, tuple(between), signals[-1].channels)
+        linear.append(linear_block(held, [signals[i] for i in group]))
+        ops = [op for i in group for op in layers[i].lower(signals[i])]
+        at = next(i for i, op in enumerate(ops) if op.affine is not None)
+        if any(op.has_rates for op in ops) or any(op.is_diagonal for op in ops[at:]):  # outputs of unlike laws
+            raise NetworkError("layers", held, _KNOWN, _REMEDY, verb="are")
+    return Blocks(tuple(linear), tuple(between), signals[-1].channels)
 
 
-def _is_flat(layer: Any, before: Any, after: Any) -> bool:
-    return before.positions.count > 1 and after.positions.count == 1 and after.channels > before.channels
-
-
-def has_weights(layer: Any, signal: Any) -> bool:
-    """Whether a layer has parameters."""
-    shapes = jax.eval_shape(lambda key: layer.init(key, signal, jnp.dtype("float32")), jax.random.key(0))
-    return bool(jax.tree.leaves(shapes))
-
-
-def _check_known(layer: Any) -> None:
-    why = None
-    if layer.inner or layer.joins:
-        why = "branches"
-    elif layer.needs_structure or layer.steers or layer.is_last:
-        why = "it needs more than a signal on positions"
-    elif type(layer).__name__ in {"LayerNorm", "Dropout", "Attention", "Aggregate"}:
-        why = "its law is another"
-    elif getattr(layer, "parametrisation", "ntk") != "ntk":
-        why = "the standard parametrisation"
-    if why:
-        raise NetworkError(
-            f"finite_width does not know {layer!r} ({why}); it takes dense, convolutional, locally connected and "
-            "group-convolutional layers in NTK parametrisation, pools, Flatten and nonlinearities: use "
-            "kernels.monte_carlo for this network"
-        )
+_KNOWN = (
+    "dense, convolutional, locally connected and group-convolutional layers in NTK parametrisation, pools, "
+    "nonlinearities, and Flatten before weights"
+)
+_REMEDY = "use kernels.monte_carlo for this network"
 
 
 def linear_block(layers: Sequence[Any], signals: Sequence[Any]) -> LinearBlock:
-    """The block of linear layers, of which at most one has weights; `signals[i]` goes into layer i."""
-    trained = [i for i, (layer, s) in enumerate(zip(layers, signals, strict=True)) if has_weights(layer, s)]
-    chosen = trained[0] if trained else None
-    one = [replace(signals[0], channels=1)]
-    kept = [replace(layer, channels=1) if i == chosen else layer for i, layer in enumerate(layers)]
-    for layer, signal in zip(kept, signals, strict=True):
-        one.append(replace(layer.signal(one[-1]), gaussian=signal.gaussian, given=signal.given))
-    with precision.scope(np.float64):
-
-        def run(params: Params, x: jax.Array) -> jax.Array:
-            for i, (step, into) in enumerate(zip(kept, one, strict=False)):
-                x = step.apply(params if i == chosen else (), x, into)
-            return x.reshape((len(x), -1))
-
-        count = signals[0].positions.count
-        unit = jnp.eye(count).reshape((count, *signals[0].positions.shape, 1))
-        if chosen is None:
-            slots = np.asarray(run((), unit))[None]
-            bias = np.zeros((slots.shape[2],) * 2)
-        else:
-            slots, bias = _slots_and_bias(kept[chosen], one[chosen], run, unit)
-    slots = slots.transpose(0, 2, 1)
+    """The block of linear layers; `signals[i]` goes into layer i. NetworkError for a layer of other operations."""
+    count = signals[0].positions.count
+    slots, bias = np.eye(count)[None], np.zeros((count, count))
+    for layer, signal in zip(layers, signals, strict=True):
+        for op in layer.lower(signal):
+            if op.affine is not None:
+                slots, bias = slots * op.W_var**0.5, op.W_var * bias + op.b_var
+            elif isinstance(op, Decouple):  # weights of each position by themselves
+                each = np.eye(len(bias))
+                slots = (each[:, None, :, None] * slots).reshape((-1, *slots.shape[1:]))
+                bias = bias * each
+            elif (maps := _MAPS.get(type(op))) is not None:
+                maps = maps(op, len(bias))
+                slots = (maps[:, None] @ slots).reshape((-1, maps.shape[1], count))
+                bias = sum(r @ bias @ r.T for r in maps)
+            else:
+                raise NetworkError("layer", layer, _KNOWN, _REMEDY)
     return LinearBlock(np.ascontiguousarray(slots[slots.any((1, 2))]), bias, signals[0].channels)
 
 
-def _slots_and_bias(
-    layer: Any, signal: Any, run: Callable[[Params, jax.Array], jax.Array], unit: jax.Array
-) -> tuple[np.ndarray, np.ndarray]:
-    """R of each weight, (slots, P_in, P_out), and the bias's kernel, (P_out, P_out)."""
-    shapes = jax.eval_shape(lambda key: layer.init(key, signal, jnp.dtype("float64")), jax.random.key(0))
-    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-    slots = _responses(lambda w: run({**zero, "w": w}, unit), zero["w"])
-    if "b" not in zero:
-        return slots, np.zeros((slots.shape[2],) * 2)
-    raised = _responses(lambda b: run({**zero, "b": b}, jnp.zeros_like(unit[:1])), zero["b"])[:, 0]
-    return slots, raised.T @ raised
+def _windows(index: np.ndarray, weights: np.ndarray, positions: int) -> np.ndarray:
+    """√w_s at the position that each window reads as its s-th, (slots, windows, positions); -1 reads nothing."""
+    return np.stack([w**0.5 * (i[:, None] == np.arange(positions)) for i, w in zip(index.T, weights, strict=True)])
 
 
-def _responses(output: Callable[[jax.Array], jax.Array], like: jax.Array) -> np.ndarray:
-    """The output for each weight set to one and all others to zero, (weights, *output)."""
-    run = jax.jit(jax.vmap(lambda w: output(w.reshape(like.shape))))
-    size = jax.eval_shape(run, jax.ShapeDtypeStruct((1, like.size), like.dtype)).size
-    step = max(1, _PROBED // size)
-    unit = jnp.eye(like.size)
-    return np.concatenate([np.asarray(run(unit[i : i + step])) for i in range(0, like.size, step)])
+def _members(op: Any) -> np.ndarray:
+    return np.asarray(op.labels.array == np.arange(op.blocks)[:, None], float)
+
+
+_MAPS: dict[type, Callable[[Any, int], np.ndarray]] = {  # R of an operation on so many positions, without weights
+    Box: lambda op, n: _windows(op.table, np.full(op.table.shape[1], 1 / op.table.shape[1]), n),
+    Table: lambda op, n: _windows(op.index.array, op.weights.array, n),
+    Pool: lambda op, n: (_members(op) / _members(op).sum(axis=1, keepdims=True))[None],
+    BlockSums: lambda op, n: _members(op)[None],
+    WindowPool: lambda op, n: window_averages(op.box)[None],
+    Flatten: lambda op, n: np.eye(n)[:, None] / n**0.5,
+    Times: lambda op, n: op.factor * np.eye(n)[None],
+}
 
 
 _CHUNK = 1 << 22  # numbers of products of one set of draws held at once
