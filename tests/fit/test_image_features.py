@@ -122,7 +122,9 @@ def test_textures_are_told_by_colours_and_edges_and_the_model_is_saved(tmp_path,
     fine = np.array([np.zeros((8, 8, 1)), 2.0 * (np.indices((8, 8)).sum(0)[..., None] % 2)])
     x = (noise + fine[y] - fine[y].mean(axis=(1, 2, 3), keepdims=True)).astype(np.float32)
     x *= rng.choice([-1, 1], size=(40, 1, 1, 1))
-    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: of_features(x)[:1])
+    coloured = of_features(x)[:1]
+    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: coloured)
+    monkeypatch.setattr("equitangents.fit.choosing.of_features", lambda x: ())
     choice = auto(x, y, augmentation="C4", baselines=False, minutes=600)
     assert choice.best.name.startswith("colours and edges, ")
     assert choice.score.accuracy.value > 0.8
