@@ -31,7 +31,7 @@ from equitangents.groups.representations import Representation, RepresentationLi
 from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype, repeated
 from equitangents.kernels.fields import check_result, result_bytes
 from equitangents.kernels.invariance import draws_noise, is_invariant
-from equitangents.kernels.projected.program import Nodes, Sums, all_pairs, diagonal
+from equitangents.kernels.projected import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.rotations.sampling import sampled_for
 from equitangents.kernels.runs.scaling import result

@@ -16,7 +16,7 @@ from equitangents import precision
 from equitangents._types import DType
 from equitangents.kernels.engines import REFERENCE, Engine, choose_where
 from equitangents.kernels.engines.protocol import StructuredRules
-from equitangents.kernels.engines.reference import structured_tiles as by_reference
+from equitangents.kernels.engines.reference import structured as by_reference
 from equitangents.kernels.fields import Part, check_field, check_result
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs.scaling import any_traced, cast, result
