@@ -175,8 +175,8 @@ def _typed(x: Any, dtype: DType) -> _Side:
 
 def _known_variances(program: SteerableProgram, x: jax.Array, there: jax.Array) -> _Known:
     """Variances before every nonlinearity, of every input."""
-    step = _at_once(program, x.shape[1], len(x))
-    parts = [_compiled_own(program, *_filled(rows, step, x, there)) for rows in _batches(len(x), step)]
+    batches = _batches(len(x), _at_once(program, x.shape[1], len(x)))
+    parts = [_compiled_own(program, x[rows], there[rows]) for rows in batches]
     known = jax.tree.map(lambda *v: jnp.concatenate(v)[: len(x)], *parts)
     _check_norms(program, known)
     return known
@@ -229,24 +229,19 @@ def _of_pairs(
     part: Part | None,
 ) -> np.ndarray:
     """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs), or a part of (2, pairs, D, D)."""
-    step = _at_once(program, max(side[0].shape[1] for side in sides), len(first))
     parts = []
-    for rows in _batches(len(first), step):
-        at = [np.concatenate([index[rows], np.repeat(index[:1], step - len(rows))]) for index in (first, second)]
+    for rows in _batches(len(first), _at_once(program, max(side[0].shape[1] for side in sides), len(first))):
         chosen = [
-            jax.tree.map(lambda v, i=i: v[i], side) for side, i in zip(zip(sides, known, strict=True), at, strict=True)
+            jax.tree.map(lambda v, i=index[rows]: v[i], side)
+            for side, index in zip(zip(sides, known, strict=True), (first, second), strict=True)
         ]
-        parts.append(_picked(part, np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)]))
-    return np.concatenate(parts, axis=1)
+        parts.append(_picked(part, np.asarray(_compiled_pairs(program, *chosen))))
+    return np.concatenate(parts, axis=1)[:, : len(first)]
 
 
 def _batches(count: int, step: int) -> list[np.ndarray]:
-    return [np.arange(i, min(i + step, count)) for i in range(0, count, step)]
-
-
-def _filled(rows: np.ndarray, step: int, x: jax.Array, there: jax.Array) -> _Side:
-    at = np.concatenate([rows, np.repeat(rows[:1], step - len(rows))])
-    return x[at], there[at]
+    """Numbers in batches of `step`, the last filled up with its last one, so that equal shapes compile once."""
+    return [np.minimum(np.arange(i, i + step), count - 1) for i in range(0, count, step)]
 
 
 def _at_once(program: SteerableProgram, points: int, count: int) -> int:
