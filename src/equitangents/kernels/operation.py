@@ -333,7 +333,9 @@ def by_blocks(labels: np.ndarray, blocks: int, moves: Moves) -> Iterator[Moves]:
     found = np.full(blocks, OUTSIDE)
     inside = labels >= 0
     found[labels[inside]] = labels[moves[inside]]
-    if (labels[moves] == np.where(inside, found[labels], OUTSIDE)).all() and _is_permutation(found):
+    if (labels[moves] == np.where(inside, found[labels], OUTSIDE)).all() and (
+        np.sort(found) == np.arange(blocks)
+    ).all():
         yield found
 
 
@@ -359,7 +361,3 @@ def _rows(moved: np.ndarray, table: np.ndarray) -> Moves | None:
     found = np.empty(len(table), np.int64)
     found[here] = there
     return found if np.array_equal(table[found], moved) else None
-
-
-def _is_permutation(found: np.ndarray) -> bool:
-    return bool((np.sort(found) == np.arange(len(found))).all())

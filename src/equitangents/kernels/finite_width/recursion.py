@@ -275,16 +275,11 @@ def _next(
     moved = jet.by_g(state.nngp[..., None])[..., 0] + jet.curvature_g(state.v)
     ntk = nngp + _one(onward, f1 * state.ntk + t * moved + jet.with_own(state.d, state.f))
 
-    f_all, g_all = _everywhere(law, state.kernel)
+    own = np.einsum("biipp->bip", state.kernel)
+    f_all, g_all = law.kernels(state.kernel, *np.broadcast_arrays(own[:, :, None, :, None], own[:, None, :, None, :]))
     kernel = block(f_all, with_bias=True)
     tangent = kernel + block(g_all * state.tangent)
     return State(kernel, tangent, nngp, ntk, v, v + d_only, f, v + d_only + d_only.mT + out(a_inner), b)
-
-
-def _everywhere(law: Law, kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """F and G between all sites, (B, 2, 2, P, P)."""
-    own = np.einsum("biipp->bip", kernel)
-    return law.kernels(kernel, *np.broadcast_arrays(own[:, :, None, :, None], own[:, None, :, None, :]))
 
 
 def _between(tangent: np.ndarray, inputs: np.ndarray, positions: np.ndarray) -> np.ndarray:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import jax
@@ -62,19 +61,13 @@ def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, ele
     return max(1, elements // each)
 
 
-@partial(jax.jit, static_argnums=0)
-def _compiled(program: RotationSections, samples: Any, a: Side, b: Side) -> Pair:
-    return rotations.listed(program, samples, a, b)
-
-
-@partial(jax.jit, static_argnums=0)
-def _compiled_side(program: RotationSections, samples: Any, x: ArrayLike) -> Side:
-    return _side(program, samples, x)
-
-
 def _side(program: RotationSections, samples: Any, x: ArrayLike) -> Side:
     """Moments of signals (N, B², C)."""
     return rotations.prepare(program, samples, rotations.scaled(program, x))
+
+
+_compiled = jax.jit(rotations.listed, static_argnums=0)
+_compiled_side = jax.jit(_side, static_argnums=0)
 
 
 def _prepared(program: RotationSections, samples: Any, x: np.ndarray, size: int) -> Side:

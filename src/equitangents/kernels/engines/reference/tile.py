@@ -191,13 +191,9 @@ def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Mom
 def begin(plan: FibrePlan, geometry: FibreGeometry, x1: Any, x2: Any, m1: Moments, m2: Moments) -> State:
     """E of the inputs at the pairs of a fibre, and that of the opposite, if a kink reads it."""
     at = both(geometry.first(0, m1.q[0]), geometry.second(0, m2.q[0]))
-    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite(_until_pooled(plan)))
+    behind = plan.vector if plan.single else ()  # a readout that takes means of distances
+    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite((*plan.field, *behind)))
     return State(e, jnp.zeros_like(e), opposite)
-
-
-def _until_pooled(plan: FibrePlan) -> tuple[Op, ...]:
-    """The field's operations, and those behind a readout that takes means of distances."""
-    return (*plan.field, *(plan.vector if plan.single else ()))
 
 
 def _reads_opposite(ops: tuple[Op, ...]) -> bool:
