@@ -278,11 +278,7 @@ class EquivariantAverage(_Average):
 
     def kernel_diagonal(self, x: ArrayLike) -> Kernels:
         """NNGP and NTK of every input with itself, (N, d, d)."""
-        if self._invariant(x):
-            return self._result(diagonal(self._base, self._nodes, x), x)
-        blocks = [self._sums(x[i : i + 1], None) for i in range(len(x))]
-        join = [np.concatenate([np.asarray(getattr(b, name)[0]) for b in blocks]) for name in ("nngp", "ntk")]
-        return self._result(Sums(join[0], join[1], blocks[-1].term), x)
+        return self._result(diagonal(lambda one: self._sums(one, None), x), x)
 
     def _sums(self, x1: Any, x2: Any) -> Sums:
         if self._invariant(*(x for x in (x1, x2) if x is not None)):

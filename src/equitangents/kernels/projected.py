@@ -186,12 +186,9 @@ def all_pairs(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:
     return Sums(total[0], total[1], term)
 
 
-def diagonal(kernel: KernelOf, nodes: Nodes, x: Any) -> Sums:
-    """(N, d, d): each input with itself, one after another."""
-    found = []
-    for i in range(len(x)):
-        k = all_pairs(kernel, nodes, x[i : i + 1])
-        found.append(k)
+def diagonal(own: Callable[[Any], Sums], x: Any) -> Sums:
+    """(N, d, d): each input with itself, one after another, by `own` of (1, ...)."""
+    found = [own(x[i : i + 1]) for i in range(len(x))]
     join = jnp.concatenate if precision.is_traced(found[0].ntk) else np.concatenate
     return Sums(join([k.nngp[0] for k in found]), join([k.ntk[0] for k in found]), found[-1].term)
 
@@ -262,7 +259,9 @@ def compute(
 
 def compute_diagonal(base: Base, program: Program[EquivariantOutputs], x: Any, engine: str | None = None) -> Kernels:
     """NNGP and NTK of each input with itself, each (N, d, d)."""
-    return _compute(base, program, x, None, engine, lambda kernel, nodes: diagonal(kernel, nodes, x))
+    return _compute(
+        base, program, x, None, engine, lambda kernel, nodes: diagonal(lambda one: all_pairs(kernel, nodes, one), x)
+    )
 
 
 def kernel_cost(
