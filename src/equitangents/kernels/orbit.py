@@ -329,7 +329,7 @@ class EquivariantAverage(_Average):
         nngp, ntk = (np.asarray(k, working_dtype(*given)) for k in (sums.nngp, sums.ntk))
         note = f"{len(self._nodes)} elements of {self.action.group.name}, weighed by a representation"
         term = sums.term
-        return result(given, nngp, ntk, None, 0, engine=term.engine, form=term.form, notes=(*term.notes, note))
+        return result(given, nngp, ntk, engine=term.engine, form=term.form, notes=(*term.notes, note))
 
 
 def equivariant_average(

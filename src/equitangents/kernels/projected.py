@@ -305,7 +305,7 @@ def _compute(
     if found is not None:
         facts |= {"error_estimate": found.error, "resolution": found.value or None}
         facts["notes"] += () if found.note is None else (found.note,)
-    return result((x1, x2), nngp, ntk, None, 0, **facts)
+    return result((x1, x2), nngp, ntk, **facts)
 
 
 @lru_cache(maxsize=64)

@@ -59,7 +59,7 @@ class TranslationMean:
             first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
             nngp, ntk, added = scaling.all_pairs(law_of(program), backends, first, second)
         notes = (*(() if note is None else (note,)), self._method, *added)
-        return result((x1, x2), nngp, ntk, None, 0, engine=engine.name, form="fibre", notes=notes)
+        return result((x1, x2), nngp, ntk, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"

@@ -21,7 +21,7 @@ from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, choose_where
 from equitangents.kernels.fields import Part, check_field, check_result, field_bytes
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs.scaling import any_traced, cast, result
+from equitangents.kernels.runs.scaling import any_traced, cast, result_at
 from equitangents.kernels.steerable.execute import Fields, Variances, pair
 from equitangents.kernels.steerable.execute import own as own_fields
 from equitangents.kernels.steerable.program import Norm, SteerableProgram
@@ -60,7 +60,7 @@ def compute(
         with precision.scope(dtype):
             values = _traced_blocks(program, [_typed(x, dtype) for x in inputs])
             nngp, ntk = (_picked(part, v) for v in values)
-            return result(jax.tree.leaves(inputs), nngp, ntk, part, 0, between=True, **facts)
+            return result_at(jax.tree.leaves(inputs), nngp, ntk, part, 0, between=True, **facts)
     memory = _check_memory(program, inputs, x2, part, dtype)
     with precision.scope(np.float64):
         sides = [_typed(x, np.float64) for x in inputs]
@@ -75,7 +75,7 @@ def compute(
         diagonal = np.arange(n1)
         own = found[:, diagonal, diagonal]
         found[:, diagonal, diagonal] = (own + _transposed(own)) / 2
-    return result(jax.tree.leaves(inputs), *_cast(found, dtype, inputs), part, memory, between=True, **facts)
+    return result_at(jax.tree.leaves(inputs), *_cast(found, dtype, inputs), part, memory, between=True, **facts)
 
 
 def compute_diagonal(
@@ -89,14 +89,14 @@ def compute_diagonal(
             values, there = _typed(x, dtype)
             each = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(values, there)
             nngp, ntk = (_picked(part, v) for v in each)
-            return result(jax.tree.leaves(x), nngp, ntk, part, 0, **facts)
+            return result_at(jax.tree.leaves(x), nngp, ntk, part, 0, **facts)
     memory = 0 if part is None else _check_memory(program, (x, x[:1]), x, part, dtype)
     with precision.scope(np.float64):
         side = _typed(x, np.float64)
         every = np.arange(len(side[0]))
         known = _known_variances(program, *side)
         blocks = _of_pairs(program, (side, side), (known, known), every, every, part)
-    return result(jax.tree.leaves(x), *_cast(blocks, dtype, (x,)), part, memory, **facts)
+    return result_at(jax.tree.leaves(x), *_cast(blocks, dtype, (x,)), part, memory, **facts)
 
 
 def _check_memory(
