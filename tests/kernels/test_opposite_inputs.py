@@ -170,7 +170,7 @@ def test_a_bias_before_a_kink_leaves_angles_where_there_are_no_units(phis, dtype
 
 
 # Variances before the nonlinearity are of the order of 1e-6 in the first case, where the angle is smallest.
-SCALES = itertools.product(["cpu", "reference"], [0.003, 0.0, 0.1], [1e-3, 0.1, 1.0])
+SCALES = [*itertools.product(["cpu", "reference"], [0.003, 0.0, 0.1], [1e-3, 0.1, 1.0])]
 
 
 @pytest.mark.quick(2)
