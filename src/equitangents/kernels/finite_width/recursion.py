@@ -149,10 +149,10 @@ def linear_block(layers: Sequence[Any], signals: Sequence[Any]) -> LinearBlock:
                 each = np.eye(len(bias))
                 slots = (each[:, None, :, None] * slots).reshape((-1, *slots.shape[1:]))
                 bias = bias * each
-            elif (maps := _MAPS.get(type(op))) is not None:
-                maps = maps(op, len(bias))
+            elif (rule := _MAPS.get(type(op))) is not None:
+                maps = rule(op, len(bias))
                 slots = (maps[:, None] @ slots).reshape((-1, maps.shape[1], count))
-                bias = sum(r @ bias @ r.T for r in maps)
+                bias = (maps @ bias @ maps.mT).sum(axis=0)
             else:
                 raise NetworkError("layer", layer, _KNOWN, _REMEDY)
     return LinearBlock(np.ascontiguousarray(slots[slots.any((1, 2))]), bias, signals[0].channels)
