@@ -212,7 +212,7 @@ def fit(o: Any) -> None:
                 _check_named(o, why)
                 tuned = _tuned(o, kind(network, **settings), inputs, y) if why == REGRESSION else None
                 if tuned is None:
-                    typer.echo(f"network: mlp ({why}, which auto does not take)", err=True)
+                    typer.echo(f"network: mlp ({why})", err=True)
         if choice is not None:
             model: Any = choice.model
         else:
