@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
 from equitangents.fit import MOST, Grown, Step, auto, turning
-from equitangents.fit.assessing import _within, assessed
+from equitangents.fit.assessing import Best, _within, assessed, lightest
 from equitangents.fit.baselines import baselines
 from equitangents.fit.candidates import Candidate
 from equitangents.fit.growing import doubled
@@ -112,8 +112,35 @@ def test_no_fold_sees_its_own_labels(seed, fold):
     problem = make_problem(labels, ("a", "b", "c"), np.arange(25) // 2 if seed % 2 else None, seed)
     fold = min(fold, len(problem.folds) - 1)
     one, other = (assessed(gram, each).folds[fold] for each in (problem, with_labels(problem, fold)))
-    assert one[0] == other[0]
+    assert (one[0].log_loss, one[0].ridge, one[0].beta) == (other[0].log_loss, other[0].ridge, other[0].beta)
+    assert one[0].losses.sum() == pytest.approx(one[0].log_loss)
     assert np.array_equal(one[1], other[1])
+
+
+def test_the_lightest_of_those_that_are_as_good_is_chosen():
+    rng = np.random.default_rng(0)
+    best = rng.exponential(size=40) / 40
+    found = [
+        Best(float(losses.sum()), 1.0, 1.0, 0.5, losses)
+        for losses in (best, best + (0.002 + 0.05 * (-1.0) ** np.arange(40)) / 40, best + 0.002)
+    ]
+    assert [each.log_loss > found[0].log_loss for each in found[1:3]] == [True, True]
+    assert lightest(found[:1], [7]) == 0
+    assert lightest(found[:2], [9, 3]) == 1  # the difference is noise
+    assert lightest([found[0], found[2]], [9, 3]) == 0  # worse in every sample
+    assert lightest(found[:2], [3, 9]) == 0
+    assert lightest(found[:2], [3, 3]) == 0
+    assert lightest([found[2], *found[:2]], [1, 9, 3]) == 2
+
+
+def test_kernels_of_a_lighter_one_are_computed_again_where_others_led(monkeypatch):
+    x, y = images(24)
+    plain = auto(x, y, augmentation="C4", baselines=False, minutes=LONG)
+    monkeypatch.setattr("equitangents.fit.searching.lightest", lambda found, work: int(len(found) > 3))
+    choice = auto(x, y, augmentation="C4", baselines=False, minutes=LONG)
+    assert choice.chosen == 1
+    assert choice.best.name == plain.tried[1].name
+    assert choice.model.leave_one_out_.accuracy == pytest.approx(choice.best.accuracy)
 
 
 def test_no_baseline_sees_the_labels_of_its_fold(monkeypatch):

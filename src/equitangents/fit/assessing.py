@@ -7,6 +7,7 @@ of sample i and β that of the smallest. A fold's samples are predicted by the r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,14 +20,18 @@ from equitangents.fit.problem import Part, Problem
 _AS_GOOD = 1e-3  # of a log loss
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Best:
-    """The best ridge of a kernel on some samples: its score, β, and the share of left-out samples that are right."""
+    """The best ridge of a kernel on some samples: its score, β, and the share of left-out samples that are right.
+
+    losses: (sets,) what each set adds to the score.
+    """
 
     log_loss: float
     ridge: float
     beta: float
     accuracy: float
+    losses: Float[np.ndarray, " sets"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +66,30 @@ def best_of(gram: Gram, problem: Problem, part: Part) -> tuple[Solved, Best]:
     if not outputs.size:
         raise InvalidArgumentError("the kernel is not positive definite with any ridge of the grid")
     betas = calibrated(outputs, labels)
-    scores = log_losses(betas[:, None, None] * outputs, labels) @ weights / weights.sum()
+    losses = log_losses(betas[:, None, None] * outputs, labels) * weights / weights.sum()
+    scores = losses.sum(axis=1)
     if not np.isfinite(scores).any():
         raise InvalidArgumentError("no ridge of the grid gives finite predictions of left-out samples")
     at = _within(np.where(np.isfinite(scores), scores, math.inf))
     hits = outputs[at].argmax(axis=1) == labels
-    return solved, Best(float(scores[at]), solved.ridges[at], float(betas[at]), float(hits.mean()))
+    of_sets = np.array([losses[at, rows].sum() for rows in part.sets])
+    return solved, Best(float(scores[at]), solved.ridges[at], float(betas[at]), float(hits.mean()), of_sets)
+
+
+def lightest(found: Sequence[Best], work: Sequence[int]) -> int:
+    """The number of the one with the least work among those as good as the best, of equal ones the best.
+
+    As good is what is behind by at most a standard error of the difference, over sets (the rule of one standard error:
+    Breiman, Friedman, Olshen & Stone, *Classification and Regression Trees*, 1984).
+    """
+    best = min(found, key=lambda each: each.log_loss)
+
+    def is_as_good(each: Best) -> bool:
+        behind, n = each.losses - best.losses, len(best.losses)
+        return bool(behind.sum() ** 2 <= n * behind.var(ddof=1)) or each.log_loss == best.log_loss
+
+    as_good = [i for i, each in enumerate(found) if is_as_good(each)]
+    return min(as_good, key=lambda i: (work[i], found[i].log_loss))
 
 
 def _within(scores: Float[np.ndarray, " ridges"]) -> int:

@@ -21,14 +21,14 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.rows import kernel_diagonal
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.assessing import Assessed, assessed, best_of
+from equitangents.fit.assessing import Assessed, assessed, best_of, lightest
 from equitangents.fit.candidates import Candidate
 from equitangents.fit.features import FeatureNetwork
 from equitangents.fit.left_out import Gram
 from equitangents.fit.problem import Problem
 from equitangents.fit.result import FAST, Tried
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
-from equitangents.kernels.cost import CostedKernel
+from equitangents.kernels.cost import CostedKernel, KernelCost
 from equitangents.kernels.orbit import OrbitAverage
 
 _TILES, _SIDE = 8, 16  # of a side of a kernel matrix, at most, and samples of one, about
@@ -78,20 +78,24 @@ class Trial:
         action = self.training.augmentation
         return self.candidate.net if action is None else orbit_average(self.candidate.net, action)
 
-    def seconds(self, samples: int, others: int | None = None) -> float:
-        """What the kernel is known to take."""
+    def cost(self, samples: int) -> KernelCost:
+        """What the kernel is known to cost."""
         x = self.training.x
         dtype = x.dtype if x.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        return cast(CostedKernel, self.kernel).kernel_cost(x.shape[1:], samples, others, dtype).seconds
+        return cast(CostedKernel, self.kernel).kernel_cost(x.shape[1:], samples, None, dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A trial with one of its kernels, assessed; the kernel, and both kernels, where it leads. double: in float64."""
+    """A trial with one of its kernels, assessed; the kernel, and both kernels, where it leads.
+
+    work: operations of the kernel, by which it is heavier or lighter than others. double: in float64.
+    """
 
     tried: Tried
     assessed: Assessed
     trial: Trial
+    work: int
     double: bool
     gram: Gram | None
     kernels: Kernels | None
@@ -122,8 +126,18 @@ class Search:
 
     @property
     def chosen(self) -> int:
-        """The number of the best; of equal ones the first."""
-        return min(range(len(self.results)), key=lambda i: self.results[i].tried.log_loss)
+        """The number of the lightest that is as good as the best."""
+        return lightest([each.assessed.best for each in self.results], [each.work for each in self.results])
+
+    def best(self) -> Result:
+        """The chosen one, its kernels computed again where others led since they were."""
+        found = self.results[self.chosen]
+        if found.gram is not None:
+            return found
+        x = found.trial.training.x
+        kernels = self._computed(found.trial, x.astype(np.float64) if found.double else x, in_time=False)
+        assert kernels is not None
+        return replace(found, gram=_gram(found.trial, kernels, found.tried.kernel, x), kernels=kernels)
 
     def report(self, name: str, share: float) -> None:
         """Say how far it is."""
@@ -134,7 +148,7 @@ class Search:
     def run(self, trials: Sequence[Trial], problem: Problem) -> None:
         """Try the cheapest, and others in the order of their scores on one fold, or of their cost where all fit."""
         n, fold = len(problem.labels), problem.part(problem.folds[0])
-        costs = {trial: trial.seconds(n) for trial in trials}
+        costs = {trial: trial.cost(n).seconds for trial in trials}
         first, *order = sorted(trials, key=costs.__getitem__)
         self._try(first, problem, costs[first])
         every = max(1.0, self._slower) * sum(costs.values())  # other layers may keep to what is foretold
@@ -155,7 +169,7 @@ class Search:
         scores: dict[Trial, float] = {}
         for trial in order:
             x = trial.training.x[part.rows]
-            late = time.perf_counter() + self._slower * trial.seconds(len(x)) > until
+            late = time.perf_counter() + self._slower * trial.cost(len(x)).seconds > until
             kernels = None if late or self._is_late(costs[trial]) else self._computed(trial, x)
             if kernels is None:
                 continue
@@ -199,7 +213,7 @@ class Search:
         if kernels is not None:
             self._assess(best.trial, kernels, problem, time.perf_counter() - start, double=True)
 
-    def _computed(self, trial: Trial, x: np.ndarray) -> Kernels | None:
+    def _computed(self, trial: Trial, x: np.ndarray, in_time: bool = True) -> Kernels | None:
         """Both kernels of x with itself, tile by tile; None where another has a score and the time is too short."""
         n, kernel, net = len(x), trial.kernel, trial.candidate.net
         if isinstance(net, FeatureNetwork):
@@ -218,7 +232,7 @@ class Search:
                 now = time.perf_counter()
                 self.report(trial.name, done / pairs)
                 late = now + (now - start) * (pairs - done) / done > self.deadline
-                if late and i and self.results:
+                if late and in_time and i and self.results:
                     return None
         return Kernels(nngp, ntk)
 
@@ -236,27 +250,30 @@ class Search:
             speed = (n + 1) / 2 / max(seconds, 1e-9)
             score = best.ridge, best.log_loss, best.accuracy
             tried = Tried(*named, *score, seconds, speed, best.ridge == found.least)
-            leads = not self.results or best.log_loss < self.results[self.chosen].tried.log_loss
-            kept = (gram, kernels) if leads else (None, None)
-            if leads:  # all others are worse
-                self.results = [replace(other, gram=None, kernels=None) for other in self.results]
-            self.results.append(Result(tried, found, trial, double, *kept))
+            cost = trial.cost(n)
+            work = cost.element_layers + cost.multiply_adds
+            self.results.append(Result(tried, found, trial, work, double, gram, kernels))
+            chosen = self.chosen
+            self.results = [
+                each if i == chosen else replace(each, gram=None, kernels=None) for i, each in enumerate(self.results)
+            ]
 
     def probabilities(self, problem: Problem) -> np.ndarray:
-        """Class probabilities (n, K) of every sample, by the candidate that is best on the rest of its fold.
+        """Class probabilities (n, K) of every sample, by the candidate that is chosen on the rest of its fold.
 
         Double precision takes no part: whether it was tried hangs on all labels.
         """
         found = np.full((len(problem.labels), len(problem.classes)), np.nan)
         single = [each for each in self.results if not each.double]
         for f, fold in enumerate(problem.folds):
-            _, logits = min((each.assessed.folds[f] for each in single), key=lambda part: part[0].log_loss)
+            parts = [each.assessed.folds[f] for each in single]
+            _, logits = parts[lightest([best for best, _ in parts], [each.work for each in single])]
             found[problem.inside(fold)] = np.exp(logits - logits.max(axis=1, keepdims=True))
         return found / found.sum(axis=1, keepdims=True)
 
     def fitted(self, x: Numbers, y: Targets, options: dict[str, Any]) -> InfiniteEnsembleClassifier:
         """The chosen model, solved with the kernels that are there."""
-        found = self.results[self.chosen]
+        found = self.best()
         best, net = found.tried, found.trial.candidate.net
         options = {**options, "augmentation": found.trial.group}
         model = InfiniteEnsembleClassifier(net, ridge=best.ridge, kernel=cast(Any, best.kernel), **options)
