@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents.ensembles.storage.checks import check_of, fits
+from equitangents.ensembles.storage.checks import fits, is_of
 from equitangents.ensembles.storage.kinds import Kind, kinds, name_of
 from equitangents.errors import EquitangentsError, InvalidTypeError
 
@@ -260,7 +260,7 @@ def _wrong(kind: Kind, state: Mapping[str, Any], given: Any, whole: bool = True)
     for name, value in state.items():
         if name not in kind.types:
             return f"{called} has no attribute {name!r}"
-        if not check_of(kind.types[name])(value, given):
+        if not is_of(kind.types[name], value, given):
             return f"{name} of {called} is of type {type(value).__name__}; expected {kind.types[name]}"
     missing = [name for name in kind.types if whole and name not in state and name not in kind.optional]
     return f"{called} lacks {missing[0]!r}" if missing else None
