@@ -22,12 +22,11 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
 from equitangents.progress import Progress
 from equitangents.solvers.cholesky import Factor, Factorised
-from equitangents.solvers.definiteness import blur, lost_in_factor, refused
-from equitangents.solvers.lanczos import largest_eigenvalue
+from equitangents.solvers.definiteness import blur, largest_eigenvalue, lost_in_factor, refused
 from equitangents.solvers.method import (
     TOLERANCE,
-    Cost,
     Method,
+    Plan,
     Prepared,
     System,
     Task,
@@ -77,7 +76,7 @@ class OutOfCore(Method):
             check_whole("tile", self.tile, 1)
         check_precision(self.precision)
 
-    def cost(self, task: Task) -> Cost:
+    def plan(self, task: Task) -> Plan:
         """One row of tiles in memory, half the matrix on disk."""
         size = np.dtype(self._precision).itemsize
         side = self.side(task.size, task.limit)
@@ -86,7 +85,7 @@ class OutOfCore(Method):
             4 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS)
         )
         disk = size * row * (row + side) // 2
-        return Cost(memory, disk, self._precision)
+        return self._takes(task, memory, disk, self._precision)
 
     def side(self, size: int, limit: int) -> int:
         """The side of a tile: a row of them takes a quarter of the memory."""
@@ -97,7 +96,7 @@ class OutOfCore(Method):
     def _precision(self) -> str:
         return self.precision or "float64"
 
-    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Prepared:
         """The factor is made when a time of inf is first asked for."""
         check_library()
         base: Place | None = None if self.path is None else place("path", self.path)
@@ -110,7 +109,7 @@ class OutOfCore(Method):
                 )
             base = kernel.with_name(kernel.name + ".factors")
         base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
-        return _OnDisk(self, system, base, self.side(system.size, limit), limit)
+        return _OnDisk(self, system, base, task)
 
 
 class TiledFactor(Factor):
@@ -207,11 +206,11 @@ class TiledFactor(Factor):
 
 
 class _OnDisk(Factorised):
-    def __init__(self, method: OutOfCore, system: System, base: Place, side: int, limit: int) -> None:
-        super().__init__(system, method.tolerance, limit)
-        self._precision, self._base, self._side = method._precision, base, side
+    def __init__(self, method: OutOfCore, system: System, base: Place, task: Task) -> None:
+        super().__init__(system, method.tolerance, task)
+        self._precision, self._base, self._side = method._precision, base, method.side(task.size, task.limit)
 
-    def factorise(self) -> tuple[Factor, tuple[float, float]]:
+    def factorise(self) -> tuple[Factor, float, float]:
         """The factor in a folder that is named by what it is of."""
         system, precision = self.system, self._precision
         about = {
@@ -231,7 +230,7 @@ class _OnDisk(Factorised):
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
         factor.compute()
-        return factor, (factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system))
+        return factor, factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system)
 
 
 def factor_errors(folder: Place, kept: str = "") -> AbstractContextManager[None]:

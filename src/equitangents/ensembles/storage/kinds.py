@@ -115,10 +115,11 @@ _TABLE = {
         "plane_rotations:PlaneIsometries": "bandlimit int; matrices? floats",
         "plane_rotations:PlaneRotations": "bandlimit int",
         "representations:FiniteMatrices": "matrices floats; name text; digest text",
-        "representations:Representation": "parts (FiniteMatrices|steerable.Irrep); dimension? int",
+        "representations:Representation": "parts (FiniteMatrices|CompactIrrep); dimension? int",
         "rotation_group:RotationGroup": "name text; bandlimit int; reflections bool; euler_angles? floats; "
         "matrices? floats; weights? floats",
         "families:Permutations": "n int; name text",
+        "symmetry_group:CompactIrrep": "group text; degree int; parity int",
         "table_group:TableGroup": f"{_GROUP}; _table ints; labels none|(label)",
         "wallpaper_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
         "wallpaper_group:WallpaperGroup": f"{_GROUP}; rotations int; reflections bool; shape (int); point_order int; "
@@ -152,7 +153,7 @@ _TABLE = {
         "resolution none|int",
         "translations:TranslationMean": "net Network; torus (int)",
     },
-    "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real)"},
+    "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real); cells int; colours bool"},
     "inference": {
         "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",
@@ -164,11 +165,6 @@ _TABLE = {
         "_prior none|PriorInBasis",
         "group_fourier:FourierIrrep": "matrices numbers; count int; frequency none|Frequency",
         "group_fourier:Frequency": "torus (int); index int",
-        "irrep_process:Augmented": "orbits DataOrbits; dynamics Dynamics; ridge real; mean_diagonal real; "
-        "precision dtype",
-        "irrep_process:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool; "
-        "embedding? none|numbers",
-        "irrep_process:IrrepProcess": "shared Augmented; bound real; consistent bool; blocks (IrrepBlock)",
         "ridge:Ridge": "least real; above none|floats",
         "spectrum:Spectrum": "eigenvalues floats; vectors numbers; ridge real; ridge_unit real; resolution real; "
         "smallest real; scale real; name text",
@@ -188,14 +184,16 @@ _TABLE = {
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
         "calibrate bool; temperature_ none|real",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
-        "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
+        "irreps (FourierIrrep); blocks (IrrepBlock); orbits DataOrbits; consistent bool; bound real; "
+        "self_kernels floats",
+        "infinite.irrep_problem:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool",
         "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
         "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "samples ensembles.Samples; residual real; seconds real; above none|floats",
         "infinite.problem:Samples": "row ints; weight floats; trace floats",
         "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
-        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points int",
+        "memory_limit none|real; store none|path; solver text|Method; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
         "infinite.predictor:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
@@ -222,10 +220,10 @@ _TABLE = {
         "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; in_memory bool; {_MATRIX}",
         "spectral:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
         "spectral:Primal": "features int",
-        "solution:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
+        "method:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
         "smallest real; largest real; iterations int; seconds real; forecast_memory int; "
         "ridge real; time real; rank none|int; error real; notes (text)",
-        "solution:Solution": "coefficients floats; report Report; support none|ints",
+        "method:Solution": "coefficients floats; report Report; support none|ints",
         "solving:Solver": "system System; _method none|Method; _consumed bool; _limit real",
         "method:System": "matrix SymmetricMatrix; ridge real; dynamics Dynamics; given_unit none|real; scale real; "
         "unit? real; delta? real; resolution? real",
