@@ -6,6 +6,7 @@ import json
 import pickle
 import shutil
 import zipfile
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -237,17 +238,17 @@ def test_an_ensemble_that_is_not_fitted_is_not_saved(tmp_path):
 def test_values_of_every_kind_come_back():
     shared = np.arange(3.0)
     value = {
-        "numbers": (1, 2.5, float("inf"), True, None, 1 + 2j, np.float32(0.1), np.dtype("<f4")),
-        3: [shared, shared, slice(1, None), "text"],
+        "numbers": (1, 2.5, float("inf"), True, None, np.float32(0.1), np.dtype("<f4")),
+        3: [shared, shared, Path("there"), "text"],
         "class": nn.Relu,
         "object": NET,
     }
     described = Described(value)
     again = build(json.loads(json.dumps(described.tree)), described.arrays)
     assert again["numbers"] == value["numbers"]
-    assert again["numbers"][6].dtype == np.float32
+    assert again["numbers"][5].dtype == np.float32
     assert again[3][0] is again[3][1]
-    assert again[3][2:] == [slice(1, None), "text"]
+    assert again[3][2:] == [Path("there"), "text"]
     assert (again["class"], again["object"]) == (nn.Relu, NET)
     for foreign in (shutil, lambda: 0, np.array([{}])):
         with pytest.raises(InvalidTypeError, match="cannot be saved"):

@@ -1,4 +1,4 @@
-"""Stores and predictions in object stores: the bytes of a folder, few requests, kills and damage."""
+"""Stores and predictions in object stores: the bytes of a folder, few requests, kills, damage and URLs of no store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import zarr
 
 import equitangents as et
 from equitangents.ensembles import predict_to_file
-from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.errors import InvalidArgumentError, MissingLibraryError, StoreError
 from equitangents.scale import GramStore, record
 from equitangents.scale.reading import read_inputs
 from equitangents.scale.work import each_computed
@@ -258,6 +258,52 @@ class TestClaims:
         np.testing.assert_array_equal(read_inputs("data", "s3://bucket/x.zarr")[:], X)
         with pytest.raises(InvalidArgumentError, match="of an object store Zarr is read"):
             read_inputs("data", "s3://bucket/x.npy")
+
+
+class TestIsRefused:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            *["ftp://b/k", "s3://", "s3://bucket", "s3:///k", "s3:/b/k", "gs://b/../k?x", "file://elsewhere/k", "x:/"],
+            Path("s3://b/k"),
+        ],
+    )
+    def test_every_other_url(self, path, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        if str(path) == "x:/":  # a disk of Windows
+            assert place.place("path", path) == Path("x:/")
+            return
+        for call in (lambda: GramStore(path, stores.NET, X), lambda: predict_to_file(MODEL, X, path)):
+            with pytest.raises(InvalidArgumentError, match="expected"):
+                call()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_url_where_a_folder_is_needed(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(InvalidArgumentError, match="expected a path of this machine"):
+            MODEL.save("s3://bucket/model")
+        with pytest.raises(InvalidArgumentError, match="expected a path of this machine"):
+            predict_to_file("s3://bucket/model", X, tmp_path / "p.npy")
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("scheme", ["s3", "gs", "az"])
+    def test_an_object_store_without_the_extra(self, scheme, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setitem(sys.modules, "obstore", None)
+        place.bucket.cache_clear()
+        with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[scale\]'") as error:
+            GramStore(f"{scheme}://b/k", stores.NET, X)
+        assert "\n" not in str(error.value)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_one_that_does_not_open(self, monkeypatch):
+        monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+        with pytest.raises(InvalidArgumentError, match="expected a place that can be opened") as error:
+            GramStore("az://container/k", stores.NET, X)
+        assert "\n" not in str(error.value)
+
+    def test_file_urls_are_paths(self, tmp_path):
+        assert GramStore((tmp_path / "a b").as_uri(), stores.NET, X).path == tmp_path / "a b"
 
 
 @pytest.mark.slow

@@ -38,17 +38,9 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
         return _zarr(name, path, key)
     if path.is_dir():
         return _zarr(name, path, key)
-    if path.suffix == ".npy":
-        try:
-            with open_regular(path) as opened:
-                check_arrays(opened, whole=False)
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        except UNREADABLE:
-            pass  # what is wrong with it is said below
-    if path.suffix == ".npz":
-        mapped = _mapped(path, key)
-        if mapped is not None:
-            return mapped
+    mapped = _mapped(path, key)
+    if mapped is not None:
+        return mapped
     arrays = read_arrays(name, path)
     if isinstance(arrays, np.ndarray):
         return arrays
@@ -69,10 +61,14 @@ def read_pair(file: FileName) -> tuple[Rows, Rows]:
 
 
 def _mapped(path: Path, key: str) -> np.ndarray | None:
-    """A memory map of an uncompressed array of an .npz file, whose checksum is right; else None."""
+    """A memory map of an .npy file, or of an uncompressed array of .npz, whose checksum is right; else None."""
+    if path.suffix not in (".npy", ".npz"):
+        return None
     try:
         with open_regular(path) as file:
             check_arrays(file, whole=False)
+        if path.suffix == ".npy":
+            return np.load(path, mmap_mode="r", allow_pickle=False)
         with zipfile.ZipFile(path) as archive:
             entry = archive.getinfo(f"{key}.npy")
             if entry.compress_type != zipfile.ZIP_STORED:
@@ -95,7 +91,7 @@ def _mapped(path: Path, key: str) -> np.ndarray | None:
             return None
         return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
     except UNREADABLE:
-        return None  # what is wrong with it is said elsewhere
+        return None  # what is wrong with it `read_arrays` says
 
 
 def _zarr(name: str, path: Place, key: str) -> Rows:

@@ -384,7 +384,8 @@ def _leased(path: ObjectPath, otherwise: str, patience: float) -> Iterator[None]
     ended = threading.Event()
 
     def renew() -> None:
-        tag, count = first, 0
+        tag: str | None = first
+        count = 0
         while tag is not None and not ended.wait(LEASE / _RENEWALS):
             count += 1
             with suppress(OSError):  # the next renewal may arrive
@@ -404,7 +405,6 @@ def _leased(path: ObjectPath, otherwise: str, patience: float) -> Iterator[None]
 
 def _taken_over(path: ObjectPath, owner: str) -> str | None:
     """The tag of a lock whose owner died; None where it lives."""
-    first: str | None = None
     try:
         first = path.tagged()[1]
         end = time.monotonic() + LEASE

@@ -23,7 +23,7 @@ from equitangents.ensembles.infinite.rows import applied, applied_features, row_
 from equitangents.ensembles.infinite.training import Training
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.ensembles.storage.array_folder import About, Arrays, check_place, read_model, write_folder
-from equitangents.ensembles.storage.checks import check_of
+from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
 from equitangents.kernels import KernelFunction
@@ -147,7 +147,7 @@ def about_model(path: Path) -> About:
     """What a folder says about the model in it; errors for other folders, damaged ones, and other versions."""
     about = read_model(path, CLASSES, _ABOUT, {"format": FORMAT, "version": __version__, "numbers": VERSION})
     facts = about["facts"]
-    wrong = [name for name, words in _FACTS.items() if not check_of(words)(facts.get(name), ())]
+    wrong = [name for name, words in _FACTS.items() if not is_of(words, facts.get(name))]
     if wrong or np.dtype(facts["dtype"]).kind not in "biuf":
         raise about.damaged(f"{(*wrong, 'dtype')[0]} is not as written")
     return about

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.ensembles.storage.checks import check_of
+from equitangents.ensembles.storage.checks import is_of
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents.files import LEFTOVER, MOST, open_regular, real, sync_folder, whole_file
@@ -119,7 +119,7 @@ def read_model(path: Path, classes: Sequence[str], types: Mapping[str, str], sam
                 f"a model with {name} {value}",
                 f"it was saved with {about.get(name)}: fit the model again, or install that version",
             )
-    wrong = [name for name, words in types.items() if name not in about or not check_of(words)(about[name], ())]
+    wrong = [name for name, words in types.items() if name not in about or not is_of(words, about[name])]
     if wrong or not isinstance(held, str):
         raise about.damaged(f"{(*wrong, 'class')[0]} is not as written")
     return about

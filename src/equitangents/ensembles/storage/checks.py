@@ -20,42 +20,31 @@ from equitangents.ensembles.storage.kinds import DYNAMICS, PACKAGE, UNIONS, name
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.random_features.features import VERSION
 
-Check = Callable[[Any, Collection[int]], bool]
-"""Whether a value fits, given the ids of those that are given to `load` anew."""
 Fits = Callable[[Any], Any]
 
 
-@functools.cache
-def check_of(words: str) -> Check:
-    """The check of a type in the words of `kinds`.
+def is_of(words: str, value: Any, given: Collection[int] = ()) -> bool:
+    """Whether a value is of a type in the words of `kinds`; `given` are the ids of what is given to `load` anew.
 
-    >>> check_of("none|(int)")((1, 2), ()), check_of("none|(int)")((1, "2"), ())
+    >>> is_of("none|(int)", (1, 2)), is_of("none|(int)", (1, "2"))
     (True, False)
     """
     parts = _parts(words)
     if len(parts) > 1:
-        checks = [check_of(part) for part in parts]
-        return lambda value, given: any(check(value, given) for check in checks)
+        return any(is_of(part, value, given) for part in parts)
     if words in UNIONS:
-        return check_of(UNIONS[words])
+        return is_of(UNIONS[words], value, given)
     if words[0] == "(":
-        inside = check_of(words[1:-1])
-        return lambda value, given: type(value) in (tuple, list) and all(inside(item, given) for item in value)
+        return type(value) in (tuple, list) and all(is_of(words[1:-1], item, given) for item in value)
     if words[0] == "{":
-        inside = check_of(words[1:-1])
-        return lambda value, given: (
-            type(value) is dict
-            and all(_is_text(key) or _is_real(key) for key in value)
-            and all(inside(item, given) for item in value.values())
-        )
+        keys = type(value) is dict and all(_is_text(key) or _is_real(key) for key in value)
+        return keys and all(is_of(words[1:-1], item, given) for item in value.values())
     if words in _PLAIN:
-        plain = _PLAIN[words]
-        return lambda value, given: plain(value)
-    if words == "given":
-        return lambda value, given: id(value) in given
-    return lambda value, given: any(_is_called(base, words) for base in type(value).__mro__)
+        return _PLAIN[words](value)
+    return id(value) in given if words == "given" else any(_is_called(base, words) for base in type(value).__mro__)
 
 
+@functools.cache
 def _parts(words: str) -> list[str]:
     """The alternatives, split where no bracket is open."""
     parts, depth = [""], 0

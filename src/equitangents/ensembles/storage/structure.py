@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents.ensembles.storage.checks import check_of, fits
+from equitangents.ensembles.storage.checks import fits, is_of
 from equitangents.ensembles.storage.kinds import Kind, kinds, name_of
 from equitangents.errors import EquitangentsError, InvalidTypeError
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("equitangents")
 _WRITES = "solvers.OutOfCore"  # where factors are, and go
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
 _ALONE = (type(None), bool, int, float, str)  # what stands for itself
-_SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone; complex ones have two parts
+_SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone
 
 
 class Described:
@@ -69,10 +69,6 @@ class Described:
             return {"is": "dtype", "name": value.str}
         if isinstance(value, np.generic) and value.dtype.kind in _SCALARS:
             return {"is": "number", "dtype": value.dtype.str, "value": value.item()}
-        if isinstance(value, complex | np.complexfloating):
-            return {"is": "complex", "parts": [value.real, value.imag]}
-        if isinstance(value, slice):
-            return {"is": "slice", "parts": [value.start, value.stop, value.step]}
         if isinstance(value, Path):
             return {"is": "path", "name": str(value)}
         if isinstance(value, type) and name_of(value) in kinds():
@@ -186,8 +182,6 @@ class _Builder:
             "dict": lambda tree: {self.of(key): self.of(item) for key, item in tree["items"]},
             "dtype": lambda tree: _dtype(tree["name"], _SCALARS + "c"),
             "number": lambda tree: _dtype(tree["dtype"], _SCALARS).type(_typed(tree["value"], *_ALONE)),
-            "complex": lambda tree: complex(*map(float, tree["parts"])),
-            "slice": lambda tree: slice(*(_typed(part, int, type(None)) for part in tree["parts"])),
             "path": lambda tree: Path(_typed(tree["name"], str)),
             "class": self._class,
             "same": self._same,
@@ -266,7 +260,7 @@ def _wrong(kind: Kind, state: Mapping[str, Any], given: Any, whole: bool = True)
     for name, value in state.items():
         if name not in kind.types:
             return f"{called} has no attribute {name!r}"
-        if not check_of(kind.types[name])(value, given):
+        if not is_of(kind.types[name], value, given):
             return f"{name} of {called} is of type {type(value).__name__}; expected {kind.types[name]}"
     missing = [name for name in kind.types if whole and name not in state and name not in kind.optional]
     return f"{called} lacks {missing[0]!r}" if missing else None
