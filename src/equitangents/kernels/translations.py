@@ -59,7 +59,7 @@ class TranslationMean:
             first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
             nngp, ntk, added = scaling.all_pairs(law_of(program), backends, first, second)
         notes = (*(() if note is None else (note,)), self._method, *added)
-        return result((x1, x2), nngp, ntk, None, 0, engine=engine.name, form="fibre", notes=notes)
+        return result((x1, x2), nngp, ntk, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
@@ -108,7 +108,8 @@ def translation_mean(net: KernelFunction, action: Action, x: Any) -> Translation
     if action.torus is None or shape[:-1] != action.torus or not hasattr(net, "lowered") or precision.is_traced(x):
         return None
     program = net.lowered(x[:1])[1]
-    if not _is_mlp(program) or not choose(program, None, precision.working_dtype(x)).engine.takes_distances:
+    mlp = program.space == Positions(()) and plan(program).form == "fibre"
+    if not mlp or not choose(program, None, precision.working_dtype(x)).engine.takes_distances:
         return None
     leads = getattr(net, "leads_by_position", None)
     return TranslationMean(net, action.torus) if leads is not None and leads(shape) else None
@@ -121,10 +122,6 @@ def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
     return (
         chosen if why is None else Choice(REFERENCE, f"{REFERENCE.name} engine in place of {chosen.engine.name}: {why}")
     )
-
-
-def _is_mlp(program: Any) -> bool:
-    return program.space == Positions(()) and plan(program).form == "fibre"
 
 
 def _backends(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> scaling.Backends:

@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Network
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.kernels.finite_width.recursion import Blocks, Statistics, blocks_of, statistics
+from equitangents.kernels.finite_width.recursion import Blocks, blocks_of, statistics
 from equitangents.memory import check_fits, default_memory_limit
 from equitangents.validation import check_array, check_whole
 
@@ -81,8 +81,7 @@ def finite_width(
         rows = pairs[start : start + step]
         both = np.stack([features[0][rows[:, 0]], features[1][rows[:, 1]]], axis=1)
         for repeat in range(repeats):
-            s = statistics(blocks, both, draws // repeats, seed + 1000 * repeat)
-            found[repeat, :, start : start + step] = s.nngp, s.ntk, s.nngp_variance, s.ntk_variance
+            found[repeat, :, start : start + step] = statistics(blocks, both, draws // repeats, seed + 1000 * repeat)
     mean = found.mean(0)
     values = np.stack([mean[0], mean[1], *np.sqrt(np.maximum(mean[2:], 0))])
     fields = [_field(v, pairs, (len(first), len(second)), symmetric=x2 is None) for v in values]
@@ -131,6 +130,3 @@ def _at_once(blocks: Blocks, pairs: int, draws: int) -> int:
         "use Flatten in place of a pool, fewer positions, or kernels.monte_carlo",
     )
     return int(max(1, min(pairs, default_memory_limit() // 4 // one)))
-
-
-__all__ = ["FiniteWidth", "Statistics", "finite_width"]

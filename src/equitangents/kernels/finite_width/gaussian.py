@@ -37,7 +37,7 @@ Form = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]  # of (k, q1, q2)
 
 @dataclass(frozen=True)
 class Jet:
-    """F and G of many pairs, (n,), with their derivatives by (k, q1, q2): gradients (3, n), Hessians (3, 3, n)."""
+    """F and G of many pairs, (...), with their derivatives by (k, q1, q2): gradients (3, ...), Hessians (3, 3, ...)."""
 
     f: np.ndarray
     f_by: np.ndarray
@@ -79,7 +79,7 @@ class Law:
         return f, g
 
     def jet(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> Jet:
-        """F, G and their derivatives, for arrays of one dimension."""
+        """F, G and their derivatives, of arrays of one shape."""
         f, g = self.kernels(k, q1, q2)
         by, by_by, slope_by, slope_by_by = self._gradients(k, q1, q2)
         by[0] = g

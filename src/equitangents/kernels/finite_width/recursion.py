@@ -149,10 +149,10 @@ def linear_block(layers: Sequence[Any], signals: Sequence[Any]) -> LinearBlock:
                 each = np.eye(len(bias))
                 slots = (each[:, None, :, None] * slots).reshape((-1, *slots.shape[1:]))
                 bias = bias * each
-            elif (maps := _MAPS.get(type(op))) is not None:
-                maps = maps(op, len(bias))
+            elif (rule := _MAPS.get(type(op))) is not None:
+                maps = rule(op, len(bias))
                 slots = (maps[:, None] @ slots).reshape((-1, maps.shape[1], count))
-                bias = sum(r @ bias @ r.T for r in maps)
+                bias = (maps @ bias @ maps.mT).sum(axis=0)
             else:
                 raise NetworkError("layer", layer, _KNOWN, _REMEDY)
     return LinearBlock(np.ascontiguousarray(slots[slots.any((1, 2))]), bias, signals[0].channels)
@@ -179,16 +179,6 @@ _MAPS: dict[type, Callable[[Any, int], np.ndarray]] = {  # R of an operation on 
 
 
 _CHUNK = 1 << 22  # numbers of products of one set of draws held at once
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """First-order statistics between two inputs, each (B,): corrections of the means, and variances over networks."""
-
-    nngp: np.ndarray
-    ntk: np.ndarray
-    nngp_variance: np.ndarray
-    ntk_variance: np.ndarray
 
 
 @dataclass
@@ -234,8 +224,8 @@ class _Pairs:
         return np.asarray(field[:, self.left, self.right, self.p, self.q])
 
 
-def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> Statistics:
-    """The statistics of pairs of inputs whose features are (B, 2, P, C)."""
+def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    """K₁, Θ₁ and the variances of K̂ and Θ̂ over networks, (4, B), between two inputs with features (B, 2, P, C)."""
     initial = np.einsum("bipc,bjqc->bijpq", features, features, optimize=True) / features.shape[-1]
     pairs = [_Pairs.of(p) for p in blocks.pairs]
     state = _after_first(blocks.linear[0], initial, blocks.pairs[1])
@@ -245,7 +235,7 @@ def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> S
         state = _next(state, Law(layer), block, onward, pairs[i + 1], draws, seed + i)
     last = 1  # inputs 0 and 1: the second of (0, 0), (0, 1), (1, 0), (1, 1)
     own = (state.b[:, 0, 3] + state.b[:, 1, 2]) / blocks.outputs
-    return Statistics(state.nngp[:, last], state.ntk[:, last], state.v[:, last, last], state.a[:, last, last] + own)
+    return np.stack([state.nngp[:, last], state.ntk[:, last], state.v[:, last, last], state.a[:, last, last] + own])
 
 
 def _after_first(block: LinearBlock, initial: np.ndarray, pairs: np.ndarray) -> State:
@@ -263,8 +253,8 @@ def _next(
     """Through a nonlinearity and the linear block after it."""
     k, t = pairs.entries(state.kernel), pairs.entries(state.tangent)
     q1, q2 = k[:, pairs.first], k[:, pairs.second]
-    jet = _Local(law.jet(k.ravel(), q1.ravel(), q2.ravel()), k.shape, pairs)
-    f1 = jet.g
+    jet = _Local(law.jet(k, q1, q2), pairs)
+    f1 = jet.jet.g
     means = _Products(law, state.kernel, pairs, draws, seed)
     n = block.width
     out = lambda tensor: _both(onward, tensor)
@@ -285,16 +275,11 @@ def _next(
     moved = jet.by_g(state.nngp[..., None])[..., 0] + jet.curvature_g(state.v)
     ntk = nngp + _one(onward, f1 * state.ntk + t * moved + jet.with_own(state.d, state.f))
 
-    f_all, g_all = _everywhere(law, state.kernel)
+    own = np.einsum("biipp->bip", state.kernel)
+    f_all, g_all = law.kernels(state.kernel, *np.broadcast_arrays(own[:, :, None, :, None], own[:, None, :, None, :]))
     kernel = block(f_all, with_bias=True)
     tangent = kernel + block(g_all * state.tangent)
     return State(kernel, tangent, nngp, ntk, v, v + d_only, f, v + d_only + d_only.mT + out(a_inner), b)
-
-
-def _everywhere(law: Law, kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """F and G between all sites, (B, 2, 2, P, P)."""
-    own = np.einsum("biipp->bip", kernel)
-    return law.kernels(kernel, *np.broadcast_arrays(own[:, :, None, :, None], own[:, None, :, None, :]))
 
 
 def _between(tangent: np.ndarray, inputs: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -318,54 +303,51 @@ def _one(onward: sparse.csr_matrix, vector: np.ndarray) -> np.ndarray:
     return _rows(onward, vector[..., None])[..., 0]
 
 
+@dataclass(frozen=True)
 class _Local:
-    """A jet at all pairs of sites, as linear maps of fields over them."""
+    """A jet at all pairs of sites, (B, 4Q), as linear maps of fields over them."""
 
-    def __init__(self, jet: Jet, shape: tuple[int, ...], pairs: _Pairs) -> None:
-        self._pairs = pairs
-        fold = lambda array: array.reshape((*array.shape[:-1], *shape))
-        self.g = fold(jet.g)
-        self._f_by, self._g_by = fold(jet.f_by), fold(jet.g_by)
-        self._f_by_by, self._g_by_by = fold(jet.f_by_by), fold(jet.g_by_by)
+    jet: Jet
+    pairs: _Pairs
 
     def by_f(self, tensor: np.ndarray) -> np.ndarray:
         """Derivative of F along `tensor` on its first pair, (B, 4Q, ...)."""
-        return self._moved(self._f_by, tensor)
+        return self._moved(self.jet.f_by, tensor)
 
     def by_g(self, tensor: np.ndarray) -> np.ndarray:
         """Derivative of G along `tensor`, likewise."""
-        return self._moved(self._g_by, tensor)
+        return self._moved(self.jet.g_by, tensor)
 
     def _moved(self, by: np.ndarray, tensor: np.ndarray) -> np.ndarray:
         k, q1, q2 = by[..., None]
-        return k * tensor + q1 * tensor[:, self._pairs.first] + q2 * tensor[:, self._pairs.second]
+        return k * tensor + q1 * tensor[:, self.pairs.first] + q2 * tensor[:, self.pairs.second]
 
     def by_slope(self, tensor: np.ndarray) -> np.ndarray:
         """Σ_e E[∂_e(φ(a) φ'(b))] times the tensor at (e, b)."""
-        return self.g[..., None] * tensor + 2 * self._f_by[2][..., None] * tensor[:, self._pairs.second]
+        return self.jet.g[..., None] * tensor + 2 * self.jet.f_by[2][..., None] * tensor[:, self.pairs.second]
 
     def curvature_f(self, v: np.ndarray) -> np.ndarray:
         """½ F'' : V at each pair, (B, 4Q)."""
-        return self._curvature(self._f_by_by, v)
+        return self._curvature(self.jet.f_by_by, v)
 
     def curvature_g(self, v: np.ndarray) -> np.ndarray:
         """½ G'' : V at each pair."""
-        return self._curvature(self._g_by_by, v)
+        return self._curvature(self.jet.g_by_by, v)
 
     def _curvature(self, by_by: np.ndarray, v: np.ndarray) -> np.ndarray:
         own = np.arange(v.shape[1])
-        at = (own, self._pairs.first, self._pairs.second)
+        at = (own, self.pairs.first, self.pairs.second)
         return np.asarray(sum(by_by[i, j] * v[:, at[i], at[j]] for i in range(3) for j in range(3)) / 2)
 
     def with_own(self, d: np.ndarray, f: np.ndarray) -> np.ndarray:
         """½ Σ_ef E[∂_e∂_f(φ'(a)φ'(b))] M_ef, with M_ef = E[z_i(e) z_i(f) ΔΘ̂_ii(a, b)] of one channel i."""
         own = np.arange(d.shape[1])
-        first, second, mirrored = self._pairs.first, self._pairs.second, self._pairs.mirrored
+        first, second, mirrored = self.pairs.first, self.pairs.second, self.pairs.mirrored
         # E[z(e) z(f) ΔΘ̂_ii(a, b)] = D_(e f)(a b) + F_(e a)(f b) + F_(e b)(f a)
         crossed = d[:, own, own] + (f[:, first, second] + f[:, own, mirrored])  # e = a, f = b
         left = d[:, first, own] + 2 * f[:, first, own]  # e = f = a: (a a)(a b) and (a b)(a a)
         right = d[:, second, own] + 2 * f[:, mirrored, second]  # e = f = b: (b a)(b b)
-        k, q1, q2 = self._g_by
+        k, q1, q2 = self.jet.g_by
         return np.asarray(k * crossed + q1 * left + q2 * right)
 
 
