@@ -92,7 +92,8 @@ def test_what_auto_does_not_take(run, tiles):
     status, _, err = run(*fit, "--ridge", "0.1")
     assert (status, err) == (
         2,
-        "equitangents: --ridge was given as 0.1; expected none with --net auto; leave it out, or name a network by --net\n",
+        "equitangents: --ridge was given as 0.1; expected none with --net auto; "
+        "leave it out, or name a network by --net\n",
     )
     status, _, err = run(*fit, "--group", "S5")
     assert status == 2

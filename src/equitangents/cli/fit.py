@@ -94,7 +94,7 @@ _INPUTS = {
     "group": option(
         str,
         "Augmentation by all elements of a group: C4, D4, S5, translations, …; of images by --net auto also auto: the "
-        "best of none, C4, D4 and C8.",
+        "best of none, C4, D4, C8 and D8.",
         autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *GROUPS(incomplete)],
         callback=group_or_auto,
     ),
