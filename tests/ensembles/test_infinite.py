@@ -22,25 +22,14 @@ rng = np.random.default_rng(3)
 x, y, x_test = rng.normal(size=(8, 5)), rng.normal(size=(8, 2)), rng.normal(size=(4, 5))
 
 
-def literal(kernel, time, ridge, dynamics="flow", learning_rate=1.0):
-    k, cross, test = net.kernel(x), net.kernel(x_test, x), net.kernel(x_test)
-    Theta, Theta_cross = (k.ntk, cross.ntk) if kernel == "ntk" else (k.nngp, cross.nngp)
-    delta = ridge * np.trace(Theta) / len(x)
-    A = literal_training.operator(
-        Theta, Theta_cross, time=time, learning_rate=learning_rate, delta=delta, dynamics=dynamics
-    )
-    if kernel == "ntk":
-        return A @ y, literal_training.covariance(A, k.nngp, cross.nngp, test.nngp)
-    return A @ y, literal_training.posterior_covariance(A, k.nngp, cross.nngp, test.nngp, delta)
-
-
 class TestAgainstLiteralFormulas:
     @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
     @pytest.mark.parametrize("ridge", [0.0, 0.1])
     @pytest.mark.parametrize("time", [0.0, 0.7, 50.0, np.inf])
     def test_mean_std_and_covariance(self, kernel, ridge, time):
-        mean, covariance = literal(kernel, time, ridge, learning_rate=0.5)
-        model = InfiniteEnsemble(net, time=time, kernel=kernel, ridge=ridge, learning_rate=0.5).fit(x, y)
+        how = {"kernel": kernel, "time": time, "ridge": ridge, "learning_rate": 0.5}
+        mean, covariance = literal_training.trained(net, x, y, x_test, **how)
+        model = InfiniteEnsemble(net, **how).fit(x, y)
         np.testing.assert_allclose(model.predict(x_test), mean, atol=1e-11)
         got, std = model.predict(x_test, return_std=True)
         np.testing.assert_allclose(got, mean, atol=1e-11)
@@ -51,8 +40,9 @@ class TestAgainstLiteralFormulas:
     @pytest.mark.parametrize("steps", [0, 1, 8, np.inf])
     def test_discrete_steps(self, steps):
         eta = 0.9 * InfiniteEnsemble(net).fit(x, y).max_learning_rate_
-        mean, covariance = literal("ntk", steps, 0.0, "discrete", eta)
-        model = InfiniteEnsemble(net, time=steps, learning_rate=eta, dynamics="discrete").fit(x, y)
+        how = {"time": steps, "learning_rate": eta, "dynamics": "discrete"}
+        mean, covariance = literal_training.trained(net, x, y, x_test, **how)
+        model = InfiniteEnsemble(net, **how).fit(x, y)
         np.testing.assert_allclose(model.predict(x_test), mean, atol=1e-11)
         np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-11)
 
@@ -191,12 +181,10 @@ class TestSamples:
 class TestEqualSamples:
     def test_repeated_samples_count_as_often_as_they_are_given(self):
         many = [0, 0, 0, *range(1, 8)]
-        k, cross = net.kernel(x[many]), net.kernel(x_test, x[many])
-        A = literal_training.operator(k.ntk, cross.ntk, time=3.0, delta=0.1 * np.trace(k.ntk) / 10)
+        mean, covariance = literal_training.trained(net, x[many], y[many], x_test, time=3.0, ridge=0.1)
         model = InfiniteEnsemble(net, ridge=0.1).fit(x[many], y[many])
-        np.testing.assert_allclose(model.predict(x_test, time=3.0), A @ y[many], atol=1e-11)
-        expected = literal_training.covariance(A, k.nngp, cross.nngp, net.kernel(x_test).nngp)
-        np.testing.assert_allclose(model.predict(x_test, time=3.0, return_cov=True)[1], expected, atol=1e-11)
+        np.testing.assert_allclose(model.predict(x_test, time=3.0), mean, atol=1e-11)
+        np.testing.assert_allclose(model.predict(x_test, time=3.0, return_cov=True)[1], covariance, atol=1e-11)
 
     def test_one_input_with_two_targets_has_no_end(self):
         with pytest.raises(NotPositiveDefiniteError, match="ridge="):

@@ -26,6 +26,7 @@ for g, p in enumerate(PERMUTATIONS):
 permute = actions.permutations(S3, np.array(PERMUTATIONS))  # on (N, 3, channels)
 turn_labels = actions.linear(S3, matrices)  # on (N, 3)
 mlp = LiteralNetwork.relu_mlp(1)
+literal = literal_training.trained
 seeds, ridges = st.integers(0, 10**6), st.sampled_from([0.0, 0.2])
 times = pytest.mark.parametrize("time", [0.0, 0.9, 30.0, np.inf])
 
@@ -35,23 +36,17 @@ def data(seed, n=4, m=3):
     return rng.normal(size=(n, 3, 2)), rng.normal(size=(n, 3)), rng.normal(size=(m, 3, 2))
 
 
-def literal(net, x, y, x_test, *, kernel="ntk", time, ridge=0.0, dynamics="flow", learning_rate=1.0):
-    """Mean and covariance of training on samples as they are."""
-    k, cross = net.kernel(x), net.kernel(x_test, x)
-    Theta, Theta_cross = getattr(k, kernel), getattr(cross, kernel)
-    delta = ridge * np.trace(Theta) / len(x)
-    A = literal_training.operator(
-        Theta, Theta_cross, time=time, delta=delta, dynamics=dynamics, learning_rate=learning_rate
-    )
-    covariance = literal_training.covariance(A, k.nngp, cross.nngp, net.kernel(x_test).nngp)
-    return A @ y, covariance + (delta * A @ A.T if kernel == "nngp" else 0)
-
-
 def augmented(action, label_action, x, y):
     order = action.group.order
     inputs = np.concatenate([action(g, x) for g in range(order)])
     targets = np.concatenate([y if label_action is None else label_action(g, y) for g in range(order)])
     return inputs, targets
+
+
+def assert_gives(model, x_test, mean, covariance, atol, covariance_atol=None):
+    np.testing.assert_allclose(model.predict(x_test), mean, atol=atol)
+    found = model.predict(x_test, return_cov=True)[1]
+    np.testing.assert_allclose(found, covariance, atol=covariance_atol or atol)
 
 
 class TestInvariantLabels:
@@ -66,8 +61,7 @@ class TestInvariantLabels:
         )
         model = InfiniteEnsemble(mlp, augmentation=permute, time=time, ridge=ridge, kernel=kernel).fit(x, y)
         assert model.solver_ == "orbit-averaged N×N"
-        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-8)
-        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-7)
+        assert_gives(model, x_test, expected, covariance, 1e-8, 1e-7)
 
     @pytest.mark.parametrize("steps", [0, 1, 6, np.inf])
     @pytest.mark.parametrize("ridge", [0.0, 0.2])
@@ -77,21 +71,7 @@ class TestInvariantLabels:
         how = {"time": steps, "ridge": ridge, "dynamics": "discrete", "learning_rate": eta}
         expected, covariance = literal(mlp, *augmented(permute, None, x, y), x_test, **how)
         model = InfiniteEnsemble(mlp, augmentation=permute, **how).fit(x, y)
-        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-10)
-        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-10)
-
-    @pytest.mark.slow
-    @given(seeds, st.one_of(st.floats(0, 100), st.just(np.inf)))
-    @examples(6, random=15)
-    def test_its_mean_is_invariant_on_and_off_the_data_and_its_covariance_too(self, seed, time):
-        x, y, x_test = data(seed)
-        model = InfiniteEnsemble(mlp, augmentation=permute, time=time).fit(x, y)
-        for points in (x, x_test):
-            mean, covariance = model.predict(points, return_cov=True)
-            for g in S3:
-                moved, moved_covariance = model.predict(permute(g, points), return_cov=True)
-                np.testing.assert_allclose(moved, mean, atol=1e-10)
-                np.testing.assert_allclose(moved_covariance, covariance, atol=1e-8)
+        assert_gives(model, x_test, expected, covariance, 1e-10)
 
     def test_a_convolutional_network_under_translations_becomes_the_pooled_one(self):
         """Flatten and augmentation by all translations against global average pooling, trained as long."""
@@ -130,18 +110,6 @@ class TestInvariantLabels:
 
 
 class TestEquivariantLabels:
-    @pytest.mark.quick(2)
-    @times
-    @given(seed=seeds, ridge=ridges)
-    @settings(max_examples=4)
-    def test_against_the_literal_problem(self, time, ridge, seed):
-        x, y, x_test = data(seed)
-        expected, covariance = literal(mlp, *augmented(permute, turn_labels, x, y), x_test, time=time, ridge=ridge)
-        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, time=time, ridge=ridge).fit(x, y)
-        assert model.solver_ == "irreps of permutations of 3: 2 blocks, largest 2N"
-        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-8)
-        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-7)
-
     @given(seeds, st.one_of(st.floats(0, 100), st.just(np.inf)))
     @examples(6, random=15)
     def test_the_mean_is_equivariant_on_and_off_the_data(self, seed, time):
@@ -162,8 +130,7 @@ class TestWithoutInvariance:
         expected, covariance = literal(net, *augmented(permute, None, x, y), x_test, time=2.0, ridge=0.1)
         model = InfiniteEnsemble(net, augmentation=permute, time=2.0, ridge=0.1).fit(x, y)
         assert model.solver_.startswith("explicit N|G| (the kernel is not known to be invariant")
-        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-11)
-        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-11)
+        assert_gives(model, x_test, expected, covariance, 1e-11)
 
     def test_inputs_that_the_action_fixes_do_not_hide_it(self):
         net = LiteralNetwork.relu_mlp(1, feature_weights=(1.0, 1.3, 0.7, 1.0, 1.1, 0.8))
@@ -194,27 +161,18 @@ class TestFixedInputs:
         x[1, 1] = x[1, 2]  # fixed by one transposition
         return x, y, x_test
 
+    @pytest.mark.parametrize("label_action", [None, turn_labels], ids=["invariant", "equivariant"])
     @pytest.mark.parametrize("time", [0.9, 30.0, np.inf])
     @pytest.mark.parametrize("ridge", [0.0, 0.2])
-    def test_invariant_labels(self, time, ridge):
+    def test_labels(self, label_action, time, ridge):
         x, y, x_test = self.symmetric_data()
-        inputs, targets = augmented(permute, None, x, y)
+        if label_action is not None:
+            y[0] = y[0, 0]  # consistent: fixed by what fixes the input
+            y[1, 1] = y[1, 2]
+        inputs, targets = augmented(permute, label_action, x, y)
         expected, covariance = self.literal_with_pseudoinverse(inputs, targets, x_test, time, ridge)
-        model = InfiniteEnsemble(mlp, augmentation=permute, time=time, ridge=ridge).fit(x, y)
-        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-8)
-        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-8)
-
-    @pytest.mark.parametrize("time", [0.9, 30.0, np.inf])
-    @pytest.mark.parametrize("ridge", [0.0, 0.2])
-    def test_equivariant_labels(self, time, ridge):
-        x, y, x_test = self.symmetric_data()
-        y[0] = y[0, 0]  # consistent: fixed by what fixes the input
-        y[1, 1] = y[1, 2]
-        inputs, targets = augmented(permute, turn_labels, x, y)
-        expected, covariance = self.literal_with_pseudoinverse(inputs, targets, x_test, time, ridge)
-        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, time=time, ridge=ridge).fit(x, y)
-        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-8)
-        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-8)
+        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=label_action, time=time, ridge=ridge).fit(x, y)
+        assert_gives(model, x_test, expected, covariance, 1e-8)
 
     def literal_with_pseudoinverse(self, inputs, targets, x_test, time, ridge):
         if not np.isinf(time) or ridge:
@@ -223,24 +181,13 @@ class TestFixedInputs:
         A = cross.ntk @ np.linalg.pinv(k.ntk, rcond=1e-10, hermitian=True)
         return A @ targets, literal_training.covariance(A, k.nngp, cross.nngp, mlp.kernel(x_test).nngp)
 
-    def test_labels_at_odds_with_the_symmetry_have_a_course_but_no_end(self):
-        x, y, x_test = self.symmetric_data()
-        inputs, targets = augmented(permute, turn_labels, x, y)
-        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, time=20.0).fit(x, y)
-        np.testing.assert_allclose(
-            model.predict(x_test), literal(mlp, inputs, targets, x_test, time=20.0)[0], atol=1e-9
-        )
-        with pytest.raises(NotPositiveDefiniteError, match="ridge="):
-            model.predict(x_test, time=np.inf)
-
     @pytest.mark.parametrize("time", [0.9, np.inf])
     def test_samples_on_one_orbit(self, time):
         x, y, x_test = data(4)
         x[2], y[2] = permute(4, x[:1])[0], y[0]
         model = InfiniteEnsemble(mlp, augmentation=permute, time=time, ridge=0.05).fit(x, y)
         expected, covariance = literal(mlp, *augmented(permute, None, x, y), x_test, time=time, ridge=0.05)
-        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-10)
-        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-10)
+        assert_gives(model, x_test, expected, covariance, 1e-10)
         unregularised = InfiniteEnsemble(mlp, augmentation=permute).fit(x, y)
         np.testing.assert_allclose(unregularised.predict(x), y, atol=1e-9)
 

@@ -40,6 +40,16 @@ def posterior_covariance(A, K, K_cross, K_test, delta):
     return covariance(A, K, K_cross, K_test) + delta * A @ A.T
 
 
+def trained(net, x, y, x_test, *, kernel="ntk", time, ridge=0.0, learning_rate=1.0, dynamics="flow"):
+    """Mean and covariance at `x_test` of networks trained on the samples x, y as they are."""
+    k, cross = net.kernel(x), net.kernel(x_test, x)
+    Theta, Theta_cross = getattr(k, kernel), getattr(cross, kernel)
+    delta = ridge * np.trace(Theta) / len(x)
+    A = operator(Theta, Theta_cross, time=time, delta=delta, dynamics=dynamics, learning_rate=learning_rate)
+    noise = delta if kernel == "nngp" else 0.0
+    return A @ y, posterior_covariance(A, k.nngp, cross.nngp, net.kernel(x_test).nngp, noise)
+
+
 def descend(features, start, targets, test_features, start_test, *, learning_rate, steps, delta=0.0):
     """Full-batch gradient descent on the parameters w of f(x) = f_0(x) + features(x)·w from w = 0.
 

@@ -155,14 +155,12 @@ class IrrepProblem(Decomposed):
         blocks = (self._project(rows, prior=False) for rows in self._blocks(x))
         return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
 
-    def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
+    def orbit_means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
         blocks = [self._project(rows, prior=False) for rows in self._blocks(x)]
         return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
 
-    def sample_orbits(
-        self, action: Action, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None
-    ) -> np.ndarray:
+    def sample_orbits(self, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
 
         By irreps, without the covariance of all M|G| points.

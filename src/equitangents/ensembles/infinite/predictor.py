@@ -15,18 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, cast
 
-import jax
 import numpy as np
 
 from equitangents._types import DataRows, KernelName
-from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import applied, applied_features, compact, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.memory import check_memory
 from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import Report, Solution
 from equitangents.solvers.solving import Solver
@@ -86,27 +82,6 @@ class KernelPredictor(abc.ABC):
     @abc.abstractmethod
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
-
-    def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """μ_t on the orbit of each input: (T, M, |G|, outputs)."""
-        means = self.means(action.orbit(x).reshape(-1, *x.shape[1:]), times)
-        return means.reshape(len(times), action.group.order, len(x), -1).swapaxes(1, 2)
-
-    def sample_orbits(
-        self, action: Action, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None
-    ) -> np.ndarray:
-        """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
-        points = len(x) * action.group.order
-        check_memory(
-            f"the joint covariance of {points} inputs",
-            self.query_bytes(points, 1) + 8 * points**2,
-            limit,
-            "ask for fewer inputs at once, or for return_std",
-        )
-        orbit, times = action.orbit(x).swapaxes(0, 1), np.array([time])
-        flat = orbit.reshape(-1, *orbit.shape[2:])
-        found = sample_gaussian(self.means(flat, times)[0], self.covariances(flat, times)[0], draws, key=key)
-        return found.reshape(draws, len(x), action.group.order, -1)
 
 
 class Decomposed(KernelPredictor):

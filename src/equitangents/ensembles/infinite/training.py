@@ -228,24 +228,25 @@ class Training:
     def orbit_means(self, x: ArrayLike, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.turning:
+        if self.turning or self.reason is not None:
             found = self.means(orbit_batch(self.augmentation, x), times)
             return found.reshape(len(times), len(x), order, *found.shape[2:])
         rows, solved = self.rows_of(x), self.mean_problem
-        if self.reason is None and self.invariant_labels:
+        if isinstance(solved, IrrepProblem):
+            found = solved.orbit_means(rows, times)
+        else:  # one value on each orbit
             found = np.repeat(solved.means(rows, times)[:, :, None], order, axis=2)
-        else:
-            found = solved.orbit_means(self.action, rows, times)
         return self._by_element(found)
 
     def sample_orbits(self, x: ArrayLike, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.turning:
+        if self.turning or not self.by_irreps:
             found = self.sample(orbit_batch(self.augmentation, x), draws, time, key=key)
             return found.reshape(draws, len(x), order, *found.shape[2:])
-        solved, limit = self._covariance_problem_at(np.array([time]), points=0), self.settings.memory_limit
-        return self._by_element(solved.sample_orbits(self.action, self.rows_of(x), draws, time, key=key, limit=limit))
+        solved = cast(IrrepProblem, self._covariance_problem_at(np.array([time]), points=0))
+        limit = self.settings.memory_limit
+        return self._by_element(solved.sample_orbits(self.rows_of(x), draws, time, key=key, limit=limit))
 
     def rows_of(self, x: ArrayLike) -> DataRows:
         """The rows of inputs x (M, …): themselves, or all positions, signal by signal."""
