@@ -14,7 +14,6 @@ from equitangents.cli import networks
 from equitangents.cli.choosing import (
     AUTO,
     REGRESSION,
-    check_confidence,
     check_group,
     check_named,
     group_or_auto,
@@ -26,17 +25,26 @@ from equitangents.cli.choosing import (
 from equitangents.cli.common import (
     PLACE,
     announced,
-    byte_limit,
     command,
     flag,
     in_precision,
     kept,
-    one_ridge,
     option,
-    shape,
     stages,
 )
-from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, one_of, there
+from equitangents.cli.completion import (
+    GROUPS,
+    NETS,
+    SOLVERS,
+    among,
+    check_writable,
+    gigabytes,
+    one_of,
+    one_ridge,
+    probability,
+    shape,
+    there,
+)
 from equitangents.errors import EquitangentsError, InvalidArgumentError, StoreError
 
 if TYPE_CHECKING:
@@ -115,12 +123,12 @@ _NAMED = {
     "time": option(float, "Training time; inf: until the end.", math.inf),
     "learning_rate": option(float, "Learning rate; time counts in its units.", 1.0),
     "ridge": option(
-        float,
+        str,
         "Relative to the kernel's mean diagonal.",
-        0.0,
+        "0.0",
         "--ridge",
         "--diag-reg",
-        parser=one_ridge,
+        callback=one_ridge,
         metavar="<float>",
     ),
     "kernel": option(str, "ntk: all layers learn; nngp: the last one.", "ntk", **one_of("ntk", "nngp")),
@@ -132,7 +140,7 @@ _NAMED = {
         "auto",
         **one_of("auto", "regression", "classification"),
     ),
-    "input_shape": option(str, "Shape of one input, such as 32,32,3, if rows are flattened."),
+    "input_shape": option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=shape),
     "store": option(
         str,
         "Keep the training kernel in this folder; `equitangents gram --standardise` can fill it before.",
@@ -141,7 +149,7 @@ _NAMED = {
     "solver": option(
         str, "auto, eigh, cholesky, out-of-core, lanczos, pcg or nystrom.", "auto", **one_of(*SOLVERS(""))
     ),
-    "memory_limit": option(float, "GB that the fit may take; by default half of what there is."),
+    "memory_limit": option(float, "GB that the fit may take; by default half of what there is.", callback=gigabytes),
 }
 _RESULT = {
     "calibrate": option(
@@ -150,7 +158,9 @@ _RESULT = {
         show_default=False,
     ),
     "min_confidence": option(
-        float, "Leave a prediction open below this probability; says how many, and how often others are right."
+        float,
+        "Leave a prediction open below this probability; says how many, and how often others are right.",
+        callback=probability,
     ),
     "report": option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
     "means_only": flag("Save what means need, a small file; no --std afterwards."),
@@ -170,9 +180,7 @@ def fit(o: Any) -> None:
     """
     from equitangents.cli import images
 
-    check_confidence(o.min_confidence)
     settings: dict[str, Any] = {name: getattr(o, name) for name in _NAMED if name != "task"}
-    settings |= {"input_shape": shape(o.input_shape), "memory_limit": byte_limit(o.memory_limit)}
     settings |= {"augmentation": o.group, "standardise": o.standardise}
     other = other_option(o.context, (*networks.SHAPE, *_NAMED.keys() - {"task"})) if o.net == AUTO else None
     if o.net != AUTO:
@@ -181,6 +189,10 @@ def fit(o: Any) -> None:
         stage(f"reading {o.data}")
         of_images, x, y, together = _read(o, stage)
         stage("loading what computes kernels")
+        import numpy as np
+
+        from equitangents.array_files import text_of
+
         network = networks.network("mlp" if o.net == AUTO else o.net, o.depth, o.w_std, o.b_std)
     _check_place(o.out)
     before = images.digest(o.out)
@@ -188,7 +200,8 @@ def fit(o: Any) -> None:
         computing = lambda: stage("computing kernels, and solving with them")
         lines.enter_context(announced("equitangents", err=True, then=computing))
         computing()
-        inputs, y = in_precision(x, o.precision), _targets(y)
+        inputs, y = in_precision(x, o.precision), np.asarray(y)
+        y = text_of(y) if y.dtype.kind == "S" else y
         kind = _kind(o.task, network, inputs, y)
         choice, tuned = None, None
         if o.net == AUTO:
@@ -232,8 +245,11 @@ def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
         return found, found.x, found.y, found.together
     if o.size is not None:
         raise InvalidArgumentError("--size", o.size, "none, since --data is no folder of images")
-    x, y = _arrays(o.data, o.targets)
-    return None, x, y, None if o.keep_together is None else _array(o.data, o.keep_together)
+    from equitangents.scale.reading import read_inputs, read_pair
+
+    apart = (read_inputs("data", o.data), read_inputs("targets", o.targets, "y")) if o.targets is not None else None
+    x, y = apart or read_pair(o.data)
+    return None, x, y, None if o.keep_together is None else read_inputs("data", o.data, o.keep_together)[:]
 
 
 def _chosen(o: Any, x: Any, y: Any, together: Any, stage: Callable[[str], None]) -> Choice:
@@ -397,20 +413,6 @@ def _saved(out: Path) -> str:
     return f"the model is saved in {out}, {report}: equitangents predict {out} goes on with it"
 
 
-def _arrays(data: str, targets: str | None) -> tuple[Any, Any]:
-    from equitangents.scale.reading import read_inputs, read_pair
-
-    if targets is None:
-        return read_pair(data)
-    return read_inputs("data", data), read_inputs("targets", targets, "y")
-
-
-def _array(data: str, key: str) -> Any:
-    from equitangents.scale.reading import read_inputs
-
-    return read_inputs("data", data, key)[:]
-
-
 def _kind(
     task: str, network: KernelFunction, x: ArrayLike, y: ArrayLike
 ) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
@@ -426,20 +428,10 @@ def _kind(
     return InfiniteEnsemble
 
 
-def _targets(y: ArrayLike) -> Any:
-    import numpy as np
-
-    from equitangents.array_files import text_of
-
-    y = np.asarray(y)
-    return text_of(y) if y.dtype.kind == "S" else y
-
-
 def _check_place(out: Path) -> None:
     """Raise before the work is done where a model cannot be saved."""
     from equitangents.ensembles.storage.array_folder import check_place
     from equitangents.files import may_write, real
-    from equitangents.planning.question import check_writable
 
     check_place(out)
     if not out.exists():

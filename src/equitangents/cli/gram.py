@@ -17,7 +17,6 @@ from equitangents.cli.common import (
     goes_on,
     kept,
     option,
-    part,
     stages,
 )
 from equitangents.cli.completion import GROUPS, group_name, there
@@ -77,13 +76,13 @@ def gram(o: Any) -> None:
     What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
     computes what is new where rows were added to the data.
     """
-    mine = part(o.shard)
     with stages() as stage:
         stage("loading what computes kernels")
         from equitangents.scale import GramStore
+        from equitangents.scale.reading import read_inputs
         from equitangents.validation import check_whole
 
-    x1, x2 = _inputs("data", o.data), None if o.against is None else _inputs("against", o.against)
+    x1, x2 = read_inputs("data", o.data), None if o.against is None else read_inputs("against", o.against)
     network = networks.network(o.net, o.depth, o.w_std, o.b_std)
     if o.standardise:
         x1, x2 = _standardised(network, x1, x2, o.group)
@@ -104,7 +103,7 @@ def gram(o: Any) -> None:
             typer.echo(str(store.verify(o.sample, executor=executor)))
             return
         with kept(lambda: _on_disk(store, o.restart)):
-            store.compute(executor, not o.restart, shard=mine)
+            store.compute(executor, not o.restart, shard=o.shard)
     _say(store, o.shard)
 
 
@@ -114,12 +113,12 @@ def _on_disk(store: GramStore, restart: bool) -> str:
     return f"{total - store.missing:,} of {total:,} tiles are kept in {store.path}: {goes_on(restart)}"
 
 
-def _say(store: GramStore, shard: str | None) -> None:
+def _say(store: GramStore, shard: tuple[int, int] | None) -> None:
     total, missing = len(store.tiles), store.missing
     shape = " × ".join(f"{n:,}" for n in store.shape)
     state = f"{missing:,} of {total:,} tiles are missing" if missing else "complete"
     if shard is not None:
-        state = f"part {shard} is done, and {state if missing else 'the store is complete'}"
+        state = f"part {shard[0]}/{shard[1]} is done, and {state if missing else 'the store is complete'}"
     typer.echo(f"{store.path}: {state}; arrays ntk and nngp, {shape}, {store.ntk.dtype}")
 
 
@@ -136,12 +135,6 @@ def _check_is_there(out: str, given: dict[str, Any]) -> None:
             raise InvalidArgumentError(
                 name, x.shape[0], range(1, stored.rows[-1] + 1), "add rows without --verify first", verb="has rows,"
             )
-
-
-def _inputs(name: str, path: str) -> Any:
-    from equitangents.scale.reading import read_inputs
-
-    return read_inputs(name, path)
 
 
 def _standardised(net: Any, x1: ArrayLike, x2: ArrayLike | None, group: str | None) -> Any:

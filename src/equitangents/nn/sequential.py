@@ -23,7 +23,7 @@ from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
 from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
-from equitangents.kernels.projected.program import PositionMoves
+from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
 from equitangents.kernels.rotations.sampling import sample as hardest
 from equitangents.kernels.steerable.program import Points
