@@ -40,7 +40,10 @@ def dense(layers, phis):
 
 
 def network(layers, *, action=None, subgroup=None, channels=3, out=1):
-    """The package's network of the oracle's tuples; `action` for lifting layers, `subgroup` for coset pools."""
+    """The package's network of the oracle's tuples; `action` for lifting layers, `subgroup` for coset pools.
+
+    A tuple of the oracle and a layer of the package, as one, stand for both.
+    """
     last = max((i for i, layer in enumerate(layers) if layer[0] in ("dense", "conv", "group_conv")), default=-1)
     widths = [out if i == last else channels for i in range(len(layers))]
     return et.nn.Sequential(
@@ -51,6 +54,8 @@ def network(layers, *, action=None, subgroup=None, channels=3, out=1):
 def _layer(layer, action, subgroup, channels):
     kind, *rest = layer
     n = et.nn
+    if isinstance(kind, tuple):
+        return rest[0]
     if kind == "dense":
         return n.Dense(channels, W_std=rest[0], b_std=rest[1])
     if kind in ("conv", "local"):
@@ -87,6 +92,7 @@ def relative_error(got, expected, scale1, scale2):
 def check(layers, x1, x2=None, *, net=None, rtol=1e-12, engine=None, **kwargs):
     """The package's kernels are the literal sums; returns the larger of the two relative errors."""
     net = network(layers, **kwargs) if net is None else net
+    layers = [layer[0] if isinstance(layer[0], tuple) else layer for layer in layers]
     x = x1 if x2 is None else np.concatenate([x1, x2])
     n = len(x1)
     got = net.kernel(x1, x2, engine)

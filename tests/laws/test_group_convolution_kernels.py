@@ -14,6 +14,7 @@ from examples import examples
 from laws.networks import box, by_engines, check, group_box, plane_group, small_group
 from oracles import finite_groups
 
+n = et.nn
 NONLINEARITIES = [
     ("phi", "relu"),
     ("phi", "erf"),
@@ -100,58 +101,43 @@ OFTEN = {
 def test_boxes_on_the_plane(engine, plane, nonlinearity, readout):
     rotations, reflections, shape = PLANES[plane]
     group, table, grid = plane_group(rotations, reflections, shape)
-    window, inner = (3, 3), (2, 3)
+    window, inner, subgroup = (3, 3), (2, 3), None
+    elements = group_box(group, shape, inner, range(rotations), range(1 + reflections))
     layers = [
-        ("lift", grid, box(shape, window), None, 1.4, 0.1),
+        (("lift", grid, box(shape, window), None, 1.4, 0.1), n.Lift(group, 2, window, W_std=1.4, b_std=0.1)),
         ("phi", nonlinearity),
-        ("group_conv", table, group_box(group, shape, inner, range(rotations), range(1 + reflections)), None, 1.2, 0.2),
+        (("group_conv", table, elements, None, 1.2, 0.2), n.GroupConv(2, inner, W_std=1.2, b_std=0.2)),
         ("phi", nonlinearity),
-    ]
-    n = et.nn
-    spec = [
-        n.Lift(group, 2, window=window, W_std=1.4, b_std=0.1),
-        n.Relu() if nonlinearity == "relu" else n.Erf(),
-        n.GroupConv(2, window=inner, W_std=1.2, b_std=0.2),
-        n.Relu() if nonlinearity == "relu" else n.Erf(),
     ]
     if readout == "flatten":
-        layers, spec = [*layers, ("flatten",)], [*spec, n.Flatten()]
+        layers += [("flatten",)]
     elif readout == "pool":
-        layers, spec = [*layers, ("coset_pool", np.zeros(len(table), dtype=int))], [*spec, n.GroupPool()]
+        layers += [("coset_pool", np.zeros(len(table), dtype=int))]
     else:
         point_group = [group.index(r, s, (0, 0)) for r in range(rotations) for s in range(1 + reflections)]
-        labels = finite_groups.left_cosets(table, point_group)
-        layers = [*layers, ("coset_pool", labels), ("flatten",)]
-        spec = [*spec, n.GroupPool(group.subgroup(point_group)), n.Flatten()]
-    layers, spec = [*layers, ("dense", 1.1, 0.3)], [*spec, n.Dense(1, W_std=1.1, b_std=0.3)]
+        subgroup = group.subgroup(point_group)
+        layers += [("coset_pool", finite_groups.left_cosets(table, point_group)), ("flatten",)]
     x = np.random.default_rng(1).standard_normal((2, *shape, 3))
-    x = np.random.default_rng(1).standard_normal((2, *shape, 3))
-    check(layers, x[:1], x[1:], net=n.Sequential(*spec))
+    check([*layers, ("dense", 1.1, 0.3)], x[:1], x[1:], subgroup=subgroup)
 
 
 @pytest.mark.parametrize("rotations", [[0, 1], pytest.param([0], marks=pytest.mark.slow)])
 def test_boxes_with_some_of_the_rotations(rotations):
     shape = (4, 4)
     group, table, grid = plane_group(4, 0, shape)
-    n = et.nn
-    net = n.Sequential(
-        n.Lift(group, 2, window=(2, 2), W_std=1.4),
-        n.Relu(),
-        n.GroupConv(2, window=(3, 1), rotations=rotations, W_std=1.2, b_std=0.2),
-        n.Relu(),
-        n.GroupPool(),
-        n.Dense(1),
-    )
+    elements = group_box(group, shape, (3, 1), rotations, [0])
     layers = [
-        ("lift", grid, box(shape, (2, 2)), None, 1.4, 0.0),
+        (("lift", grid, box(shape, (2, 2)), None, 1.4, 0.0), n.Lift(group, 2, (2, 2), W_std=1.4)),
         ("phi", "relu"),
-        ("group_conv", table, group_box(group, shape, (3, 1), rotations, [0]), None, 1.2, 0.2),
+        (
+            ("group_conv", table, elements, None, 1.2, 0.2),
+            n.GroupConv(2, window=(3, 1), rotations=rotations, W_std=1.2, b_std=0.2),
+        ),
         ("phi", "relu"),
         ("coset_pool", np.zeros(len(table), dtype=int)),
         ("dense", 1.0, 0.0),
     ]
-    x = np.random.default_rng(2).standard_normal((3, *shape, 2))
-    check(layers, x, net=net)
+    check(layers, np.random.default_rng(2).standard_normal((3, *shape, 2)))
 
 
 def test_full_windows_and_arbitrary_elements_of_the_plane_group():
@@ -159,30 +145,18 @@ def test_full_windows_and_arbitrary_elements_of_the_plane_group():
     group, table, grid = plane_group(4, 0, shape)
     rng = np.random.default_rng(3)
     chosen = rng.choice(len(table), size=7, replace=False).tolist()
-    weights = rng.dirichlet(np.ones(7))
-    n = et.nn
-    net = n.Sequential(
-        n.Lift(group, 2, window="full", W_std=1.4, b_std=0.1),
-        n.Erf(),
-        n.GroupConv(2, window=chosen, weights=weights.tolist()),
-        n.Relu(),
-        n.GroupConv(2, window="full"),
-        n.Gelu(),
-        n.Flatten(),
-        n.Dense(1),
-    )
     layers = [
-        ("lift", grid, range(9), None, 1.4, 0.1),
+        (("lift", grid, range(9), None, 1.4, 0.1), n.Lift(group, 2, window="full", W_std=1.4, b_std=0.1)),
         ("phi", "erf"),
-        ("group_conv", table, chosen, weights, 1.0, 0.0),
+        ("group_conv", table, chosen, rng.dirichlet(np.ones(7)), 1.0, 0.0),
         ("phi", "relu"),
-        ("group_conv", table, range(len(table)), None, 1.0, 0.0),
+        (("group_conv", table, range(len(table)), None, 1.0, 0.0), n.GroupConv(2, window="full")),
         ("phi", "gelu"),
         ("flatten",),
         ("dense", 1.0, 0.0),
     ]
     x = rng.standard_normal((3, *shape, 2))
-    check(layers, x[:2], x[2:], net=net)
+    check(layers, x[:2], x[2:])
 
 
 def test_the_order_of_multiplication_shows():

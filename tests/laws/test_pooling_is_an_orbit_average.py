@@ -29,20 +29,14 @@ def assert_same(a, b, x, rtol=1e-12):
     return worst
 
 
-class Mean:
-    """The mean over a list of moved second arguments."""
+def mean_of(net, moves):
+    """The kernels' mean over a list of moved second arguments."""
 
-    def __init__(self, net, moves):
-        self.net, self.moves = net, moves
+    def kernel(x1, x2):
+        parts = [net.kernel(x1, move(x2)) for move in moves]
+        return et.kernels.Kernels(*(np.mean([getattr(k, name) for k in parts], axis=0) for name in ("nngp", "ntk")))
 
-    def __call__(self, x1, x2):
-        parts = [self.net.kernel(x1, move(x2)) for move in self.moves]
-        return Pair(*(np.mean([np.asarray(getattr(k, name)) for k in parts], axis=0) for name in ("nngp", "ntk")))
-
-
-class Pair:
-    def __init__(self, nngp, ntk):
-        self.nngp, self.ntk = nngp, ntk
+    return kernel
 
 
 def moves_of(action_table, table):
@@ -80,7 +74,7 @@ def test_pooling_averages_flattening_over_the_orbit_of_many(case):
     body, moves, x = case
     head = n.Dense(1, W_std=1.1, b_std=0.3)
     pooled, flat = n.Sequential(*body, n.GroupPool(), head), n.Sequential(*body, n.Flatten(), head)
-    assert_same(pooled.kernel, Mean(flat, moves), x)
+    assert_same(pooled.kernel, mean_of(flat, moves), x)
 
 
 @pytest.mark.slow
@@ -90,49 +84,23 @@ def test_full_windows_make_an_mlp(engine, name):
     inside = finite_groups.subgroup(table, [1])
     positions = finite_groups.coset_action(table, inside)
     action = et.actions.permutations(group, positions)
-    one, two, three = (1.4, 0.1), (1.2, 0.3), (1.1, 0.2)
-    gcnn = n.Sequential(
-        n.Lift(action, 3, window="full", W_std=one[0], b_std=one[1]),
-        n.Relu(),
-        n.GroupConv(3, window="full", W_std=two[0], b_std=two[1]),
-        n.Erf(),
-        n.GroupPool(),
-        n.Dense(1, W_std=three[0], b_std=three[1]),
-    )
-    mlp = n.Sequential(
-        n.Flatten(),
-        n.Dense(3, W_std=one[0], b_std=one[1]),
-        n.Relu(),
-        n.Dense(3, W_std=two[0], b_std=two[1]),
-        n.Erf(),
-        n.Dense(1, W_std=three[0], b_std=three[1]),
-    )
+    one, two = {"W_std": 1.4, "b_std": 0.1}, {"W_std": 1.2, "b_std": 0.3}
+    head = n.Dense(1, W_std=1.1, b_std=0.2)
+    gcnn = n.Sequential(n.Lift(action, 3, **one), n.Relu(), n.GroupConv(3, **two), n.Erf(), n.GroupPool(), head)
+    mlp = n.Sequential(n.Flatten(), n.Dense(3, **one), n.Relu(), n.Dense(3, **two), n.Erf(), head)
     x = np.random.default_rng(1).standard_normal((3, positions.shape[1], 2))
-    assert_same(gcnn.kernel, Mean(mlp, moves_of(positions, table)), x)
+    assert_same(gcnn.kernel, mean_of(mlp, moves_of(positions, table)), x)
     assert_same(gcnn.kernel, et.kernels.orbit_average(mlp, action).kernel, x)
 
 
 def _roto_translations(size, window, rotations=4):
     group, _, _ = plane_group(rotations, 0, (size, size))
-    gcnn = n.Sequential(
-        n.Lift(group, 3, window=window, W_std=1.4, b_std=0.1),
-        n.Relu(),
-        n.GroupConv(3, window=window, W_std=1.3, b_std=0.2),
-        n.Erf(),
-        n.GroupPool(),
-        n.Dense(1),
-    )
-    cnn = n.Sequential(
-        n.Conv(3, window, W_std=1.4, b_std=0.1),
-        n.Relu(),
-        n.Conv(3, window, W_std=1.3, b_std=0.2),
-        n.Erf(),
-        n.GlobalAvgPool(),
-        n.Dense(1),
-    )
+    one, two = {"window": window, "W_std": 1.4, "b_std": 0.1}, {"window": window, "W_std": 1.3, "b_std": 0.2}
+    lifted = n.Lift(group, 3, **one), n.Relu(), n.GroupConv(3, **two), n.Erf(), n.GroupPool(), n.Dense(1)
+    plain = n.Conv(3, **one), n.Relu(), n.Conv(3, **two), n.Erf(), n.GlobalAvgPool(), n.Dense(1)
     turns = [lambda f, k=k: np.rot90(f, k * (4 // rotations), axes=(1, 2)) for k in range(rotations)]
     x = np.random.default_rng(size).standard_normal((3, size, size, 2))
-    return gcnn, cnn, turns, x
+    return n.Sequential(*lifted), n.Sequential(*plain), turns, x
 
 
 @pytest.mark.slow
@@ -142,7 +110,7 @@ def _roto_translations(size, window, rotations=4):
 )
 def test_symmetric_windows_average_the_pooled_cnn_over_rotations(size, window, rotations):
     gcnn, cnn, turns, x = _roto_translations(size, window, rotations)
-    assert_same(gcnn.kernel, Mean(cnn, turns), x)
+    assert_same(gcnn.kernel, mean_of(cnn, turns), x)
     assert_same(gcnn.kernel, et.kernels.orbit_average(cnn, et.actions.image_rotations(rotations)).kernel, x)
 
 
@@ -153,7 +121,7 @@ def test_symmetric_windows_average_the_pooled_cnn_over_rotations(size, window, r
 def test_other_windows_do_not(size, window):
     gcnn, cnn, turns, x = _roto_translations(size, window)
     with pytest.raises(AssertionError, match="differ by"):
-        assert_same(gcnn.kernel, Mean(cnn, turns), x, rtol=1e-4)
+        assert_same(gcnn.kernel, mean_of(cnn, turns), x, rtol=1e-4)
 
 
 SHAPES = [((3, 4),), ((6,),), ((2, 3, 2),)]
@@ -172,7 +140,7 @@ def test_pooled_cnns_average_flattened_ones_over_translations(engine, shape):
     axes = tuple(range(1, 1 + len(shape)))
     shifts = [lambda f, s=s: np.roll(f, s, axes) for s in np.ndindex(*shape)]
     x = np.random.default_rng(3).standard_normal((3, *shape, 2))
-    assert_same(pooled.kernel, Mean(flat, shifts), x)
+    assert_same(pooled.kernel, mean_of(flat, shifts), x)
 
 
 def test_zero_padding_breaks_the_translation_average():
@@ -182,7 +150,7 @@ def test_zero_padding_breaks_the_translation_average():
     shifts = [lambda f, s=s: np.roll(f, s, (1, 2)) for s in np.ndindex(4, 4)]
     x = np.random.default_rng(4).standard_normal((3, 4, 4, 2))
     with pytest.raises(AssertionError, match="differ by"):
-        assert_same(pooled.kernel, Mean(flat, shifts), x, rtol=1e-3)
+        assert_same(pooled.kernel, mean_of(flat, shifts), x, rtol=1e-3)
 
 
 def test_coset_pooling_averages_over_the_subgroup():
@@ -202,7 +170,7 @@ def test_coset_pooling_averages_over_the_subgroup():
     inverse = finite_groups.inverses(table)
     moves = [lambda f, at=table[inverse[q]]: f[:, at] for q in center]
     x = np.random.default_rng(5).standard_normal((3, 8, 2))
-    assert_same(pooled.kernel, Mean(flat, moves), x)
+    assert_same(pooled.kernel, mean_of(flat, moves), x)
 
 
 def test_one_input_alone_tells_whether_a_kernel_is_invariant():

@@ -7,7 +7,7 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.nn import AvgPool, Conv, Dense, GlobalAvgPool, GroupConv, GroupPool, Lift, Relu, Sequential
-from laws.networks import box, check, group_box, plane_group
+from laws.networks import box, check, group_box, network, plane_group
 from oracles.literal_kernels import grid_reads
 
 
@@ -20,12 +20,10 @@ def sublattice(shape, every):
 @pytest.mark.parametrize(("padding", "every"), [("circular", (2, 2)), ("zero", (2, 3)), ("valid", (3, 1))])
 def test_kernels_are_literal_sums_over_the_positions_left(padding, every, rng):
     layers = [("conv", (2, 3), (1, 1), padding, 1.3, 0.1), ("phi", "relu"), ("conv", (2, 2), (1, 1), padding, 1.2, 0.0)]
-    layers = [*layers, ("phi", "erf")]
-    net = Sequential(Conv(1, (2, 3), padding=padding, W_std=1.3, b_std=0.1), Relu())
-    net = Sequential(*net.layers, Conv(1, 2, padding=padding, W_std=1.2), et.nn.Erf(), GlobalAvgPool(every), Dense(1))
     x = rng.standard_normal((3, 6, 6, 2))
-    shape = net.signals(x.shape[1:])[4].positions.shape
-    check([*layers, ("coset_pool", sublattice(shape, every)), ("dense", 1.0, 0.0)], x, net=net)
+    shape = network(layers).signals(x.shape[1:])[-1].positions.shape
+    pool = (("coset_pool", sublattice(shape, every)), GlobalAvgPool(every))
+    check([*layers, ("phi", "erf"), pool, ("dense", 1.0, 0.0)], x)
 
 
 @pytest.mark.quick(1)
@@ -33,13 +31,16 @@ def test_kernels_are_literal_sums_over_the_positions_left(padding, every, rng):
 def test_group_pools_over_a_sublattice_are_literal_sums(window, rng):
     group, table, grid = plane_group(4, False, (4, 4))
     pixels, elements = box((4, 4), window), group_box(group, (4, 4), window, range(4), (0,))
-    labels = np.tile(sublattice((4, 4), (2, 2)), 4)
-    layers = [("lift", grid, pixels, None, 1.3, 0.1), ("phi", "relu"), ("group_conv", table, elements, None, 1.2, 0.0)]
-    layers += [("phi", "relu"), ("coset_pool", labels), ("dense", 1.0, 0.0)]
-    hidden = (Lift(group, 1, window, W_std=1.3, b_std=0.1), Relu(), GroupConv(1, window, W_std=1.2), Relu())
-    net = Sequential(*hidden, GroupPool(every=2), Dense(1))
-    check(layers, rng.standard_normal((2, 4, 4, 2)), net=net)
-    whole = Sequential(*hidden, GroupPool(), Dense(1))
+    layers = [
+        (("lift", grid, pixels, None, 1.3, 0.1), Lift(group, 1, window, W_std=1.3, b_std=0.1)),
+        ("phi", "relu"),
+        (("group_conv", table, elements, None, 1.2, 0.0), GroupConv(1, window, W_std=1.2)),
+        ("phi", "relu"),
+        (("coset_pool", np.tile(sublattice((4, 4), (2, 2)), 4)), GroupPool(every=2)),
+        ("dense", 1.0, 0.0),
+    ]
+    check(layers, rng.standard_normal((2, 4, 4, 2)))
+    net, whole = network(layers), network([*layers[:4], ("coset_pool",), ("dense", 1.0, 0.0)])
     fibres = [n.kernel_cost((4, 4, 2), 1, 1).fibres for n in (net, whole)]
     assert fibres == [16, 64]
 
