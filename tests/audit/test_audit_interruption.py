@@ -160,7 +160,7 @@ def slow(x: Any) -> Any:
 def test_long_audits_say_how_far_they_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("equitangents.scale.progress._REPORTED", 0.05)
+    monkeypatch.setattr("equitangents.progress._REPORTED", 0.05)
     with caplog.at_level(logging.INFO, "equitangents"):
         et.audit(slow, "C4", X, batch_size=8, **ALONE)
     assert capsys.readouterr().err == ""

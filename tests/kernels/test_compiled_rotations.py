@@ -101,6 +101,10 @@ def check_against_the_reference(net, bandlimit, channels, n1, n2, seed):
 @settings(max_examples=4)
 @given(networks(), st.integers(1, 4), st.integers(1, 20), st.integers(0, 2**32 - 1))
 def test_lists_of_pairs_and_signals_with_themselves_are_entries_of_the_matrix(net, bandlimit, n, seed):
+    check_entries(net, bandlimit, n, seed)
+
+
+def check_entries(net, bandlimit, n, seed):
     rng = np.random.default_rng(seed)
     x, y = (signals(rng, count, bandlimit, 2) for count in (n, 7))
     first, second = rng.integers(n, size=40), rng.integers(7, size=40)
@@ -212,21 +216,11 @@ def narrow_networks():
 @settings(max_examples=8)
 @given(narrow_networks(), st.integers(1, 4), st.integers(1, 2), st.integers(0, 2**32 - 1))
 def test_many_zonal_windows_have_the_kernels_of_the_reference(net, bandlimit, channels, seed):
-    rng = np.random.default_rng(seed)
-    x, y = (signals(rng, n, bandlimit, channels) for n in (2, 9))
-    found, expected = net.kernel(x, y), net.kernel(x, y, engine="reference")
-    assert found.engine == "cpu"
-    close(net, x, y, found, expected, DOUBLE)
+    check_against_the_reference(net, bandlimit, channels, 2, 9, seed)
 
 
-def test_zonal_windows_in_lists_of_pairs_and_on_the_diagonal_are_entries_of_the_matrix(rng):
-    x, y = (signals(rng, n, 3, 2) for n in (5, 7))
-    first, second = rng.integers(5, size=20), rng.integers(7, size=20)
-    matrix, pairs = TWO_WINDOWS.kernel(x, y), TWO_WINDOWS.kernel_pairs(x, y, first, second)
-    assert (matrix.engine, pairs.engine) == ("cpu", "cpu")
-    close(TWO_WINDOWS, x, y, pairs, Kernels(matrix.nngp[first, second], matrix.ntk[first, second]), DOUBLE)
-    own, diagonal = TWO_WINDOWS.kernel(x, x), TWO_WINDOWS.kernel_diagonal(x)
-    close(TWO_WINDOWS, x, x, diagonal, Kernels(np.diag(own.nngp), np.diag(own.ntk)), DOUBLE)
+def test_zonal_windows_in_lists_of_pairs_and_on_the_diagonal_are_entries_of_the_matrix():
+    check_entries(TWO_WINDOWS, bandlimit=3, n=5, seed=0)
 
 
 OTHER = one_layer(nn.Elementwise(lambda u: u + u**2), group=groups.octahedral())

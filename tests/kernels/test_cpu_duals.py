@@ -15,6 +15,7 @@ from equitangents.nn import (
     Dense,
     Erf,
     Exp,
+    Exponential,
     Flatten,
     Gaussian,
     GlobalAvgPool,
@@ -44,6 +45,7 @@ SMOOTH = {
     "square": Monomial(2),
     "cubic": Polynomial((0.3, -1.0, 0.2, 0.1)),
     "hermite": Hermite(6),
+    "exponential": Exponential(1.3),
     "normalised": LayerNorm(eps=0.1),
     "rectified square": RectifiedMonomial(2),
     "rectified cube": RectifiedMonomial(3),
@@ -120,11 +122,13 @@ def test_rectified_monomials_are_those_of_cho_and_saul():
         assert np.max(np.abs(found[:2] - exact)) <= 1e-9
 
 
-def test_zero_inputs_of_rectified_powers_have_zero_kernels():
+@pytest.mark.parametrize("layer", [RectifiedMonomial(2), Exponential()], ids=["rectified", "exponential"])
+def test_zero_inputs_have_zero_kernels(layer):
     x = np.array([[0.0, 0.0], [1.0, 2.0]])
-    found = Sequential(Dense(1, b_std=0), RectifiedMonomial(2), Dense(1, b_std=0)).kernel(x, engine="cpu")
+    found = Sequential(Dense(1, b_std=0), layer, Dense(1, b_std=0)).kernel(x, engine="cpu")
     assert not found.nngp[0].any()
-    assert not found.ntk[0].any()
+    assert not found.ntk[0].any() or isinstance(layer, Exponential)
+    assert np.isfinite(found.ntk).all()
 
 
 def test_polynomials_beyond_the_engine_s_degree_have_no_layer():

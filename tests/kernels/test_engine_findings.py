@@ -9,7 +9,7 @@ import pytest
 from equitangents.cli.doctor import doctor
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import engines
-from equitangents.kernels.engines import select, trial
+from equitangents.kernels.engines import select
 from equitangents.kernels.operations import Affine
 from equitangents.kernels.program import Positions, Program
 from equitangents.nn import Conv, Dense, GlobalAvgPool, Relu, Sequential
@@ -52,7 +52,7 @@ def plant():
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """A dense layer in place of a network, which the reference engine would have to compile."""
-    monkeypatch.setattr(trial, "program", lambda: Program(Positions(()), (Affine(1.5, 0.01),)))
+    monkeypatch.setattr(select, "_small_program", lambda: Program(Positions(()), (Affine(1.5, 0.01),)))
 
 
 @pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: kind.__name__)
@@ -80,7 +80,7 @@ def test_an_engine_that_passes_is_used_and_tested_once_a_process_in_compiled_pro
 
     jax.jit(inside)(1.0)
     assert chosen == [engine]
-    monkeypatch.setattr(trial, "fault", lambda *_: pytest.fail("tested again"))
+    monkeypatch.setattr(select, "_tried", lambda *_: pytest.fail("tested again"))
     assert select.fault(engine) is None
     assert select.fault(engines.REFERENCE) is None
 

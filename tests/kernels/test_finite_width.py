@@ -183,6 +183,8 @@ def test_layers_whose_law_is_another_are_named(rng):
     ):
         with pytest.raises(NetworkError, match=said):
             finite_width(Sequential(*layers), x)
+    with pytest.raises(NetworkError, match="Flatten before weights"):
+        finite_width(Sequential(Conv(4, 2), Flatten()), x[..., None])
 
 
 def test_pools_over_many_positions_are_refused_with_a_remedy(rng):

@@ -95,32 +95,6 @@ def test_invariance_under_all_but_the_last_generator_is_not_enough(rng):
         assert et.kernels.kernel_invariance_error(SomeSignsMatter(weights), action, x) > 1e-3
 
 
-class DependsOnSigns:
-    """Invariant where all entries are positive, as of images: |x| and, for others, the sign of one pixel."""
-
-    def kernel(self, x1, x2=None):
-        features = []
-        for x in (x1, x1 if x2 is None else x2):
-            xp = np if isinstance(x, np.ndarray) else jnp
-            features.append(xp.sum(x**2, axis=(1, 2, 3)) + xp.where(xp.all(x >= 0, axis=(1, 2, 3)), 0, x[:, 0, 0, 0]))
-        return et.kernels.Kernels(features[0][:, None] * features[1], features[0][:, None] * features[1])
-
-
-def both_orbits(net, x1, x2):
-    pairs = [(g, h) for g in range(4) for h in range(4)]
-    return np.mean([np.asarray(net.kernel(ROTATIONS(g, x1), ROTATIONS(h, x2)).ntk) for g, h in pairs], axis=0)
-
-
-def test_no_inputs_make_a_kernel_invariant_that_says_nothing_of_itself(rng):
-    net = DependsOnSigns()
-    average = et.kernels.orbit_average(net, ROTATIONS)
-    images, others = rng.random((3, 4, 4, 1)), rng.standard_normal((3, 4, 4, 1))
-    for x1, x2 in ((images, images), (others, images), (images, others), (others, others)):
-        k = average.kernel(x1, x2)
-        assert any("both orbits" in note for note in k.notes)
-        np.testing.assert_allclose(k.ntk, both_orbits(net, x1, x2), rtol=1e-12)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("net", "note", "traced_first"),

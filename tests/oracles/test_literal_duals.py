@@ -28,19 +28,13 @@ def test_smooth_duals_are_gaussian_integrals(name):
     phi, derivative = SMOOTH[name]
     a, b, c = np.array(CASES).T
     value, slope, distance = literal_duals.dual(name, a, b, c, a + b - 2 * c)
+    product, gain = literal_duals.trapezoid_dual(phi, derivative, a, b, c)
+    own, other = (literal_duals.trapezoid_dual(phi, derivative, q, q, q)[0] for q in (a, b))
+    np.testing.assert_allclose(value, product, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(slope, gain, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(distance, own + other - 2 * product, rtol=0, atol=4e-13)
     nodes, weights = np.polynomial.hermite_e.hermegauss(170)
-    weights = weights / weights.sum()
-    u = np.sqrt(a)[:, None, None] * nodes[:, None]
-    v = c[:, None, None] / np.sqrt(a)[:, None, None] * nodes[:, None]
-    v = v + np.sqrt(b - c**2 / a)[:, None, None] * nodes[None, :]
-
-    def integral(f):
-        return np.einsum("i,nij,j->n", weights, f, weights)
-
-    np.testing.assert_allclose(value, integral(phi(u) * phi(v)), rtol=0, atol=2e-13)
-    np.testing.assert_allclose(slope, integral(derivative(u) * derivative(v)), rtol=0, atol=2e-13)
-    np.testing.assert_allclose(distance, integral((phi(u) - phi(v)) ** 2), rtol=0, atol=4e-13)
-    means = np.einsum("i,ni->n", weights, phi(np.sqrt(a)[:, None] * nodes))
+    means = phi(np.sqrt(a)[:, None] * nodes) @ weights / weights.sum()
     np.testing.assert_allclose(literal_duals.mean(name, a), means, rtol=0, atol=2e-13)
 
 
@@ -74,16 +68,6 @@ def test_kinked_duals_are_integrals_over_the_angle(name, slope):
         assert literal_duals.mean(name, a, slope) == pytest.approx(
             math.sqrt(a / 2 / math.pi) * one, rel=1e-10, abs=1e-12
         )
-
-
-@pytest.mark.parametrize("name", SMOOTH)
-def test_the_trapezoidal_rule_agrees(name):
-    phi, derivative = SMOOTH[name]
-    a, b, c = np.array(CASES).T
-    value, slope = literal_duals.trapezoid_dual(phi, derivative, a, b, c)
-    expected = literal_duals.dual(name, a, b, c, a + b - 2 * c)
-    np.testing.assert_allclose(value, expected[0], rtol=0, atol=1e-13)
-    np.testing.assert_allclose(slope, expected[1], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["relu", "abs", "erf", "gelu", "sin", "cos", "identity"])

@@ -26,7 +26,7 @@ from equitangents.audit.report.result import AuditReport
 from equitangents.audit.settings import AuditedAction, Keywords, OutputAction, Settings, settings_of
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import check_order
-from equitangents.scale.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, told_by
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -128,7 +128,7 @@ def audit(
     )
     bench = Bench(task.clock)
     task.clock.check = bench.check
-    task.clock.progress = Progress(0, planned_inputs(task), progress, "audit", "inputs")
+    task.clock.progress = Progress(0, planned_inputs(task), progress, task="audit", unit="inputs")
     with model.ready(), bench.watching():
         task, labels, rules = settled(task, labels)
         return assemble(task, began, labels, bench, rules)

@@ -155,36 +155,6 @@ class Counts(NamedTuple):
     finer: float = 1.0  # by what the work grows where inputs need more rotations than is assumed
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Kernels between `rows` and `columns` inputs in precision `dtype`; `pairs` of them are computed.
-
-    `part`: of a kernel field, or None.
-    """
-
-    rows: int
-    columns: int
-    pairs: int
-    dtype: str
-    part: Part | None
-    symmetric: bool
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of a number."""
-        return np.dtype(self.dtype).itemsize
-
-
-def asked(n1: int, n2: int | None, dtype: npt.DTypeLike, part: Part | None = None) -> Asked:
-    """Checked request; n2 None: n1 inputs with themselves, half of the pairs if these are mirrored."""
-    n1 = check_whole("n1", n1, 1)
-    n2 = None if n2 is None else check_whole("n2", n2, 1)
-    columns = n1 if n2 is None else n2
-    mirrors = part is None or part.mirrors
-    pairs = n1 * (n1 + 1) // 2 if n2 is None and mirrors else n1 * columns
-    return Asked(n1, columns, pairs, check_dtype(dtype), part, n2 is None)
-
-
 def kernel_cost(
     program: Program[Any],
     channels: int,
@@ -199,24 +169,27 @@ def kernel_cost(
     With `part` that of its kernel field at these pairs of positions.
     The first call for a program runs a block of it, which an engine may have to compile; later ones remember.
     """
-    wanted = asked(n1, n2, dtype, part)
-    of = _COUNTS[type(program.space)](program, channels, wanted, engine)
-    seconds, spread = pair_seconds(of.run, of.shape, wanted.dtype, of.element_layers + of.multiply_adds // 8)
-    runs = wanted.pairs + of.alone
+    n1, n2 = check_whole("n1", n1, 1), None if n2 is None else check_whole("n2", n2, 1)
+    dtype, columns = check_dtype(dtype), n1 if n2 is None else n2
+    mirrored = n2 is None and (part is None or part.mirrors)
+    pairs = n1 * (n1 + 1) // 2 if mirrored else n1 * columns
+    of = _COUNTS[type(program.space)](program, channels, n1, n2, dtype, engine, part)
+    seconds, spread = pair_seconds(of.run, of.shape, dtype, of.element_layers + of.multiply_adds // 8)
+    runs = pairs + of.alone
     return KernelCost(
         fibres=of.fibres,
         field_size=of.field_size,
         layers=of.layers,
-        pairs=wanted.pairs,
+        pairs=pairs,
         element_layers=runs * of.element_layers,
         multiply_adds=runs * of.multiply_adds,
-        seconds=wanted.pairs * seconds,
+        seconds=pairs * seconds,
         uncertainty=MARGIN * spread * of.finer,
-        output_bytes=of.outputs * result_bytes(wanted.rows, wanted.columns, wanted.itemsize),
+        output_bytes=of.outputs * result_bytes(n1, columns, np.dtype(dtype).itemsize),
         working_bytes=of.working_bytes,
         engine=of.engine.name,
         form=of.form,
-        dtype=wanted.dtype,
+        dtype=dtype,
         notes=of.notes,
         resolution=of.run.resolution or None,
     )
@@ -249,14 +222,19 @@ def timed(run: Callable[[], object]) -> tuple[float, float]:
     return middle, middle / min(times)
 
 
-def _of_positions(program: Program, channels: int, wanted: Asked, engine: str | None) -> Counts:
+_Part = Part | None
+
+
+def _of_positions(
+    program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
+) -> Counts:
     """The work of a program on positions, along its fibres."""
-    choice, steps = programs.choice_of(program, engine, np.dtype(wanted.dtype), wanted.part)
-    sizes = channels, wanted.rows, wanted.columns, wanted.itemsize
-    of_part = () if wanted.part is None else (wanted.part,)
+    choice, steps = programs.choice_of(program, engine, np.dtype(dtype), part)
+    sizes = channels, n1, n2 or n1, np.dtype(dtype).itemsize
+    of_part = () if part is None else (part,)
     work = count(steps)
     return Counts(
-        run=_Run(program, choice.engine.name, wanted.part),
+        run=_Run(program, choice.engine.name, part),
         engine=choice.engine,
         form=steps.form,
         shape=(*program.shape, channels),
@@ -266,17 +244,19 @@ def _of_positions(program: Program, channels: int, wanted: Asked, engine: str | 
         element_layers=work.element_layers,
         multiply_adds=work.products * channels,
         working_bytes=choice.engine.working_bytes(program, *sizes, *of_part),
-        notes=programs.notes_of(choice, steps, wanted.part),
-        outputs=1 if wanted.part is None else wanted.part.layout.numbers,
+        notes=programs.notes_of(choice, steps, part),
+        outputs=1 if part is None else part.layout.numbers,
     )
 
 
-def _of_structured(program: StructuredProgram, channels: int, wanted: Asked, engine: str | None) -> Counts:
+def _of_structured(
+    program: StructuredProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
+) -> Counts:
     """One operation over all pairs of positions is one layer; sums with weights of each input's own are multiply-adds.
 
     Kernel fields are run by the reference engine, one pair of inputs like a pooled kernel.
     """
-    chosen, notes = structured.choice_of(program, engine, part=wanted.part)
+    chosen, notes = structured.choice_of(program, engine, part=part)
     before = given = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
     for op in flat(program.ops):
@@ -284,9 +264,9 @@ def _of_structured(program: StructuredProgram, channels: int, wanted: Asked, eng
         before = op.positions_after(before)
     layers = sum(op.affine is None and not (op.is_branching and op.is_open) for op in flat(program.ops))
     field = positions(program)
-    sizes = channels, wanted.rows, wanted.columns, wanted.itemsize
+    sizes = channels, n1, n2 or n1, np.dtype(dtype).itemsize
     return Counts(
-        run=_Run(program, chosen.name, wanted.part, compute=structured.compute),
+        run=_Run(program, chosen.name, part, compute=structured.compute),
         engine=chosen,
         form="pairs",
         shape=(*program.shape, channels),
@@ -297,16 +277,18 @@ def _of_structured(program: StructuredProgram, channels: int, wanted: Asked, eng
         multiply_adds=given**2 * channels + mixing,
         working_bytes=structured.rules_of(chosen).working_bytes(program, *sizes),
         notes=notes,
-        outputs=1 if wanted.part is None else wanted.part.layout.numbers,
+        outputs=1 if part is None else part.layout.numbers,
     )
 
 
-def _of_points(program: SteerableProgram, channels: int, wanted: Asked, engine: str | None) -> Counts:
+def _of_points(
+    program: SteerableProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
+) -> Counts:
     """Products of filters, and values of activation kernels, over all pairs of points; in double precision."""
     points, ops = program.space.count, [op for op in flat(program.ops) if not op.held]
     values = [op.values(program.space.features.space) for op in ops if op.needs_variances]
     return Counts(
-        run=_Run(program, REFERENCE.name, wanted.part, compute=steerable.compute),
+        run=_Run(program, REFERENCE.name, part, compute=steerable.compute),
         engine=REFERENCE,
         form="pairs",
         shape=(points, channels),
@@ -317,20 +299,22 @@ def _of_points(program: SteerableProgram, channels: int, wanted: Asked, engine: 
         multiply_adds=sum(op.products(points) for op in ops),
         working_bytes=steerable.working_bytes(program, points),
         notes=(steerable.WHY,),
-        outputs=steerable.outputs(program) ** 2 if wanted.part is None else wanted.part.layout.numbers,
-        alone=wanted.rows + (0 if wanted.symmetric else wanted.columns),
+        outputs=steerable.outputs(program) ** 2 if part is None else part.layout.numbers,
+        alone=n1 + (n2 or 0),
     )
 
 
-def _of_rotations(whole: Program[Sphere], channels: int, wanted: Asked, engine: str | None) -> Counts:
+def _of_rotations(
+    whole: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
+) -> Counts:
     """Relative rotations and points of the sphere, at the resolution that random signals of unit variance need."""
-    if wanted.part is not None:
+    if part is not None:
         raise NetworkError("the cost of kernel fields between rotations is not known")
     program = sections(whole)
     choice = rotations.choose_engine(program, engine)
-    rules, n2 = rotations.rules_of(choice.engine), None if wanted.symmetric else wanted.columns
-    signals = min(max(wanted.rows, wanted.columns), _MOST_SIGNALS)
-    found = _resolution(program, signals, channels, wanted.dtype, choice.engine.name)
+    rules, itemsize = rotations.rules_of(choice.engine), np.dtype(dtype).itemsize
+    signals = min(max(n1, n2 or n1), _MOST_SIGNALS)
+    found = _resolution(program, signals, channels, dtype, choice.engine.name)
     turns, points = nodes(program, found.value), field_points(program, found.value)
     layers = [sum(vector_layers(ops)) for ops in (program.sphere, program.field, program.vector)]
     return Counts(
@@ -343,13 +327,13 @@ def _of_rotations(whole: Program[Sphere], channels: int, wanted: Asked, engine: 
         layers=sum(layers),
         element_layers=turns * (points * layers[0] + layers[1]) + layers[2],
         multiply_adds=_products(program, found.value, channels),
-        working_bytes=rules.working_bytes(program, found.value, channels, wanted.rows, n2, wanted.itemsize),
+        working_bytes=rules.working_bytes(program, found.value, channels, n1, n2, itemsize),
         notes=(*((_assumption(program, found),) if program.is_sampled else ()), *choice.notes),
         finer=_of_next_resolution(program, found.value),
     )
 
 
-_COUNTS: dict[type, Callable[[Any, int, Asked, str | None], Counts]] = {
+_COUNTS: dict[type, Callable[..., Counts]] = {
     Positions: _of_positions,
     StructuredPositions: _of_structured,
     Points: _of_points,

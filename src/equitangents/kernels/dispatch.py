@@ -12,12 +12,11 @@ from numpy.typing import DTypeLike
 
 from equitangents._types import DType
 from equitangents.errors import NetworkError
-from equitangents.kernels import cost
+from equitangents.kernels import cost, projected
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.fields import Part
 from equitangents.kernels.program import Positions, Program
-from equitangents.kernels.projected import compute as projected
-from equitangents.kernels.projected.program import EquivariantOutputs
+from equitangents.kernels.projected import EquivariantOutputs
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.runs import programs, rotations, steerable, structured

@@ -20,7 +20,7 @@ from equitangents.kernels.result import KernelFunction
 from equitangents.structured import is_structured
 
 if TYPE_CHECKING:
-    from equitangents.kernels.moves import Moves
+    from equitangents.kernels.operation import Moves
 
 _SAMPLE = 8  # inputs whose kernels are compared by `kernel_invariance_error`, with noise of their size, and
 _ELEMENTS = 8  # group elements besides the generators

@@ -5,15 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from equitangents.kernels.moves import box_table, by_blocks, by_order, by_sets, by_slots, of_none
-from equitangents.kernels.operation import DualActivation, FrozenArray, L, NoFibresError, Operation, Pointwise
-
-if TYPE_CHECKING:
-    from equitangents.kernels.moves import Moves
+from equitangents.kernels.operation import (
+    DualActivation,
+    FrozenArray,
+    L,
+    Moves,
+    NoFibresError,
+    Operation,
+    Pointwise,
+    box_table,
+    by_blocks,
+    by_order,
+    by_sets,
+    by_slots,
+    of_none,
+)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from equitangents.groups.representations import Representation, RepresentationLi
 from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype, repeated
 from equitangents.kernels.fields import check_result, result_bytes
 from equitangents.kernels.invariance import draws_noise, is_invariant
-from equitangents.kernels.projected.program import Nodes, Sums, all_pairs, diagonal
+from equitangents.kernels.projected import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.rotations.sampling import sampled_for
 from equitangents.kernels.runs.scaling import result
@@ -278,11 +278,7 @@ class EquivariantAverage(_Average):
 
     def kernel_diagonal(self, x: ArrayLike) -> Kernels:
         """NNGP and NTK of every input with itself, (N, d, d)."""
-        if self._invariant(x):
-            return self._result(diagonal(self._base, self._nodes, x), x)
-        blocks = [self._sums(x[i : i + 1], None) for i in range(len(x))]
-        join = [np.concatenate([np.asarray(getattr(b, name)[0]) for b in blocks]) for name in ("nngp", "ntk")]
-        return self._result(Sums(join[0], join[1], blocks[-1].term), x)
+        return self._result(diagonal(lambda one: self._sums(one, None), x), x)
 
     def _sums(self, x1: Any, x2: Any) -> Sums:
         if self._invariant(*(x for x in (x1, x2) if x is not None)):
@@ -333,7 +329,7 @@ class EquivariantAverage(_Average):
         nngp, ntk = (np.asarray(k, working_dtype(*given)) for k in (sums.nngp, sums.ntk))
         note = f"{len(self._nodes)} elements of {self.action.group.name}, weighed by a representation"
         term = sums.term
-        return result(given, nngp, ntk, None, 0, engine=term.engine, form=term.form, notes=(*term.notes, note))
+        return result(given, nngp, ntk, engine=term.engine, form=term.form, notes=(*term.notes, note))
 
 
 def equivariant_average(

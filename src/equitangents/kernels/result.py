@@ -106,7 +106,8 @@ class _Facts:
     def _first(self) -> Any:
         return self.nngp  # type: ignore[attr-defined]
 
-    def _table(self) -> str:
+    def _repr_html_(self) -> str:
+        """What a notebook shows: shapes, and how the field was computed."""
         if precision.is_traced(self._first):
             return notebook.table("Kernel field", [("shape", self._first.shape), ("traced", "inside a JAX program")])
         facts: list[tuple[str, object]] = [
@@ -139,10 +140,6 @@ class KernelField(_Facts):
         """Kernels between all outputs, (N1 P, N2 P'): inputs first, then positions; of a field of all positions."""
         return Kernels(_matrix(self, self.nngp), _matrix(self, self.ntk), self.engine, self.form, self.notes)
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: shapes, and how the field was computed."""
-        return self._table()
-
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -159,10 +156,6 @@ class NngpKernelField(_Facts):
     def ntk(self) -> Any:
         """Raises NetworkError with the reason why there is no tangent kernel."""
         raise NetworkError(self.reason)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: shapes, and how the field was computed."""
-        return self._table()
 
     @staticmethod
     def of(found: KernelField, reason: str) -> NngpKernelField:

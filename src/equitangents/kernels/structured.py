@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,14 +30,10 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.branches import flat
-from equitangents.kernels.moves import by_blocks, by_matrix
-from equitangents.kernels.operation import FrozenArray, Operation
+from equitangents.kernels.operation import FrozenArray, Moves, Operation, by_blocks, by_matrix
 from equitangents.kernels.operations import Blocks, Box
 from equitangents.kernels.program import Program
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
-
-if TYPE_CHECKING:
-    from equitangents.kernels.moves import Moves
 
 
 class Structured(Operation):
@@ -268,7 +264,8 @@ def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -
     sizes = []
     for axis in range(1, grid.ndim):
         along = grid.any(axis=tuple(i for i in range(1, grid.ndim) if i != axis)).sum(axis=1)
-        sizes.append((np.arange(grid.shape[axis]) < along[:, None]).reshape(_place(grid.shape, axis)))
+        place = tuple(n if i in (0, axis) else 1 for i, n in enumerate(grid.shape))
+        sizes.append((np.arange(grid.shape[axis]) < along[:, None]).reshape(place))
     box: Any = np.ones(grid.shape, bool)
     for along in sizes:
         box = box & along
@@ -279,10 +276,6 @@ def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -
             "network has windows or pools that such masks do not fit: there is no smaller input; "
             "Masked(x, mask, convention='neural-tangents') counts zeros there"
         )
-
-
-def _place(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return tuple(n if i in (0, axis) else 1 for i, n in enumerate(shape))
 
 
 @jax.tree_util.register_dataclass

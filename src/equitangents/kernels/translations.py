@@ -24,12 +24,12 @@ from equitangents.kernels.engines.reference.tile import means
 from equitangents.kernels.fields import check_result
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Positions, Program
-from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.runs import scaling
 from equitangents.kernels.runs.scaling import result
 from equitangents.kernels.scales import law_of, with_biases
 from equitangents.kernels.threads import threads
+from equitangents.progress import Progress
 
 _TILE_ELEMENTS = 1 << 18  # distances at a time
 _DIRECT_NUMBERS = 1 << 21  # numbers gathered at a time where distances are summed directly
@@ -59,7 +59,7 @@ class TranslationMean:
             first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
             nngp, ntk, added = scaling.all_pairs(law_of(program), backends, first, second)
         notes = (*(() if note is None else (note,)), self._method, *added)
-        return result((x1, x2), nngp, ntk, None, 0, engine=engine.name, form="fibre", notes=notes)
+        return result((x1, x2), nngp, ntk, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
@@ -108,7 +108,8 @@ def translation_mean(net: KernelFunction, action: Action, x: Any) -> Translation
     if action.torus is None or shape[:-1] != action.torus or not hasattr(net, "lowered") or precision.is_traced(x):
         return None
     program = net.lowered(x[:1])[1]
-    if not _is_mlp(program) or not choose(program, None, precision.working_dtype(x)).engine.takes_distances:
+    mlp = program.space == Positions(()) and plan(program).form == "fibre"
+    if not mlp or not choose(program, None, precision.working_dtype(x)).engine.takes_distances:
         return None
     leads = getattr(net, "leads_by_position", None)
     return TranslationMean(net, action.torus) if leads is not None and leads(shape) else None
@@ -121,10 +122,6 @@ def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
     return (
         chosen if why is None else Choice(REFERENCE, f"{REFERENCE.name} engine in place of {chosen.engine.name}: {why}")
     )
-
-
-def _is_mlp(program: Any) -> bool:
-    return program.space == Positions(()) and plan(program).form == "fibre"
 
 
 def _backends(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> scaling.Backends:
@@ -149,7 +146,7 @@ def _means(
     n1, n2 = len(v1), len(inputs2.values)
     nngp, ntk = np.empty((n1, n2), dtype), np.empty((n1, n2), dtype)
     rows, columns = -(-n1 // side), -(-n2 // side)
-    progress = Progress(rows * columns if v2 is not None else rows * (rows + 1) // 2)
+    progress = Progress(0, rows * columns if v2 is not None else rows * (rows + 1) // 2, task="kernels")
     for i in range(0, n1, side):
         first = inputs1.spectra(i)
         for j in range(i if v2 is None else 0, n2, side):
@@ -160,7 +157,7 @@ def _means(
                 out[r, c] = part if v2 is not None or i != j else (part + part.T) / 2
                 if v2 is None and i != j:
                     out[c, r] = part.T
-            progress.step()
+            progress.add()
     return nngp, ntk
 
 

@@ -21,7 +21,7 @@ from equitangents._protocols import FiniteNetwork
 from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
-from equitangents.kernels.finite_width.recursion import LinearBlock, has_weights, linear_block
+from equitangents.kernels.finite_width.recursion import LinearBlock, linear_block
 from equitangents.kernels.invariance import is_invariant
 from equitangents.nn.layer import Layer
 from equitangents.nn.nonlinearities import Identity
@@ -155,7 +155,7 @@ def _walked(
     signals = net.signals(shape)
     moves: list[np.ndarray] | None = None  # of positions, one permutation an element; None: as the action says
     pending: list[int] = []
-    for i, (layer, signal) in enumerate(zip(net.layers, signals, strict=False)):
+    for i, layer in enumerate(net.layers):
         pointwise = bool(layer.follows_moves)
         if layer.inner or layer.joins or layer.needs_structure or layer.steers or layer.is_last:
             return None
@@ -165,7 +165,7 @@ def _walked(
             return None  # a function of the inputs, whose channels the action may mix
         if not pointwise:
             pending.append(i)
-        if pending and (pointwise or has_weights(layer, signal) or i + 1 == len(net.layers)):
+        if pending and (pointwise or layer.has_weights or i + 1 == len(net.layers)):
             block = linear_block([net.layers[j] for j in pending], [signals[j] for j in pending])
             found = _moved(block, signals[pending[0]], signals[pending[-1] + 1], action, elements, moves, rng)
             if isinstance(found, str):

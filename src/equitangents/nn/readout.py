@@ -18,7 +18,7 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import GroupFibres, Program
-from equitangents.kernels.projected.program import EquivariantOutputs, PositionMoves, RotationMoves
+from equitangents.kernels.projected import EquivariantOutputs, PositionMoves, RotationMoves
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.signal import Grid, OnGroup, Signal

@@ -33,7 +33,7 @@ from equitangents.audit.settings import Settings
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.memory import ran_out
 from equitangents.metrics.measure import Bootstrap
-from equitangents.scale.progress import Progress
+from equitangents.progress import Progress
 from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample, table_interval
 
 logger = logging.getLogger("equitangents.audit")

@@ -51,7 +51,7 @@ class Engine(ABC):
         return None
 
     def untried(self) -> bool:
-        """Whether it is compared with the reference engine at its first use in a process (`trial`)."""
+        """Whether it is compared with the reference engine at its first use in a process (`select`)."""
         return False
 
     @abstractmethod

@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Network
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.kernels.finite_width.recursion import Blocks, Statistics, blocks_of, statistics
+from equitangents.kernels.finite_width.recursion import Blocks, blocks_of, statistics
 from equitangents.memory import check_fits, default_memory_limit
 from equitangents.validation import check_array, check_whole
 
@@ -70,7 +70,7 @@ def finite_width(
         raise InvalidArgumentError("draws", draws, wanted)
     check_whole("seed", seed, 0)
     blocks = blocks_of(net, tuple(np.shape(first)[1:]))
-    features = [blocks.features(np.asarray(x, np.float64)) for x in (first, second)]
+    features = [_features(net, x) for x in (first, second)]
     pairs = _pairs(len(first), len(second), symmetric=x2 is None)
     exact = features[0].shape[1] == 1 and all(block.slots.shape[1:] == (1, 1) for block in blocks.linear)
     repeats = 1 if exact else _REPEATS
@@ -81,8 +81,7 @@ def finite_width(
         rows = pairs[start : start + step]
         both = np.stack([features[0][rows[:, 0]], features[1][rows[:, 1]]], axis=1)
         for repeat in range(repeats):
-            s = statistics(blocks, both, draws // repeats, seed + 1000 * repeat)
-            found[repeat, :, start : start + step] = s.nngp, s.ntk, s.nngp_variance, s.ntk_variance
+            found[repeat, :, start : start + step] = statistics(blocks, both, draws // repeats, seed + 1000 * repeat)
     mean = found.mean(0)
     values = np.stack([mean[0], mean[1], *np.sqrt(np.maximum(mean[2:], 0))])
     fields = [_field(v, pairs, (len(first), len(second)), symmetric=x2 is None) for v in values]
@@ -91,6 +90,12 @@ def finite_width(
     return FiniteWidth(
         nngp + fields[0], ntk + fields[1], fields[2], fields[3], fields[0], fields[1], None if exact else draws, error
     )
+
+
+def _features(net: Network, x: ArrayLike) -> np.ndarray:
+    """What the first layer with weights reads, (N, P, C), in float64."""
+    given = np.asarray(net.lowered(np.asarray(x, np.float64))[0], np.float64)
+    return given.reshape((len(given), -1, given.shape[-1]))
 
 
 def _pairs(n1: int, n2: int, *, symmetric: bool) -> np.ndarray:
@@ -125,6 +130,3 @@ def _at_once(blocks: Blocks, pairs: int, draws: int) -> int:
         "use Flatten in place of a pool, fewer positions, or kernels.monte_carlo",
     )
     return int(max(1, min(pairs, default_memory_limit() // 4 // one)))
-
-
-__all__ = ["FiniteWidth", "Statistics", "finite_width"]

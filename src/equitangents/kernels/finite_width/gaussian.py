@@ -32,9 +32,12 @@ from equitangents.kernels.operation import DualActivation
 _PARALLEL = 1e-8  # of sin²: below, u and v are taken as multiples of one another
 
 
+Form = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]  # of (k, q1, q2)
+
+
 @dataclass(frozen=True)
 class Jet:
-    """F and G of many pairs, (n,), with their derivatives by (k, q1, q2): gradients (3, n), Hessians (3, 3, n)."""
+    """F and G of many pairs, (...), with their derivatives by (k, q1, q2): gradients (3, ...), Hessians (3, 3, ...)."""
 
     f: np.ndarray
     f_by: np.ndarray
@@ -76,23 +79,31 @@ class Law:
         return f, g
 
     def jet(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> Jet:
-        """F, G and their derivatives, for arrays of one dimension."""
+        """F, G and their derivatives, of arrays of one shape."""
         f, g = self.kernels(k, q1, q2)
-        first, second, third, fourth = (
-            _kink_jet(self.dual.slope, k, q1, q2) if self.kinked else self._smooth_jet(k, q1, q2)
-        )
-        first[0] = g
-        return Jet(f, first, second, g, third, fourth)
+        by, by_by, slope_by, slope_by_by = self._gradients(k, q1, q2)
+        by[0] = g
+        return Jet(f, by, by_by, g, slope_by, slope_by_by)
+
+    def _gradients(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Gradients and Hessians of F, then of G.
+
+        Where u and v are multiples of one another, a kink's G does not change and its F is linear along the changes
+        that can occur.
+        """
+        forms, regular = _kink(self.dual.slope) if self.kinked else _smooth(_SMOOTH[type(self.dual)]), np.ones(1, bool)
+        if self.kinked:
+            product = q1 * q2
+            regular = 1 - np.divide(k * k, product, out=np.ones_like(k), where=product > 0) > _PARALLEL
+            k, q1, q2 = np.where(regular, k, 0.0), np.where(regular, q1, 1.0), np.where(regular, q2, 1.0)
+        found = np.where(regular, np.stack(_entry_by_entry(_closed_jet(forms), k, q1, q2)), 0.0)
+        by, slope_by, by_by, slope_by_by = np.split(found, np.cumsum([3, 3, 9]))
+        square = lambda rows: rows.reshape((3, 3, *k.shape))
+        return by, square(by_by), slope_by, square(slope_by_by)
 
     def _derivative(self, order: int) -> Callable[[np.ndarray], np.ndarray]:
         run = _derivatives(self.layer, order)
         return lambda z: _entry_by_entry(run, z)[0]
-
-    def _smooth_jet(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, ...]:
-        found = np.stack(_entry_by_entry(_closed_jet(_SMOOTH[type(self.dual)]), k, q1, q2))
-        f_by, g_by, f_by_by, g_by_by = np.split(found, np.cumsum([3, 3, 9]))
-        square = lambda rows: rows.reshape((3, 3, *k.shape))
-        return f_by, square(f_by_by), g_by, square(g_by_by)
 
 
 def _entry_by_entry(run: Callable[..., Sequence[jax.Array]], *arrays: np.ndarray) -> list[np.ndarray]:
@@ -132,7 +143,7 @@ def _cosine(k: jax.Array, q1: jax.Array, q2: jax.Array) -> jax.Array:
 
 
 # The forms of `kernels.duals` are split where digits would cancel, and their derivatives are not those of the whole.
-_SMOOTH: dict[type, Callable[..., jax.Array]] = {
+_SMOOTH: dict[type, Form] = {
     duals.Erf: _erf,
     duals.Gelu: _gelu,
     duals.Sin: _sine,
@@ -141,14 +152,29 @@ _SMOOTH: dict[type, Callable[..., jax.Array]] = {
 
 
 @lru_cache
-def _closed_jet(form: Callable[..., jax.Array]) -> Callable[..., list[jax.Array]]:
-    """Gradients and Hessians of F and of G = F_k at one pair, over many pairs."""
-    tangent = jax.grad(form)
+def _smooth(form: Form) -> tuple[Form, Form]:
+    """F, and G = F_k."""
+    return form, jax.grad(form)
+
+
+@lru_cache
+def _kink(slope: float) -> tuple[Form, Form]:
+    """F and G = odd² + even² (2/π) arcsin c of odd z + even |z|, with c = k/√(q1 q2)."""
+    even, odd = ((1 - slope) / 2) ** 2 * 2 / math.pi, ((1 + slope) / 2) ** 2
+
+    def tangent(k: jax.Array, q1: jax.Array, q2: jax.Array) -> jax.Array:
+        return odd + even * jnp.arcsin(k / jnp.sqrt(q1 * q2))
+
+    return lambda k, q1, q2: k * tangent(k, q1, q2) + even * jnp.sqrt(q1 * q2 - k * k), tangent
+
+
+@lru_cache
+def _closed_jet(forms: tuple[Form, Form]) -> Callable[..., list[jax.Array]]:
+    """Gradients and Hessians of F and of G at one pair, over many pairs."""
 
     def one(k: jax.Array, q1: jax.Array, q2: jax.Array) -> list[jax.Array]:
-        each = (form, tangent)
-        by = [jax.grad(function, (0, 1, 2))(k, q1, q2) for function in each]
-        return jax.tree.leaves((by, [jax.hessian(function, (0, 1, 2))(k, q1, q2) for function in each]))
+        by = [jax.grad(form, (0, 1, 2))(k, q1, q2) for form in forms]
+        return jax.tree.leaves((by, [jax.hessian(form, (0, 1, 2))(k, q1, q2) for form in forms]))
 
     return jax.jit(jax.vmap(one))
 
@@ -174,37 +200,6 @@ def _derivatives(layer: Any, order: int) -> Callable[[jax.Array], list[jax.Array
     for _ in range(order):
         function = jax.grad(function)
     return jax.jit(lambda z: [jax.vmap(function)(z)])
-
-
-def _kink_jet(slope: float, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The jet of odd z + even |z|: G = odd² + even² (2/π) asin c, F_q1 = even²/π √(q2/q1) sin, with c = k/√(q1 q2).
-
-    Where u and v are multiples of one another, G does not change and F is linear along the changes that can occur.
-    """
-    even = ((1 - slope) / 2) ** 2 / math.pi
-    product = q1 * q2
-    sine2 = np.maximum(1 - np.divide(k * k, product, out=np.ones_like(k), where=product > 0), 0)
-    regular = sine2 > _PARALLEL
-    safe = lambda v: np.where(regular, v, 1.0)
-    a, b, c, s2 = safe(q1), safe(q2), np.where(regular, k, 0.0), safe(sine2)
-    root = np.sqrt(np.maximum(product, 0) * sine2)  # √(q1 q2 - k²)
-    first = np.zeros((3, *k.shape))
-    for i, q in ((1, q1), (2, q2)):
-        first[i] = even * np.divide(root, q, out=np.zeros_like(k), where=q > 0)
-    d = a * b * s2  # q1 q2 - k²
-    g_by = 2 * even * np.stack([d**-0.5, -c / (2 * a) * d**-0.5, -c / (2 * b) * d**-0.5])
-    kk = c * d**-1.5
-    k1, k2 = -b / 2 * d**-1.5, -a / 2 * d**-1.5
-    one = c / (2 * a * a) * d**-0.5 + c * b / (4 * a) * d**-1.5
-    two = c / (2 * b * b) * d**-0.5 + c * a / (4 * b) * d**-1.5
-    both = c / 4 * d**-1.5
-    g_by_by = 2 * even * np.stack([np.stack([kk, k1, k2]), np.stack([k1, one, both]), np.stack([k2, both, two])])
-    half = d**-0.5 / 2
-    f1 = even * (b / a * half - d**0.5 / a**2)
-    f2 = even * (a / b * half - d**0.5 / b**2)
-    f12 = even * half
-    f_by_by = np.stack([g_by, np.stack([g_by[1], f1, f12]), np.stack([g_by[2], f12, f2])])
-    return first, np.where(regular, f_by_by, 0.0), np.where(regular, g_by, 0.0), np.where(regular, g_by_by, 0.0)
 
 
 _ANGLES = 16  # nodes between two kinks: for products of four sines and cosines that is exact to rounding

@@ -23,21 +23,18 @@ of one channel's products, and changes of the covariance go through the derivati
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 
-from equitangents import precision
-from equitangents._types import Params
 from equitangents.errors import NetworkError
+from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.finite_width.gaussian import Jet, Law, many_sites, two_sites
-
-_PROBED = 64 << 20  # numbers of a probe's output held at once
+from equitangents.kernels.operations import Box, Decouple, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.structured import BlockSums, Times
 
 
 @dataclass(frozen=True)
@@ -80,10 +77,8 @@ class LinearBlock:
 
 @dataclass(frozen=True)
 class Blocks:
-    """`given`: layers without weights; then blocks, with a nonlinearity between each two."""
+    """Blocks with a nonlinearity between each two."""
 
-    given: tuple[Any, ...]
-    given_signals: tuple[Any, ...]
     linear: tuple[LinearBlock, ...]
     nonlinearities: tuple[Any, ...]
     outputs: int
@@ -105,135 +100,85 @@ class Blocks:
             found.append(block.reads(found[-1]))
         return tuple(reversed(found))
 
-    def features(self, x: np.ndarray) -> np.ndarray:
-        """Input of the first block, (N, P, C), in float64."""
-        with precision.scope(np.float64):
-            y: jax.Array = jnp.asarray(x, np.float64)
-            for layer, signal in zip(self.given, self.given_signals, strict=True):
-                y = layer.apply((), y, signal)
-            return np.asarray(y).reshape((len(y), -1, y.shape[-1]))
-
 
 def blocks_of(net: Any, input_shape: tuple[int, ...]) -> Blocks:
     """The network's blocks; NetworkError names a layer whose law at finite width is not known here."""
     layers, signals = net.layers, net.signals(input_shape)
-    begin = 0
-    while begin < len(layers) and signals[begin + 1].given and not has_weights(layers[begin], signals[begin]):
-        begin += 1
-    if begin and _is_flat(layers[begin - 1], signals[begin - 1], signals[begin]):
-        begin -= 1  # the first block flattens
     groups: list[list[int]] = [[]]
     between: list[Any] = []
-    for i in range(begin, len(layers)):
-        layer = layers[i]
-        _check_known(layer)
-        if getattr(layer, "dual", None) is not None:
-            between.append(layer)
+    for i in range(net.lower(input_shape)[0], len(layers)):
+        if getattr(layers[i], "dual", None) is not None:
+            between.append(layers[i])
             groups.append([])
-        elif type(layer).__name__ != "Identity":
+        else:
             groups[-1].append(i)
+    linear = []
     for group in groups:
-        if sum(has_weights(layers[i], signals[i]) for i in group) != 1:
-            held = ", ".join(repr(layers[i]) for i in group) or "no layer"
+        held = [layers[i] for i in group]
+        if sum(layer.has_weights for layer in held) != 1:
             raise NetworkError(
-                "finite_width needs one layer with weights before the first nonlinearity, after the last, and between "
-                f"two; in one of these places it finds {held}"
+                "layers",
+                held or "none",
+                "one layer with weights before the first nonlinearity, after the last, and between two",
+                verb="between nonlinearities are",
             )
-    linear = tuple(linear_block([layers[i] for i in g], [signals[i] for i in g]) for g in groups)
-    if signals[-1].positions.count != 1:
-        raise NetworkError(
-            f"the network ends on {signals[-1].positions}; finite_width takes networks that end on a plain vector"
-        )
-    return Blocks(tuple(layers[:begin]), tuple(signals[:begin]), linear, tuple(between), signals[-1].channels)
+        linear.append(linear_block(held, [signals[i] for i in group]))
+        ops = [op for i in group for op in layers[i].lower(signals[i])]
+        at = next(i for i, op in enumerate(ops) if op.affine is not None)
+        if any(op.has_rates for op in ops) or any(op.is_diagonal for op in ops[at:]):  # outputs of unlike laws
+            raise NetworkError("layers", held, _KNOWN, _REMEDY, verb="are")
+    return Blocks(tuple(linear), tuple(between), signals[-1].channels)
 
 
-def _is_flat(layer: Any, before: Any, after: Any) -> bool:
-    return before.positions.count > 1 and after.positions.count == 1 and after.channels > before.channels
-
-
-def has_weights(layer: Any, signal: Any) -> bool:
-    """Whether a layer has parameters."""
-    shapes = jax.eval_shape(lambda key: layer.init(key, signal, jnp.dtype("float32")), jax.random.key(0))
-    return bool(jax.tree.leaves(shapes))
-
-
-def _check_known(layer: Any) -> None:
-    why = None
-    if layer.inner or layer.joins:
-        why = "branches"
-    elif layer.needs_structure or layer.steers or layer.is_last:
-        why = "it needs more than a signal on positions"
-    elif type(layer).__name__ in {"LayerNorm", "Dropout", "Attention", "Aggregate"}:
-        why = "its law is another"
-    elif getattr(layer, "parametrisation", "ntk") != "ntk":
-        why = "the standard parametrisation"
-    if why:
-        raise NetworkError(
-            f"finite_width does not know {layer!r} ({why}); it takes dense, convolutional, locally connected and "
-            "group-convolutional layers in NTK parametrisation, pools, Flatten and nonlinearities: use "
-            "kernels.monte_carlo for this network"
-        )
+_KNOWN = (
+    "dense, convolutional, locally connected and group-convolutional layers in NTK parametrisation, pools, "
+    "nonlinearities, and Flatten before weights"
+)
+_REMEDY = "use kernels.monte_carlo for this network"
 
 
 def linear_block(layers: Sequence[Any], signals: Sequence[Any]) -> LinearBlock:
-    """The block of linear layers, of which at most one has weights; `signals[i]` goes into layer i."""
-    trained = [i for i, (layer, s) in enumerate(zip(layers, signals, strict=True)) if has_weights(layer, s)]
-    chosen = trained[0] if trained else None
-    one = [replace(signals[0], channels=1)]
-    kept = [replace(layer, channels=1) if i == chosen else layer for i, layer in enumerate(layers)]
-    for layer, signal in zip(kept, signals, strict=True):
-        one.append(replace(layer.signal(one[-1]), gaussian=signal.gaussian, given=signal.given))
-    with precision.scope(np.float64):
-
-        def run(params: Params, x: jax.Array) -> jax.Array:
-            for i, (step, into) in enumerate(zip(kept, one, strict=False)):
-                x = step.apply(params if i == chosen else (), x, into)
-            return x.reshape((len(x), -1))
-
-        count = signals[0].positions.count
-        unit = jnp.eye(count).reshape((count, *signals[0].positions.shape, 1))
-        if chosen is None:
-            slots = np.asarray(run((), unit))[None]
-            bias = np.zeros((slots.shape[2],) * 2)
-        else:
-            slots, bias = _slots_and_bias(kept[chosen], one[chosen], run, unit)
-    slots = slots.transpose(0, 2, 1)
+    """The block of linear layers; `signals[i]` goes into layer i. NetworkError for a layer of other operations."""
+    count = signals[0].positions.count
+    slots, bias = np.eye(count)[None], np.zeros((count, count))
+    for layer, signal in zip(layers, signals, strict=True):
+        for op in layer.lower(signal):
+            if op.affine is not None:
+                slots, bias = slots * op.W_var**0.5, op.W_var * bias + op.b_var
+            elif isinstance(op, Decouple):  # weights of each position by themselves
+                each = np.eye(len(bias))
+                slots = (each[:, None, :, None] * slots).reshape((-1, *slots.shape[1:]))
+                bias = bias * each
+            elif (rule := _MAPS.get(type(op))) is not None:
+                maps = rule(op, len(bias))
+                slots = (maps[:, None] @ slots).reshape((-1, maps.shape[1], count))
+                bias = (maps @ bias @ maps.mT).sum(axis=0)
+            else:
+                raise NetworkError("layer", layer, _KNOWN, _REMEDY)
     return LinearBlock(np.ascontiguousarray(slots[slots.any((1, 2))]), bias, signals[0].channels)
 
 
-def _slots_and_bias(
-    layer: Any, signal: Any, run: Callable[[Params, jax.Array], jax.Array], unit: jax.Array
-) -> tuple[np.ndarray, np.ndarray]:
-    """R of each weight, (slots, P_in, P_out), and the bias's kernel, (P_out, P_out)."""
-    shapes = jax.eval_shape(lambda key: layer.init(key, signal, jnp.dtype("float64")), jax.random.key(0))
-    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-    slots = _responses(lambda w: run({**zero, "w": w}, unit), zero["w"])
-    if "b" not in zero:
-        return slots, np.zeros((slots.shape[2],) * 2)
-    raised = _responses(lambda b: run({**zero, "b": b}, jnp.zeros_like(unit[:1])), zero["b"])[:, 0]
-    return slots, raised.T @ raised
+def _windows(index: np.ndarray, weights: np.ndarray, positions: int) -> np.ndarray:
+    """√w_s at the position that each window reads as its s-th, (slots, windows, positions); -1 reads nothing."""
+    return np.stack([w**0.5 * (i[:, None] == np.arange(positions)) for i, w in zip(index.T, weights, strict=True)])
 
 
-def _responses(output: Callable[[jax.Array], jax.Array], like: jax.Array) -> np.ndarray:
-    """The output for each weight set to one and all others to zero, (weights, *output)."""
-    run = jax.jit(jax.vmap(lambda w: output(w.reshape(like.shape))))
-    size = jax.eval_shape(run, jax.ShapeDtypeStruct((1, like.size), like.dtype)).size
-    step = max(1, _PROBED // size)
-    unit = jnp.eye(like.size)
-    return np.concatenate([np.asarray(run(unit[i : i + step])) for i in range(0, like.size, step)])
+def _members(op: Any) -> np.ndarray:
+    return np.asarray(op.labels.array == np.arange(op.blocks)[:, None], float)
+
+
+_MAPS: dict[type, Callable[[Any, int], np.ndarray]] = {  # R of an operation on so many positions, without weights
+    Box: lambda op, n: _windows(op.table, np.full(op.table.shape[1], 1 / op.table.shape[1]), n),
+    Table: lambda op, n: _windows(op.index.array, op.weights.array, n),
+    Pool: lambda op, n: (_members(op) / _members(op).sum(axis=1, keepdims=True))[None],
+    BlockSums: lambda op, n: _members(op)[None],
+    WindowPool: lambda op, n: window_averages(op.box)[None],
+    Flatten: lambda op, n: np.eye(n)[:, None] / n**0.5,
+    Times: lambda op, n: op.factor * np.eye(n)[None],
+}
 
 
 _CHUNK = 1 << 22  # numbers of products of one set of draws held at once
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """First-order statistics between two inputs, each (B,): corrections of the means, and variances over networks."""
-
-    nngp: np.ndarray
-    ntk: np.ndarray
-    nngp_variance: np.ndarray
-    ntk_variance: np.ndarray
 
 
 @dataclass
@@ -279,8 +224,8 @@ class _Pairs:
         return np.asarray(field[:, self.left, self.right, self.p, self.q])
 
 
-def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> Statistics:
-    """The statistics of pairs of inputs whose features are (B, 2, P, C)."""
+def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    """K₁, Θ₁ and the variances of K̂ and Θ̂ over networks, (4, B), between two inputs with features (B, 2, P, C)."""
     initial = np.einsum("bipc,bjqc->bijpq", features, features, optimize=True) / features.shape[-1]
     pairs = [_Pairs.of(p) for p in blocks.pairs]
     state = _after_first(blocks.linear[0], initial, blocks.pairs[1])
@@ -290,7 +235,7 @@ def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> S
         state = _next(state, Law(layer), block, onward, pairs[i + 1], draws, seed + i)
     last = 1  # inputs 0 and 1: the second of (0, 0), (0, 1), (1, 0), (1, 1)
     own = (state.b[:, 0, 3] + state.b[:, 1, 2]) / blocks.outputs
-    return Statistics(state.nngp[:, last], state.ntk[:, last], state.v[:, last, last], state.a[:, last, last] + own)
+    return np.stack([state.nngp[:, last], state.ntk[:, last], state.v[:, last, last], state.a[:, last, last] + own])
 
 
 def _after_first(block: LinearBlock, initial: np.ndarray, pairs: np.ndarray) -> State:
@@ -308,8 +253,8 @@ def _next(
     """Through a nonlinearity and the linear block after it."""
     k, t = pairs.entries(state.kernel), pairs.entries(state.tangent)
     q1, q2 = k[:, pairs.first], k[:, pairs.second]
-    jet = _Local(law.jet(k.ravel(), q1.ravel(), q2.ravel()), k.shape, pairs)
-    f1 = jet.g
+    jet = _Local(law.jet(k, q1, q2), pairs)
+    f1 = jet.jet.g
     means = _Products(law, state.kernel, pairs, draws, seed)
     n = block.width
     out = lambda tensor: _both(onward, tensor)
@@ -330,16 +275,11 @@ def _next(
     moved = jet.by_g(state.nngp[..., None])[..., 0] + jet.curvature_g(state.v)
     ntk = nngp + _one(onward, f1 * state.ntk + t * moved + jet.with_own(state.d, state.f))
 
-    f_all, g_all = _everywhere(law, state.kernel)
+    own = np.einsum("biipp->bip", state.kernel)
+    f_all, g_all = law.kernels(state.kernel, *np.broadcast_arrays(own[:, :, None, :, None], own[:, None, :, None, :]))
     kernel = block(f_all, with_bias=True)
     tangent = kernel + block(g_all * state.tangent)
     return State(kernel, tangent, nngp, ntk, v, v + d_only, f, v + d_only + d_only.mT + out(a_inner), b)
-
-
-def _everywhere(law: Law, kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """F and G between all sites, (B, 2, 2, P, P)."""
-    own = np.einsum("biipp->bip", kernel)
-    return law.kernels(kernel, *np.broadcast_arrays(own[:, :, None, :, None], own[:, None, :, None, :]))
 
 
 def _between(tangent: np.ndarray, inputs: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -363,54 +303,51 @@ def _one(onward: sparse.csr_matrix, vector: np.ndarray) -> np.ndarray:
     return _rows(onward, vector[..., None])[..., 0]
 
 
+@dataclass(frozen=True)
 class _Local:
-    """A jet at all pairs of sites, as linear maps of fields over them."""
+    """A jet at all pairs of sites, (B, 4Q), as linear maps of fields over them."""
 
-    def __init__(self, jet: Jet, shape: tuple[int, ...], pairs: _Pairs) -> None:
-        self._pairs = pairs
-        fold = lambda array: array.reshape((*array.shape[:-1], *shape))
-        self.g = fold(jet.g)
-        self._f_by, self._g_by = fold(jet.f_by), fold(jet.g_by)
-        self._f_by_by, self._g_by_by = fold(jet.f_by_by), fold(jet.g_by_by)
+    jet: Jet
+    pairs: _Pairs
 
     def by_f(self, tensor: np.ndarray) -> np.ndarray:
         """Derivative of F along `tensor` on its first pair, (B, 4Q, ...)."""
-        return self._moved(self._f_by, tensor)
+        return self._moved(self.jet.f_by, tensor)
 
     def by_g(self, tensor: np.ndarray) -> np.ndarray:
         """Derivative of G along `tensor`, likewise."""
-        return self._moved(self._g_by, tensor)
+        return self._moved(self.jet.g_by, tensor)
 
     def _moved(self, by: np.ndarray, tensor: np.ndarray) -> np.ndarray:
         k, q1, q2 = by[..., None]
-        return k * tensor + q1 * tensor[:, self._pairs.first] + q2 * tensor[:, self._pairs.second]
+        return k * tensor + q1 * tensor[:, self.pairs.first] + q2 * tensor[:, self.pairs.second]
 
     def by_slope(self, tensor: np.ndarray) -> np.ndarray:
         """Σ_e E[∂_e(φ(a) φ'(b))] times the tensor at (e, b)."""
-        return self.g[..., None] * tensor + 2 * self._f_by[2][..., None] * tensor[:, self._pairs.second]
+        return self.jet.g[..., None] * tensor + 2 * self.jet.f_by[2][..., None] * tensor[:, self.pairs.second]
 
     def curvature_f(self, v: np.ndarray) -> np.ndarray:
         """½ F'' : V at each pair, (B, 4Q)."""
-        return self._curvature(self._f_by_by, v)
+        return self._curvature(self.jet.f_by_by, v)
 
     def curvature_g(self, v: np.ndarray) -> np.ndarray:
         """½ G'' : V at each pair."""
-        return self._curvature(self._g_by_by, v)
+        return self._curvature(self.jet.g_by_by, v)
 
     def _curvature(self, by_by: np.ndarray, v: np.ndarray) -> np.ndarray:
         own = np.arange(v.shape[1])
-        at = (own, self._pairs.first, self._pairs.second)
+        at = (own, self.pairs.first, self.pairs.second)
         return np.asarray(sum(by_by[i, j] * v[:, at[i], at[j]] for i in range(3) for j in range(3)) / 2)
 
     def with_own(self, d: np.ndarray, f: np.ndarray) -> np.ndarray:
         """½ Σ_ef E[∂_e∂_f(φ'(a)φ'(b))] M_ef, with M_ef = E[z_i(e) z_i(f) ΔΘ̂_ii(a, b)] of one channel i."""
         own = np.arange(d.shape[1])
-        first, second, mirrored = self._pairs.first, self._pairs.second, self._pairs.mirrored
+        first, second, mirrored = self.pairs.first, self.pairs.second, self.pairs.mirrored
         # E[z(e) z(f) ΔΘ̂_ii(a, b)] = D_(e f)(a b) + F_(e a)(f b) + F_(e b)(f a)
         crossed = d[:, own, own] + (f[:, first, second] + f[:, own, mirrored])  # e = a, f = b
         left = d[:, first, own] + 2 * f[:, first, own]  # e = f = a: (a a)(a b) and (a b)(a a)
         right = d[:, second, own] + 2 * f[:, mirrored, second]  # e = f = b: (b a)(b b)
-        k, q1, q2 = self._g_by
+        k, q1, q2 = self.jet.g_by
         return np.asarray(k * crossed + q1 * left + q2 * right)
 
 

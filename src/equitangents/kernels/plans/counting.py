@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from equitangents.kernels.plans.levels import Levels
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan
-from equitangents.kernels.plans.stages import StagedPlan, Step
+from equitangents.kernels.plans.plan import PairPlan
+from equitangents.kernels.plans.stages import AlongFibres, Step, stages_of
 from equitangents.kernels.program import Op
 
 
@@ -32,34 +29,16 @@ class Work:
 
 
 @lru_cache(maxsize=256)
-def count(plan: FibrePlan | StagedPlan | PairPlan) -> Work:
+def count(plan: AlongFibres | PairPlan) -> Work:
     """The work of `plan` for one pair of inputs; fibres are those of all stages."""
     if plan.form == "pairs":
         found = list(_pair_layers(plan.ops, plan.positions_in))
         return Work(plan.positions, plan.positions, len(found), sum(found), plan.positions_in**2)
-    if plan.is_staged:
-        first = plan.stages[0]
-        found = [n for s in plan.stages for at, _ in _layers(s.steps) for n in (s.levels[at + 1].held(s.fibres.array),)]
-        products = first.levels[0].held(first.fibres.array)
-        fibres = sum(len(stage.fibres.array) for stage in plan.stages)
-    else:
-        along = plan.fibres.array
-        found = list(_fibre_layers(plan.field, plan.levels, along))
-        products, fibres = plan.levels.levels[0].held(along), len(along)
+    stages = stages_of(plan)
+    found = [stage.levels[at + 1].held(stage.fibres.array) for stage in stages for at, _ in _layers(stage.steps)]
     found += vector_layers(plan.vector)
+    products, fibres = stages[0].levels[0].held(stages[0].fibres.array), sum(len(s.fibres.array) for s in stages)
     return Work(fibres, plan.positions, len(found), sum(found), products)
-
-
-def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> Iterator[int]:
-    for at, inner in _layers(ops):
-        if inner is None:
-            yield levels.levels[at + 1].held(fibres)
-        else:
-            held = levels.branches[at]
-            assert held is not None
-            for branch, own in zip(inner, held.branches, strict=True):
-                assert own is not None
-                yield from _fibre_layers(branch, own, fibres)
 
 
 def vector_layers(ops: tuple[Any, ...]) -> Iterator[int]:

@@ -127,7 +127,6 @@ class FibrePlan(HashedOnce):
     any_norms: bool = False  # whether norms of inputs may differ as they like
 
     form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
-    is_staged: ClassVar[Literal[False]] = False
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 

@@ -219,7 +219,6 @@ class StagedPlan(HashedOnce):
     any_norms: bool = False  # whether norms of inputs may differ as they like
 
     form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
-    is_staged: ClassVar[Literal[True]] = True  # others are of one stage
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 

@@ -113,7 +113,8 @@ class RandomFeatures:
 
     def _no_ntk(self, x: ArrayLike) -> str | None:
         _, program = _lowered(self._base(), x)
-        return next((found for op in flat(program.ops) if (found := _without_slope(op)) is not None), None)
+        duals = (op.nonlinearity for op in flat(program.ops))
+        return next((why for phi in duals if (why := getattr(phi, "no_ntk", None)) is not None), None)
 
     def _of(self, x: ArrayLike, kind: Kind) -> ArrayLike:
         """Features of one kernel, (N, features)."""
@@ -288,10 +289,6 @@ def _features(
         else:
             found = found + sketch(program, begin, drawn, signs, count)
     return found / len(turns)
-
-
-def _without_slope(op: Op) -> str | None:
-    return getattr(op.activation, "no_ntk", None) if isinstance(op, Dual) else None
 
 
 def _most_positions(program: Program) -> int:

@@ -83,17 +83,13 @@ from equitangents.kernels.program import Op, Program
 Function = Callable[[jax.Array, jax.Array], jax.Array]  # (values, their variance) to values
 
 
-def _deviation(q: jax.Array) -> jax.Array:
-    return jnp.sqrt(jnp.where(q > 0, q, 1))
-
-
 def _polynomial(dual: Polynomial) -> Function:
     return lambda u, q: jnp.polyval(jnp.asarray(dual.coefficients[::-1], u.dtype), u)
 
 
 def _normalised_exponential(dual: NormalisedExponential) -> Function:
     def value(u: jax.Array, q: jax.Array) -> jax.Array:
-        s = _deviation(q)
+        s = jnp.sqrt(jnp.where(q > 0, q, 1))
         return jnp.where(q > 0, s * jnp.exp(math.sqrt(dual.gamma) * u / s - dual.gamma), 0)
 
     return value

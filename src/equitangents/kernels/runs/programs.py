@@ -23,7 +23,7 @@ from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs import scaling
-from equitangents.kernels.runs.scaling import Values, result, with_derivatives_of
+from equitangents.kernels.runs.scaling import Values, result_at, with_derivatives_of
 from equitangents.kernels.scales import Law, law_of, with_biases
 
 logger = logging.getLogger("equitangents")
@@ -69,7 +69,7 @@ def compute(
                 if mended:
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs by the reference engine")
         facts = {"engine": chosen.name, "form": steps.form, "notes": notes}
-        return result((x1, x2), nngp, ntk, part, memory, between=True, **facts)
+        return result_at((x1, x2), nngp, ntk, part, memory, between=True, **facts)
 
 
 def compute_diagonal(
@@ -87,7 +87,7 @@ def compute_diagonal(
             return jax.tree.map(lambda k: k[:, 0, 0], jax.lax.map(lambda one: run(one[None]), x))
         with precision.scope(dtype):
             nngp, ntk = by_reference.traced_diagonal(program, x.astype(dtype), part)
-        return result((x,), nngp, ntk, part, 0, form=_steps(program, REFERENCE, part).form)
+        return result_at((x,), nngp, ntk, part, 0, form=_steps(program, REFERENCE, part).form)
     memory = 0 if part is None else check_field(part, len(x), 1, dtype, 0)
     choice, how = choice_of(program, engine, dtype, part)
     chosen = choice.engine
@@ -107,7 +107,7 @@ def compute_diagonal(
             law_of(program), backends, np.asarray(x, dtype), None, layout, listed=(own, own)
         )
         first = choice.notes if part is None else notes_of(choice, how, part)
-        return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *added))
+        return result_at((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *added))
 
 
 def engine_for(program: Program, dtype: DType) -> str:

@@ -123,7 +123,7 @@ def _kernels(
             nngp, ntk, added = scaling.all_pairs(law_of(program), backends, *arrays, listed=listed)
         facts = {"error_estimate": found.error, "resolution": found.value or None}
         notes = (*(() if found.note is None else (found.note,)), *choice.notes, *added)
-        return result((x1, x2), nngp, ntk, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)
+        return result((x1, x2), nngp, ntk, engine=choice.engine.name, form="rotations", notes=notes, **facts)
 
 
 def _traced(program: RotationSections, resolution: int, rules: RotationRules, listed: Listed | None) -> scaling.Traced:

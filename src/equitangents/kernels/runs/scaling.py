@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,25 +59,12 @@ def cast(dtype: DType, nngp: np.ndarray, ntk: np.ndarray, inputs: Iterable[objec
     return nngp, ntk
 
 
-@overload
-def result(
-    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: None, memory: int, **facts: Any
-) -> Kernels: ...
+def result(leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, **facts: Any) -> Kernels:
+    """`Kernels`, of JAX arrays where one of the `leaves`, the arrays of the inputs, is one."""
+    return Kernels(*_as_given(leaves, nngp, ntk), **facts)
 
 
-@overload
-def result(
-    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part, memory: int, **facts: Any
-) -> KernelField: ...
-
-
-@overload
-def result(
-    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part | None, memory: int, **facts: Any
-) -> Kernels | KernelField: ...
-
-
-def result(
+def result_at(
     leaves: Iterable[object],
     nngp: ArrayLike,
     ntk: ArrayLike,
@@ -87,22 +74,24 @@ def result(
     between: bool = False,
     **facts: Any,
 ) -> Kernels | KernelField:
-    """`Kernels`, or the `KernelField` at a part of the pairs of positions, which was planned to take so much memory.
+    """`result`, or the `KernelField` at a part of the pairs of positions, which was planned to take so much memory.
 
-    Results are JAX arrays where one of the `leaves`, the arrays of the inputs, is. `between` two sets of inputs a field
-    shows its axes in another order than it was computed in.
+    `between` two sets of inputs a field shows its axes in another order than it was computed in.
     """
-    if part is not None and between:
+    if part is None:
+        return result(leaves, nngp, ntk, **facts)
+    if between:
         nngp, ntk = part.layout.public(nngp), part.layout.public(ntk)
     if isinstance(nngp, np.ndarray):
-        if part is not None:
-            nngp, ntk = np.ascontiguousarray(nngp), np.ascontiguousarray(ntk)
-        if any([isinstance(leaf, jax.Array) for leaf in leaves]):  # a generator takes longer
-            with precision.scope(nngp.dtype):
-                nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-    if part is None:
-        return Kernels(nngp, ntk, **facts)
-    return KernelField(nngp, ntk, positions=part.kind, memory=memory, **facts)
+        nngp, ntk = np.ascontiguousarray(nngp), np.ascontiguousarray(ntk)
+    return KernelField(*_as_given(leaves, nngp, ntk), positions=part.kind, memory=memory, **facts)
+
+
+def _as_given(leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+    if isinstance(nngp, np.ndarray) and any([isinstance(leaf, jax.Array) for leaf in leaves]):  # generators take longer
+        with precision.scope(nngp.dtype):
+            return jnp.asarray(nngp), jnp.asarray(ntk)
+    return nngp, ntk
 
 
 logger = logging.getLogger("equitangents")

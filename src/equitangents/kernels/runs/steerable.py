@@ -21,7 +21,7 @@ from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, choose_where
 from equitangents.kernels.fields import Part, check_field, check_result, field_bytes
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs.scaling import any_traced, cast, result
+from equitangents.kernels.runs.scaling import any_traced, cast, result_at
 from equitangents.kernels.steerable.execute import Fields, Variances, pair
 from equitangents.kernels.steerable.execute import own as own_fields
 from equitangents.kernels.steerable.program import Norm, SteerableProgram
@@ -60,7 +60,7 @@ def compute(
         with precision.scope(dtype):
             values = _traced_blocks(program, [_typed(x, dtype) for x in inputs])
             nngp, ntk = (_picked(part, v) for v in values)
-            return result(jax.tree.leaves(inputs), nngp, ntk, part, 0, between=True, **facts)
+            return result_at(jax.tree.leaves(inputs), nngp, ntk, part, 0, between=True, **facts)
     memory = _check_memory(program, inputs, x2, part, dtype)
     with precision.scope(np.float64):
         sides = [_typed(x, np.float64) for x in inputs]
@@ -75,7 +75,7 @@ def compute(
         diagonal = np.arange(n1)
         own = found[:, diagonal, diagonal]
         found[:, diagonal, diagonal] = (own + _transposed(own)) / 2
-    return result(jax.tree.leaves(inputs), *_cast(found, dtype, inputs), part, memory, between=True, **facts)
+    return result_at(jax.tree.leaves(inputs), *_cast(found, dtype, inputs), part, memory, between=True, **facts)
 
 
 def compute_diagonal(
@@ -89,14 +89,14 @@ def compute_diagonal(
             values, there = _typed(x, dtype)
             each = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(values, there)
             nngp, ntk = (_picked(part, v) for v in each)
-            return result(jax.tree.leaves(x), nngp, ntk, part, 0, **facts)
+            return result_at(jax.tree.leaves(x), nngp, ntk, part, 0, **facts)
     memory = 0 if part is None else _check_memory(program, (x, x[:1]), x, part, dtype)
     with precision.scope(np.float64):
         side = _typed(x, np.float64)
         every = np.arange(len(side[0]))
         known = _known_variances(program, *side)
         blocks = _of_pairs(program, (side, side), (known, known), every, every, part)
-    return result(jax.tree.leaves(x), *_cast(blocks, dtype, (x,)), part, memory, **facts)
+    return result_at(jax.tree.leaves(x), *_cast(blocks, dtype, (x,)), part, memory, **facts)
 
 
 def _check_memory(
@@ -175,8 +175,8 @@ def _typed(x: Any, dtype: DType) -> _Side:
 
 def _known_variances(program: SteerableProgram, x: jax.Array, there: jax.Array) -> _Known:
     """Variances before every nonlinearity, of every input."""
-    step = _at_once(program, x.shape[1], len(x))
-    parts = [_compiled_own(program, *_filled(rows, step, x, there)) for rows in _batches(len(x), step)]
+    batches = _batches(len(x), _at_once(program, x.shape[1], len(x)))
+    parts = [_compiled_own(program, x[rows], there[rows]) for rows in batches]
     known = jax.tree.map(lambda *v: jnp.concatenate(v)[: len(x)], *parts)
     _check_norms(program, known)
     return known
@@ -229,24 +229,19 @@ def _of_pairs(
     part: Part | None,
 ) -> np.ndarray:
     """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs), or a part of (2, pairs, D, D)."""
-    step = _at_once(program, max(side[0].shape[1] for side in sides), len(first))
     parts = []
-    for rows in _batches(len(first), step):
-        at = [np.concatenate([index[rows], np.repeat(index[:1], step - len(rows))]) for index in (first, second)]
+    for rows in _batches(len(first), _at_once(program, max(side[0].shape[1] for side in sides), len(first))):
         chosen = [
-            jax.tree.map(lambda v, i=i: v[i], side) for side, i in zip(zip(sides, known, strict=True), at, strict=True)
+            jax.tree.map(lambda v, i=index[rows]: v[i], side)
+            for side, index in zip(zip(sides, known, strict=True), (first, second), strict=True)
         ]
-        parts.append(_picked(part, np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)]))
-    return np.concatenate(parts, axis=1)
+        parts.append(_picked(part, np.asarray(_compiled_pairs(program, *chosen))))
+    return np.concatenate(parts, axis=1)[:, : len(first)]
 
 
 def _batches(count: int, step: int) -> list[np.ndarray]:
-    return [np.arange(i, min(i + step, count)) for i in range(0, count, step)]
-
-
-def _filled(rows: np.ndarray, step: int, x: jax.Array, there: jax.Array) -> _Side:
-    at = np.concatenate([rows, np.repeat(rows[:1], step - len(rows))])
-    return x[at], there[at]
+    """Numbers in batches of `step`, the last filled up with its last one, so that equal shapes compile once."""
+    return [np.minimum(np.arange(i, i + step), count - 1) for i in range(0, count, step)]
 
 
 def _at_once(program: SteerableProgram, points: int, count: int) -> int:

@@ -16,10 +16,10 @@ from equitangents import precision
 from equitangents._types import DType
 from equitangents.kernels.engines import REFERENCE, Engine, choose_where
 from equitangents.kernels.engines.protocol import StructuredRules
-from equitangents.kernels.engines.reference import structured_tiles as by_reference
+from equitangents.kernels.engines.reference import structured as by_reference
 from equitangents.kernels.fields import Part, check_field, check_result
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs.scaling import any_traced, cast, result
+from equitangents.kernels.runs.scaling import any_traced, cast, result_at
 from equitangents.kernels.scales import norms
 from equitangents.kernels.structured import StructuredProgram, batch_of, check_alike, why_structured
 from equitangents.structured import Inputs
@@ -67,7 +67,7 @@ def compute(
                 notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
                 logger.info("%s", notes[-1])
         nngp, ntk = cast(dtype, nngp, ntk, (one.x, second.x))
-    return result(jax.tree.leaves((x1, x2)), nngp, ntk, part, memory, between=True, **_facts(chosen, notes))
+    return result_at(jax.tree.leaves((x1, x2)), nngp, ntk, part, memory, between=True, **_facts(chosen, notes))
 
 
 def compute_diagonal(
@@ -91,7 +91,7 @@ def compute_diagonal(
         else:
             nngp, ntk = rules.diagonal(program, batch)
         nngp, ntk = cast(dtype, nngp, ntk, (batch.x,))
-    return result(jax.tree.leaves(x), nngp, ntk, part, memory, **_facts(chosen, notes))
+    return result_at(jax.tree.leaves(x), nngp, ntk, part, memory, **_facts(chosen, notes))
 
 
 def _facts(chosen: Engine, notes: tuple[str, ...]) -> dict[str, Any]:

@@ -240,12 +240,8 @@ def normed(op: Norm, fields: Fields, v1: Variances, v2: Variances) -> Fields:
     for kind, (k, theta) in fields.items():
         by_pair = (jnp.swapaxes(f, 1, 2) for f in (k, theta))
         moved = gaussian_sums(op.coefficients, op.rates, v1[kind], v2[kind], *by_pair)
-        after[kind] = Field(*(_by_point(f) for f in moved))
+        after[kind] = Field(*(jnp.swapaxes(f, 1, 2) for f in moved))
     return after
-
-
-def _by_point(f: ArrayLike) -> ArrayLike:
-    return jnp.swapaxes(f, 1, 2)
 
 
 def gaussian_sums(

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -120,16 +120,9 @@ _FEW = 4
 _STEEP = 3  # degrees of powers
 
 
-P = TypeVar("P")
-
-
-def at_any_norms(plan: P) -> P:
-    """The plan for inputs of any two norms: in double precision, of fields in units of their own."""
-    return cast(P, _at_any_norms(plan))
-
-
 @lru_cache(maxsize=256)
-def _at_any_norms(plan: Any) -> Any:
+def at_any_norms(plan: Any) -> Any:
+    """The plan for inputs of any two norms: in double precision, of fields in units of their own."""
     return replace(plan, any_norms=True)
 
 

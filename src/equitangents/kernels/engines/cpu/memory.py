@@ -21,7 +21,7 @@ import numpy as np
 from equitangents.kernels.engines.codes import JOINED_SIDES, PANEL_BYTES, POOLED_SIDES, TILE_ROWS
 from equitangents.kernels.engines.cpu.activations import changes_units, computed_in_double, described
 from equitangents.kernels.engines.cpu.rotation_plans import SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.plans.stages import AlongFibres, Step, depth, stages_of, unrolled
+from equitangents.kernels.plans.stages import AlongFibres, StagedPlan, Step, depth, stages_of, unrolled
 from equitangents.kernels.threads import threads
 
 _VECTOR = 64  # bytes, at most
@@ -48,7 +48,7 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
     margin = max(map(_reach, field), default=1)
     kept = max(depth(field), depth(vector))
     tile = (2 + kept) * max(plan.positions, margin, TILE_ROWS) * 2 * _VECTOR  # fields of D and Θ, by lanes
-    if plan.is_staged:
+    if isinstance(plan, StagedPlan):
         tile += plan.pairs_of_positions * 2 * lanes * 8  # fields over pairs of positions, in double
         tile += sum(len(stage.fibres.array) + _VECTOR for stage in stages[1:])  # which of them were begun
         tile += (3 + 2 * kept) * max(plan.positions, margin) * lanes * 8  # variances, beside these

@@ -125,7 +125,8 @@ def plan_of(
 ) -> FibrePlan | RotationPlan | SpherePlan:
     """The engine's plan; raises MemoryLimitError if it is too large."""
     if any_norms:
-        return at_any_norms(plan_of(program, resolution, 8))
+        found: FibrePlan | RotationPlan | SpherePlan = at_any_norms(plan_of(program, resolution, 8))
+        return found
     pairs_in_tile(program, resolution, itemsize)
     if program.sphere:
         return sphere_plan(program, resolution)
@@ -161,7 +162,8 @@ def sphere_plan(program: RotationSections, resolution: int) -> SpherePlan:
     """The engine's plan for a program on fields over the sphere."""
     s = sphere_resolution(program.bandlimit, resolution)
     grid = gauss_legendre(s)
-    ops = tuple(_windowed(op, s) for op in program.sphere if not op.is_total)
+    kept = (op for op in program.sphere if not op.is_total)
+    ops = tuple(ZonalMean(FrozenArray(op.coefficients.array[:s])) if isinstance(op, Zonal) else op for op in kept)
     windows = [op.coefficients.array.size for op in ops if isinstance(op, ZonalMean)]
     degrees = max([program.bandlimit, *windows])
     northern = (s + 1) // 2
@@ -189,10 +191,6 @@ def values(program: RotationSections, resolution: int, x: Any) -> Any:
 @lru_cache(maxsize=4)
 def _basis(bandlimit: int, s: int) -> np.ndarray:
     return polynomials(gauss_legendre(s).points.reshape(-1, 3), bandlimit)
-
-
-def _windowed(op: Any, s: int) -> Any:
-    return ZonalMean(FrozenArray(op.coefficients.array[:s])) if op.is_window else op
 
 
 def _legendre(x: np.ndarray, degrees: int) -> np.ndarray:

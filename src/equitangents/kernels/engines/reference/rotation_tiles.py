@@ -6,9 +6,8 @@ with the number of pairs beyond the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import jax
@@ -22,7 +21,6 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference import rotations
 from equitangents.kernels.engines.reference.rotations import BATCH, Side, Sphere, sphere_samples
-from equitangents.kernels.fields import MATRIX
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.rotations.program import RotationSections, field_points, nodes, sphere_resolution
 from equitangents.kernels.rotations.sampling import Rings, rings_of
@@ -63,19 +61,13 @@ def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, ele
     return max(1, elements // each)
 
 
-@partial(jax.jit, static_argnums=0)
-def _compiled(program: RotationSections, samples: Any, a: Side, b: Side) -> Pair:
-    return rotations.listed(program, samples, a, b)
-
-
-@partial(jax.jit, static_argnums=0)
-def _compiled_side(program: RotationSections, samples: Any, x: ArrayLike) -> Side:
-    return _side(program, samples, x)
-
-
 def _side(program: RotationSections, samples: Any, x: ArrayLike) -> Side:
     """Moments of signals (N, B², C)."""
     return rotations.prepare(program, samples, rotations.scaled(program, x))
+
+
+_compiled = jax.jit(rotations.listed, static_argnums=0)
+_compiled_side = jax.jit(_side, static_argnums=0)
 
 
 def _prepared(program: RotationSections, samples: Any, x: np.ndarray, size: int) -> Side:
@@ -91,25 +83,35 @@ def _at(side: Side, index: Any) -> Side:
     return jax.tree.map(lambda v: v[..., index], side)
 
 
-def _in_parallel(one: Any, tasks: Sequence[tuple[int, ...]], dtype: np.dtype) -> None:
-    """one(*task) for every task, on as many threads as there are cores: tiles are too small for several each."""
+def _in_parallel(one: Callable[[int], None], starts: Sequence[int], dtype: np.dtype) -> None:
+    """one(start) for every tile, on as many threads as there are cores: tiles are too small for several each."""
 
-    def run_one(task: tuple[int, ...]) -> None:
+    def run_one(start: int) -> None:
         with precision.scope(dtype):  # which holds for the thread that enters it
-            one(*task)
+            one(start)
 
-    if len(tasks) == 1 or threads() == 1:
-        for task in tasks:
-            run_one(task)
+    if len(starts) == 1 or threads() == 1:
+        for start in starts:
+            run_one(start)
         return
     with ThreadPoolExecutor(threads()) as pool:
-        futures = [pool.submit(run_one, task) for task in tasks]
+        futures = [pool.submit(run_one, start) for start in starts]
         try:
             for future in futures:
                 future.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def _inputs_of(pair: np.ndarray, n1: int, n2: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """The inputs (i, j) of pairs that are counted through; n2 None: i <= j < n1, rows i and n1 - i - 1 or so in one."""
+    if n2 is not None:
+        return np.divmod(pair, n2)
+    odd = n1 % 2
+    row, column = np.divmod(pair, n1 + 1 - odd)
+    own = column < n1 - row
+    return np.where(own, row, n1 - 1 + odd - row), np.where(own, row, odd - 1) + column
 
 
 class TiledRotations(RotationRules):
@@ -140,31 +142,20 @@ class TiledRotations(RotationRules):
         )
         first = _prepared(program, samples, x1, pairs)
         second = first if x2 is None else _prepared(program, samples, x2, pairs)
+        mirrored = listed is None and x2 is None
+        count = n1 * (n1 + 1) // 2 if mirrored else nngp.size
+        size = min(pairs, count)
 
-        def run(i: np.ndarray, j: np.ndarray) -> Pair:
-            return _compiled(program, samples, _at(first, i), _at(second, j))
+        def tile(start: int) -> None:
+            here = np.minimum(np.arange(start, start + size), count - 1)
+            i, j = _inputs_of(here, n1, None if x2 is None else n2) if listed is None else (v[here] for v in listed)
+            found = _compiled(program, samples, _at(first, i), _at(second, j))
+            for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
+                out[(i, j) if listed is None else here] = values
+                if mirrored:
+                    out[j, i] = values
 
-        def of_list(start: int, stop: int) -> None:
-            here = [np.resize(index[start:stop], min(pairs, shape[0])) for index in listed or ()]
-            for out, values in zip((nngp, ntk), run(*here), strict=True):
-                out[start:stop] = np.asarray(values)[: stop - start]
-
-        rows = min(n1, max(1, int(pairs**0.5)))
-        columns = rows if x2 is None else min(n2, max(1, pairs // rows))
-        i, j = np.divmod(np.arange(rows * columns), columns)
-
-        def of_tile(row: int, column: int) -> None:
-            r, c = slice(row, min(row + rows, n1)), slice(column, min(column + columns, n2))
-            values = run(np.minimum(row + i, n1 - 1), np.minimum(column + j, n2 - 1))
-            for out, found in zip((nngp, ntk), values, strict=True):
-                MATRIX.write(out, r, c, found.reshape(rows, columns), x2 is None)
-
-        if listed is not None:
-            starts = range(0, shape[0], pairs)
-            _in_parallel(of_list, [(start, min(start + pairs, shape[0])) for start in starts], x1.dtype)
-            return nngp, ntk
-        tiles = [(r, c) for r in range(0, n1, rows) for c in range(r if x2 is None else 0, n2, columns)]
-        _in_parallel(of_tile, tiles, x1.dtype)
+        _in_parallel(tile, range(0, count, size), x1.dtype)
         return nngp, ntk
 
     def traced(

@@ -18,8 +18,8 @@ from equitangents.kernels.fields import MATRIX, FieldPlan, Part, field_plan
 from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import plan
 from equitangents.kernels.program import Program
-from equitangents.kernels.progress import Progress
 from equitangents.kernels.scales import with_affine
+from equitangents.progress import Progress
 
 Scales = tuple[tuple[Any, Any], ...]  # W_var and b_var of layers
 
@@ -48,25 +48,27 @@ def kernels(
     else:
         blocks2 = Blocks(steps, tables, x2, columns)
     nngp, ntk = layout.zeros((n1, n2), x1.dtype), layout.zeros((n1, n2), x1.dtype)
-    progress = Progress(len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2))
+    tiles = len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2)
+    progress = Progress(0, tiles, task="kernels")
     for i in range(len(blocks1)):
         one = blocks1[i]
         for j in range(i if symmetric else 0, len(blocks2)):
             r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
-            for out, values in zip((nngp, ntk), _tile(bare, scales, tables, *one, *blocks2[j]), strict=True):
+            found = _compiled(reference.tile, bare, scales, tables, *one, *blocks2[j])
+            for out, values in zip((nngp, ntk), found, strict=True):
                 layout.write(out, r, c, values, symmetric)
-            progress.step()
+            progress.add()
     return nngp, ntk
 
 
 def diagonal(program: Program, x: np.ndarray, part: Part | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,), or a field (N, *tail)."""
-    return _one_by_one(_diagonal, program, part, x)
+    return _one_by_one(reference.diagonal, program, part, x)
 
 
 def listed(program: Program, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of the pairs (x1[p], x2[p]), each (P,); few numbers of pairs are compiled."""
-    return _one_by_one(_pairs, program, None, x1, x2)
+    return _one_by_one(reference.pairs, program, None, x1, x2)
 
 
 def _one_by_one(
@@ -82,7 +84,8 @@ def _one_by_one(
     bare, scales = _without_scales(steps)
     size = min(rows * columns, 1 << (count - 1).bit_length())
     sides = [Blocks(steps, tables, x, size) for x in inputs]
-    parts = [rule(bare, scales, tables, *(v for side in sides for v in side[i])) for i in range(len(sides[0]))]
+    each = ([v for side in sides for v in side[i]] for i in range(len(sides[0])))
+    parts = [_compiled(rule, bare, scales, tables, *arrays) for arrays in each]
     nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[:count] for i in range(2))
     return nngp, ntk
 
@@ -154,24 +157,10 @@ def _with_scales(steps: Plan, scales: Scales) -> Plan:
     return _changed(steps, dressed)
 
 
-@partial(jax.jit, static_argnums=0)
-def _prepare(bare: Plan, scales: Scales, tables: dict[str, Any], x: Any) -> Any:
-    return reference.prepare(_with_scales(bare, scales), tables, x)
-
-
-@partial(jax.jit, static_argnums=0)
-def _tile(bare: Plan, scales: Scales, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any) -> Any:
-    return reference.tile(_with_scales(bare, scales), tables, x1, p1, x2, p2)
-
-
-@partial(jax.jit, static_argnums=0)
-def _pairs(bare: Plan, scales: Scales, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any) -> Any:
-    return reference.pairs(_with_scales(bare, scales), tables, x1, x2, p1, p2)
-
-
-@partial(jax.jit, static_argnums=0)
-def _diagonal(bare: Plan, scales: Scales, tables: dict[str, Any], x: Any, p: Any) -> Any:
-    return reference.diagonal(_with_scales(bare, scales), tables, x, p)
+@partial(jax.jit, static_argnums=(0, 1))
+def _compiled(rule: Callable[..., Any], bare: Plan, scales: Scales, tables: dict[str, Any], *arrays: Any) -> Any:
+    """A rule of `tile`, of inputs with their moments."""
+    return rule(_with_scales(bare, scales), tables, *arrays)
 
 
 class Blocks:
@@ -197,5 +186,5 @@ class Blocks:
             values = jnp.asarray(by_position(block))
             if len(self._held) >= self._most:
                 self._held.popitem()  # the latest one: those before it are asked for first next time
-            self._held[i] = values, _prepare(*self._steps, self._tables, values)
+            self._held[i] = values, _compiled(reference.prepare, *self._steps, self._tables, values)
         return self._held[i]

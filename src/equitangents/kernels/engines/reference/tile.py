@@ -100,11 +100,10 @@ def working_bytes(plan: Plan, channels: int, n1: int, n2: int, itemsize: int) ->
 
 
 _VECTOR = GridLevel((), wrap=True)
-_Alone = tuple[np.ndarray, np.ndarray]
 
 
 class Prepared(NamedTuple):
-    """Moments of one set of inputs: in the field, and of the vectors after the readout."""
+    """Moments of one set of inputs: in the field, and of vectors after the readout, unless all is linear there."""
 
     field: Moments
     vector: Moments | None
@@ -118,21 +117,12 @@ def prepare(plan: Plan, tables: dict[str, Any], x: Any) -> Prepared:
         e, _ = start(x[:, None], x[None], both(q[:, None], q[None]))
         return Prepared(self_moments(plan.ops, e, q, mean, tables), None)
     moments = field_moments(plan.field, q, mean, tables)
-    own = lambda: _sum_fibres(plan, tables, x, x, moments, moments)[0]
-    return Prepared(moments, vector_moments(plan, tables, moments, own))
-
-
-def vector_moments(plan: FibrePlan, tables: dict[str, Any], moments: Moments, own: Callable[[], Any]) -> Moments | None:
-    """Moments of the vectors after the readout, unless all layers on these are linear.
-
-    `own` gives the variances that are pooled over all fibres of an input with itself.
-    """
     if not has_dual(plan.vector):
-        return None
-    average = _average_of_read(plan, tables, moments.q[-1].dtype)
-    pooled_mean = average(moments.mean[-1])
-    pooled = average(moments.q[-1]) if plan.single else own()
-    return field_moments(plan.vector, pooled[None], pooled_mean[None], tables)
+        return Prepared(moments, None)
+    average = _average_of_read(plan, tables, q.dtype)
+    # of a pool, the variances that are pooled over all fibres of an input with itself
+    pooled = average(moments.q[-1]) if plan.single else _sum_fibres(plan, tables, x, x, moments, moments)[0]
+    return Prepared(moments, field_moments(plan.vector, pooled[None], average(moments.mean[-1])[None], tables))
 
 
 def _average_of_read(plan: FibrePlan, tables: dict[str, Any], dtype: Any) -> Callable[[Any], Any]:
@@ -144,19 +134,29 @@ def _average_of_read(plan: FibrePlan, tables: dict[str, Any], dtype: Any) -> Cal
 
 def tile(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared) -> tuple[Any, Any]:
     """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2), of a field (N1, N2, *tail)."""
-    return pairs(plan, tables, x1[:, :, None], x2[:, None], *aligned(p1, p2))
+    one, other = jax.tree.map(lambda f: f[..., :, None], p1), jax.tree.map(lambda f: f[..., None, :], p2)
+    return pairs(plan, tables, x1[:, :, None], one, x2[:, None], other)
 
 
-def pairs(plan: Plan, tables: dict[str, Any], x1: Any, x2: Any, p1: Prepared, p2: Prepared) -> tuple[Any, Any]:
+def pairs(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared) -> tuple[Any, Any]:
     """(NNGP, NTK) of pairs of inputs (positions, *batch, channels), whose batch axes are aligned."""
     if isinstance(plan, FieldPlan):
         return _field(steps_of(plan), tables, x1, x2, p1.field, p2.field)
     if plan.form == "pairs":
         k, theta = over_pairs(plan, tables, x1, x2, p1.field, p2.field)
         return k[0, 0], theta[0, 0]
-    if carries_distance(plan):
-        return after_flattening(plan, tables, _flattened(plan, tables, x1, x2, p1, p2), p1, p2)
-    return after_readout(plan, tables, *_sum_fibres(plan, tables, x1, x2, p1.field, p2.field), p1, p2)
+    if plan.single and has_dual(plan.vector):
+        # A readout that is a mean of distances: these are read out, not K.
+        return _vectors(plan, tables, _flattened(plan, tables, x1, x2, p1, p2), p1, p2)[1:]
+    k, theta = _sum_fibres(plan, tables, x1, x2, p1.field, p2.field)
+    if p1.vector is None or p2.vector is None:
+        return after_affine(plan.vector, k, theta)
+    at = both(p1.vector.q[0][0], p2.vector.q[0][0])
+    average = _average_of_read(plan, tables, k.dtype)
+    terms = jnp.sqrt(average(p1.field.q[-1]) * average(p2.field.q[-1]))  # the pool may leave little of them
+    angle = lambda k: of_covariance(k, at, terms)
+    state = State(angle(k), theta, angle(-k) if _reads_opposite(plan.vector) else None)
+    return _vectors(plan, tables, state, p1, p2)[1:]
 
 
 def _field(
@@ -191,13 +191,9 @@ def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Mom
 def begin(plan: FibrePlan, geometry: FibreGeometry, x1: Any, x2: Any, m1: Moments, m2: Moments) -> State:
     """E of the inputs at the pairs of a fibre, and that of the opposite, if a kink reads it."""
     at = both(geometry.first(0, m1.q[0]), geometry.second(0, m2.q[0]))
-    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite(_until_pooled(plan)))
+    behind = plan.vector if plan.single else ()  # a readout that takes means of distances
+    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite((*plan.field, *behind)))
     return State(e, jnp.zeros_like(e), opposite)
-
-
-def _until_pooled(plan: FibrePlan) -> tuple[Op, ...]:
-    """The field's operations, and those behind a readout that takes means of distances."""
-    return (*plan.field, *(plan.vector if plan.single else ()))
 
 
 def _reads_opposite(ops: tuple[Op, ...]) -> bool:
@@ -211,56 +207,25 @@ def _reads_opposite(ops: tuple[Op, ...]) -> bool:
     return False
 
 
-def aligned(p1: Prepared, p2: Prepared) -> tuple[Prepared, Prepared]:
-    """Moments of N1 and of N2 inputs, with batch axes of shape (N1, 1) and (1, N2)."""
-    return jax.tree.map(lambda f: f[..., :, None], p1), jax.tree.map(lambda f: f[..., None, :], p2)
-
-
-def carries_distance(plan: FibrePlan) -> bool:
-    """Whether the readout is a mean of distances and a nonlinearity follows it, so that these are read out, not K."""
-    return plan.single and has_dual(plan.vector)
-
-
-def after_readout(
-    plan: FibrePlan, tables: dict[str, Any], k: Any, theta: Any, p1: Prepared, p2: Prepared
-) -> tuple[Any, Any]:
-    """(NNGP, NTK) from the readout's K and Θ, by the layers on plain vectors."""
-    if p1.vector is None or p2.vector is None:
-        return after_affine(plan.vector, k, theta)
-    at = both(p1.vector.q[0][0], p2.vector.q[0][0])
-    average = _average_of_read(plan, tables, k.dtype)
-    terms = jnp.sqrt(average(p1.field.q[-1]) * average(p2.field.q[-1]))  # the pool may leave little of them
-    angle = lambda k: of_covariance(k, at, terms)
-    state = State(angle(k), theta, angle(-k) if _reads_opposite(plan.vector) else None)
-    return after_flattening(plan, tables, state, p1, p2)
-
-
-def after_flattening(
-    plan: FibrePlan, tables: dict[str, Any], state: State, p1: Prepared, p2: Prepared
-) -> tuple[Any, Any]:
-    """(NNGP, NTK) from the state of the vectors after the readout."""
+def _vectors(plan: FibrePlan, tables: dict[str, Any], state: State, p1: Prepared, p2: Prepared) -> tuple[Any, Any, Any]:
+    """(variance, NNGP, NTK) from the state of the vectors after the readout; the variance is that of the first."""
     assert p1.vector is not None
     assert p2.vector is not None
     geometry = FibreGeometry(vector_levels(plan.vector), np.zeros((0,), np.int32), tables)
     state = execute(plan.vector, geometry, state.map(lambda x: x[None]), p1.vector, p2.vector)
-    return state.covariance(both(p1.vector.q[-1], p2.vector.q[-1]))[0], state.theta[0]
+    q1, q2 = p1.vector.q[-1], p2.vector.q[-1]
+    return q1[0], state.covariance(both(q1, q2))[0], state.theta[0]
 
 
 def diagonal(plan: Plan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
     """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,), of a field (N, *tail)."""
     if isinstance(plan, FieldPlan) or plan.form == "pairs":
-        return pairs(plan, tables, x, x, p, p)
+        return pairs(plan, tables, x, p, x, p)
     k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field)
-    return own_after_readout(plan, tables, k, theta, p)
-
-
-def own_after_readout(plan: FibrePlan, tables: dict[str, Any], k: Any, theta: Any, p: Prepared) -> tuple[Any, Any]:
-    """`after_readout` of inputs with themselves: E is zero, and K is the variance."""
     if p.vector is None:
         return after_affine(plan.vector, k, theta)
-    geometry = FibreGeometry(vector_levels(plan.vector), np.zeros((0,), np.int32), tables)
-    state = execute(plan.vector, geometry, State(jnp.zeros_like(theta)[None], theta[None]), p.vector, p.vector)
-    return p.vector.q[-1][0], state.theta[0]
+    variance, _, theta = _vectors(plan, tables, State(jnp.zeros_like(theta), theta), p, p)
+    return variance, theta  # E is zero, and K is the variance
 
 
 def vector_levels(ops: tuple[Op, ...]) -> Levels:

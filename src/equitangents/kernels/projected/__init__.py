@@ -1,1 +1,0 @@
-"""Kernels of equivariant outputs: scalar kernels, projected onto a representation."""

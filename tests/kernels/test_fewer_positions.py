@@ -1,0 +1,177 @@
+"""Fields of fewer positions than a group has elements, with the same kernels.
+
+Behind full windows one position of a fibre stands for all. Elements at which windows make a field the same are carried
+once. Roto-translations with symmetric windows fold onto the grid.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import nn
+from equitangents.kernels.dispatch import compute
+from equitangents.kernels.engines import cpu
+from equitangents.kernels.plans import plan as plans
+from equitangents.kernels.program import Positions, Program
+from laws.networks import check, network, small_group
+from oracles import finite_groups
+
+RELU, GELU = ("phi", "relu"), ("phi", "gelu")
+
+
+def layers_of(table, later, readout):
+    """A full window in the second layer, `later` ones after it."""
+
+    def conv(window):
+        return ("group_conv", table, window, None, 1.2, 0.2)
+
+    full = list(range(len(table)))
+    hidden = [("lift", table, [0, 1, 4], None, 1.3, 0.1), RELU, conv(full), GELU]
+    hidden += [("residual", [conv(later or full), RELU]), conv(later or full), RELU]
+    return [*hidden, readout, ("dense", 1.1, 0.1), RELU, ("dense", 1.1, 0.1)]
+
+
+READOUTS = {"flatten": ("flatten",), "pool": ("coset_pool", np.zeros(6, int))}
+LATER = {"full": None, "some": [0, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("engine", "later", "readout"),
+    [
+        # The reference engine compiles each; `test_cpu_engine.py` compares the two engines.
+        pytest.param(engine, *case, marks=pytest.mark.slow if engine == "reference" else ())
+        for engine, *case in itertools.product(["cpu", "reference"], LATER, READOUTS)
+    ],
+)
+def test_behind_full_windows_kernels_are_literal_sums(engine, later, readout, rng):
+    group, table = small_group("S3")
+    later, readout = LATER[later], READOUTS[readout]
+    layers = layers_of(table, later, readout)
+    net = network(layers, action=et.actions.permutations(group, table))
+    x = rng.standard_normal((4, 6, 2))
+    steps = plans.plan(net.lower(x.shape[1:])[1])
+    assert [level.positions for level in steps.levels.levels][-5:] == [1] * 5
+    check(layers, x, net=net, engine=engine)
+    check(layers, x[:1], x[1:], net=net, engine=engine)
+
+
+def test_pooling_over_cosets_keeps_all_positions(rng):
+    group, table = small_group("S3")
+    inside = finite_groups.subgroup(table, [1])
+    layers = layers_of(table, None, ("coset_pool", finite_groups.left_cosets(table, inside)))
+    layers.insert(-3, ("flatten",))
+    net = network(layers, action=et.actions.permutations(group, table), subgroup=group.subgroup(inside))
+    assert plans.plan(net.lower((6, 2))[1]).positions == 6
+    check(layers, rng.standard_normal((3, 6, 2)), net=net)
+
+
+def with_windows(rotations=4, reflections=False, window=(2, 2), readout=None, shape=(4, 4)):
+    group = et.groups.wallpaper(rotations=rotations, reflections=reflections, shape=shape)
+    layers = [nn.Lift(group, 1, window=window, b_std=0.2), nn.Relu()]
+    layers += [nn.GroupConv(1, window=window, b_std=0.1), nn.Erf()] * 2
+    return nn.Sequential(*layers, readout or nn.GroupPool(), nn.Dense(1), nn.Relu(), nn.Dense(1)), shape
+
+
+def plans_of(net, shape, monkeypatch):
+    """The plan of a network, and one with every element."""
+    program = net.lower((*shape, 2))[1]
+    fewer = plans.plan.__wrapped__(program)
+    monkeypatch.setattr(plans, "merge_cosets", lambda *_: None)
+    whole = plans.plan.__wrapped__(program)
+    return fewer, whole
+
+
+@pytest.mark.parametrize(
+    ("settings", "positions"),
+    [
+        ({}, 16),
+        ({"readout": nn.Flatten()}, 16),
+        ({"reflections": True}, 16),
+        ({"rotations": 2, "window": (2, 1)}, 16),
+        ({"window": (2, 1)}, 32),
+    ],
+)
+def test_kernels_are_those_with_every_element(monkeypatch, settings, positions):
+    net, shape = with_windows(**settings)
+    x = np.random.default_rng(0).standard_normal((3, *shape, 2))
+    fewer, whole = plans_of(net, shape, monkeypatch)
+    assert fewer.levels.levels[-1].positions == positions < whole.levels.levels[-1].positions
+    for found, expected in zip(cpu.kernels(fewer, x, None), cpu.kernels(whole, x, None), strict=True):
+        assert np.max(np.abs(found - expected)) <= 1e-13 * np.max(expected)
+
+
+def test_windows_of_two_by_two_cost_four_networks_of_translations():
+    net, shape = with_windows(shape=(8, 8))
+    cnn = nn.Sequential(*[nn.Conv(1, 3), nn.Relu()] * 3, nn.GlobalAvgPool(), nn.Dense(1), nn.Relu(), nn.Dense(1))
+    counts = [plans.plan(n.lower((*shape, 2))[1]) for n in (net, cnn)]
+    work = [len(p.fibres.array) * p.levels.levels[-1].positions for p in counts]
+    assert work[0] == 4 * work[1]
+
+
+def test_windows_whose_weights_differ_keep_every_element():
+    on = et.actions.permutations(et.groups.cyclic(4), et.groups.cyclic(4).table)
+    layers = (nn.Lift(on, 1, window=[0, 1], weights=[1, 2]), nn.Relu(), nn.GroupPool(), nn.Dense(1))
+    found = plans.plan(nn.Sequential(*layers).lower((4, 2))[1])
+    assert found.levels.levels[-1].positions == 4
+    assert plans.merge_cosets(found.field, found.levels) is None
+
+
+W = {"W_std": 1.4, "b_std": 0.2}
+
+
+def unfolded(net, shape):
+    """The program on the group itself, layer by layer."""
+    signals = net.signals(shape)
+    ops = tuple(op for layer, signal in zip(net.layers, signals, strict=False) for op in layer.lower(signal))
+    return Program(Positions(shape[:-1], net.layers[0].fibres(signals[0])), ops)
+
+
+def on_group(group, first, second, readout, **keywords):
+    return nn.Sequential(
+        nn.Lift(group, 2, first, **W), nn.Relu(), nn.Residual(nn.GroupConv(2, first, **W)),
+        nn.GroupConv(2, second, **keywords, **W), nn.Erf(), readout, nn.Dense(1, **W),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("group", "first", "second", "readout"),
+    [
+        (et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4)), (3, 3), (1, 1), nn.GroupPool()),
+        (et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3)), (3, 3), (3, 3), nn.GroupPool()),
+        (et.groups.wallpaper(rotations=2, reflections=True, shape=(3, 4)), (1, 3), (3, 1), nn.GroupPool()),
+        (et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4)), (3, 3), (3, 3), nn.Flatten()),
+        (et.groups.translations((5,)), (2,), (4,), nn.GroupPool()),
+    ],
+)
+def test_folded_kernels_are_those_of_the_group(group, first, second, readout, rng):
+    net = on_group(group, first, second, readout)
+    x1, x2 = rng.standard_normal((2, 3, *group.shape, 2))
+    program = net.lower((*group.shape, 2))[1]
+    largest = max(op.labels.array.size for op in program.ops if hasattr(op, "labels")) if program.lift else 0
+    assert largest < group.order
+    full = compute(unfolded(net, (*group.shape, 2)), x1, x2)
+    folded = net.kernel(x1, x2)
+    np.testing.assert_allclose(folded.nngp, full.nngp, rtol=1e-13)
+    np.testing.assert_allclose(folded.ntk, full.ntk, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("second", "keywords"),
+    [((2, 2), {}), ((1, 3), {}), ((3, 3), {"rotations": [0, 1]}), ((3, 3), {"weights": range(1, 37)}), ([0, 1], {})],
+)
+def test_windows_that_rotations_change_are_not_folded(second, keywords):
+    p4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
+    program = on_group(p4, (3, 3), second, nn.GroupPool(), **keywords).lower((4, 4, 2))[1]
+    assert program.lift.folded == 1
+    assert program.lift.elements.array.shape == (64, 64)
+
+
+def test_cosets_of_rotations_are_not_folded():
+    p4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
+    rotations = nn.GroupPool(p4.generated_subgroup([p4.index(1, 0, (0, 0))]))
+    net = nn.Sequential(nn.Lift(p4, 2, (3, 3)), nn.Relu(), rotations, nn.Flatten(), nn.Dense(1))
+    assert net.lower((4, 4, 1))[1].lift.folded == 1
