@@ -82,7 +82,8 @@ def gram(o: Any) -> None:
         from equitangents.scale.reading import read_inputs
         from equitangents.validation import check_whole
 
-    x1, x2 = read_inputs("data", o.data), None if o.against is None else read_inputs("against", o.against)
+    x1: Any = read_inputs("data", o.data)
+    x2: Any = None if o.against is None else read_inputs("against", o.against)
     network = networks.network(o.net, o.depth, o.w_std, o.b_std)
     if o.standardise:
         x1, x2 = _standardised(network, x1, x2, o.group)

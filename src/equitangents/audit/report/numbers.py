@@ -136,6 +136,6 @@ NAMED = 4
 """So many elements are named."""
 
 
-def listed(names: Sequence[str], most: int = NAMED) -> str:
-    """The first names, with commas."""
-    return ", ".join([*names[:most], "…"] if len(names) > most else names)
+def listed(names: Sequence[str]) -> str:
+    """The first `NAMED` names, with commas."""
+    return ", ".join([*names[:NAMED], "…"] if len(names) > NAMED else names)
