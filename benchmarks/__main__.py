@@ -1,27 +1,30 @@
 """Runs every `bench_NAME.py` of this folder, or those named on the command line, each by its `main()`.
 
-`--full` asks those that know of it for more cases: minutes become a quarter of an hour.
+`--full` asks those that know of it for more cases, `--draws N` for so many: minutes become hours.
 """
 
+import argparse
 import importlib
 import inspect
-import sys
 from pathlib import Path
 
 
-def main(wanted: list[str]) -> None:
-    """Run the benchmarks `wanted`, all if none is named."""
-    full = "--full" in wanted
-    wanted = [name for name in wanted if name != "--full"]
+def main() -> None:
+    """Run the benchmarks that are named, or all."""
     known = [path.stem.removeprefix("bench_") for path in sorted(Path(__file__).parent.glob("bench_*.py"))]
-    unknown = sorted(set(wanted) - set(known))
-    if unknown:
-        sys.exit(f"no benchmark {', '.join(unknown)}; there are {', '.join(known)}")
-    for name in wanted or known:
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--draws", type=int)
+    given = parser.parse_args()
+    if unknown := sorted(set(given.names) - set(known)):
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(known)}")
+    for name in given.names or known:
         module = importlib.import_module(f"benchmarks.bench_{name}")
         print(f"\n== {name}: {(module.__doc__ or '').strip().splitlines()[0]}", flush=True)
-        module.main(**({"full": full} if "full" in inspect.signature(module.main).parameters else {}))
+        options = inspect.signature(module.main).parameters
+        module.main(**{option: value for option, value in vars(given).items() if option in options})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,25 +1,42 @@
-"""`et.fit.auto` beside the majority, nearest neighbours, a forest and a support vector machine, on new images.
+"""`et.fit.auto` beside the majority, nearest neighbours, a forest, a support vector machine and a small network.
 
 A cell is a set of images, a number of them and a draw; it is kept in `runs/fit_images` and not computed again. All
-models learn the same images and are tested on the same new ones. Digits and clothes are turned by random quarters;
-tiles of one specimen leave together, and test images are of other ones. Three sets, two draws, three minutes and 300
-test images each; `--full`: all sets, also 1,000 images, five draws, five minutes and 1,000 test images.
+models learn the same images and are tested on the same new ones. Where up is nothing, images are turned by random
+quarters; tiles of one specimen leave together, and test images are of other ones. Three sets, two draws, three minutes
+and 300 test images each; `--full`: all sets, also 1,000 images, five draws (1,500 test images), five minutes;
+`--draws N` of them. The last table has the accuracy beside that of the best other, by paired differences of new images.
 """
 
 import json
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-SETS = ("digits", "mnist", "fashion_mnist", "cifar10", "histology_lc25000_colon", "histology_crc5")
+SETS = (
+    "digits",
+    "mnist",
+    "fashion_mnist",
+    "cifar10",
+    "histology_lc25000_colon",
+    "histology_crc5",
+    "textures",
+    "photographs",
+)
 SMALL = ("mnist", "histology_lc25000_colon", "histology_crc5")
 UPRIGHT = ("cifar10",)
-TURNED = ("digits", "mnist", "fashion_mnist")
-SMALL_FORM, FULL_FORM = (3.0, 300), (5.0, 1000)  # minutes of a choice, and test images at most
+TURNED = ("digits", "mnist", "fashion_mnist", "textures", "photographs")
+PICTURES = {
+    "textures": ("brick", "grass", "gravel"),
+    "photographs": ("astronaut", "chelsea", "coffee", "hubble_deep_field", "immunohistochemistry", "retina", "rocket"),
+}
+"""Of scikit-image: which picture is a tile of 16×16 pixels from?"""
+_TILE, _BLOCK = 16, 64
+SMALL_FORM, FULL_FORM = (3.0, 300), (5.0, 300)  # minutes of a choice, and test images of a draw
 PLACE = Path("runs/fit_images")
 
 
@@ -39,6 +56,8 @@ def drawn(name: str, count: int, draw: int, tests: int) -> Images:
     import equitangents as et
 
     rng = np.random.default_rng(draw)
+    if name in PICTURES:
+        return of_pictures(name, count, tests, rng)
     data = et.data.digits() if name == "digits" else et.data.load(name)
     rows = rng.permutation(len(data.train_y))[:count]
     new = rng.permutation(len(data.test_y))[:tests]
@@ -47,6 +66,30 @@ def drawn(name: str, count: int, draw: int, tests: int) -> Images:
         parts = [np.stack([np.rot90(image, int(rng.integers(4))) for image in part]) for part in parts]
     tiles = None if data.train_tile is None else data.train_tile[rows]
     return Images(parts[0], data.train_y[rows], parts[1], data.test_y[new], tiles)
+
+
+def of_pictures(name: str, count: int, tests: int, rng: np.random.Generator) -> Images:
+    """Tiles of pictures, turned; blocks of 4×4 tiles alternate between training and test and leave together."""
+    from skimage import data as pictures
+
+    x, y, blocks, is_test = [], [], [], []
+    for label, each in enumerate(PICTURES[name]):
+        picture = np.asarray(getattr(pictures, each)(), np.float32) / 255
+        picture = picture[:1024, :1024, None] if picture.ndim == 2 else picture[:1024, :1024]
+        for i in range(0, picture.shape[0] - _TILE + 1, _TILE):
+            for j in range(0, picture.shape[1] - _TILE + 1, _TILE):
+                x.append(np.rot90(picture[i : i + _TILE, j : j + _TILE], int(rng.integers(4))))
+                y.append(label)
+                blocks.append((label, i // _BLOCK, j // _BLOCK))
+                is_test.append((i // _BLOCK + j // _BLOCK) % 2 == 1)
+    numbers = np.unique(blocks, axis=0, return_inverse=True)[1].ravel()
+    weights = 1 / np.bincount(y)[y]  # classes as large as one another
+    train, test = (
+        rng.choice(rows, min(most, len(rows)), replace=False, p=weights[rows] / weights[rows].sum())
+        for rows, most in ((np.flatnonzero(~np.array(is_test)), count), (np.flatnonzero(is_test), tests))
+    )
+    images, labels = np.stack(x), np.array(y)
+    return Images(images[train], labels[train], images[test], labels[test], numbers[train])
 
 
 def cell(name: str, count: int, draw: int, minutes: float, tests: int) -> dict[str, dict[str, Any]]:
@@ -72,10 +115,11 @@ def cell(name: str, count: int, draw: int, minutes: float, tests: int) -> dict[s
 
 
 def others(images: Images, group: str | None, classes: np.ndarray, seed: int) -> Iterator[tuple[str, np.ndarray]]:
-    """The baselines that `fit` has, trained on all training images: the test images are their one fold."""
+    """The baselines of `fit`, trained on all training images, the test images being their one fold; a small network."""
+    from benchmarks.small_cnn import probabilities as probabilities_of_network
     from equitangents.actions import as_action
     from equitangents.fit.baselines import baselines
-    from equitangents.fit.problem import Problem, sets_of
+    from equitangents.fit.problem import Problem, folds_of, sets_of
 
     x = np.concatenate([images.x, images.test_x])
     n, m = len(images.x), len(images.test_x)
@@ -86,6 +130,15 @@ def others(images: Images, group: str | None, classes: np.ndarray, seed: int) ->
     action = None if group is None else as_action("augmentation", group, x.shape)
     for name, probabilities in baselines(x, problem, action, seed):
         yield name, probabilities[n:]
+    inner = folds_of(problem.labels[:n], known, len(classes), seed, 3)
+    folds = [np.concatenate([known[i] for i in fold]) for fold in inner]
+    turned = group is not None
+    yield (
+        "network",
+        probabilities_of_network(
+            images.x, problem.labels[:n], folds, images.test_x, len(classes), turned=turned, seed=seed
+        ),
+    )
 
 
 def measured(probabilities: np.ndarray, y: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
@@ -99,6 +152,7 @@ def measured(probabilities: np.ndarray, y: np.ndarray, classes: np.ndarray) -> d
         "accuracy": float((held.hits & known).mean()),
         "log_loss": float(-np.log(np.maximum(held.of_label[known], 1e-300)).mean()),
         "calibration_error": held.calibration_error(),
+        "hits": "".join("01"[int(hit)] for hit in held.hits & known),
     }
 
 
@@ -115,22 +169,72 @@ def kept(name: str, count: int, draw: int, minutes: float, tests: int) -> dict[s
     return json.loads(path.read_text("utf-8"))
 
 
-def main(full: bool = False) -> None:
-    """Print a line a cell and model."""
+@dataclass(frozen=True)
+class Compared:
+    """Our accuracy beside the best other's, in the mean over draws: the difference is of the same new images."""
+
+    ours: float
+    best: str
+    theirs: float
+    difference: float
+    error: float  # standard error of the difference, over new images
+    calibration: float
+    their_calibration: float
+    seconds: float  # of a choice, at most
+
+    @classmethod
+    def of(cls, draws: Sequence[dict[str, Any]]) -> "Compared":
+        """Of the cells of one set and number of images."""
+
+        def mean(model: str, what: str) -> float:
+            return float(np.mean([draw[model][what] for draw in draws]))
+
+        best = max((model for model in draws[0] if model != "auto"), key=lambda model: mean(model, "accuracy"))
+        of_images = [hits(draw["auto"]) - hits(draw[best]) for draw in draws]
+        error = math.sqrt(sum(each.var(ddof=1) / len(each) for each in of_images)) / len(draws)
+        ours, theirs = mean("auto", "accuracy"), mean(best, "accuracy")
+        calibrations = mean("auto", "calibration_error"), mean(best, "calibration_error")
+        return cls(ours, best, theirs, ours - theirs, error, *calibrations, max(d["auto"]["seconds"] for d in draws))
+
+    @property
+    def verdict(self) -> str:
+        """Beyond two standard errors or not."""
+        return "ahead" if self.difference > 2 * self.error else "behind" if self.difference < -2 * self.error else "-"
+
+
+def hits(model: dict[str, Any]) -> np.ndarray:
+    """1.0 for each new image that was named rightly, else 0.0."""
+    return np.array([float(each) for each in model["hits"]])
+
+
+def main(full: bool = False, draws: int | None = None) -> None:
+    """Print a line a cell and model, then one a set and number of images."""
     import equitangents as et
 
     print(
         f"{'images':<26}{'n':>6}{'draw':>6}  {'model':<12}{'accuracy':>10}{'log loss':>10}{'calibr.':>9}{'seconds':>9}"
     )
-    for name in SETS if full else SMALL:
-        if not et.data.available(name):
-            print(f"{name:<26}  not there")
-            continue
-        for count in (100, 300, 1000) if full else (100, 300):
-            for draw in range(5 if full else 2):
-                for model, of in kept(name, count, draw, *(FULL_FORM if full else SMALL_FORM)).items():
+    together = []
+    for count in (100, 300, 1000) if full else (100, 300):
+        for name in SETS if full else SMALL:
+            if not (name == "digits" or name in PICTURES or et.data.available(name)):
+                print(f"{name:<26}  not there")
+                continue
+            found = []
+            for draw in range(draws or (5 if full else 2)):
+                found.append(kept(name, count, draw, *(FULL_FORM if full else SMALL_FORM)))
+                for model, of in found[-1].items():
                     print(
                         f"{name:<26}{count:>6}{draw:>6}  {model:<12}{of['accuracy']:>10.1%}{of['log_loss']:>10.3f}"
                         f"{of['calibration_error']:>9.3f}{of['seconds']:>9.1f}",
                         flush=True,
                     )
+            together.append((name, count, Compared.of(found)))
+    print(
+        f"\n{'images':<26}{'n':>6}{'auto':>8}  {'best other':<12}{'':>8}{'difference':>18}{'calibration':>16}{'s':>6}"
+    )
+    for name, count, row in together:
+        print(
+            f"{name:<26}{count:>6}{row.ours:>8.1%}  {row.best:<12}{row.theirs:>8.1%}{row.difference:>+9.1%} ± "
+            f"{row.error:.1%} {row.verdict:<7}{row.calibration:>7.3f}{row.their_calibration:>7.3f}{row.seconds:>6.0f}"
+        )

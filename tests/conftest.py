@@ -95,3 +95,18 @@ def interruptible() -> Iterator[None]:
 def rng() -> np.random.Generator:
     """Random numbers, the same at every run."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def command(capsys):
+    """Status, standard output and standard error of the command line on some arguments."""
+
+    def called(*arguments):
+        from equitangents.cli.main import main
+
+        with pytest.raises(SystemExit) as stop:
+            main(list(map(str, arguments)))
+        output = capsys.readouterr()
+        return int(stop.value.code or 0), output.out, output.err
+
+    return called

@@ -13,7 +13,11 @@ import pytest
 
 from equitangents import locks
 from equitangents.errors import StoreError
-from equitangents.locks import HeldError, alone, held
+from equitangents.locks import HeldError, alone
+
+
+def held(path):
+    return alone(path, "wait for it")
 
 
 def is_locked(path):
@@ -30,11 +34,9 @@ def test_one_at_a_time_and_nothing_is_left(tmp_path):
     for _ in range(2):
         with held(path):
             assert is_locked(path)
-            with pytest.raises(HeldError) as error, held(path):
+            with pytest.raises(StoreError, match="wait for it") as error, held(path):
                 pass
             assert error.value.owner == str(os.getpid())
-            with pytest.raises(StoreError, match="wait for it"), alone(path, "wait for it"):
-                pass
             assert is_locked(path)  # those who were refused took nothing away
         assert list(tmp_path.iterdir()) == []
 
@@ -68,8 +70,8 @@ def test_a_lock_of_a_killed_process_is_free_also_for_the_same_number_on_the_same
         f"""
         import os, signal
         from pathlib import Path
-        from equitangents.locks import held
-        with held(Path({str(tmp_path / "lock")!r})):
+        from equitangents.locks import alone
+        with alone(Path({str(tmp_path / "lock")!r}), ""):
             if os.fork() == 0:  # a child that lives on holds nothing
                 print(flush=True)
                 os.read(0, 1)

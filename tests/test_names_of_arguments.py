@@ -52,7 +52,6 @@ OTHERWISE = {  # where such a name means something else
     "systems.algorithmic_symmetry": "method",
     "torch.Ensemble": "method",
     "torch.EnsembleClassifier": "method",
-    "audit.InputSpec": "method inputs",
     "baselines.Problem": "batch",
     "baselines.run": "inputs",
     "systems.compare_architectures": "inputs",
@@ -97,7 +96,7 @@ def test_what_an_argument_is_called_elsewhere_is_understood():
 
 class TestProgress:
     def test_is_a_line_or_a_function(self, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr("equitangents.scale.progress._REPORTED", 0.0)
+        monkeypatch.setattr("equitangents.progress._REPORTED", 0.0)
         told = []
         et.scale.GramStore(tmp_path / "a", NET, X, tile=4).compute(progress=lambda *now: told.append(now))
         assert [now[:2] for now in told] == [(i, 6) for i in range(1, 7)]

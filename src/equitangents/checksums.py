@@ -28,11 +28,6 @@ def checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
-def differing(labels: Mapping[str, str], held: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """The `labels` of the entries in which two records differ, with commas; empty where they agree."""
-    return ", ".join(label for name, label in labels.items() if held.get(name) != asked[name])
-
-
 def append_checksum(path: Path, about: dict[str, Any] | None = None) -> None:
     """Add the last line to a file that is complete."""
     with path.open("rb+") as file:

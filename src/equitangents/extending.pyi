@@ -19,14 +19,13 @@ from equitangents.array_files import read_arrays, refusal
 from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents import locks
 from equitangents.files import LEFTOVER, file_bytes, may_write, open_regular, real, whole_file
-from equitangents.planning.question import check_writable
 from equitangents.checksums import append_checksum, checked_content
 from equitangents.checksums import check as check_checksum
 from equitangents.tables import quoted, unquoted
 
 # what is said
 from equitangents import formatting, notebook
-from equitangents.cli.completion import one_of, there
+from equitangents.cli.completion import one_of, there, writable
 
 # layers of one's own
 from equitangents.nn.group_conv import box_offsets
@@ -70,7 +69,6 @@ __all__ = [
     "check_same_length",
     "check_shape",
     "check_whole",
-    "check_writable",
     "checked_content",
     "file_bytes",
     "formatting",
@@ -95,4 +93,5 @@ __all__ = [
     "unknown",
     "unquoted",
     "whole_file",
+    "writable",
 ]

@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -75,19 +75,20 @@ def sweep_partials(path: Path) -> None:
     sweep(path.parent, re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}"))
 
 
-def write_together(files: Sequence[tuple[Path, Path, Callable[[], memoryview]]]) -> None:
-    """Write what each (path, folder, content) holds to a temporary file in `folder`; when all are on disk, name them.
+def write_together(contents: Iterable[tuple[Path, Path, bytes]]) -> None:
+    """Write each (path, folder, content) to a temporary file in `folder`; when all are on disk, name them in order.
 
-    The folders are made; the names are given in order.
+    Folders are made, those of `path` within what holds `folder`, which has to be there.
     """
     written: list[tuple[int, Path, Path]] = []
     try:
-        for path, folder, content in files:
+        for path, folder, content in contents:
             descriptor, partial = _temporary(folder, path.name)
             written.append((descriptor, partial, path))
-            left = content()
+            left = memoryview(content)
             while left:
                 left = left[os.write(descriptor, left) :]
+            path.parent.mkdir(parents=True, exist_ok=True)
         for descriptor, _, _ in written:
             os.fsync(descriptor)
         if sys.platform == "win32":
@@ -173,3 +174,16 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def cache_folder() -> Path:
+    """The folder that `EQUITANGENTS_CACHE` names, or else the platform's for caches."""
+    chosen = os.environ.get("EQUITANGENTS_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    home = Path.home()
+    platform = {
+        "win32": os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local",
+        "darwin": home / "Library" / "Caches",
+    }
+    return Path(platform.get(sys.platform) or os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "equitangents"

@@ -89,11 +89,6 @@ def named_also(**others: str) -> Callable[[F], F]:
     return decorated
 
 
-def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> InvalidArgumentError:
-    """The error for an argument that is a record, where one of its entries is given by itself as well."""
-    return InvalidArgumentError(entry, value, "none beside its record", f"give it in {kind.__name__}({field}=...)")
-
-
 def unknown(argument: str, name: object, known: Collection[str]) -> InvalidArgumentError:
     """The error for a name that is none of the known ones."""
     return InvalidArgumentError(argument, name, list(known), meant(str(name), known))

@@ -26,12 +26,10 @@ _FAR = 0x7FFF0000  # where Windows locks a byte: what is written in the file sta
 _mine: set[int] = set()  # descriptors of locks that this process holds
 
 
-class HeldError(Exception):
+class HeldError(StoreError):
     """Another process holds the lock; `owner` is its number, as far as it is known."""
 
-    def __init__(self, owner: str) -> None:
-        super().__init__(f"held by process {owner}" if owner else "held by another process")
-        self.owner = owner
+    owner = ""
 
 
 class NoLocksError(OSError):
@@ -39,12 +37,12 @@ class NoLocksError(OSError):
 
 
 @contextlib.contextmanager
-def held(path: Path, patience: float = GLANCE) -> Iterator[None]:
+def alone(path: Path, otherwise: str, patience: float = GLANCE) -> Iterator[None]:
     """Hold the lock file `path`, which is made, and removed afterwards.
 
-    HeldError where another process holds it for longer than `patience` seconds.
+    HeldError, which says `otherwise`, where another process holds it for longer than `patience` seconds.
     """
-    descriptor, owner = _acquired(path, patience), os.getpid()
+    descriptor, owner = _acquired(path, otherwise, patience), os.getpid()
     _mine.add(descriptor)
     try:
         with contextlib.suppress(OSError):  # a full disk: the number is for people
@@ -57,17 +55,6 @@ def held(path: Path, patience: float = GLANCE) -> Iterator[None]:
                 path.unlink()
             _mine.discard(descriptor)
             os.close(descriptor)
-
-
-@contextlib.contextmanager
-def alone(path: Path, otherwise: str, patience: float = GLANCE) -> Iterator[None]:
-    """As `held`; StoreError with the message `otherwise` where another process holds the lock file."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(held(path, patience))
-        except HeldError:
-            raise StoreError(otherwise) from None
-        yield
 
 
 def created(path: Path) -> int:
@@ -129,7 +116,7 @@ def _system_lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _acquired(path: Path, patience: float) -> int:
+def _acquired(path: Path, otherwise: str, patience: float) -> int:
     """A locked descriptor of the file that has this name: the one before may have been removed meanwhile."""
     end = time.monotonic() + patience
     while True:
@@ -139,7 +126,10 @@ def _acquired(path: Path, patience: float) -> int:
                 if is_named(descriptor, path):
                     return descriptor
             elif time.monotonic() > end:
-                raise HeldError(_owner(path))
+                error = HeldError(otherwise)
+                with contextlib.suppress(OSError, ValueError):
+                    error.owner = str(int(path.read_text()))
+                raise error
             else:
                 time.sleep(_PAUSE)
         except NoLocksError:
@@ -149,12 +139,6 @@ def _acquired(path: Path, patience: float) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _owner(path: Path) -> str:
-    with contextlib.suppress(OSError, ValueError):
-        return str(int(path.read_text()))
-    return ""
 
 
 def _forget() -> None:

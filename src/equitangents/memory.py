@@ -21,6 +21,7 @@ _UNKNOWN = 16 * 2**30  # bytes, on a platform that does not tell
 # Addresses, far more than memory, with which JAX's first computation ended: 1.6 GB on two processors, each of which
 # brings stacks of threads, 8 MiB each, and an arena of 64 MiB.
 _START, _START_OF_CORE = 1500 * 2**20, 80 * 2**20
+_EXHAUSTED = "RESOURCE_EXHAUSTED"
 _GROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
 _PAGES = Path("/proc/self/statm")  # numbers of pages that this process holds
@@ -62,8 +63,17 @@ def check_start() -> None:
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether memory ran out where nobody had foreseen it: Python's error, or that of a program of JAX's."""
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" in str(error))
+    """Whether memory ran out where nobody had foreseen it, by the class of the error: Python's, PyTorch's or JAX's.
+
+    JAX's is for every failure of a program; that of memory has the status RESOURCE_EXHAUSTED.
+    """
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)):
+        return True
+    if jax is None or not isinstance(error, jax.errors.JaxRuntimeError):
+        return False
+    status = getattr(error, "error_code_string", None)
+    return str(error).startswith(_EXHAUSTED) if status is None else status == _EXHAUSTED
 
 
 def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None:

@@ -21,16 +21,16 @@ from equitangents import actions, nn
 from equitangents.extending import Network, check_installed
 from equitangents.report import Figure, Table, palette, with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import hidden
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, proved, table, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check_some, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check_some, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as THEIRS
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
@@ -48,17 +48,15 @@ _RATES = {"dropout": 0.05, "batch-normalisation": 0.002}  # of Flax's networks, 
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data`, `foreign` and `pixels` as in `rotated-images`. For every support of filters `members` CNNs of
+class Settings(Chosen):
+    """For every support of filters `members` CNNs of
     `hidden_layers` layers of `channels` train for `steps` on all turned copies of `train_images`; `rate` is a fraction
     of the largest stable learning rate of infinite width, and `draws` infinitely wide ensembles are drawn of each size.
     `random`: of "mini-batches", "dropout" and "batch-normalisation", ways in which as many CNNs with filters of 3×3
     train besides, for a third as many epochs in batches of 32; the last two need Flax.
     """
 
-    data: str = "digits"
     foreign: tuple[str, ...] = ("photographs",)
-    pixels: int | None = None
     train_images: int | None = 50
     test_images: int | None = 100
     foreign_images: int = 100
@@ -70,7 +68,6 @@ class Settings:
     output_std: float = 0.2
     draws: int = 400
     random: tuple[str, ...] = ("mini-batches",)
-    seed: int = 0
 
 
 PRESETS = presets(
@@ -104,16 +101,6 @@ class Results(Measured):
     def of_all(self, support: str, name: str) -> np.ndarray:
         """Orbit same predictions of the ensemble of all members, input by input."""
         return same_predictions(self.action, self.outputs[support, name].mean(axis=0).argmax(axis=-1))
-
-    def error(self, support: str, name: str, members: int) -> np.ndarray:
-        """Relative orbit standard deviation of disjoint ensembles of `members`, all outputs of a set together."""
-        y = self.outputs[support, name]
-        groups = y[: len(y) // members * members].reshape(-1, members, *y.shape[1:]).mean(axis=1)
-        return np.array([_relative_std(group) for group in groups])
-
-    def limit_error(self, support: str, name: str) -> float:
-        """Relative orbit standard deviation of the infinitely wide mean, all outputs of a set together."""
-        return _relative_std(self.limit[support, name])
 
     def left(self, support: str, name: str, level: float) -> Estimate:
         """(E d)² / E d², d a member's violation f(ρ(g)x) − f(x): what infinitely many members leave of it."""
@@ -252,7 +239,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     }
     kept, broken = ({of(s, n): results.left(s, n, level) for n in names} for s in (SYMMETRIC, ASYMMETRIC[-1]))
     randomly = {of(how, n): results.left_randomly(how, n, level) for how in settings.random for n in names}
-    limits = {of(SYMMETRIC, n): exactly(results.limit_error(SYMMETRIC, n)) for n in names}
+    limits = {of(SYMMETRIC, n): exactly(_relative_std(results.limit[SYMMETRIC, n])) for n in names}
     members = f"{settings.members:,} networks of {settings.channels} channels"
     return [
         claim(
@@ -275,7 +262,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="(E d)² / E d², with d = f(ρ(g)x) − f(x) of one trained network and E over networks; without bias.",
             covers="members",
             at_most=LEFT,
-            by=theirs(f"{THEIRS}: exactly 0 at every width; the bound is our choice", "theorem on finite width", "0"),
+            by=proved(f"{THEIRS}: exactly 0 at every width; the bound is our choice", "theorem on finite width", "0"),
         ),
         *([_random_claim(settings, randomly)] if randomly else []),
         claim(
@@ -314,22 +301,9 @@ _STATED = {"test": ("3.97", "3.91"), "cifar10": ("3.86", "3.65")}  # the source'
 _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION)
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    shown: list[Shown] = [_agreement(results, folder), _beside(settings, results)]
-    return Presentation({"members": members_table(results)}, shown)
-
-
-def members_table(results: Results) -> Columns:
-    """Agreement and violation by support, set and number of members."""
-    rows = []
-    for support in SUPPORTS:
-        for name, title in results.images.titles.items():
-            for m in results.sizes:
-                found = results.agreement(support, name, m)
-                error = float(results.error(support, name, m).mean())
-                rows.append((support, title, m, len(found.scores), float(found.scores.mean()), found.expected, error))
-    return columns(("support", "inputs", "members", "ensembles", "osp", "osp_infinite_width", "violation"), rows)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Agreement against members, and the violation at finite and infinite width."""
+    return [_agreement(results, folder), _beside(settings, results)]
 
 
 def _agreement(results: Results, folder: RunFolder) -> Figure:

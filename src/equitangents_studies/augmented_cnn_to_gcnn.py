@@ -19,14 +19,14 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, excess_exponent, shared_level, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, distance_share
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, table, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, Shown, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 BATCHES = 16  # members in the largest ensembles whose means are compared
@@ -35,16 +35,13 @@ _WITHIN = 5.0  # % of the mean square prediction
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` is "digits" or a data set in the data folder, averaged down to `pixels`; `foreign` lists "photographs",
-    "noise" or data sets. `members` of each kind and of each of `widths` (channels) train by full-batch gradient descent
+class Settings(Chosen):
+    """`members` of each kind and of each of `widths` (channels) train by full-batch gradient descent
     and are recorded after `steps`; `rate` is a fraction of the largest stable learning rate at infinite width (at 0.1
     single networks of 4 channels diverge); `times` are those at infinite width, in units of N/(η λ_max). Sizes are our
     choice.
     """
 
-    data: str = "digits"
-    foreign: tuple[str, ...] = ("photographs", "noise")
     group: Literal["C4", "D4"] = "C4"
     pixels: int | None = 8
     train_images: int = 20
@@ -56,7 +53,6 @@ class Settings:
     steps: tuple[int, ...] = (1, 5, 30)
     rate: float = 0.1
     times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
-    seed: int = 0
 
 
 PRESETS = presets(
@@ -85,7 +81,7 @@ class Results(Measured):
     @property
     def widths(self) -> list[int]:
         """Channels of the networks, the fewest first."""
-        return sorted(self.outputs.along("width"))
+        return sorted({width for _, width, _ in self.outputs})
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -253,7 +249,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "times, on and off the data",
             {**theorem, **kernels},
             measure=distance + " The augmented images are trained on explicitly.",
-            by=theirs(THEIRS, "Theorem 5.3", "equal"),
+            by=proved(THEIRS, "Theorem 5.3", "equal"),
         ),
         exact(
             "Without augmentation the means of CNNs and of group-convolutional networks at infinite width differ on "
@@ -305,15 +301,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette.VERMILLION, palette.INK)
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """The distance against members and width, and what is left of it."""
     floor = shares(settings, results, sorted(settings.widths))
-    tables = {"floor": floor.table("percent_of_mean_square_prediction")}
-    shown: list[Shown] = [
-        _members(settings, results, floor, folder),
-        _table(settings, results, floor),
-    ]
-    return Presentation(tables, shown)
+    return [_members(settings, results, floor, folder), _table(settings, results, floor)]
 
 
 def _members(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:

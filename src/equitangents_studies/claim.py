@@ -49,6 +49,7 @@ class Claim:
     summarises the family and decides; without it every member must meet the bound. `reference` is the source's own
     number and its spread s: then the difference d = number − reference decides, whose interval has half widths
     √(h² + s²). The two agree (holds) if that interval contains 0 and reaches on average at most 2 s to either side.
+    `theorem`: whether the source proves it.
     """
 
     statement: str
@@ -68,6 +69,7 @@ class Claim:
     shown: str = ""
     aggregate: bool = False
     reference: tuple[float, float] | None = None
+    theorem: bool = False
 
     @property
     def estimate(self) -> Estimate:

@@ -24,7 +24,7 @@ from scipy.stats import special_ortho_group
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.groups import Group, MatrixGroup
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share, t_interval
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
@@ -32,10 +32,10 @@ from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
 from equitangents_studies.common.scores import largest
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 SETS = ("training", "test", "far")
@@ -182,14 +182,8 @@ def _pairs(settings: Settings) -> dict[str, np.ndarray]:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Closed form for every group and without augmentation, then ensembles."""
-    every, steps = ("none", *settings.groups), _steps(settings)
-    levels = {
-        "group": every,
-        "moved": settings.groups,
-        "trained": settings.trained_groups,
-        "step": steps,
-        "inputs": SETS,
-    }
+    steps, solved, trained_on = _steps(settings), settings.groups, settings.trained_groups
+    levels = {"group": ("none", *solved), "moved": solved, "trained": trained_on, "step": steps, "inputs": SETS}
     closed = Part("infinite-{group}", lambda name: f"Infinite width, {TITLES[name]}", partial(_infinite, settings))
     found = measured(folder, closed, levels=levels)
     rates = found.by("group", "rate")
@@ -345,21 +339,21 @@ def _closed_form(settings: Settings, results: Results) -> list[Claim]:
             "At infinite width the mean is equivariant, at every time, on and off the data",
             _exact(results, results.mean_error, settings.groups),
             measure="Largest change of ρ(g)⁻¹μ(gx) over the group, relative to the largest prediction.",
-            by=theirs(THEIRS, _THEOREM, "exactly equivariant"),
+            by=proved(THEIRS, _THEOREM, "exactly equivariant"),
         ),
         to_rounding(
             "At infinite width the covariance Σ_t is equivariant, at every time, on and off the data",
             _exact(results, results.covariance_error, settings.groups),
             measure="Largest change of Σ(gx, gx′) over the group, relative to the largest entry; outputs are "
             "independent and alike, so that Σ is a multiple of the unit matrix between them.",
-            by=theirs(THEIRS, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
+            by=proved(THEIRS, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
         ),
         to_rounding(
             "The group’s permutations of the training set commute with functions of the kernels",
             _functions(settings, results.shift),
             measure="Largest entry of Π(g)FΠ(g)ᵀ − F over the group, relative to F’s, for F of Θ, K and their inverses "
             "on the augmented pairs, after the last step; Π(g) is the permutation that turning them by g makes.",
-            by=theirs(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
+            by=proved(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
         ),
     ]
 
@@ -393,7 +387,7 @@ def _trained_claims(settings: Settings, results: Results) -> list[Claim]:
             covers=("members", settings.members),
             at_most=3,
             unit="%",
-            by=theirs(_BOUND_OURS, f"{_EXPERIMENT}; {_THEOREM}", "0 %"),
+            by=proved(_BOUND_OURS, f"{_EXPERIMENT}; {_THEOREM}", "0 %"),
         ),
         claim(
             "The covariance of ever more members is equivariant, at initialisation and at every later step, to within "
@@ -427,7 +421,7 @@ def _bound(settings: Settings, results: Results) -> Claim:
         "reaches from the largest that was seen to where that of a further pair may lie.",
         covers="test pairs",
         at_most=1,
-        by=theirs(THEIRS, "Lemma 6.2, with labels that turn along"),
+        by=proved(THEIRS, "Lemma 6.2, with labels that turn along"),
     )
 
 
@@ -466,22 +460,14 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-_PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
-
-
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Violations in closed form as a table, and those of members and their mean."""
-    table = results.mean_error.table("mean", covariance=results.covariance_error)
-    return Presentation({"closed_form": table}, [_members(settings, results, folder)])
-
-
-def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Violations of members and their mean."""
     name = settings.trained_groups[-1]
     place, shown = drawing.places(results.times), min(25, settings.members)
     with drawing.panels(
         folder,
         "members-and-mean",
-        titles=tuple(_PAIRS.values()),
+        titles=[f"{key.capitalize()} pairs" for key in SETS],
         ylabel="relative violation",
         sharey=True,
         caption=(
@@ -503,7 +489,7 @@ def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             axes.plot(place, expected, color=palette.INK.light, lw=1, ls=(0, (2, 2)), label="expected of sampling")
             drawing.time_ticks(axes, results.times, "step")
         drawing.logarithmic(drawn[0], "y", fine=True)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -23,10 +23,10 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs, to_rounding
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, ours, table, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EXCHANGE_RATE as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
 from equitangents_studies.systems import exchange_rate
@@ -223,10 +223,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    tables = {"errors": results.errors.table("squared_error")}
-    return Presentation(tables, [_growth(settings, results, folder), _rows(settings, results)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """The factor against the order of the group, and every factor."""
+    return [_growth(settings, results, folder), _rows(settings, results)]
 
 
 def _growth(settings: Settings, results: Results, folder: RunFolder) -> Figure:

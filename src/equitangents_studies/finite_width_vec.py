@@ -20,16 +20,17 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
     SystemImages,
+    SystemSettings,
     by_key,
     counted_runs,
     counting,
     draw_accuracies,
     repeated_images,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, proved, table, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import architecture, inference
 from equitangents_studies.systems.descent import GradientInference
@@ -39,23 +40,20 @@ INFERENCES = ("NN", "NN+")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` as in `symmetry-groups`. VEC of `depth` hidden layers and each of `widths`, which double, `runs` each,
+class Settings(SystemSettings):
+    """VEC of `depth` hidden layers and each of `widths`, which double, `runs` each,
     on `train_images` and `test_images` of its own, averaged down to `pixels`, for at most `epochs`; a width is read off
     where at least `needed` runs count. `ridge`: of the NTK, relative to the mean diagonal.
     """
 
-    data: str = "auto"
     train_images: int = 80
     test_images: int = 200
-    pixels: int = 8
     depth: int = 2
     widths: tuple[int, ...] = (16, 32, 64)
     runs: int = 4
     needed: int = 3
     epochs: int = 300
     ridge: float = 1e-4
-    seed: int = 0
 
 
 class Results(Measured):
@@ -292,7 +290,7 @@ def _unmoved(results: Results) -> Claim:
         "Infinitely wide VEC predicts as well on rotated images as on images as they are",
         {"the largest of all runs": exactly(100 * float(moved))},
         measure="Difference of the NTK’s accuracies on rotated images and images as they are.",
-        covers=EXACT, at_most=0.5, unit=_POINTS, by=theirs(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
+        covers=EXACT, at_most=0.5, unit=_POINTS, by=proved(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
     )  # fmt: skip
 
 
@@ -330,10 +328,9 @@ _COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}
 _TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Every run as a table, and accuracies against width."""
-    runs = results.best.table("best_accuracy", last_accuracy=results.last, training_accuracy=results.learnt)
-    return Presentation({"runs": runs}, [_figure(results, folder), _table(settings, results)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Accuracies against width."""
+    return [_figure(results, folder), _table(settings, results)]
 
 
 def _figure(results: Results, folder: RunFolder) -> Figure:

@@ -24,10 +24,10 @@ from equitangents_studies import data
 from equitangents_studies.common.molecule_kernels import mean_square, so3_network
 from equitangents_studies.common.scores import largest
 from equitangents_studies.data.molecules import TRAJECTORIES, WATER
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
 
@@ -104,11 +104,6 @@ class Results(Measured):
 def error_ratio(a: np.ndarray, b: np.ndarray) -> Estimate:
     """Mean of a over mean of b, paired over test frames."""
     return bootstrap(np.stack([a, b], axis=1), lambda m: m[:, 0] / m[:, 1])
-
-
-def guessed(results: Results, target: str) -> Estimate:
-    """Error of forces with the most frames over that of always guessing the mean of the test frames."""
-    return bootstrap(results.forces[target][-1]).times(1 / results.spread[1])
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
@@ -368,7 +363,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 def _learnt(results: Results, frames: int) -> Claim:
     """Whether forces are predicted at all, after each way of training."""
-    ratios = {f"from {target}": guessed(results, target) for target in TARGETS}
+    least = lambda target: bootstrap(results.forces[target][-1]).times(1 / results.spread[1])
+    ratios = {f"from {target}": least(target) for target in TARGETS}
     return claim(
         f"With {frames} frames the kernel predicts forces: their error is below that of guessing their mean",
         ratios,
@@ -397,13 +393,10 @@ def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
 _COLOURS = dict(zip(TARGETS, (palette.VERMILLION, palette.GREEN, palette.BLUE), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    shown = [_curves(settings, results, folder)]
-    tables = {"errors": results.energies.table("energy_eV", force_eV_per_A=results.forces)}
-    if results.water:
-        shown += [_tensors(settings, results, folder)]
-    return Presentation(tables, shown)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Learning curves, and tensors of water where they were learnt."""
+    tensors = [_tensors(settings, results, folder)] if results.water else []
+    return [_curves(settings, results, folder), *tensors]
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -21,17 +21,15 @@ from jaxtyping import Float
 
 from equitangents import kernels, nn
 from equitangents.extending import ArrayLike, FiniteNetwork, Params
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
-from equitangents_studies.common.image_ensembles import Chosen
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, proved
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
-from equitangents_studies.systems.architectures import Reparametrised
 
 PARAMETRISATIONS = ("ntk", "standard", "mean-field")
 TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
@@ -53,11 +51,15 @@ class MeanField:
         return self.net.apply(params, x) / math.sqrt(self.width)
 
 
+def _standard(layer: nn.Layer) -> nn.Layer:
+    return replace(layer, parametrisation="standard") if isinstance(layer, nn.Dense) else layer
+
+
 def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> FiniteNetwork:
     """`net` under one of PARAMETRISATIONS."""
     known: dict[str, FiniteNetwork] = {
         "ntk": net,
-        "standard": Reparametrised(net),
+        "standard": nn.Sequential(*map(_standard, net.layers)),
         "mean-field": MeanField(net, width),
     }
     return known[parametrisation]
@@ -278,7 +280,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"With {NAMES[smooth]} in NTK parametrisation the tangent kernel’s relative movement falls at least as "
             "fast as one over the square root of the width",
             here,
-            by=theirs(_THEOREM, _PLACE, "at most −1/2"),
+            by=proved(_THEOREM, _PLACE, "at most −1/2"),
         ),
         bounded(
             "With ReLU in NTK parametrisation the tangent kernel’s relative movement falls at least as fast as one "
@@ -293,7 +295,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "In standard parametrisation, with learning rates of the order 1/n, the tangent kernel’s relative movement "
             "falls at least as fast as one over the square root of the width",
             standard,
-            by=theirs(_THEOREM + "; ReLU is our addition", _PLACE, "at most −1/2"),
+            by=proved(_THEOREM + "; ReLU is our addition", _PLACE, "at most −1/2"),
         ),
         claim(
             f"In NTK parametrisation the tangent kernel’s relative movement {after(last)} falls as one over the width, "
@@ -333,15 +335,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Movement of the kernel, its exponents in width, and its size after the last step."""
-    steps = [int(step) for step in results.steps]
-    slopes = exponents(settings, results, PARAMETRISATIONS, settings.nonlinearities, steps)
-    tables = {"movement": results.movement.table("relative_movement"), "exponents": slopes.table("exponent")}
-    return Presentation(tables, [_against_width(settings, results, folder)])
-
-
-def _against_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Movement of the kernel against width after the last step."""
     last, widths = int(results.steps[-1]), results.widths
     with drawing.panels(
         folder,
@@ -368,7 +363,7 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder) -> F
                 drawing.power(axes, widths, first, -0.5, label="∝ 1/√n, ∝ 1/n")
                 drawing.power(axes, widths, first, -1)
             drawing.logarithmic(axes, "both", widths, base=2)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (TANGENT_KERNEL, WIDE_NETWORKS), check_settings)

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, exactly, t_interval
-from equitangents_studies.common.system_runs import SystemImages, asked_images
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, theirs, to_rounding
+from equitangents_studies.common.system_runs import SystemImages, SystemSettings, asked_images
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
@@ -39,22 +39,17 @@ COUPLED = (("gaussian", "P(3d)"), ("gaussian", "O(3d)"), ("uniform", "P(3d)"))
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` as in `symmetry-groups`. FCN of `depth` hidden layers and `width` channels, trained by NN+ on
+class Settings(SystemSettings):
+    """FCN of `depth` hidden layers and `width` channels, trained by NN+ on
     `train_images` of `pixels` × `pixels` for at most `epochs`, `members` networks for each law and group; `test_images`
     are classified. Coupled networks have `narrow` channels.
     """
 
-    data: str = "auto"
-    train_images: int = 300
-    test_images: int = 300
-    pixels: int = 8
     depth: int = 2
     width: int = 64
     members: int = 8
     epochs: int = 60
     narrow: int = 4
-    seed: int = 0
 
 
 PRESETS = presets(
@@ -146,11 +141,6 @@ def excess_kurtosis(x: np.ndarray) -> np.ndarray:
     return np.asarray(-1.2 * W_STD**4 * (flat**4).sum(axis=1) / n**2 / variance**2)
 
 
-def mean_score(scores: np.ndarray) -> Estimate:
-    """The mean accuracy in percent, with an interval over networks."""
-    return t_interval(100 * scores, bounds=(0, 100))
-
-
 def difference(a: np.ndarray, b: np.ndarray) -> Estimate:
     """Mean of a minus mean of b, network by network (equal seeds), in percentage points."""
     return t_interval(100 * (a - b), bounds=(-100, 100))
@@ -180,7 +170,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Coupled networks stay equal under O(3d) with a Gaussian first layer, under P(3d) with either",
             {named(*pair): exactly(value) for pair, value in results.equal.items()},
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            by=theirs(THEIRS, f"Theorem 4.1 and {FIGURE}", "equal"),
+            by=proved(THEIRS, f"Theorem 4.1 and {FIGURE}", "equal"),
         ),
         exact(
             "A uniform first layer is not symmetric under O(3d): a rotation changes the law of its responses",
@@ -205,13 +195,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]  # fmt: skip
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """The table, the figure and facts."""
-    shown = [_figure(results, folder)]
-    return Presentation({"accuracy": results.scores.table("accuracy")}, shown)
-
-
-def _figure(results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Accuracies by group and law."""
     with drawing.panels(
         folder,
         "accuracy",
@@ -224,10 +209,10 @@ def _figure(results: Results, folder: RunFolder) -> Figure:
     ) as drawn:
         place = np.arange(len(GROUPS))
         for i, (law, colour) in enumerate(zip(LAWS, (palette.BLUE, palette.VERMILLION), strict=True)):
-            values = [mean_score(results.scores[law, group]) for group in GROUPS]
+            values = [t_interval(100 * results.scores[law, group], bounds=(0, 100)) for group in GROUPS]
             drawing.estimates(drawn[0], place + 0.06 * (i - 0.5), values, colour.light, label=law, fmt="o")
         drawn[0].set_xticks(place, GROUPS)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

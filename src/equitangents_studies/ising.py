@@ -20,7 +20,7 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, orbit_law
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import (
     Estimate,
     excess_exponent,
@@ -28,7 +28,6 @@ from equitangents.statistics import (
     quotient_of_squared_means,
     second_moment_share,
     shared_level,
-    squared_mean,
     t_interval,
 )
 from equitangents_studies.common import networks
@@ -36,10 +35,10 @@ from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.common.training import train_to_last
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 SETS = ("training", "test", "foreign")
@@ -156,11 +155,9 @@ def spread_by_block(settings: Settings, results: Results, width: int, name: str,
     return np.stack([of(m) for m in settings.groups], axis=1)
 
 
-def overall_ratio(
-    settings: Settings, results: Results, width: int, steps: Sequence[int], names: Sequence[str] = SETS
-) -> Estimate:
+def overall_ratio(settings: Settings, results: Results, width: int, steps: Sequence[int]) -> Estimate:
     """`spread_ratio`'s geometric mean over steps, sets and all M; the interval is over blocks of members."""
-    cells = [(name, results.at(step)) for name in names for step in steps]
+    cells = [(name, results.at(step)) for name in SETS for step in steps]
     measured = np.mean([spread_by_block(settings, results, width, *cell).mean(axis=1) for cell in cells], axis=0)
     with np.errstate(divide="ignore"):  # a spread of 0 has no ratio: not a number
         predicted = np.mean([np.log(results.predicted[name][time]).mean(axis=0) for name, time in cells], axis=0)
@@ -397,31 +394,13 @@ def _words(step: int, name: str, size: int | None = None) -> str:
     return ("" if size is None else f"M = {size}, ") + f"{after(step)}, {name} spins"
 
 
-_TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
-
-
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Distances to the closed form as a table, and orbit spread against ensemble size."""
-    distances = distance_records(settings, results)
-    return Presentation({"distance": distances.table("squared_distance")}, [_for_every_size(settings, results, folder)])
-
-
-def distance_records(settings: Settings, results: Results) -> Records:
-    """Unbiased squared distance between the ensemble's mean and μ_t, by width, set and step."""
-    return Records.over(
-        lambda width, spins, step: squared_mean(results.errors(width, spins, results.at(step))),
-        width=sorted(settings.widths),
-        spins=SETS,
-        step=[int(t) for t in results.times],
-    )
-
-
-def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Orbit spread against ensemble size."""
     wide, sizes = max(settings.widths), predicted_sizes(settings)
     with drawing.panels(
         folder,
         "spread-for-every-size",
-        titles=tuple(_TITLES.values()),
+        titles=[f"{name.capitalize()} spins" for name in SETS],
         xlabel="members averaged, M",
         ylabel="relative orbit standard deviation",
         size=(8.6, 3.5),
@@ -443,7 +422,7 @@ def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> 
                     axes.plot(np.full(len(spread), m), spread, "_", color=colour, ms=4, alpha=0.35)
                     axes.plot(m, np.median(spread), "o", color=colour, ms=4, mec=palette.INK.light, mew=0.6)
             drawing.logarithmic(axes, ticks=settings.groups, base=2)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

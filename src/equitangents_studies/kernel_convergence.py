@@ -16,12 +16,12 @@ import numpy as np
 
 from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
@@ -128,11 +128,6 @@ def deviations(results: Results, space: str, kind: str) -> np.ndarray:
     return off.T
 
 
-def all_deviations(results: Results) -> np.ndarray:
-    """`deviations` in the mean over spaces and kernels: (batches, widths)."""
-    return np.mean([deviations(results, *key) for key in results.exact], axis=0)
-
-
 def limits(settings: Settings, results: Results, space: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """(value, standard error), each (N, N), of K in mean(n) = K + b/n, fitted to the widest networks."""
     n = np.array(settings.widths[-_FITTED:], float)
@@ -152,7 +147,8 @@ def errors_off(settings: Settings, results: Results, space: str, kind: str) -> f
 
 def rate(settings: Settings, results: Results) -> Estimate:
     """The exponent of the root mean square deviation of all kernels together against the width."""
-    return power_law(np.array(settings.widths, float), all_deviations(results))
+    mean = np.mean([deviations(results, *key) for key in results.exact], axis=0)  # over spaces and kernels
+    return power_law(np.array(settings.widths, float), mean)
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
@@ -197,24 +193,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, the figure and facts."""
-    shown = [_figure(settings, results, folder)]
-    return Presentation({"entries": entries(settings, results)}, shown)
-
-
-def entries(settings: Settings, results: Results) -> Columns:
-    """Every entry of every kernel: exact, mean over networks, standard error."""
-    rows = [
-        (space, kind, n, i, j, results.exact[space, kind][i, j], results.means[space, kind][w, :, i, j].mean(),
-         results.errors[space, kind][w, i, j])
-        for space, kind in results.exact for w, n in enumerate(settings.widths)
-        for i in range(settings.inputs) for j in range(i, settings.inputs)
-    ]  # fmt: skip
-    return columns(("space", "kernel", "width", "i", "j", "analytic", "mean", "standard_error"), rows)
-
-
-def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Deviations of kernels against width."""
     widths = np.array(settings.widths, dtype=float)
     with drawing.panels(
         folder,
@@ -231,7 +211,7 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 values = [bootstrap(d, np.sqrt) for d in deviations(results, space, kind).T]
                 drawing.estimates(axes, shift * widths, values, colour.light, label=kind.upper())
             drawing.power(axes, widths, values[0].value, -0.5, label="∝ 1/√width")
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -18,17 +18,16 @@ from pathlib import Path
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, power_law, shared_level, squared_mean, surviving_share
-from equitangents_studies.common.image_ensembles import Chosen
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.orbits import deviations
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, ours, proved
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT, LAZY_TRAINING, MEAN_FIELD
 
 GROUP, LEFT, FALLS, LEAVES = "C4", 0.02, -0.4, 0.1
@@ -138,7 +137,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             f"{how}-{{width}}-{{scale:.4g}}",
             lambda n, scale, how=how: f"Training {settings.members} networks of {n} units, {how}, λ = {scale:.3g}",
             partial(_trained, settings, folder, images, action, float(found["rate"]), how),
-            file=lambda name: name.replace(".", "_"),
         )
         for how in _TRAININGS
     ]
@@ -170,7 +168,7 @@ def _trained(
     task: Task,
 ) -> Arrays:
     return train_to_last(
-        folder.checkpoints(f"{how}-{width}-{scale:.4g}".replace(".", "_")),
+        folder.checkpoints(f"{how}-{width}-{scale:.4g}"),
         network(width, scale),
         images.train_x,
         _targets(images),
@@ -214,7 +212,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "one trained on all turned copies, one on its outputs’ means over orbits.",
             covers="members",
             at_most=FALLS,
-            by=theirs(f"{MEAN_FIELD}; the bound is our choice", "theorem on the mean-field limit", "0 in the limit"),
+            by=proved(f"{MEAN_FIELD}; the bound is our choice", "theorem on the mean-field limit", "0 in the limit"),
         ),
         claim(
             "At the mean-field scale single networks become invariant as the width grows",
@@ -222,7 +220,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Exponent of one network’s root mean square change along orbits, against width.",
             covers="members",
             at_most=FALLS,
-            by=theirs(f"{MEAN_FIELD}; the bound is our choice", "theorem on the mean-field limit", "0 in the limit"),
+            by=proved(f"{MEAN_FIELD}; the bound is our choice", "theorem on the mean-field limit", "0 in the limit"),
         ),
         claim(
             f"Infinitely many augmented networks leave at most {100 * LEFT:g} % of a member’s violation at every scale",
@@ -230,7 +228,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="(E d)² / E d², with d = f(ρ(g)x) − f(x) of one trained network and E over networks; without bias.",
             covers="members",
             at_most=LEFT,
-            by=theirs(f"{BEYOND_THE_LIMIT}: exactly 0 at every width; the bound is our choice", "main theorem", "0"),
+            by=proved(f"{BEYOND_THE_LIMIT}: exactly 0 at every width; the bound is our choice", "main theorem", "0"),
         ),
         claim(
             f"At the mean-field scale the mean of networks is more than {100 * LEAVES:g} % away from what the tangent "
@@ -249,27 +247,11 @@ def _scale(width: int, scale: float) -> str:
     return "scale of the tangent kernel" if scale == math.sqrt(width) else f"λ = {scale:g}"
 
 
-def distances_table(settings: Settings, results: Results) -> Columns:
-    """By width and scale: distance to the closed form, change along orbits, what averaging changes, what is left."""
-    rows = []
-    for n in sorted(settings.widths):
-        for scale in settings.scales_of(n):
-            left = surviving_share(results.changes(n, scale))
-            means = (math.sqrt(float(v(n, scale).mean())) for v in (results.violation, results.apart))
-            rows.append((n, scale, results.distance(n, scale), *means, left.value))
-    names = ("width", "scale", "distance", "distance_low", "distance_high", "violation", "apart", "left")
-    return columns(names, rows)
-
-
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Distances from the closed form."""
-    return Presentation({"distances": distances_table(settings, results)}, [_distances(settings, results, folder)])
-
-
 _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION, palette.GREEN, palette.PURPLE)
 
 
-def _distances(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Distances from the closed form."""
     with drawing.panels(
         folder,
         "distance-over-scale",
@@ -292,7 +274,7 @@ def _distances(settings: Settings, results: Results, folder: RunFolder) -> Figur
             axes.plot(math.sqrt(n), lazy, "o", ms=7, color=colour.light, mfc="white", zorder=3)
         drawing.logarithmic(axes, "x", sorted(settings.scales), base=2)
         axes.set_ylim(bottom=0)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(

@@ -30,10 +30,10 @@ from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, table, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.systems.grams import GroupGrams
 
@@ -277,17 +277,13 @@ def _equal(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
         times = unit_times(invariant, _TIMES)
         a, b = (model.predict(test, time=times) for model in (augmented, invariant))
         differences[f"augmented CNN, {group}"] = largest_difference(a, b)
-        convolutions, plain = group_convolutions(group, small.shape[1]), plain_on_grid()
+        convolutions = group_convolutions(group, small.shape[1])  # which is the orbit mean of the next
+        plain = cnn(_CHANNELS, 2, W_std=_W_STD, b_std=_B_STD)
         kernel, mean = convolutions.kernel(small), orbit_average(plain, action).kernel(small)
         both = largest_difference(kernel.ntk, mean.ntk), largest_difference(kernel.nngp, mean.nngp)
         differences[f"group convolutions, {group}"] = float(np.max(both))
         task.step(done, len(GROUPS))
     return {"names": np.array(list(differences)), "differences": np.array(list(differences.values()))}
-
-
-def plain_on_grid() -> nn.Sequential:
-    """A CNN of stride 1 with two hidden layers: what `group_convolutions` is the orbit mean of."""
-    return cnn(_CHANNELS, 2, W_std=_W_STD, b_std=_B_STD)
 
 
 def group_convolutions(group: str, pixels: int) -> nn.Sequential:
@@ -338,7 +334,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             {name: exactly(v) for name, v in results.equal.items() if name.startswith("augmented")},
             measure="Largest difference of predictions relative to the largest, early and late in training; the copies "
             f"are trained on explicitly, {settings.checked} images in all orientations.",
-            by=theirs(THEIRS, "Theorem 5.1", "equal"),
+            by=proved(THEIRS, "Theorem 5.1", "equal"),
         ),
         exact(
             "The kernel of group convolutions (p4, p4m) is the orbit mean of the CNN’s, to rounding",
@@ -346,7 +342,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference of kernels relative to the largest entry; 3×3 windows with all rotations, "
             f"stride 1, images averaged down to at most {_SMALL}×{_SMALL}, no shortcut for symmetric windows.",
             at_most=1e-10,
-            by=theirs(THEIRS, "Theorem 5.3", "equal"),
+            by=proved(THEIRS, "Theorem 5.3", "equal"),
         ),
     ]
 
@@ -377,14 +373,10 @@ def _difference(results: Results, one: str, other: str) -> Estimate:
 _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Accuracies against training images."""
     ahead = leads(settings, results)
-    tables = {
-        "accuracy": results.accuracy.table("accuracy", "split training_images model", ridge=results.ridge),
-        "difference": ahead.table("accuracy_minus_that_of_the_cnn"),
-    }
-    return Presentation(tables, [_accuracy(settings, results, ahead, folder), _table(settings, results)])
+    return [_accuracy(settings, results, ahead, folder), _table(settings, results)]
 
 
 def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:

@@ -27,7 +27,7 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.extending import ArrayLike, Params
 from equitangents.inference import augment_inputs
 from equitangents.kernels import Kernels
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
 from equitangents_studies import data
 from equitangents_studies.common import networks
@@ -35,11 +35,11 @@ from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 NETWORKS = ("mlp", "gcnn")
@@ -340,7 +340,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "times, on and off the data",
             {**theorem, **kernels},
             measure=distance + " The augmented data are trained on explicitly.",
-            by=theirs(THEIRS, "Theorem 5.2", "equal"),
+            by=proved(THEIRS, "Theorem 5.2", "equal"),
         ),
         exact(
             "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
@@ -414,7 +414,7 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
                 measure="Largest difference of the mean predictions relative to the largest prediction, at all times, "
                 "on and off the data, and of the kernel from the orbit mean of the other; augmented data are trained "
                 "on explicitly.",
-                by=theirs(THEIRS, f"Theorem {theorem}", "equal, at any depth"),
+                by=proved(THEIRS, f"Theorem {theorem}", "equal, at any depth"),
             )
         )
     if results.deep_exact:
@@ -435,13 +435,8 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Distances in time, and those of trained networks as a table."""
-    trained = trained_shares(settings, results, sorted(settings.trained_widths))
-    return Presentation({"trained": trained.table("share")}, [_distances(results, folder)])
-
-
-def _distances(results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Distances in time."""
     place = drawing.places(results.times)
     with drawing.panels(
         folder,
@@ -465,7 +460,7 @@ def _distances(results: Results, folder: RunFolder) -> Figure:
         for axes in drawn:
             drawing.time_ticks(axes, results.times)
         drawing.logarithmic(left, "y")
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -25,10 +25,10 @@ from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.common.molecule_kernels import TITLES
 from equitangents_studies.data.molecules import KCAL_PER_EV
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, ours, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, ours, table, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, Shown, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 RIDGES = tuple(10.0**p for p in range(-10, 2))  # relative to the kernel's mean diagonal
@@ -53,12 +53,8 @@ def fits(K: np.ndarray, counts: np.ndarray, y: np.ndarray, ridges: tuple[float, 
     values, vectors = np.linalg.eigh(K)
     projected = vectors.T @ (y - counts @ base)
     unit = float(np.diagonal(K).mean())
-    return [Fit(base, vectors @ (projected / _away_from_zero(values, ridge * unit))) for ridge in ridges]
-
-
-def _away_from_zero(values: np.ndarray, ridge: float) -> np.ndarray:
-    """λ + ridge; directions in which a kernel known to a tolerance is negative count as zero."""
-    return np.maximum(values, 0) + ridge
+    values = np.maximum(values, 0)  # a kernel known to a tolerance may be slightly negative in some directions
+    return [Fit(base, vectors @ (projected / (values + ridge * unit))) for ridge in ridges]
 
 
 def cross_validation(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> Float[np.ndarray, " ridges"]:
@@ -131,11 +127,6 @@ def mean_errors(results: Results, name: str) -> np.ndarray:
 def error_ratio(results: Results, a: str, b: str, size: int, level: float = 0.95) -> Estimate:
     """Mean absolute error of one model over that of another: geometric mean over splits, paired, Student's interval."""
     return _ratio(_logs(results, a, b)[:, size], level)
-
-
-def mean_ratio(results: Results, a: str, b: str) -> Estimate:
-    """Mean absolute error of one model over that of another: geometric mean over splits and training sizes."""
-    return _ratio(_logs(results, a, b).mean(axis=1), 0.95)
 
 
 def _logs(results: Results, a: str, b: str) -> np.ndarray:
@@ -352,7 +343,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         claim(
             "The invariant kernel’s error is below that of the MLP kernel on the same signals",
             against,
-            aggregate=("the geometric mean over training sizes", mean_ratio(results, "so3", "mlp")),
+            aggregate=(
+                "the geometric mean over training sizes",
+                _ratio(_logs(results, "so3", "mlp").mean(axis=1), 0.95),
+            ),
             measure=_RATIO,
             covers=("splits, which share molecules", settings.splits),
             at_most=1,
@@ -410,10 +404,9 @@ _COLOURS = {
 }
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    shown: list[Shown] = [_curves_page(settings, results, folder), _table(settings, results)]
-    return Presentation({"errors": results.errors.table("error_eV")}, shown)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Learning curves, and their numbers."""
+    return [_curves_page(settings, results, folder), _table(settings, results)]
 
 
 def _table(settings: Settings, results: Results) -> Table:

@@ -20,10 +20,10 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
-from equitangents_studies.framework.claims import Claim, claim, exact, identity, theirs, to_rounding
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, claim, exact, identity, table, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import PARTIAL_ORBITS as THEIRS
 from equitangents_studies.systems import partial_orbits
 from equitangents_studies.systems.partial_orbits import PartialOrbits
@@ -174,16 +174,6 @@ def run(settings: Settings, case: Case, draw: int) -> PartialOrbits:
     return partial_orbits(net, action, sized(x), y, seen, test=(sized(further), labels), ridge=RIDGE)
 
 
-def mean_gap(results: Results, some: Sequence[Case]) -> Estimate:
-    """The gap in the mean over cases, paired by draw."""
-    return t_interval(np.mean([results.gap(case) for case in some], axis=0), bounds=(-1, 1))
-
-
-def lost_by_invariant(settings: Settings, results: Results) -> dict[Case, float]:
-    """Largest difference over draws of an invariant network's accuracies in seen and unseen orientations, by case."""
-    return {c: float(np.abs(results.gap(c)).max()) for c in cases(settings) if c[1] == "invariant"}
-
-
 def density_gains(settings: Settings, results: Results) -> np.ndarray:
     """Share of right classes in the missing orientation, densest group minus sparsest; MLP, (sets, draws)."""
     least, most = f"C{settings.orders[0]}", f"C{settings.orders[-1]}"
@@ -195,11 +185,13 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The irrep basis is exact; plain networks do not learn the symmetry; dense orbits help; invariance removes it."""
     differences = {label(*k): exactly(float(value.max())) for k, value in results.different.items()}
     half = [k for k in cases(settings) if k[1] == "mlp" and k[3] == "half"]
+    mean = np.mean([results.gap(k) for k in half], axis=0)  # paired by draw
     gaps = {label(*k): t_interval(results.gap(k), bounds=(-1, 1)).times(100) for k in half}
     least, most = f"C{settings.orders[0]}", f"C{settings.orders[-1]}"
     denser = density_gains(settings, results)
     density = {name: t_interval(row, bounds=(-1, 1)).times(100) for name, row in zip(SETS, denser, strict=True)}
-    same = {label(*k): exactly(value) for k, value in lost_by_invariant(settings, results).items()}
+    invariant = [c for c in cases(settings) if c[1] == "invariant"]
+    same = {label(*c): exactly(float(np.abs(results.gap(c)).max())) for c in invariant}
     return [
         to_rounding(
             "The predictor in the irrep basis is the exact solution, to 10⁻⁸",
@@ -211,7 +203,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "With half of the orientations missing, an MLP errs more in orientations in which partly seen classes were "
             "not seen",
             gaps,
-            aggregate=("the mean over sets and groups", mean_gap(results, half).times(100)),
+            aggregate=("the mean over sets and groups", t_interval(mean, bounds=(-1, 1)).times(100)),
             measure="Accuracy on further images of partly seen classes in orientations that were seen minus that in "
             "orientations that were not, in percentage points.",
             covers=("draws of classes and images", settings.draws),
@@ -241,10 +233,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    table_of_draws = results.accuracy.table("accuracy", f"{_CASE} draw images")
-    return Presentation({"accuracy": table_of_draws}, [_curves(settings, results, folder), _table(settings, results)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Accuracies against the order of the group, and their numbers."""
+    return [_curves(settings, results, folder), _table(settings, results)]
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

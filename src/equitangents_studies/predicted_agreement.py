@@ -17,16 +17,16 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, excess_exponent, shared_level
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, table, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 _PLACE = "experiments, stated in the limit of width"
@@ -34,18 +34,13 @@ _ORDER = (-1.25, -0.75)  # around the exponent −1 of perturbation theory
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data`, `foreign` and `pixels` as in `rotated-images`; every set is asked for `test_images` or `foreign_images`.
-
-    `widths` are channels of each of `hidden_layers` layers; `members` networks of each width make ensembles of 1, 2,
+class Settings(Chosen):
+    """`widths` are channels of each of `hidden_layers` layers; `members` networks of each width make ensembles of 1, 2,
     4, …; `rate` is a fraction of the largest stable learning rate of infinite width, and `draws` ensembles are drawn
     from GP(μ, Σ/M). Ensembles of the widest networks may differ from infinite width by `tolerance`, a share of |G|.
     """
 
-    data: str = "digits"
-    foreign: tuple[str, ...] = ("photographs", "noise")
     group: Literal["C2", "C4", "D4"] = "C4"
-    pixels: int | None = None
     train_images: int | None = 50
     test_images: int | None = 100
     foreign_images: int = 100
@@ -57,7 +52,6 @@ class Settings:
     output_std: float = 0.2
     draws: int = 1000
     tolerance: float = 0.05
-    seed: int = 0
 
 
 PRESETS = presets(
@@ -81,7 +75,7 @@ class Results(Measured):
     @property
     def widths(self) -> list[int]:
         """Channels of the networks, the fewest first."""
-        return sorted(self.outputs.along("width"))
+        return sorted({width for width, _ in self.outputs})
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -260,25 +254,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Trained and expected agreement, and how their difference falls with width."""
-    shown: list[Shown] = [_over_members(results, folder), _exponents(results)]
-    return Presentation({"agreement": agreement_table(results)}, shown)
-
-
-def agreement_table(results: Results) -> Columns:
-    """Trained and expected orbit same predictions by set, step, width and M."""
-    rows = []
-    for name, title in results.images.titles.items():
-        for step in results.steps:
-            for width in results.widths:
-                for m in results.sizes:
-                    t = results.trained(width, name, step, m)
-                    e = t.difference(results.bounds)
-                    found = (len(t.scores), float(t.scores.mean()), t.expected, t.low, t.high, t.inside)
-                    rows.append((title, step, width, m, *found, e))
-    names = ("inputs", "step", "width", "members", "ensembles", "trained", "expected", "expected_low", "expected_high")
-    return columns((*names, "share_inside", "difference", "low", "high"), rows)
+    return [_over_members(results, folder), _exponents(results)]
 
 
 def _over_members(results: Results, folder: RunFolder) -> Figure:

@@ -22,9 +22,9 @@ from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
-from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
-from equitangents_studies.framework.page import Presentation, Shown, columns, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, table, theirs
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
 from equitangents_studies.systems import exchange_rate, moved_at_random, spectrum
@@ -264,21 +264,9 @@ _COLOURS = {"plain": palette.INK, "right": palette.BLUE, "subgroup": palette.GRE
 _NAMES = {"plain": "plain", "right": "right group", "subgroup": "subgroup", "wrong": "wrong group"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    errors = [
-        (name, group, kind, size, r, case.curves[kind][i, r], case.predicted[kind][i])
-        for (name, group), case in results.cases.items()
-        for kind in case.curves
-        for i, size in enumerate(settings.sizes)
-        for r in range(settings.repetitions)
-    ]
-    names = ("data", "group", "kernel", "training_images", "repetition", "squared_error", "predicted")
-    shown: list[Shown] = [
-        _errors(settings, results, folder),
-        _factors(results),
-    ]
-    return Presentation({"errors": columns(names, errors)}, shown)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Errors against training images, and factors."""
+    return [_errors(settings, results, folder), _factors(results)]
 
 
 def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -23,13 +23,13 @@ from pathlib import Path
 import numpy as np
 
 from equitangents.extending import check_array
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.common.system_runs import COUNTED, SystemImages, asked_images
+from equitangents_studies.common.system_runs import COUNTED, SystemImages, SystemSettings, asked_images
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, claim, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, architecture, inference, path
 from equitangents_studies.systems.descent import KernelInference
@@ -38,24 +38,20 @@ OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` as in `symmetry-groups`: "auto", "textures", "digits" or a data set. `train_images` and `test_images` of
-    `pixels` × `pixels`; VEC on images moved to each of the `times` of a path, GAP on images as they are, both of
+class Settings(SystemSettings):
+    """VEC on images moved to each of the `times` of a path, GAP on images as they are, both of
     `depth` hidden layers and `widths` channels, `members` networks of each by NN+ for at most `epochs`; infinitely
     wide VEC by the NTK with `ridge`.
     """
 
-    data: str = "auto"
     train_images: int = 50
     test_images: int = 50
-    pixels: int = 8
     times: tuple[float, ...] = (0.0, 0.5, 1.5)
     widths: tuple[int, ...] = (4, 16)
     depth: int = 2
     members: int = 8
     epochs: int = 40
     ridge: float = 1e-6
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,30 +82,17 @@ class Results(Measured):
         apart = self.difference(other, width, time)
         return product(apart, apart)
 
-    def plain(self, other: str, width: int, time: float) -> float:
-        """S-Dist with the bias of finite ensembles, as equation S16 of the source has it."""
-        mean = self.difference(other, width, time).mean(axis=0)
-        return float((mean**2).sum(axis=1).mean())
-
     def accuracy_change(self, width: int, first: float, last: float) -> Estimate:
         """Test accuracy of single networks at one time minus that at an earlier one, network by network, in points."""
-        ends = [self._right(self.vec[width, t]) for t in (first, last)]
+        ends = [self.right(self.vec[width, t]) for t in (first, last)]
         return t_interval(ends[1] - ends[0], bounds=(-100, 100))
 
     def accuracy(self, width: int, time: float) -> Estimate:
         """Test accuracy of single networks in percent."""
-        return t_interval(self._right(self.vec[width, time]), bounds=(0, 100))
+        return t_interval(self.right(self.vec[width, time]), bounds=(0, 100))
 
-    def gap_accuracy(self, width: int) -> Estimate:
-        """Accuracy of GAP of one width in percent, on images as they are."""
-        return t_interval(self._right(self.gap[width]), bounds=(0, 100))
-
-    @property
-    def limit_accuracy(self) -> float:
-        """Accuracy of infinitely wide VEC in percent."""
-        return float(self._right(self.limit))
-
-    def _right(self, outputs: np.ndarray) -> np.ndarray:
+    def right(self, outputs: np.ndarray) -> np.ndarray:
+        """Accuracies in percent."""
         return np.asarray(100 * (outputs.argmax(axis=-1) == self.labels).mean(axis=-1))
 
 
@@ -124,14 +107,14 @@ def product(a: np.ndarray, b: np.ndarray) -> Product:
     return Product(float(whole), (rest - own.sum() + own) / ((m - 1) * (m - 2) * inputs))
 
 
-def over_members(compute: Callable[..., float | np.ndarray], *products: Product, level: float = 0.95) -> Estimate:
+def over_members(compute: Callable[..., float | np.ndarray], *products: Product) -> Estimate:
     """`compute` of products, with its interval over members."""
     whole = float(compute(*(p.whole for p in products)))
     without = np.asarray(compute(*(p.without for p in products)))
     m = len(without)
-    found = t_interval(m * whole - (m - 1) * without, level)
+    found = t_interval(m * whole - (m - 1) * without)
     half = (found.high - found.low) / 2
-    return Estimate(whole, whole - half, whole + half, level)
+    return Estimate(whole, whole - half, whole + half, found.confidence)
 
 
 PRESETS = presets(
@@ -271,29 +254,13 @@ def _accuracy(settings: Settings, results: Results) -> Claim:
     )  # fmt: skip
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """The table, the figure and facts."""
-    shown = [_figure(settings, results, folder)]
-    tables = {"distances": table(settings, results)}
-    return Presentation(tables, shown)
-
-
 def distance(results: Results, other: str, width: int, time: float) -> Estimate:
     """S-Dist to one of OTHERS with its interval over members."""
     return over_members(lambda d: d, results.distance(other, width, time))
 
 
-def table(settings: Settings, results: Results) -> Columns:
-    """One row for every neighbour, width and time."""
-    rows = [
-        (other, w, t, distance(results, other, w, t), results.plain(other, w, t), results.accuracy(w, t).value,
-         100 * results.learnt[w, t].mean())
-        for other in OTHERS for w in settings.widths for t in settings.times
-    ]  # fmt: skip
-    return columns(("other", "width", "time", "s_dist", "low", "high", "plain", "accuracy", "training_accuracy"), rows)
-
-
-def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """S-Dist and accuracy against the place on the path."""
     with drawing.panels(
         folder,
         "path",
@@ -312,11 +279,11 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 drawing.estimates(axes, settings.times, found, colour, label=f"width {width}")
             right = [drawing.drawable(results.accuracy(width, t)) for t in settings.times]
             drawing.estimates(drawn[2], settings.times, right, colour)
-            drawn[2].axhline(results.gap_accuracy(width).value, color=colour, lw=0.9, ls=":")
+            drawn[2].axhline(results.right(results.gap[width]).mean(), color=colour, lw=0.9, ls=":")
         for axes in (drawn[0], drawn[1]):
             axes.axhline(0, color=palette.MUTED.light, lw=0.8)
-        drawn[2].axhline(results.limit_accuracy, color=palette.MUTED.light, lw=0.9, ls=(0, (4, 2)))
-    return drawn.figure
+        drawn[2].axhline(float(results.right(results.limit)), color=palette.MUTED.light, lw=0.9, ls=(0, (4, 2)))
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

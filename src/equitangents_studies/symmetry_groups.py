@@ -19,11 +19,11 @@ import numpy as np
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.system_runs import SystemImages, asked_images, predicted, relative
-from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, theirs, to_rounding
+from equitangents_studies.common.system_runs import SystemImages, SystemSettings, asked_images, predicted, relative
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, proved, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import ARCHITECTURES, System, algorithmic_symmetry, architecture, transformation
 from equitangents_studies.systems.descent import GradientInference
@@ -41,19 +41,15 @@ LEVEL = 0.01
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data`: "cifar10" or another data set of the data folder, "digits", "textures" (generated), or "auto": CIFAR-10
-    where the folder has it, else textures. Kernels of `depth` hidden layers: `train_images` images for FCN, LCN and
+class Settings(SystemSettings):
+    """Kernels of `depth` hidden layers: `train_images` images for FCN, LCN and
     VEC, `pooled_images` for GAP and LAP, `test_images` to predict, averaged down to `pixels` × `pixels`; `ridge`
     relative to the mean diagonal. Networks of `finite_depth` layers of `width` channels (FCN 8 times as many), trained
     for `epochs`, `members` in each sample, on generated textures; `cases` of the two-sample test where laws are equal.
     """
 
-    data: str = "auto"
-    train_images: int = 300
     pooled_images: int = 80
     test_images: int = 100
-    pixels: int = 8
     depth: int = 8
     ridge: float = 1e-6
     finite_depth: int = 1
@@ -61,7 +57,6 @@ class Settings:
     members: int = 24
     epochs: int = 20
     cases: int = 40
-    seed: int = 0
 
 
 PRESETS = presets(
@@ -211,33 +206,33 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             {f"{a} in {b}": exactly(value) for (a, b), value in results.embedded.items()},
             measure=f"Largest difference of outputs of random networks of {EMBEDDED_WIDTH} channels and of the larger "
             "architecture with the weights of Theorem 3.1, relative to the largest output, in float64.",
-            at_most=1e-12, by=theirs(THEIRS, "Theorem 3.1", "equal"),
+            at_most=1e-12, by=proved(THEIRS, "Theorem 3.1", "equal"),
         ),
         exact(
             "At infinite width kernels stay, to rounding, under every group that Theorem 4.1 names",
             _named(moves, results.kernels, exactly),
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
+            at_most=1e-5, by=proved(THEIRS, "Theorem 4.1", "equal"),
         ),
         exact(
             "At infinite width predictions change under every other group",
             _named(other, results.predictions, exactly),
             measure="Largest change of a prediction when all inputs are moved, relative to the largest prediction.",
-            at_least=1e-3, by=theirs(THEIRS, "Theorem 4.1", "not equal"),
+            at_least=1e-3, by=proved(THEIRS, "Theorem 4.1", "not equal"),
         ),
         to_rounding(
             "At finite width coupled networks stay equal through training, to rounding",
             _named(coupled, results.numbers, exactly),
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            by=theirs(THEIRS, "Theorem 4.1", "equal in law"),
+            by=proved(THEIRS, "Theorem 4.1", "equal in law"),
         ),
         claim(
             "At finite width VEC, GAP and LAP have another law on data moved by O(3)^d",
             _named(apart, results.numbers, p_value),
             measure=f"p-value of the energy distance between {settings.members} networks trained on moved data and as "
             "many on data as they are.",
-            covers=P_VALUE, at_most=LEVEL, by=theirs(THEIRS, "Theorem 4.1", "another law"),
+            covers=P_VALUE, at_most=LEVEL, by=proved(THEIRS, "Theorem 4.1", "another law"),
         ),
         claim(
             "Where laws are equal, the two-sample test rejects at most twice as often as its level of 0.05 says",
@@ -251,29 +246,14 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """The tables of Theorem 4.1, at infinite and finite width, and what the moves cost in accuracy."""
     shown: list[Shown] = [
         _table(results.predictions, None, "NTK", finite=False),
         _table(results.numbers, results.methods, "networks", finite=True),
         _accuracies(results, folder),
     ]
-    tables = {"symmetry": symmetry(results)}
-    return Presentation(tables, shown)
-
-
-def symmetry(results: Results) -> Columns:
-    """One row for every architecture and group."""
-    theorem = {finite: set(entries(True, finite=finite)) for finite in (False, True)}
-    rows = [
-        (a, g, (a, g) in theorem[False], results.kernels[a, g], results.predictions[a, g], results.right[a, g].mean(),
-         (a, g) in theorem[True], METHODS[results.methods[a, g]], results.numbers[a, g])
-        for a in ARCHITECTURES for g in GROUPS
-    ]  # fmt: skip
-    return columns(
-        ("architecture", "group", "theorem_infinite", "kernels", "predictions", "accuracy", "theorem_finite", "method",
-         "number"), rows,
-    )  # fmt: skip
+    return shown
 
 
 def _table(numbers: Keyed[float], methods: Keyed[int] | None, of: str, *, finite: bool) -> Table:

@@ -21,15 +21,15 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, exactly, shared_level, surviving_share, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
-from equitangents_studies.framework.page import Presentation, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, proved, theirs, to_rounding
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 REGIONS = ("on the training disc", "beyond the training disc")
@@ -283,14 +283,14 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=("members", settings.members),
             at_most=2,
             unit="%",
-            by=theirs(f"{THEIRS}; the bound is our choice", _THEOREM + "; slides", "0 %"),
+            by=proved(f"{THEIRS}; the bound is our choice", _THEOREM + "; slides", "0 %"),
         ),
         to_rounding(
             "At infinite width the mean is exactly invariant",
             each(lambda region, step: largest_change(results, results.augmented.infinite_orbits, region, step)),
             measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
             "deviation of the true function.",
-            by=theirs(THEIRS, _THEOREM, "0"),
+            by=proved(THEIRS, _THEOREM, "0"),
         ),
         exact(
             "Without augmentation the mean at infinite width is not invariant",
@@ -322,17 +322,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Maps of predictions, and how much a turn changes members."""
-    changes = Records.over(
-        lambda inputs, step: t_interval(member_sizes(results, REGIONS.index(inputs), step)),
-        inputs=REGIONS,
-        step=settings.steps,
-    )
-    return Presentation({"members": changes.table("relative_change")}, [_snapshots(settings, results, folder)])
-
-
-def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Maps of predictions."""
     maps, p = results.augmented.maps, settings.plane
     rows = {f"Member {m + 1}": maps["members"][:, m] for m in range(min(2, maps["members"].shape[1]))}
     rows |= {f"Mean of {settings.members}": maps["mean"], "Infinite width": maps["infinite"]}
@@ -371,7 +362,7 @@ def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figur
         truth.plot(*orbit.T, ".", ms=2.2, color=palette.INK.light)
         truth.set_xlim(-p, p)
         truth.set_ylim(-p, p)
-    return drawn.figure
+    return [drawn.figure]
 
 
 def _bare(axes: Axes) -> None:

@@ -10,13 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
 import equitangents as et
 from equitangents.audit.adapters.callables import CallableModel
-from equitangents.cli.main import main
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4, 4, 1))
@@ -116,7 +114,7 @@ def test_an_audit_that_is_interrupted_late_keeps_its_verdict() -> None:
 
 
 def test_on_the_command_line_files_are_written_and_the_status_is_130(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -126,14 +124,13 @@ def test_on_the_command_line_files_are_written_and_the_status_is_130(
     )
     np.save("x.npy", X)
     names = ["--html", "a.html", "--json", "a.json", "--markdown", "a.md", "--fail-above", "1e-9"]
-    with pytest.raises(SystemExit) as stop:
-        main(["audit", "interrupted_model:f", "--data", "x.npy", "--group", "C4", "--batch-size", "20", *names])
-    assert stop.value.code == 130
-    output = capsys.readouterr()
-    assert "interrupted after 20 of 40 inputs" in output.out
+    audit = ["audit", "interrupted_model:f", "--data", "x.npy", "--group", "C4", "--batch-size", "20", *names]
+    status, out, err = command(*audit)
+    assert status == 130
+    assert "interrupted after 20 of 40 inputs" in out
     said = "interrupted; the report is of what was measured until then: the same command measures all"
-    assert output.err.splitlines()[-1] == f"equitangents: {said}"
-    assert "Traceback" not in output.err
+    assert err.splitlines()[-1] == f"equitangents: {said}"
+    assert "Traceback" not in err
     assert json.loads(Path("a.json").read_text(encoding="utf-8"))["partial"] is True
     assert "partial, " in Path("a.html").read_text(encoding="utf-8")
     assert "partial, " in Path("a.md").read_text(encoding="utf-8")
@@ -163,7 +160,7 @@ def slow(x: Any) -> Any:
 def test_long_audits_say_how_far_they_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("equitangents.scale.progress._REPORTED", 0.05)
+    monkeypatch.setattr("equitangents.progress._REPORTED", 0.05)
     with caplog.at_level(logging.INFO, "equitangents"):
         et.audit(slow, "C4", X, batch_size=8, **ALONE)
     assert capsys.readouterr().err == ""
@@ -200,14 +197,13 @@ def test_a_model_of_one_batch_size_is_averaged_in_such_batches() -> None:
     assert set(sizes) == {16}
 
 
-@pytest.mark.parametrize("error", [MemoryError(), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")])
-def test_batches_that_run_out_of_memory_are_halved_and_the_report_says_so(error: Exception) -> None:
+def test_batches_that_run_out_of_memory_are_halved_and_the_report_says_so() -> None:
     sizes = []
 
     def f(x: np.ndarray) -> np.ndarray:
         sizes.append(len(x))
         if len(x) > 12:
-            raise error
+            raise MemoryError
         return np.tanh(x.reshape(len(x), -1) @ W)
 
     whole = et.audit(lambda x: np.tanh(x.reshape(len(x), -1) @ W), "C4", X, **ALONE)
@@ -218,5 +214,5 @@ def test_batches_that_run_out_of_memory_are_halved_and_the_report_says_so(error:
     assert max(sizes[2:]) == report.settings.batch_size == 10
     assert "larger batches" in {m.section for m in report.missing}
     assert "out of memory" in report.summary()
-    with pytest.raises(type(error)):
-        et.audit(CallableModel(lambda x: (_ for _ in ()).throw(error)), "C4", X, **ALONE)
+    with pytest.raises(MemoryError):
+        et.audit(CallableModel(lambda x: (_ for _ in ()).throw(MemoryError())), "C4", X, **ALONE)

@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression
 
 import equitangents as et
 from equitangents.audit import Shared
-from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 
 QUIET = {"off_data": False, "data_test": None, "resamples": 100}
@@ -75,7 +74,7 @@ def test_a_shared_input_cannot_be_moved() -> None:
         et.audit(lambda h, e: h, "S_n", (FLAT, edges), "points", inputs=("points", "edges"), **QUIET)
 
 
-def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, command) -> None:
     np.savez(tmp_path / "x.npz", x=IMAGES)
     whole = (tmp_path / "x.npz").read_bytes()
     (tmp_path / "half.npz").write_bytes(whole[: len(whole) // 2])
@@ -88,10 +87,8 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, capsys: pytest.C
         (good[0], str(tmp_path / "table.csv"), ["--trust"], "neither .npy nor .npz"),
         (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "expected a file that can be unpickled"),
     ):
-        with pytest.raises(SystemExit) as stop:
-            main(["audit", model, "--data", data, "--group", "C4", *options])
-        assert stop.value.code == 2
-        error = capsys.readouterr().err
+        status, _, error = command("audit", model, "--data", data, "--group", "C4", *options)
+        assert status == 2
         assert said in error
         assert error.count("\n") == 1
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.cli.main import main
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 4, 4, 1))
@@ -136,9 +135,7 @@ def test_inputs_of_other_classes_are_dictionaries() -> None:
     np.testing.assert_array_equal(report.errors, et.audit(logits, "C4", X, **ALONE).errors)
 
 
-def test_select_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_select_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("hub_model.py").write_text(
@@ -152,13 +149,8 @@ def test_select_on_the_command_line(
         ("f", "pooled", "equivariant: "),
         ("g", "1", "equivariant: "),
     ):
-        with pytest.raises(SystemExit) as stop:
-            main(["audit", f"hub_model:{model}", *options, "--select", select])
-        assert not stop.value.code
-        assert capsys.readouterr().out.startswith(said)
-    with pytest.raises(SystemExit) as stop:
-        main(["audit", "hub_model:f", *options, "--select", "logit"])
-    output = capsys.readouterr()
-    assert (stop.value.code, output.out) == (2, "")
-    assert output.err.count("\n") == 1
-    assert "has the outputs 'logits', 'pooled'" in output.err
+        status, out, _ = command("audit", f"hub_model:{model}", *options, "--select", select)
+        assert (status, out[: len(said)]) == (0, said)
+    status, out, err = command("audit", "hub_model:f", *options, "--select", "logit")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "has the outputs 'logits', 'pooled'" in err

@@ -108,7 +108,7 @@ def test_numbers_of_the_page_are_those_of_the_report(reports: dict, pages: dict)
     for e in reports["forest"].elements:
         row = re.search(rf'<th scope="row">{re.escape(e.label)}<.*?</tr>', pages["forest"], re.S)
         assert row, e.label
-        for value in (e.error.estimate.mean, e.shown.estimate.mean, e.same_prediction):
+        for value in (e.error.estimate.mean, e.judged.estimate.mean, e.same_prediction):
             assert number(value) in row[0]
 
 
@@ -192,7 +192,7 @@ def test_names_are_shown_as_they_are_in_markdown_xml_and_on_pages(reports: dict)
         rows = markdown_table(Table("", ["test"], [[name]])).splitlines()
         assert unescaped(rows[2]) == f"| {wanted} |"
         assert len(re.findall(r"(?<!\\)\|", rows[2])) == 2
-        suite = ElementTree.fromstring(report.junit().encode("utf-8"))
+        suite = ElementTree.fromstring(report.to_junit().encode("utf-8"))
         shown = re.sub("[\x00\x1b\ud800]", "\N{REPLACEMENT CHARACTER}", name)
         assert " ".join(suite.get("name").split()) == " ".join(f"equitangents audit of {shown} under SO(3)".split())
     for name in ("<script>alert(1)</script>", "</script><b>"):

@@ -30,11 +30,11 @@ def test_the_first_line_is_not_green_for_what_holds_on_the_data_alone():
     assert report.verdict == "equivariant on its data"
     assert report.reason == "fails off the data"
     assert noise.above
-    assert f"noise {100 * noise.shown.mean:.3g} %" in shown(report, "off the data")[0]
+    assert f"noise {100 * noise.judged.mean:.3g} %" in shown(report, "off the data")[0]
     assert report.to_dict()["verdict"] == "equivariant on its data"
     assert "equivariant on its data" in report.html()
-    assert "❔" in report.markdown()
-    assert 'name="off the data, noise"' in report.junit()
+    assert "❔" in report.to_markdown()
+    assert 'name="off the data, noise"' in report.to_junit()
     check = below(report, 0.05)
     assert (check.passed, check.undecided) == (False, False)
     assert "off the data, noise" in check.value

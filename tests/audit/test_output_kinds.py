@@ -271,9 +271,8 @@ def test_outputs_with_their_batch_along_another_axis() -> None:
         verdict(steps, "SO3", CLOUDS, "vectors")
 
 
-def test_kinds_are_named_on_the_command_line(tmp_path: Path, monkeypatch, capsys) -> None:
-    from equitangents.cli.audit_words import output_kinds
-    from equitangents.cli.main import main
+def test_kinds_are_named_on_the_command_line(tmp_path: Path, monkeypatch, command) -> None:
+    from equitangents.cli.audit import output_kinds
 
     assert output_kinds("4x0e+2x1o") == "4x0e+2x1o"
     assert isinstance(output_kinds("vectors@1"), Batch)
@@ -291,10 +290,7 @@ def test_kinds_are_named_on_the_command_line(tmp_path: Path, monkeypatch, capsys
     arguments = ["audit", "found_boxes:f", "--data", "x.npy", "--group", "C4", "--on-data-only"]
     named = {"boxes=unordered,size=none": 0, "boxes=xyxy,size=invariant": 0, "boxes=none,size=none": 3}
     for kinds, status in named.items():
-        with pytest.raises(SystemExit) as stop:
-            main([*arguments, "--outputs", kinds, "--fail-above", "0.01"])
-        assert (stop.value.code or 0) == status
-    capsys.readouterr()
+        assert command(*arguments, "--outputs", kinds, "--fail-above", "0.01")[0] == status
 
 
 @pytest.mark.parametrize("group", ["D4", "translations"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.cli.main import main
 
 MODULE = """
 import numpy as np
@@ -61,17 +62,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["audit", *arguments])
-    output = capsys.readouterr()
-    return int(stop.value.code or 0), output.out, output.err
+@pytest.fixture
+def run(command):
+    return partial(command, "audit")
 
 
-def test_files_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_written(folder: Path, run: Callable) -> None:
     files = ["--html", "new/deep/a.html", "--json", "a.json", "--markdown", "a.md"]
     options = ["--data", "images.npz", "--group", "C4", *files]
-    status, out, err = run(capsys, "audited_models:weighted", *options, "--limit", "12")
+    status, out, err = run("audited_models:weighted", *options, "--limit", "12")
     assert (status, err) == (0, "")
     assert out.startswith("broken (above noise floor): ")
     written = json.loads(Path("a.json").read_text(encoding="utf-8"))
@@ -82,7 +81,7 @@ def test_files_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "</html>" in Path("new/deep/a.html").read_text(encoding="utf-8"), "folders are made"
 
 
-def test_the_exit_status_follows_the_larger_error_unless_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_status_follows_the_larger_error_unless_told(folder: Path, run: Callable) -> None:
     options = [
         "audited_models:lifted",
         "--data",
@@ -93,34 +92,34 @@ def test_the_exit_status_follows_the_larger_error_unless_told(folder: Path, caps
         "--fail-above",
         "0.05",
     ]
-    status, out, err = run(capsys, *options)
+    status, out, err = run(*options)
     assert status == 3
     assert err.rstrip().endswith("of the spread")
     assert "of ‖f(x)‖" in out
-    assert run(capsys, *options, "--relative-to", "norm")[0] == 0
-    assert run(capsys, *options, "--relative-to", "mean")[0] == 2
-    assert run(capsys, *options, "--output-scale", "1000")[0] == 0
-    status, out, _ = run(capsys, *options, "--relative-to", "norm", "--tolerance", "0.04")
+    assert run(*options, "--relative-to", "norm")[0] == 0
+    assert run(*options, "--relative-to", "mean")[0] == 2
+    assert run(*options, "--output-scale", "1000")[0] == 0
+    status, out, _ = run(*options, "--relative-to", "norm", "--tolerance", "0.04")
     assert status == 0
     assert out.startswith("undecided (interval): ")
 
 
-def test_scales_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scales_by_name(folder: Path, run: Callable) -> None:
     options = ["audited_models:both", "--data", "images.npy", "--group", "C4", "--on-data-only"]
-    status, out, _ = run(capsys, *options, "--output-scale", "still=0.1")
+    status, out, _ = run(*options, "--output-scale", "still=0.1")
     assert status == 0
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert any(line.startswith("vanishes still ") for line in lines)
     assert "fails under moving 90°, 180°, 270° 3 of 3 elements" in lines
     for scale, said in (("moving", "a number"), ("none=1", "names ['none']"), ("still=0", "above 0")):
-        status, _, err = run(capsys, *options, "--output-scale", scale)
+        status, _, err = run(*options, "--output-scale", scale)
         assert status == 2
         assert said in err
 
 
-def test_python_and_the_command_line_fill_the_same_audit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_and_the_command_line_fill_the_same_audit(folder: Path, run: Callable) -> None:
     options = ["--data", "images.npz", "--group", "C4", "--elements", "2", "--tolerance", "5%", "--seed", "3"]
-    status, out, _ = run(capsys, "audited_models:weighted", *options, "--json", "told.json")
+    status, out, _ = run("audited_models:weighted", *options, "--json", "told.json")
     assert status == 0
     from audited_models import weighted
 
@@ -131,7 +130,7 @@ def test_python_and_the_command_line_fill_the_same_audit(folder: Path, capsys: p
     assert out.startswith(report.first_line)
 
 
-def test_a_threshold_of_outputs_that_vanish_asks_for_a_scale(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_threshold_of_outputs_that_vanish_asks_for_a_scale(folder: Path, run: Callable) -> None:
     options = [
         "audited_models:rounding",
         "--data",
@@ -142,19 +141,19 @@ def test_a_threshold_of_outputs_that_vanish_asks_for_a_scale(folder: Path, capsy
         "--fail-above",
         "0.05",
     ]
-    status, out, err = run(capsys, *options)
+    status, out, err = run(*options)
     assert status == 3  # nothing was shown
     assert out.startswith("undecided (vanishing): ")
     assert err.startswith("undecided: error ≤ 5 %: all outputs vanish")
     assert "output_scale" in err
-    status, out, err = run(capsys, *options, "--output-scale", "1")
+    status, out, err = run(*options, "--output-scale", "1")
     assert (status, err) == (0, "")
     assert out.startswith("equivariant: ")
 
 
-def test_several_inputs_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_inputs_by_name(folder: Path, run: Callable) -> None:
     options = ["--data", "clouds.npz", "--group", "SO3", "--inputs", "vectors,none", "--outputs", "vectors"]
-    status, out, _ = run(capsys, "audited_models:centre", *options, "--elements", "5")
+    status, out, _ = run("audited_models:centre", *options, "--elements", "5")
     assert status == 0
     assert out.startswith("equivariant: ")
 
@@ -168,10 +167,8 @@ def test_several_inputs_by_name(folder: Path, capsys: pytest.CaptureFixture[str]
         (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--fail-above", "-1"], "at least 0"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
-    status, out, err = run(capsys, *arguments)
+def test_bad_input_is_one_line_and_status_2(folder: Path, run: Callable, arguments: list[str], said: str) -> None:
+    status, out, err = run(*arguments)
     assert (status, out) == (2, "")
     assert err.startswith("equitangents: ")
     assert err.count("\n") == 1
@@ -185,7 +182,7 @@ class Surprise:
         return (Path.touch, (Path("was_run"),))
 
 
-def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, run: Callable) -> None:
     Path("model.pkl").write_bytes(pickle.dumps(Surprise()))
     np.save("surprise.npy", np.array([Surprise()], dtype=object), allow_pickle=True)
     for arguments in (
@@ -193,13 +190,13 @@ def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, capsys: pytes
         ["audited_models:pooled", "--data", "surprise.npy"],
         ["audited_models:pooled", "--data", "objects.npz"],
     ):
-        status, _, err = run(capsys, *arguments, "--group", "C4")
+        status, _, err = run(*arguments, "--group", "C4")
         assert status == 2
         assert "pickle" in err
         assert "--trust" in err
         assert "runs whatever code" in err
     assert not Path("was_run").exists()
-    run(capsys, "model.pkl", "--data", "images.npy", "--group", "C4", "--trust")
+    run("model.pkl", "--data", "images.npy", "--group", "C4", "--trust")
     assert Path("was_run").exists(), "the probe itself must do what it is refused for"
 
 
@@ -213,10 +210,10 @@ def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, capsys: pytes
     ],
 )
 def test_data_that_are_no_arrays_are_called_what_they_are(
-    folder: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str
+    folder: Path, run: Callable, content: bytes, said: str
 ) -> None:
     Path("data.npz").write_bytes(content)
-    status, out, err = run(capsys, "audited_models:pooled", "--data", "data.npz", "--group", "C4")
+    status, out, err = run("audited_models:pooled", "--data", "data.npz", "--group", "C4")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("equitangents: --data is 'data.npz'")
     assert said in err

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -18,12 +19,9 @@ from equitangents_studies.framework.catalogue import registry
 HEAVY = ("jax", "numpy", "scipy", "matplotlib", "sklearn", "optax", "jinja2")
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Exit status, standard output and standard error of the command on `arguments`."""
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    output = capsys.readouterr()
-    return int(stop.value.code or 0), output.out, output.err
+@pytest.fixture
+def run(command):
+    return command
 
 
 def assert_one_line(text: str) -> None:
@@ -53,10 +51,10 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert "jax" in modules_after("import equitangents.precision"), "the probe itself must see what is loaded"
 
 
-def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "--version") == (0, f"equitangents {__version__}\n", "")
+def test_version_and_help(run: Callable) -> None:
+    assert run("--version") == (0, f"equitangents {__version__}\n", "")
     for arguments in ([], ["--help"]):
-        status, out, err = run(capsys, *arguments)
+        status, out, err = run(*arguments)
         assert (status, err) == (0, "")
         for command in ("list", "reproduce", "doctor"):
             assert command in out
@@ -77,10 +75,10 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
-    capsys: pytest.CaptureFixture[str], tmp_path, monkeypatch, arguments: list[str], said: str
+    run: Callable, tmp_path, monkeypatch, arguments: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    status, out, err = run(capsys, *arguments)
+    status, out, err = run(*arguments)
     assert (status, out) == (2, "")
     assert_one_line(err)
     assert said.lower() in err.lower()
@@ -94,9 +92,9 @@ def raising(error: BaseException):
     return run_study
 
 
-def test_error_of_the_package(capsys, monkeypatch) -> None:
+def test_error_of_the_package(run, monkeypatch) -> None:
     monkeypatch.setattr("equitangents_studies.run", raising(InvalidArgumentError("members is 0;\n may be 1 or more")))
-    status, out, err = run(capsys, "reproduce", "toy")
+    status, out, err = run("reproduce", "toy")
     assert (status, out, err) == (2, "", "equitangents: members is 0; may be 1 or more\n")
 
 
@@ -107,19 +105,19 @@ def test_error_of_the_package(capsys, monkeypatch) -> None:
         (PermissionError(errno.EACCES, "Permission denied", "page.html"), "Permission denied: page.html"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_an_error_of_one_line(capsys, monkeypatch, error: OSError, said: str) -> None:
+def test_a_file_that_cannot_be_written_is_an_error_of_one_line(run, monkeypatch, error: OSError, said: str) -> None:
     monkeypatch.setattr("equitangents_studies.run", raising(error))
-    status, out, err = run(capsys, "reproduce", "toy")
+    status, out, err = run("reproduce", "toy")
     assert (status, out) == (2, "")
     assert err == f"equitangents: a file or folder cannot be read or written: {said}\n"
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])
-def test_debug_shows_the_traceback(capsys, monkeypatch, how: str) -> None:
+def test_debug_shows_the_traceback(run, monkeypatch, how: str) -> None:
     monkeypatch.setattr("equitangents_studies.run", raising(InvalidArgumentError("members is 0")))
     if how == "environment":
         monkeypatch.setenv("EQUITANGENTS_DEBUG", "1")
-    status, _, err = run(capsys, *(["--debug"] if how == "option" else []), "reproduce", "toy")
+    status, _, err = run(*(["--debug"] if how == "option" else []), "reproduce", "toy")
     assert status == 2
     assert "Traceback" in err
     assert "InvalidArgumentError: members is 0" in err
@@ -139,8 +137,8 @@ def test_characters_that_an_encoding_lacks_do_not_lose_the_answer() -> None:
     assert (found.returncode, found.stdout) == (0, b"? members\n"), found.stderr
 
 
-def test_the_list_as_json_says_what_the_table_says(capsys, tmp_path) -> None:
-    table = run(capsys, "list", "--json", str(tmp_path / "list.json"))[1].splitlines()
+def test_the_list_as_json_says_what_the_table_says(run, tmp_path) -> None:
+    table = run("list", "--json", str(tmp_path / "list.json"))[1].splitlines()
     told = json.loads((tmp_path / "list.json").read_text("utf-8"))
     assert [each["name"] for each in told] == list(registry)
     assert all(each["name"] in line and each["title"] in line for each, line in zip(told, table, strict=True))
@@ -154,8 +152,8 @@ def test_the_list_as_json_says_what_the_table_says(capsys, tmp_path) -> None:
         (["toy", "--set", "member=3"], "members"),
     ],
 )
-def test_a_misspelt_word_is_answered_with_the_nearest(capsys, tmp_path, monkeypatch, arguments, meant) -> None:
+def test_a_misspelt_word_is_answered_with_the_nearest(run, tmp_path, monkeypatch, arguments, meant) -> None:
     monkeypatch.chdir(tmp_path)
-    status, _, err = run(capsys, "reproduce", *arguments)
+    status, _, err = run("reproduce", *arguments)
     assert status == 2
     assert f"did you mean {meant!r}?" in err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError
 
 import jax
@@ -12,19 +13,17 @@ import pytest
 
 from equitangents import kernels, nn
 from equitangents.cli import doctor, self_test
-from equitangents.cli.main import main
 from equitangents.kernels.result import Kernels
 
 
-def run_doctor(capsys, *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["doctor", *arguments])
-    return int(stop.value.code or 0), *capsys.readouterr()
+@pytest.fixture
+def run_doctor(command):
+    return partial(command, "doctor")
 
 
 @pytest.mark.slow
-def test_this_installation_is_well(capsys) -> None:
-    status, out, err = run_doctor(capsys)
+def test_this_installation_is_well(run_doctor) -> None:
+    status, out, err = run_doctor()
     assert (status, err) == (0, "")
     assert jax.__version__ in out
     assert kernels.engines.engine_name() in out
@@ -32,23 +31,23 @@ def test_this_installation_is_well(capsys) -> None:
     assert "WRONG" not in out
 
 
-def test_wrong_numbers_are_reported(capsys, monkeypatch) -> None:
+def test_wrong_numbers_are_reported(run_doctor, monkeypatch) -> None:
     def kernel(net, x1, x2=None, engine=None) -> Kernels:
         ones = np.ones((len(x1), len(x1)))
         return Kernels(nngp=ones, ntk=ones, engine="broken", form="fibre", notes=())
 
     monkeypatch.setattr("equitangents.nn.Sequential.kernel", kernel)
     monkeypatch.setattr(self_test, "CHECKS", self_test.CHECKS[:1])
-    status, out, err = run_doctor(capsys)
+    status, out, err = run_doctor()
     assert status == 1
     assert "WRONG" in out
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("error", [1e-9, float("nan")])
-def test_json_says_whether_all_is_well(capsys, monkeypatch, tmp_path, error) -> None:
+def test_json_says_whether_all_is_well(run_doctor, monkeypatch, tmp_path, error) -> None:
     monkeypatch.setattr(self_test, "CHECKS", [lambda: self_test.Check("one", error, 1e-6)])
-    status, *_ = run_doctor(capsys, "--json", str(tmp_path / "d.json"))
+    status, *_ = run_doctor("--json", str(tmp_path / "d.json"))
     told = json.loads((tmp_path / "d.json").read_text("utf-8"), parse_constant=pytest.fail)  # NaN is no JSON
     assert (status, told["well"]) == ((0, True) if error == 1e-9 else (1, False))
     assert told["installation"]["jax"] == jax.__version__
@@ -69,7 +68,7 @@ def test_a_check_passes_only_on_a_small_number(error: float) -> None:
         pytest.param(2, "ntk", marks=pytest.mark.slow),
     ],
 )
-def test_a_planted_nan_makes_doctor_fail(check, planted, capsys, monkeypatch) -> None:
+def test_a_planted_nan_makes_doctor_fail(check, planted, run_doctor, monkeypatch) -> None:
     """In either kernel, in every check that compares it; that of compiled programs compares the NTK alone."""
     run = nn.Sequential.kernel
 
@@ -78,13 +77,13 @@ def test_a_planted_nan_makes_doctor_fail(check, planted, capsys, monkeypatch) ->
 
     monkeypatch.setattr(nn.Sequential, "kernel", kernel)
     monkeypatch.setattr(self_test, "CHECKS", self_test.CHECKS[check : check + 1])
-    status, out, err = run_doctor(capsys)
+    status, out, err = run_doctor()
     assert status == 1
     assert "WRONG" in out
     assert err.count("\n") == 1
 
 
-def test_packages_of_extras_need_not_be_installed(capsys, monkeypatch) -> None:
+def test_packages_of_extras_need_not_be_installed(run_doctor, monkeypatch) -> None:
     """Without their metadata, too, which stays where only imports are blocked."""
     there = doctor.version
 
@@ -95,6 +94,6 @@ def test_packages_of_extras_need_not_be_installed(capsys, monkeypatch) -> None:
 
     monkeypatch.setattr(doctor, "version", version)
     monkeypatch.setattr(self_test, "CHECKS", self_test.CHECKS[:1])
-    status, out, err = run_doctor(capsys)
+    status, out, err = run_doctor()
     assert (status, err) == (0, "")
     assert "not installed (extra scale)" in out

@@ -9,23 +9,14 @@ import pytest
 from PIL import Image
 
 import equitangents as et
-from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 
 RNG = np.random.default_rng(0)
 
 
 @pytest.fixture
-def run(capsys):
-    """Status, standard output and standard error of a command."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main(list(map(str, arguments)))
-        output = capsys.readouterr()
-        return int(stop.value.code or 0), output.out, output.err
-
-    return call
+def run(command):
+    return command
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.cli.main import main
 
 RNG = np.random.default_rng(1)
 X, Y, NEW = RNG.normal(size=(4, 3, 3, 1)), RNG.normal(size=(4, 3, 3, 2)), RNG.normal(size=(2, 3, 3, 1))
@@ -19,7 +18,7 @@ LAYERS = [{"layer": "Conv", "channels": 1, "window": [3, 3]}, {"layer": "Relu"}]
 
 
 @pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
+def run(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("fields.npz", x=X, y=Y)
     np.savez("labels.npz", x=X, y=LABELS)
@@ -27,11 +26,9 @@ def run(capsys, tmp_path, monkeypatch):
     (tmp_path / "net.json").write_text(json.dumps([*LAYERS, LAYERS[0]]))
 
     def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main(list(map(str, arguments)))
-        output = capsys.readouterr()
-        assert int(stop.value.code or 0) == 0, output.err
-        return output.out
+        status, out, err = command(*arguments)
+        assert status == 0, err
+        return out
 
     return call
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.cli.main import main
 from equitangents.planning.question import network
 from equitangents_studies.systems import architecture
 
@@ -29,16 +28,8 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(capsys, folder):
-    """Status, standard output and standard error of a command."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main(list(map(str, arguments)))
-        output = capsys.readouterr()
-        return int(stop.value.code or 0), output.out, output.err
-
-    return call
+def run(command, folder):
+    return command
 
 
 MLP = ("--net", "mlp", "--depth", 1, "--W-std", 1.5)
@@ -284,15 +275,15 @@ def test_labels_in_bytes_are_text_in_utf_8(run, folder):
 
 
 @pytest.mark.parametrize(
-    "command",
+    "words",
     [
         ("fit", *MLP, "--out", "model"),
         ("reproduce", "comparison", "--out", "run"),
     ],
 )
-def test_arrays_of_objects_are_answered_with_what_can_be_saved_instead(run, folder, command):
+def test_arrays_of_objects_are_answered_with_what_can_be_saved_instead(run, folder, words):
     np.savez(folder / "objects.npz", x=X, y=np.array(["a", "b", "c"] * 3, dtype=object))
-    status, _, err = run(*command, "--data", "objects.npz")
+    status, _, err = run(*words, "--data", "objects.npz")
     assert status == 2
     assert "y.astype(str)" in err
     assert "--trust" not in err

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import zarr
 
-from equitangents.cli.main import main
 from equitangents.planning.question import network
 
 X = np.random.default_rng(0).normal(size=(9, 3))
@@ -22,15 +21,12 @@ def data(tmp_path):
 
 
 @pytest.fixture
-def run(capsys, data, tmp_path):
+def run(command, data, tmp_path):
     """Status, standard output and standard error of the command on the data."""
 
     def call(*arguments, out="k.zarr"):
         options = ["--data", data, *(["--out", tmp_path / out] if out else []), "--net", "mlp", "--depth", 1]
-        with pytest.raises(SystemExit) as stop:
-            main(["gram", *map(str, [*options, "--W-std", 1.5, *arguments])])
-        output = capsys.readouterr()
-        return int(stop.value.code or 0), output.out, output.err
+        return command("gram", *options, "--W-std", 1.5, *arguments)
 
     return call
 

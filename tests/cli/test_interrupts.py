@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 
-from equitangents.cli.main import main
 from equitangents.cli.main import typer as of_main
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.streaming.to_file import PredictionTask
@@ -20,7 +19,7 @@ NOTHING = "equitangents: interrupted; nothing new is kept: the same command star
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, command):
     """Status and standard error of a command in a folder with data."""
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(0).normal(size=(12, 3))
@@ -28,12 +27,7 @@ def run(tmp_path, monkeypatch, capsys):
     np.save("x.npy", x)
     (tmp_path / "made").mkdir()
 
-    def call(*words):
-        with pytest.raises(SystemExit) as stop:
-            main(words)
-        return int(stop.value.code or 0), capsys.readouterr().err
-
-    return call
+    return lambda *words: command(*words)[::2]
 
 
 def after(count, real=None):

@@ -9,15 +9,18 @@ import pickle
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equitangents.cli.audit_words import agreement_of, limits_of, tolerance_of
+from equitangents.cli.audit import LIMITS
 from equitangents.cli.common import announced, stages
+from equitangents.cli.completion import numbers
 from equitangents.cli.main import by_option, main
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.model_files import check_model
@@ -126,11 +129,15 @@ def test_what_a_file_of_weights_holds_is_known_without_unpickling_it(folder: Pat
             check_model("broken.pt")
 
 
+OPTION = SimpleNamespace(opts=["--fail-above"])
+limits = partial(LIMITS, OPTION)
+
+
 @given(st.integers(0, 10**6))
 def test_percentages_are_shares(millionths: int) -> None:
     percent, plain = f"{millionths / 10**4}%", str(millionths / 10**6)
-    assert limits_of(percent) == pytest.approx(limits_of(plain), rel=1e-12)
-    assert limits_of(f"a={percent},b={plain}") == pytest.approx({"a": millionths / 10**6, "b": millionths / 10**6})
+    assert limits(percent) == pytest.approx(limits(plain), rel=1e-12)
+    assert limits(f"a={percent},b={plain}") == pytest.approx({"a": millionths / 10**6, "b": millionths / 10**6})
 
 
 @pytest.mark.parametrize(
@@ -138,10 +145,9 @@ def test_percentages_are_shares(millionths: int) -> None:
 )
 def test_a_limit_that_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError):
-        limits_of(text)
-    for read in (agreement_of, tolerance_of):
-        with pytest.raises(InvalidArgumentError):
-            read(text)
+        limits(text)
+    with pytest.raises(InvalidArgumentError):
+        numbers("a share", lambda share: 0 <= share <= 1, by_name=False)(OPTION, text)
 
 
 def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

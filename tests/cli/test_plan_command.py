@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 
 from equitangents import InfiniteEnsemble, actions, nn, plan_ensemble
 from equitangents.actions import as_action
-from equitangents.cli.main import main
 from equitangents.planning.question import read_data
 
 
@@ -30,14 +30,12 @@ def vectors(tmp_path: Path) -> Path:
     return tmp_path / "vectors.npz"
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["plan", *map(str, arguments)])
-    output = capsys.readouterr()
-    return int(stop.value.code or 0), output.out, output.err
+@pytest.fixture
+def run(command):
+    return partial(command, "plan")
 
 
-def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
+def test_the_answer_is_that_of_plan_ensemble(run, images, tmp_path):
     written = tmp_path / "out" / "plan.json"
     files = ["--json", written]
     options = [
@@ -56,7 +54,7 @@ def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
         "--pilot",
         0,
     ]
-    status, out, err = run(capsys, "--data", images, "--group", "C4", *options, *files)
+    status, out, err = run("--data", images, "--group", "C4", *options, *files)
     assert (status, err) == (0, "")
     rot = actions.image_rotations(4)
     net = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=2**0.5, b_std=0.5), nn.Relu(), nn.Dense(1, W_std=2**0.5))
@@ -69,7 +67,7 @@ def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
 
 
 @pytest.mark.slow
-def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vectors):
+def test_labels_make_a_classifier_and_augmentation_can_be_left_out(run, vectors):
     arguments = [
         "--data",
         vectors,
@@ -88,17 +86,17 @@ def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vecto
         "--pilot",
         5,
     ]
-    status, out, _ = run(capsys, *arguments)
+    status, out, _ = run(*arguments)
     assert (status, "share of transformed inputs that get another class" in out) == (0, True)
-    status, out, _ = run(capsys, *arguments, "--no-augment", "--target", 0.001)
+    status, out, _ = run(*arguments, "--no-augment", "--target", 0.001)
     assert (status, "1 copies" in out) == (0, True)
 
 
 @pytest.mark.slow
-def test_a_network_and_data_are_planned_for_by_a_pilot(capsys, images, tmp_path):
+def test_a_network_and_data_are_planned_for_by_a_pilot(run, images, tmp_path):
     written = tmp_path / "plan.json"
     options = ["--depth", 1, "--width", 8, "--pilot", 5, "--epochs", 20, "--target", 0.2, "--draws", 100]
-    status, out, err = run(capsys, "--data", images, "--group", "C4", *options, "--json", written)
+    status, out, err = run("--data", images, "--group", "C4", *options, "--json", written)
     assert (status, err) == (0, "")
     assert out.startswith("training a pilot of 5 networks")
     plan = json.loads(written.read_text())
@@ -109,9 +107,9 @@ def test_a_network_and_data_are_planned_for_by_a_pilot(capsys, images, tmp_path)
 
 
 @pytest.mark.slow
-def test_errors_are_measured_at_the_test_targets(capsys, images):
+def test_errors_are_measured_at_the_test_targets(run, images):
     arguments = ["--data", images, "--group", "D4", "--net", "cnn", "--measure", "error", "--target", 0.1]
-    status, out, _ = run(capsys, *arguments, "--epochs", 5, "--depth", 1, "--draws", 50, "--width", 4, "--pilot", 4)
+    status, out, _ = run(*arguments, "--epochs", 5, "--depth", 1, "--draws", 50, "--width", 4, "--pilot", 4)
     assert (status, "excess of the error" in out) == (0, True)
 
 
@@ -130,11 +128,11 @@ def test_errors_are_measured_at_the_test_targets(capsys, images):
         (["--ridge", "0.1"], "--pilot 0"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(capsys, images, tmp_path, monkeypatch, options, said):
+def test_bad_input_is_one_line_and_status_2(run, images, tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)
     Path("text.npz").write_text("no archive")
     np.savez("half.npz", x=np.zeros((3, 2)))
-    status, out, err = run(capsys, "--data", images, "--group", "C4", *options)
+    status, out, err = run("--data", images, "--group", "C4", *options)
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
     assert said in err

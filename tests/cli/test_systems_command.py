@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from equitangents.cli.main import main
 from equitangents_studies.systems import compare_architectures, textures
 
 OPTIONS = ("--architectures", "FCN,GAP", "--groups", "O(3d)", "--depth", 1, "--repetitions", 5)
@@ -21,11 +21,9 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "mine.npz"
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["systems", *map(str, arguments)])
-    output = capsys.readouterr()
-    return int(stop.value.code or 0), output.out, output.err
+@pytest.fixture
+def run(command):
+    return partial(command, "systems")
 
 
 @pytest.mark.slow
@@ -55,8 +53,8 @@ def test_the_answer_is_that_of_compare_architectures_and_the_file_has_its_number
         (["--ridge", "-1"], "ridge"),
     ],
 )
-def test_bad_options_get_one_line_and_status_2(capsys, data, arguments, message):
-    status, _, err = run(capsys, "--data", data, "--layout", "channels_first", *arguments)
+def test_bad_options_get_one_line_and_status_2(run, data, arguments, message):
+    status, _, err = run("--data", data, "--layout", "channels_first", *arguments)
     assert status == 2
     assert message in err
     assert err.count("\n") == 1
@@ -74,9 +72,9 @@ def test_bad_options_get_one_line_and_status_2(capsys, data, arguments, message)
         ),
     ],
 )
-def test_bad_data_get_one_line_and_status_2(capsys, tmp_path, arrays, message):
+def test_bad_data_get_one_line_and_status_2(run, tmp_path, arrays, message):
     np.savez(tmp_path / "bad.npz", **arrays)
-    status, _, err = run(capsys, "--data", tmp_path / "bad.npz")
+    status, _, err = run("--data", tmp_path / "bad.npz")
     assert status == 2
     assert message in err
     assert err.count("\n") == 1

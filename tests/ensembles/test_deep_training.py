@@ -130,9 +130,9 @@ def test_blocks_of_a_batch_add_up_to_the_batch():
 
     def trained(rows):
         recipe = Recipe(MLP, "mse", "sgd", 0.3, 0.9, Batches(7, 5, rows), ZeroOutput())
-        job = NetworkJob(recipe, X, Y, 0, 2, seed=1, dtype="float64")
+        job = NetworkJob(recipe, X, Y, 0, 2, seed=1, dtype="float64", plan=Plan(2, rows))
         with Workers() as workers:
-            run = Run(job, Plan(2, rows), workers)
+            run = Run(job, workers)
             run.advance(3)
             return run.params(), run.history
 

@@ -129,7 +129,7 @@ class TestTimes:
         model = InfiniteEnsemble(net, time=1.0).fit(x, y)
         mean, std = model.predict(x_test, return_std=True)
         monkeypatch.setattr("equitangents.ensembles.infinite.problem._BLOCK_ENTRIES", 8 * 3)
-        monkeypatch.setattr("equitangents.ensembles.infinite.rows._DIAGONAL_BLOCK", 2)
+        monkeypatch.setattr("equitangents.solvers.matrices._DIAGONAL", 2)
         blocked, blocked_std = model.predict(x_test, return_std=True)
         np.testing.assert_allclose(blocked, mean, atol=1e-14)
         np.testing.assert_allclose(blocked_std, std, atol=1e-14)

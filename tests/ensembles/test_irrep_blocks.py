@@ -13,7 +13,7 @@ from oracles import literal_augmentation
 class TestIrrepsThatMatter:
     @pytest.mark.parametrize("n", [3, 20])
     def test_steps_are_stable_in_irreps_without_labels_too(self, n, monkeypatch):
-        monkeypatch.setattr("equitangents.inference.irrep_process._FEW", 10)
+        monkeypatch.setattr("equitangents.ensembles.infinite.irrep_problem._FEW", 10)
         action, _, label_action = CASES["O"]
         x, y, _ = data("O", 0, n=n)
         largest = literal_augmentation.largest_eigenvalue(mlp, action, x, "ntk", 0.2)
@@ -42,7 +42,8 @@ class TestIrrepsThatMatter:
         model = InfiniteEnsemble(mlp, augmentation=action, time=1.0).fit(
             x, np.random.default_rng(0).normal(size=(8, 3, 1))
         )
-        monkeypatch.setattr("equitangents.inference.irrep_process.decompose", lambda *a, **k: pytest.fail("again"))
+        again = lambda *a, **k: pytest.fail("again")
+        monkeypatch.setattr("equitangents.ensembles.infinite.irrep_problem.decompose", again)
         model.predict(x_test, return_cov=True)
 
 

@@ -1,4 +1,4 @@
-"""Colours and edges do not change when an image is turned by quarters or mirrored, and a network of them says so."""
+"""Colours and edges stay when an image is turned by quarters or mirrored, directions are permuted; networks say so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.fit import auto
 from equitangents.fit.candidates import of_features
-from equitangents.fit.features import FeatureNetwork, block_means, colours_and_edges, features_of
+from equitangents.fit.features import FeatureNetwork, block_means, colours_and_edges, directions, features_of
 
 DENSE = et.nn.Sequential(et.nn.Dense(1, b_std=0.1), et.nn.Relu(), et.nn.Dense(1))
 
@@ -46,14 +46,64 @@ def test_colours_are_those_of_the_pixels():
     ramp = 3.0 * np.arange(8)[None, :, None, None] + np.zeros((1, 8, 8, 1))
     edges = colours_and_edges(ramp)[0, 7:]
     np.testing.assert_allclose(edges, [3, 0, 3, 3, 6, 0, 6, 6], atol=1e-12)
-    assert features_of(np.ones((2, 40, 33, 1))).shape == (2, 13 * 11 + 7 + 4 + 8)
+    assert features_of(np.ones((2, 40, 33, 1))).shape == (2, 13 * 11 + 7 + 4 + 128)
     assert np.isfinite(features_of(np.zeros((2, 1, 1, 1)))).all()
     assert block_means(np.arange(12.0).reshape(1, 4, 3, 1), 2).ravel().tolist() == [2, 8]
 
 
-def test_the_network_is_known_to_be_invariant_under_symmetries_of_the_grid_alone():
+def test_an_edge_has_one_direction_where_it_is():
+    x = np.zeros((1, 8, 8, 3))
+    x[0, :4, 2:] = 3.0
+    found = directions(x, 2).reshape(2, 2, 8)
+    across, down = found[..., 0], found[..., 6]  # it grows to the right, and falls downwards
+    assert across.max() == across[0, 0] > 2 * across[1].max()
+    assert down[0, 1] > 0.99 * down.max()
+    assert down[0, 1] > 1.3 * down[0, 0]
+    assert found[..., 4].max() == found[..., 2].max() == 0
+    assert not directions(np.ones((1, 5, 3, 1)), 4).any()
+
+
+@given(st.integers(0, 2**16), st.integers(2, 20), st.integers(1, 3), st.sampled_from([0, 1, 2, 4]), st.booleans())
+@settings(max_examples=15)
+def test_the_kernel_is_invariant_under_every_symmetry_of_the_grid(seed, side, channels, cells, colours):
+    x = np.random.default_rng(seed).normal(size=(4, side, side, channels))
+    net = FeatureNetwork.of(DENSE, x, cells, colours or not cells)
+    kernel = net.kernel(x, x[::-1].copy()).ntk
+    for mirrored in (False, True):
+        for k in range(4):
+
+            def turned(each, mirrored=mirrored, k=k):
+                return np.rot90(each[:, :, ::-1] if mirrored else each, k, axes=(1, 2)).copy()
+
+            np.testing.assert_allclose(net.kernel(turned(x), turned(x[::-1])).ntk, kernel, rtol=1e-9)
+            if not cells:
+                np.testing.assert_allclose(net.kernel(turned(x), x[::-1].copy()).ntk, kernel, rtol=1e-9)
+
+
+def test_a_flat_part_of_all_images_is_no_feature_of_rounding():
+    x = np.random.default_rng(5).normal(size=(6, 12, 12, 1))
+    x[:, :6] = 1.0
+    net = FeatureNetwork.of(DENSE, x, 4, colours=False)
+    changed = x.copy()
+    changed[:, :4] += 1e-13 * np.random.default_rng(6).normal(size=(6, 4, 12, 1))
+    np.testing.assert_allclose(net.kernel(changed).nngp, net.kernel(x).nngp, rtol=1e-6)
+
+
+@pytest.mark.parametrize("cells", [0, 2])
+def test_the_mean_over_a_group_is_that_of_its_copies(cells):
+    x = np.random.default_rng(7).normal(size=(5, 6, 6, 2))
+    net = FeatureNetwork.of(DENSE, x, cells)
+    action = et.actions.as_action("augmentation", "D4", x.shape)
+    found, expected = net.averaged(x, action), et.kernels.orbit_average(net, action).kernel(x)
+    np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-12)
+    np.testing.assert_allclose(found.nngp, expected.nngp, rtol=1e-12)
+    np.testing.assert_allclose(net.averaged(x, None).ntk, net.kernel(x).ntk, rtol=1e-12)
+
+
+@pytest.mark.parametrize("cells", [0, 2])
+def test_the_network_is_known_to_be_invariant_under_symmetries_of_the_grid_alone(cells):
     x = np.random.default_rng(1).normal(size=(6, 4, 4, 3))
-    net = FeatureNetwork.of(DENSE, x)
+    net = FeatureNetwork.of(DENSE, x, cells)
     for name in ("C2", "C4", "D2", "D4"):
         assert net.invariant_under(et.actions.as_action("augmentation", name, x.shape), (4, 4, 3))
     shifts = et.actions.as_action("augmentation", "translations", x.shape)
@@ -61,8 +111,6 @@ def test_the_network_is_known_to_be_invariant_under_symmetries_of_the_grid_alone
     assert not net.invariant_under(et.actions.image_rotations(8), (4, 4, 3))
     inverted = et.actions.linear(et.groups.cyclic(2), [np.eye(3), -np.eye(3)])
     assert not net.invariant_under(inverted, (4, 4, 3))
-    turned = np.rot90(x, axes=(1, 2))
-    np.testing.assert_allclose(net.kernel(turned, x).ntk, net.kernel(x).ntk, rtol=1e-9)
     assert net.kernel(x.astype(np.float32)).nngp.dtype == np.float32
     assert net.kernel_cost((4, 4, 3), 6).seconds > 0
 
@@ -74,7 +122,9 @@ def test_textures_are_told_by_colours_and_edges_and_the_model_is_saved(tmp_path,
     fine = np.array([np.zeros((8, 8, 1)), 2.0 * (np.indices((8, 8)).sum(0)[..., None] % 2)])
     x = (noise + fine[y] - fine[y].mean(axis=(1, 2, 3), keepdims=True)).astype(np.float32)
     x *= rng.choice([-1, 1], size=(40, 1, 1, 1))
-    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: of_features(x)[:1])
+    coloured = of_features(x)[:1]
+    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: coloured)
+    monkeypatch.setattr("equitangents.fit.choosing.of_features", lambda x: ())
     choice = auto(x, y, augmentation="C4", baselines=False, minutes=600)
     assert choice.best.name.startswith("colours and edges, ")
     assert choice.score.accuracy.value > 0.8
@@ -88,11 +138,22 @@ def test_textures_are_told_by_colours_and_edges_and_the_model_is_saved(tmp_path,
         np.testing.assert_allclose(found["probability"], again.predict_proba(new), rtol=1e-4)
 
 
-@pytest.mark.slow
-def test_each_candidate_has_the_features_of_the_training_images():
-    x = np.random.default_rng(3).normal(size=(9, 4, 4, 1))
-    for each in of_features(x):
-        np.testing.assert_allclose(
-            each.net.kernel(x).nngp,
-            each.net.base.kernel((colours_and_edges(x) - np.array(each.net.shift)) / np.array(each.net.scale)).nngp,
-        )
+def test_figures_are_told_by_where_their_edges_point_and_the_model_is_saved(tmp_path, monkeypatch):
+    rng = np.random.default_rng(8)
+    y = np.arange(40) % 2
+    x = 0.3 * rng.normal(size=(40, 8, 8, 1))
+    for image, label in zip(x, y, strict=True):  # a bar at a border across it, or along it
+        image[(slice(0, 3), slice(2, 5)) if label else (slice(2, 5), slice(0, 2))] += 2.0
+    x = np.stack([np.rot90(image, int(rng.integers(4))) for image in x]).astype(np.float32)
+    directed = [each for each in of_features(x) if each.family == "directions"]
+    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: tuple(directed))
+    monkeypatch.setattr("equitangents.fit.choosing.of_features", lambda x: ())
+    choice = auto(x, y, augmentation="C4", baselines=False, minutes=600)
+    assert choice.best.name.startswith("directions, ")
+    assert choice.best.group == "C4"
+    assert choice.score.accuracy.value > 0.8
+    choice.model.save(tmp_path / "model")
+    again = et.InfiniteEnsembleClassifier.load(tmp_path / "model")
+    assert again.net == choice.model.net
+    new = np.rot90(x[:5], axes=(1, 2)).copy()
+    np.testing.assert_allclose(again.predict_proba(new), choice.model.predict_proba(x[:5]), rtol=1e-4)

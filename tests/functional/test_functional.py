@@ -10,7 +10,6 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.functional import EmpiricalKernel, batch
-from equitangents.functional.empirical import ntk_vector_product
 from equitangents.kernels.structured_derivatives import structure
 from equitangents.kernels.tangent import cheapest
 
@@ -53,7 +52,7 @@ def test_all_ways_give_the_product_of_derivatives(implementation):
 def test_products_with_vectors_hold_no_jacobian():
     v = RNG.normal(size=(2, 2)).astype(np.float32)
     expected = np.einsum("ijop,jp->io", literal(X, OTHER), v)
-    assert np.allclose(ntk_vector_product(f, PARAMS, X, OTHER, v), expected, rtol=1e-5, atol=1e-5)
+    assert np.allclose(et.empirical_ntk_vp_fn(f, X, OTHER, PARAMS)(v), expected, rtol=1e-5, atol=1e-5)
     own = np.einsum("ijop,jp->io", literal(X, X), np.ones((4, 2)))
     assert np.allclose(et.empirical_ntk_vp_fn(f, X, None, PARAMS)(np.ones((4, 2))), own, rtol=1e-5, atol=1e-5)
 

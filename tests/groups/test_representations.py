@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equitangents import actions, groups, sphere
+import equitangents as et
+from equitangents import actions, groups, nn, sphere
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 
 
@@ -30,13 +31,12 @@ def test_irreps_of_rotations_are_wigner_matrices():
 
 
 @pytest.mark.parametrize("group", [groups.so2(), groups.o2(), groups.so3(2), groups.o3(2)], ids=lambda g: g.name)
-def test_matrices_multiply_as_elements_and_have_the_character(group):
+def test_matrices_multiply_as_elements(group):
     rng = np.random.default_rng(0)
     for g, h in zip(group.draw(4, rng), group.draw(4, rng), strict=True):
         for irrep in group.irreps(4):
             product = irrep(g) @ irrep(h)
             np.testing.assert_allclose(product, irrep(group.compose(g, h)), atol=1e-13)
-            np.testing.assert_allclose(np.trace(irrep(g)), irrep.character(g), atol=1e-12)
             np.testing.assert_allclose(irrep(g) @ irrep(g).T, np.eye(irrep.dimension), atol=1e-13)
     whole = groups.direct_sum(*group.irreps(3))
     assert whole.at(group).shape == (group.order, whole.dimension, whole.dimension)
@@ -117,3 +117,10 @@ def test_the_action_by_a_representation_multiplies_by_its_matrices(group):
         np.testing.assert_allclose(action(g, y), y @ irrep(g).T, atol=1e-14)
     with pytest.raises((ShapeError, NotAnActionError)):
         action.verify(np.ones((2, 7)))
+
+
+def test_models_whose_outputs_turn_by_irreps_of_rotations_are_saved(tmp_path, rng):
+    net = nn.Sequential(nn.SphereLift(groups.so3(2), 4, resolution=4), nn.Erf(), nn.Readout(groups.so3(2).irreps(2)[1]))
+    model = et.InfiniteEnsemble(net, ridge=1e-3).fit(x := rng.standard_normal((3, 4, 1)), rng.standard_normal((3, 3)))
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(et.InfiniteEnsemble.load(tmp_path / "model").predict(x), model.predict(x))

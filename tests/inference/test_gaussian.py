@@ -134,34 +134,11 @@ class TestLaws:
         np.testing.assert_array_equal(covariance, covariance.T)
         assert np.linalg.eigvalsh(covariance)[0] > -1e-12 * np.linalg.eigvalsh(K)[-1]
 
-    @given(seeds, st.integers(2, 4))
-    def test_samples_given_m_times_are_one_sample_scaled(self, seed, m):
-        Theta, K, y = kernels(seed)
-        copies = np.array([m] + [1] * (N - 1))
-        many, scale = np.repeat(np.arange(N), copies), np.sqrt(copies)
-        rows = np.concatenate([many, np.arange(N, N + M)])
-        T_cross, P_cross, P_test = Theta[np.ix_(rows, many)], K[np.ix_(rows, many)], K[np.ix_(rows, rows)]
-        total = len(many)
-        A = literal_training.operator(T_cross[:total], T_cross[total:], time=3.0, delta=0.1)
-        D = np.outer(scale, scale)
-        unit = float(copies @ np.diag(Theta)[:N]) / total
-        process = TrainedProcess(
-            decompose(Theta[:N, :N] * D, ridge=0.1 / unit, ridge_unit=unit),
-            y,
-            Flow(1.0, total),
-            prior=K[:N, :N] * D,
-            scale=scale,
-        )
-        at = process.project(Theta[N:, :N], K[N:, :N])
-        np.testing.assert_allclose(at.mean(3.0), A @ y[many], atol=1e-11)
-        expected = literal_training.covariance(A, P_cross[:total], P_cross[total:], P_test[total:, total:])
-        np.testing.assert_allclose(at.covariance(K[N:, N:], 3.0), expected, atol=1e-11)
-
 
 def test_few_rows_and_many_take_two_ways_to_one_covariance():
     Theta, K, y = kernels(0)
     few, many = (trained(Theta, K, y) for _ in range(2))
-    many.through_prior(np.zeros((N, N)))
+    many._prior.times(np.zeros((N, N)))
     row = slice(N, N + 1)
     for t in (0.5, np.inf):
         a, b = (p.project(Theta[row, :N], K[row, :N]).covariance(K[row, row], t) for p in (few, many))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import pytest
 
 from equitangents import memory
@@ -91,14 +93,33 @@ def test_fewer_addresses_than_jax_starts_with_are_refused_before_it_ends_the_pro
         memory.check_start()
 
 
+class OfTorchError(RuntimeError):
+    """As torch.cuda.OutOfMemoryError is."""
+
+
+class OldJaxError(jax.errors.JaxRuntimeError):
+    """Without a status of its own."""
+
+    error_code_string = None
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
         (MemoryError(), True),
-        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12 bytes"), True),
-        (RuntimeError("another"), False),
-        (ValueError("RESOURCE_EXHAUSTED"), False),
+        (OfTorchError(), True),
+        (OldJaxError("RESOURCE_EXHAUSTED: Out of memory allocating 12 bytes"), True),
+        (OldJaxError("INTERNAL: after RESOURCE_EXHAUSTED"), False),
+        (jax.errors.JaxRuntimeError("INTERNAL: out of memory"), False),
+        (RuntimeError("RESOURCE_EXHAUSTED: out of memory, can't allocate memory"), False),
     ],
 )
-def test_which_errors_are_for_lack_of_memory(error, said):
+def test_errors_for_lack_of_memory_are_known_by_their_class(error, said, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(OutOfMemoryError=OfTorchError)))
     assert memory.ran_out(error) == said
+
+
+def test_an_array_that_jax_cannot_allocate_is_one_of_them():
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        jax.numpy.zeros(10**15).block_until_ready()
+    assert memory.ran_out(caught.value)

@@ -95,33 +95,12 @@ class TestBadInput:
 
 
 class TestLongTimes:
-    """A kernel of rank 3: what is learnt of any targets is known up to a time that the error names."""
-
-    def process(self, rng, learning_rate=0.5):
-        x = rng.normal(size=(20, 3))
-        y = x @ rng.normal(size=(3, 2)) + rng.normal(size=(20, 2))  # at odds with every linear function
-        flow = Flow(learning_rate, samples=len(x))
-        return TrainedProcess(decompose(x @ x.T), y, flow), x, np.linalg.lstsq(x, y, rcond=None)[0]
-
-    def test_are_right_up_to_the_time_that_the_error_names(self, rng):
-        process, x, limit = self.process(rng)
-        new = rng.normal(size=(5, 3))
-        at = process.project(new @ x.T)
-        for time in (1e10, 1e14, 1e300, 1e308):
-            try:
-                assert np.abs(at.mean(time) - new @ limit).max() <= 1e-3
-            except NotPositiveDefiniteError as error:
-                assert time > 1e10
-                longest = float(re.search(r"time of at most ([\d.e+-]+)", str(error))[1])
-                assert np.abs(at.mean(longest) - new @ limit).max() <= 1e-3
-                with pytest.raises(NotPositiveDefiniteError, match=r"rounding hides; cause: .* or take a time"):
-                    at.mean(1.1 * longest)
-
     def test_beyond_all_numbers_are_infinite(self, rng):
-        process, x, _ = self.process(rng, learning_rate=1e10)
-        with pytest.raises(NotPositiveDefiniteError, match=r"\(time=inf\)"):
+        x, y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+        process = TrainedProcess(decompose(x @ x.T), y, Flow(1e10, samples=20))
+        with pytest.raises(NotPositiveDefiniteError, match="or take a finite time"):
             process.project(x @ x.T).mean(1e300)
 
-    def test_do_not_matter_to_kernels_with_an_inverse(self, rng):
+    def test_do_not_matter_to_kernels_with_an_inverse(self):
         process = TrainedProcess(decompose(with_eigenvalues([1e-3, 1.0, 2.0])), np.ones((3, 1)), Flow(1.0, 3))
         assert np.isfinite(process.project(np.ones((2, 3))).mean(1e300)).all()

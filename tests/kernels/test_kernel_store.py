@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from equitangents import nn
-from equitangents.caches import cache_folder
 from equitangents.errors import InvalidTypeError
+from equitangents.files import cache_folder
 from equitangents.kernels import KeptKernel, KernelStore
 from equitangents.kernels import store as stores
 from equitangents.kernels.store import described, kernel_key

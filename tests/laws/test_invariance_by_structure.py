@@ -1,4 +1,6 @@
-"""Whether a kernel is invariant follows from windows, pools and tables: what is said is what literal kernels show."""
+"""Whether kernels are invariant, or follow one moved input, is known by structure: as literal kernels show."""
+
+import math
 
 import numpy as np
 import pytest
@@ -18,6 +20,8 @@ from equitangents.nn import (
     GroupPool,
     LayerNorm,
     Lift,
+    LocallyConnected,
+    Readout,
     Relu,
     Residual,
     Sequential,
@@ -107,3 +111,77 @@ def compare(counts, net, action, seed):
         counts["known"] += 1
     else:
         counts["moving" if error > 1e-9 else "missed"] += 1
+
+
+TURNS, SHIFTS = et.actions.image_rotations(4), et.actions.translations((SIDE, SIDE))
+PLANE = et.groups.wallpaper(4, False, (SIDE, SIDE))
+MOTIONS = et.actions.grid(PLANE)
+SWAP = et.actions.channels(et.groups.cyclic(2), [[0, 1], [1, 0]])
+WINDOWS = ((1, 1), (2, 2), (3, 3), (1, 3))
+ON_GRIDS = [
+    Sequential(Conv(4, width, padding=padding, b_std=0.3), Relu(), Conv(1, (1, 1)))
+    for width in WINDOWS
+    for padding in ("circular", "zero")
+] + [
+    Sequential(Conv(4, (3, 3), padding="circular"), LayerNorm(), Relu(), Residual(Dense(4), Relu()), Dense(1)),
+    Sequential(Dense(4), LayerNorm(positions=True), Relu(), Conv(4, (2, 2), padding="circular"), Dense(1)),
+    Sequential(AvgPool((3, 3), 1, "circular"), Dense(4), Relu(), Dense(1)),
+    Sequential(Conv(4, (3, 3), padding="circular"), AvgPool((3, 3), 1, "circular"), Relu(), Dense(1)),
+    Sequential(LocallyConnected(4, (1, 1)), Relu(), Dense(1)),
+    Sequential(Dense(4), Attention(4), Dense(1)),
+]
+ON_GROUPS = [Sequential(Lift(PLANE, 4, (3, 3)), Relu(), GroupConv(1, width)) for width in ((1, 1), (3, 3))]
+
+
+def grids(action):
+    """Where each generator takes the pixels."""
+    return np.stack([action.moves(int(g), (SIDE, SIDE, 2))[0] for g in action.group.generators])
+
+
+def elements(group):
+    """Where each generator takes the elements, h to g h."""
+    return np.stack([group._compose(np.full(group.order, g), np.arange(group.order)) for g in group.generators])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_is_said_of_one_moved_input_is_so(seed):
+    x = np.random.default_rng(seed).standard_normal((2, SIDE, SIDE, 2))
+    counts = {"known": 0, "moving": 0, "missed": 0}
+    cases = [(net, action, grids(action)) for net in ON_GRIDS for action in (TURNS, SHIFTS, SWAP)]
+    cases += [(net, MOTIONS, elements(PLANE)) for net in ON_GROUPS]
+    for net, action, moves in cases:
+        base, error = net.kernel_field(x, x).ntk, 0.0
+        for g, to in zip(action.group.generators, moves, strict=True):
+            moved = net.kernel_field(action(int(g), x), x).ntk[:, to]
+            error = float(np.max([error, np.abs(moved - base).max() / np.abs(base).max()]))
+        if net.field_equivariant_under(action, x.shape[1:], moves):
+            assert error < 1e-9, (net, action)
+            assert net.field_invariant_under(action, x.shape[1:], moves)
+            counts["known"] += 1
+        else:
+            counts["moving" if error > 1e-9 else "missed"] += 1
+    assert counts["known"] >= 12, counts
+    assert counts["moving"] >= 12, counts
+    assert counts["missed"] <= 1, counts
+
+
+def test_readouts_know_what_turns_with_them_and_nothing_else():
+    S3 = et.groups.symmetric(3)
+    action, plane = et.actions.permutations(S3, S3.table), S3.irreps("real")[2]
+    net = Sequential(Lift(action, 4), Relu(), Readout(plane))
+    right = np.stack([plane(g) for g in S3.generators])
+    assert net.outputs_equivariant_under(action, (6, 2), right)
+    for wrong in (right[::-1], -right, np.stack([np.eye(2)] * len(right)), np.full_like(right, np.nan)):
+        assert not net.outputs_equivariant_under(action, (6, 2), wrong)
+    other = et.actions.permutations(S3, 5 - S3.table[:, ::-1])
+    assert not net.outputs_equivariant_under(other, (6, 2), right)
+    assert not net.outputs_equivariant_under(action, (5, 2), right)
+
+
+def test_blank_inputs_do_not_make_a_pool_follow_translations():
+    action, count = SHIFTS, math.prod((SIDE, SIDE))
+    net = Sequential(GlobalAvgPool(), Dense(4), Relu(), Dense(1))
+    x = np.random.default_rng(0).standard_normal((4, SIDE, SIDE, count))
+    x[:2] = 0.0  # all that is looked at first
+    found = et.kernels.orbit_average(net, action).kernel(x).ntk
+    np.testing.assert_allclose(found, net.kernel(x).ntk, rtol=1e-10, atol=1e-12)

@@ -68,6 +68,7 @@ def bump(t):
     ("windows", "layers"),
     [
         ((bump,), TWO[:1]),
+        (("full", bump), ((1.2, 0.1, "erf"), (1.2, 0.3, "erf"))),  # whose mean the program leaves out after a full one
         pytest.param((bump, bump), TWO, marks=SLOW),
         pytest.param((bump, "full", bump), ((1.2, 0.1, "erf"), (1.2, 0.0, "erf"), (1.0, 0.1, "erf")), marks=SLOW),
         pytest.param((bump,), ((1.3, 0.4, "relu"),), marks=SLOW),
@@ -81,19 +82,6 @@ def test_zonal_windows_are_those_of_brute_force(windows, layers):
     rotations, weights = literal.rotation_rule(5)
     profiles = [None if w == "full" else w for w in windows]
     literal_layers = [(p, *layer) for p, layer in zip(profiles, layers, strict=True)]
-    exact = literal.kernels(c[0], c[1], literal_layers, rotations, weights, points, point_weights, (1.1, 0.2))
-    error = [abs(a.item() - b) / abs(b) for a, b in zip((found.nngp, found.ntk), exact, strict=True)]
-    assert np.max(error) <= 3e-4
-
-
-def test_windows_after_a_full_one_change_nothing():
-    """The literal sums take the later window's mean; the program has none left."""
-    c = signals(2, 2, 2)
-    layers = ((1.2, 0.1, "erf"), (1.2, 0.3, "erf"))
-    found = network(layers, windows=("full", bump), resolution=5).kernel(c[:1], c[1:])
-    points, point_weights = literal.sphere_rule(8)
-    rotations, weights = literal.rotation_rule(5)
-    literal_layers = [(window, *layer) for window, layer in zip((None, bump), layers, strict=True)]
     exact = literal.kernels(c[0], c[1], literal_layers, rotations, weights, points, point_weights, (1.1, 0.2))
     error = [abs(a.item() - b) / abs(b) for a, b in zip((found.nngp, found.ntk), exact, strict=True)]
     assert np.max(error) <= 3e-4

@@ -57,9 +57,9 @@ def test_resolution_of_lone_atoms_has_no_error():
     smooth = kernel_for_forces(network(tolerance=1e-6, layers=1), LONE, SIGNALS)
     assert smooth.error_estimate == 0
     joint = joint_kernels(dataclasses.replace(smooth, resolution=7), LONE)
-    assert (joint.ntk[3:] == 0).all()
-    assert (joint.ntk[:, 3:] == 0).all()
-    np.testing.assert_allclose(joint.ntk[:3, :3], kernel(NET, LONE, signals=SIGNALS), rtol=1e-10)
+    assert (joint[1, 3:] == 0).all()
+    assert (joint[1, :, 3:] == 0).all()
+    np.testing.assert_allclose(joint[1, :3, :3], kernel(NET, LONE, signals=SIGNALS), rtol=1e-10)
     assert kernel_for_tensors(network(tolerance=1e-6), LONE, (0, 1, 2), SIGNALS).error_estimate == 0
 
 
@@ -75,7 +75,7 @@ def test_energies_and_forces_of_lone_atoms(which):
     assert (found.forces == 0).all()
     assert (found.force_std == 0).all()
     if which == "forces":  # which say nothing: networks are as they were
-        prior = np.sqrt(np.diag(joint_kernels(model.smooth_, LONE).nngp)[:3])
+        prior = np.sqrt(np.diag(joint_kernels(model.smooth_, LONE)[0])[:3])
         np.testing.assert_allclose(found.energy_std, prior, rtol=1e-12)
     else:
         assert found.energy_std.max() < 1e-2

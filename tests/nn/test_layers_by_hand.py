@@ -1,11 +1,15 @@
 """Finite layers against sums written out, where symmetric windows and one draw of parameters would hide a mistake."""
 
+import math
+
 import jax
 import numpy as np
 import pytest
 
 import equitangents as et
+from equitangents import nn
 from equitangents.nn import Dense, Flatten, GroupConv, GroupPool, Lift, Sequential, SphereLift
+from equitangents.normals import standard_normal
 
 KEY = jax.random.key(5)
 SO3 = et.groups.so3(3)
@@ -14,11 +18,6 @@ SO3 = et.groups.so3(3)
 def run(net, x):
     params = net.init(KEY, x.shape[1:], dtype="float64")
     return np.asarray(net.apply(params, x)), [{k: np.asarray(v) for k, v in p.items()} for p in params if p]
-
-
-def test_weights_and_biases_are_drawn_apart():
-    params = Sequential(Dense(5, b_std=1.0)).init(KEY, (1,))[0]
-    assert not np.any(np.asarray(params["w"]).ravel() == np.asarray(params["b"]))
 
 
 @pytest.mark.parametrize("width", [2, pytest.param(4, marks=pytest.mark.slow)])
@@ -80,3 +79,39 @@ def test_the_kernel_of_a_lift_is_the_mean_product_and_the_biases_variance(rng):
     net = Sequential(Lift(et.groups.translations((3, 3)), 1, W_std=1.3, b_std=0.5), Flatten(), Dense(1))
     expected = 1.3**2 * np.einsum("nijc,mijc->nm", x, other) / 18 + 0.5**2
     np.testing.assert_allclose(net.kernel(x, other).nngp, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((3, 2, 1, 5), "float32"), ((4, 3), "float64")])
+def test_numbers_drawn_as_a_vector_are_those_of_the_shape_to_the_last_bit(shape, dtype):
+    with jax.enable_x64(dtype == "float64"):
+        found = np.asarray(standard_normal(jax.random.key(3), shape, dtype))
+        np.testing.assert_array_equal(found, np.asarray(jax.random.normal(jax.random.key(3), shape, dtype)))
+    assert found.dtype == dtype
+
+
+def test_weights_and_biases_of_a_layer_have_keys_of_their_own():
+    key = jax.random.key(0)
+    params = nn.Sequential(nn.Dense(4, b_std=0.1)).init(key, (3,))
+    w_key, b_key = jax.random.split(jax.random.split(key, 1)[0])
+    np.testing.assert_array_equal(params[0]["w"], jax.random.normal(w_key, (3, 4)))
+    np.testing.assert_array_equal(params[0]["b"], jax.random.normal(b_key, (4,)))
+
+
+X = np.linspace(-3, 3, 13)
+
+
+@pytest.mark.parametrize(
+    ("layer", "function"),
+    [
+        (nn.Relu(), lambda u: max(u, 0.0)),
+        (nn.LeakyRelu(0.2), lambda u: u if u > 0 else 0.2 * u),
+        (nn.Abs(), abs),
+        (nn.Erf(), math.erf),
+        (nn.Gelu(), lambda u: u * (1 + math.erf(u / math.sqrt(2))) / 2),
+        (nn.Sin(), math.sin),
+        (nn.Cos(), math.cos),
+    ],
+    ids=["relu", "leaky", "abs", "erf", "gelu", "sin", "cos"],
+)
+def test_nonlinearities_are_their_formulas(layer, function):
+    np.testing.assert_allclose(layer.function(X), [function(float(u)) for u in X], rtol=1e-5, atol=1e-6)

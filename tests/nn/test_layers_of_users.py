@@ -35,9 +35,9 @@ class Gain(Layer):
 
 
 @dataclass(frozen=True)
-class FoldingGain(Gain):
-    def fold(self, signal: Signal, group: et.groups.Group) -> tuple[Any, ...]:
-        return self.lower(signal)
+class UnfoldedGain(Gain):
+    def fold(self, signal: Signal, group: et.groups.Group) -> None:
+        return None
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_layer_of_a_user_has_finite_parameters_and_outputs(x: np.ndarray) -> N
 
 
 def test_a_layer_that_folds_gives_the_kernel_of_one_that_does_not(x: np.ndarray) -> None:
-    plain, folded = lifted(Gain()), lifted(FoldingGain())
+    plain, folded = lifted(UnfoldedGain()), lifted(Gain())
     assert plain.lower(x.shape[1:])[1].lift.folded == 1
     assert folded.lower(x.shape[1:])[1].lift.folded == 4
     np.testing.assert_allclose(folded.kernel(x).ntk, plain.kernel(x).ntk, rtol=1e-12)

@@ -19,7 +19,7 @@ import kills
 from equitangents import InfiniteEnsemble, files
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.locks import alone
-from equitangents.scale import GramStore, opening
+from equitangents.scale import GramStore, record
 from equitangents.solvers import OutOfCore
 from permissions import public_folder, without_permission
 
@@ -37,7 +37,7 @@ def undisturbed(tmp_path):
 
 
 def test_a_new_store_that_does_not_fit_on_the_disk_leaves_nothing_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "write_metadata", full)
+    monkeypatch.setattr(record, "write_metadata", full)
     with pytest.raises(StoreError, match="No space left on device"):
         store(tmp_path / "k")
     assert list(tmp_path.iterdir()) == []

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -14,8 +12,6 @@ import numpy as np
 import pytest
 import stores
 import zarr
-from hypothesis import given
-from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.ensembles import predict_to_file
@@ -24,9 +20,6 @@ from equitangents.scale import GramStore, record
 from equitangents.scale.reading import read_inputs
 from equitangents.scale.work import each_computed
 from equitangents.tiles import place
-from equitangents.tiles.chunks import Chunks
-from equitangents.tiles.store import DamagedTileError
-from examples import examples
 
 K = "s3://bucket/some/k.zarr"
 X = np.random.default_rng(0).normal(size=(22, 3))
@@ -174,40 +167,6 @@ class TestRequests:
         with pytest.raises(StoreError):
             list(each_computed(there._work, there.tiles[1:]))
         assert not (tmp_path / "k").exists()
-
-
-class TestShards:
-    @examples(8, random=200)
-    @given(st.integers(1, 4), st.integers(1, 3), st.sampled_from(["float32", "float64"]), st.integers(0, 10**6))
-    def test_are_read_as_written_by_us_and_by_zarr(self, side, count, dtype, seed):
-        rng = np.random.default_rng(seed)
-        whole = side * count
-        values = rng.normal(size=tuple(rng.integers(1, whole + 1, 2))).astype(dtype)
-        with tempfile.TemporaryDirectory() as folder:
-            chunks = Chunks(Path(folder), (whole, whole), np.dtype(dtype), (side, side))
-            chunks.write((0, 0), values)
-            (Path(folder) / "zarr.json").write_text(json.dumps(chunks.metadata((whole, whole), {})))
-            np.testing.assert_array_equal(zarr.open_array(folder, mode="r")[: len(values), : values.shape[1]], values)
-            read = chunks.read((0, 0))
-            np.testing.assert_array_equal(read[: len(values), : values.shape[1]], values)
-            assert np.isnan(read).sum() == whole**2 - values.size
-            at = (int(rng.integers(whole)), int(rng.integers(whole)))
-            assert chunks.is_there((0, 0), at) == bool(np.isfinite(read[at]))
-            good = bytearray(chunks.path((0, 0)).read_bytes())
-            good[int(rng.integers(len(good)))] ^= 1 << int(rng.integers(8))
-            chunks.path((0, 0)).write_bytes(good)
-            with pytest.raises(DamagedTileError):
-                chunks.read((0, 0))
-
-    def test_are_the_large_tiles_of_an_object_store(self, bucket, monkeypatch):
-        monkeypatch.setattr("equitangents.scale.cost._PART", 8)
-        there = stores.store(K, rows=40, tile=16)
-        there.compute()
-        assert there.ntk.shards == (16, 16)
-        assert there.ntk.chunks == (8, 8)
-        np.testing.assert_allclose(there.ntk[:], stores.NET.kernel(there._data["x1"]).ntk, rtol=1e-9)
-        assert there.verify().ok
-        assert stores.store(K, rows=40, tile=None)._work.record.part == 8
 
 
 class TestPredictions:

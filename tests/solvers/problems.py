@@ -8,8 +8,7 @@ import numpy as np
 
 from equitangents import solvers
 from equitangents.kernels.result import Kernels
-from equitangents.solvers.method import Method
-from equitangents.solvers.solution import Solution
+from equitangents.solvers.method import Method, Solution
 
 
 def positive(n: int, condition: float, seed: int = 0) -> np.ndarray:

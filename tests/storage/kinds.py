@@ -9,16 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 
 import equitangents as et
 from equitangents.ensembles import predict_to_file
-from equitangents.ensembles.fields import store
-from equitangents.ensembles.fields.kernel import FieldKernel
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.store import FieldStore
 from equitangents.ensembles.storage import array_folder
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot
 from equitangents.errors import EquitangentsError, StoreError
@@ -29,10 +24,8 @@ from equitangents.solvers import OutOfCore
 from equitangents_studies.framework import stage_files
 
 NET = et.nn.Sequential(et.nn.Dense(1, W_std=1.5, b_std=0.1), et.nn.Relu(), et.nn.Dense(1))
-FIELD = et.nn.Sequential(et.nn.Conv(1, (3, 3), b_std=0.1), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
 RNG = np.random.default_rng(0)
 X, Y, NEW = RNG.normal(size=(6, 3)), RNG.normal(size=(6, 2)), RNG.normal(size=(7, 3))
-SIGNALS = RNG.normal(size=(3, 2, 2, 1))
 
 
 @dataclass(frozen=True)
@@ -134,28 +127,6 @@ def read_gram(path: Path) -> int:
     if found.missing:
         raise FileNotFoundError(path)
     assert np.max(np.abs(found.ntk[:] - NET.kernel(X).ntk)) <= 1e-12
-    return 1
-
-
-def field_store(path: Path) -> FieldStore:
-    with mock.patch.object(store, "_POINTS", 4):  # one signal a tile
-        return FieldStore(path, FieldKernel(FIELD), FieldPoints.of(SIGNALS, 4))
-
-
-@cache
-def field_kernel() -> np.ndarray:
-    return np.asarray(FIELD.kernel_field(SIGNALS).ntk).reshape(12, 12)
-
-
-def write_fields(path: Path, which: int) -> None:
-    field_store(path).compute()
-
-
-def read_fields(path: Path) -> int:
-    found = field_store(present(path))
-    if found.missing:
-        raise FileNotFoundError(path)
-    assert np.max(np.abs(found.ntk - field_kernel())) <= 1e-12
     return 1
 
 
@@ -289,7 +260,6 @@ KINDS = {
         predictions(".npy"),
         predictions(".npz"),
         Kind("Gram store", write_gram, read_gram, grows=True),
-        Kind("field store", write_fields, read_fields, grows=True),
         Kind("factor on disk", write_factor, read_factor, grows=True, flips="computed again"),
         Kind("kept kernel", write_kept, read_kept, lost=True, flips="computed again"),
         Kind("stage.npz", write_stage, read_stage, lost=True, flips="computed again"),

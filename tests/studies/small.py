@@ -14,7 +14,7 @@ from equitangents.report import Figure
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.claims import claim, theirs
 from equitangents_studies.framework.settings import check
-from equitangents_studies.framework.study import Presentation, Study
+from equitangents_studies.framework.study import Study
 
 
 def outcomes(claims):
@@ -68,7 +68,7 @@ class Small:
         return [claim("The mean exceeds 0.5", {"all": bootstrap(y)}, at_least=0.5, **how)]
 
     def present(self, settings, y, folder):
-        return Presentation({"numbers": {"y": y}}, [Figure("none", "Caption.", "<svg></svg>")])
+        return [Figure("none", "Caption.", "<svg></svg>")]
 
     def check(self, settings, data_dir):
         check(settings.members > 0, "members", settings.members, "positive")

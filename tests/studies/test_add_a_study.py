@@ -25,7 +25,7 @@ def test_the_study_of_the_page_is_whole_and_small(tmp_path, monkeypatch, capsys)
     finally:
         studies.registry.pop("variance", None)
     assert [claim.outcome for claim in again.claims] == ["holds", "holds"]
-    assert (folder / "results" / "variance.csv").read_text().startswith("width,ratio,low,high\n")
+    assert (folder / "results" / "variance.csv").read_text().startswith("panel,series,x,y,low,high\n1,measured,4.0,")
     html = (folder / "report.html").read_text()
     assert "at every width" in html
     assert outside_resources(html) == []

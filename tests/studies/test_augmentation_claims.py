@@ -40,17 +40,12 @@ class TestContinuousClaims:
     def test_true(self):
         assert outcomes(continuous_claims(self.settings, self._results())) == ["holds"] * 5
 
-    def test_a_bound_that_is_exceeded_fails(self):
-        assert outcomes(continuous_claims(self.settings, self._results(constant=1e-4)))[0] == "fails"
-
-    def test_a_change_under_the_subgroup_fails(self):
-        assert outcomes(continuous_claims(self.settings, self._results(own=1e-5)))[1] == "fails"
-
-    def test_a_slow_decrease_fails(self):
-        assert outcomes(continuous_claims(self.settings, self._results(slope=0.5)))[2] == "fails"
-
-    def test_pixels_far_above_their_floor_fail(self):
-        assert outcomes(continuous_claims(self.settings, self._results(pixels=5.0)))[3] == "fails"
+    @pytest.mark.parametrize(
+        ("change", "failing"),
+        [({"constant": 1e-4}, 0), ({"own": 1e-5}, 1), ({"slope": 0.5}, 2), ({"pixels": 5.0}, 3)],
+    )
+    def test_false(self, change, failing):
+        assert outcomes(continuous_claims(self.settings, self._results(**change)))[failing] == "fails"
 
 
 class TestFiniteWidthClaims:
@@ -97,10 +92,8 @@ class TestFiniteWidthClaims:
         assert self._of("mlp", common=0.5)[:2] == ["fails"] * 2
         assert self._of("cnn", common=0.5) == [*["holds"] * 5, _UNDECIDED]
 
-    def test_an_excess_that_stays_fails(self):
+    def test_an_excess_that_stays_and_another_bias_fail(self):
         assert self._of("mlp", excess=lambda n: 0.3)[2] == "fails"
-
-    def test_another_bias_fails(self):
         assert self._of("mlp", bias=1.2)[3] == "fails"
 
     @pytest.mark.parametrize(("change", "verdict"), [(1e-6, "holds"), (1e-3, "fails"), (np.nan, "undecided")])

@@ -1,5 +1,6 @@
 """The comparison: on one's own arrays, with one's own model, and what its page concludes from numbers."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import pytest
 from equitangents import baselines, data, studies
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents_studies.common.scores import table_mean
-from equitangents_studies.comparison.page import claims
+from equitangents_studies.comparison.page import HEADER, claims
 from equitangents_studies.comparison.study import Results, Settings, _budget, good_enough, lag
 
 RNG = np.random.default_rng(0)
@@ -100,8 +101,9 @@ class TestOwnModel:
         settings = {"data": own, "group": group, "baselines": OWN, "foreign": "noise"}
         result = studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
         assert not list(result.folder.rglob("small-*")), "small networks are compared with gcnn alone"
-        rows = (result.folder / "results" / "baselines.csv").read_text().splitlines()
-        assert [row.split(",")[0] for row in rows[1:]] == [name for name in models for _ in range(4)]
+        shown = json.loads((result.folder / "report.json").read_text(encoding="utf-8"))["shown"]
+        (rows,) = (item["rows"] for item in shown if item.get("header") == list(HEADER))
+        assert [row[0] for row in rows] == [name.rpartition(":")[2] for name in models]
         assert "Differences from the best baseline" in result.report.read_text(encoding="utf-8")
 
     @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
+from equitangents.statistics import Estimate
 from equitangents_studies.framework import drawing
 
 
@@ -28,3 +29,19 @@ def test_a_logarithmic_axis_within_a_decade_has_numbers():
     low, high = axes.get_ylim()
     shown = [t for t in axes.get_yticks() if low <= t <= high]
     assert len(shown) >= 4
+
+
+def test_the_points_of_a_figure_are_kept_with_their_bars():
+    nan = float("nan")
+    axes = Figure().subplots()
+    axes.set_title("left")
+    values = [Estimate(3.0, 2.0, 5.0), Estimate(4.0, nan, nan), Estimate(nan, nan, nan)]
+    drawing.estimates(axes, [1, 2, 3], values, "black", label="ours")
+    axes.plot([1, 2], [7, 8], label="law")
+    axes.axhline(0)
+    points = drawing.drawn_points([axes])
+    rows = list(zip(*points.values(), strict=True))
+    assert rows[0] == ("left", "ours", 1.0, 3.0, 2.0, 5.0)
+    assert [row[1:4] for row in rows[:2]] == [("ours", 1.0, 3.0), ("ours", 2.0, 4.0)]
+    assert [row[1:4] for row in rows[-2:]] == [("law", 1.0, 7.0), ("law", 2.0, 8.0)]
+    assert len(rows) == 5

@@ -12,9 +12,9 @@ from equitangents_studies.frozen_kernel import (
     Results,
     Settings,
     claims,
+    parametrised,
     trained,
 )
-from equitangents_studies.systems.architectures import Reparametrised
 
 SETTINGS = Settings(widths=(8, 16, 32, 64), networks=12, steps=(1, 10))
 
@@ -30,12 +30,13 @@ class TestParametrisations:
     def test_standard_weights_are_those_that_multiply_inputs_and_the_function_is_the_same(self, small):
         net, x = small
         key = jax.random.key(1)
-        ours, params = net.init(key, (3,)), Reparametrised(net).init(key, (3,))
+        standard = parametrised(net, 5, "standard")
+        ours, params = net.init(key, (3,)), standard.init(key, (3,))
         np.testing.assert_allclose(params[0]["w"], 1.3 / np.sqrt(3) * ours[0]["w"], rtol=1e-6)
         np.testing.assert_allclose(params[0]["b"], 0.2 * ours[0]["b"], rtol=1e-6)
         hidden = erf(x @ np.asarray(params[0]["w"]) + np.asarray(params[0]["b"]))
-        np.testing.assert_allclose(Reparametrised(net).apply(params, x), hidden @ np.asarray(params[2]["w"]), atol=1e-6)
-        np.testing.assert_allclose(Reparametrised(net).apply(params, x), net.apply(ours, x), atol=1e-6)
+        np.testing.assert_allclose(standard.apply(params, x), hidden @ np.asarray(params[2]["w"]), atol=1e-6)
+        np.testing.assert_allclose(standard.apply(params, x), net.apply(ours, x), atol=1e-6)
 
     @pytest.mark.slow
     def test_standard_kernel_weighs_each_layer_by_its_fan_in(self, small):
@@ -45,7 +46,8 @@ class TestParametrisations:
         part = lambda layer, name: np.asarray(jacobian[layer][name]).reshape(4, -1)
         weighed = [(part(0, "w"), 3 / 1.3**2), (part(0, "b"), 1 / 0.2**2), (part(2, "w"), 5 / 0.7**2)]
         expected = sum(factor * a @ a.T for a, factor in weighed)
-        found = kernels.empirical(Reparametrised(net), Reparametrised(net).init(key, (3,)), x)
+        standard = parametrised(net, 5, "standard")
+        found = kernels.empirical(standard, standard.init(key, (3,)), x)
         np.testing.assert_allclose(found, expected, rtol=1e-4)
 
     def test_mean_field_divides_the_output_by_the_root_of_the_width(self, small):

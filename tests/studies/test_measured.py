@@ -91,23 +91,8 @@ def test_coordinates_may_be_given_together():
     assert some.scores["letters", "CNN"].tolist() == [7, ord("C")]
 
 
-def test_tables_list_every_number_at_its_coordinates():
-    results = Results.read(found(Folder()), source="here")
-    table = results.scores.table("score")
-    assert list(table) == ["group", "law", "member", "width", "score"]
-    for group, law, member, width, score in zip(*table.values(), strict=True):
-        assert score == number(law, group, width) + (0.25, 0.5)[member]
-    other = results.scores.table("score", "group width law member")
-    assert list(other) == ["group", "width", "law", "member", "score"]
-    assert other["group"] == [group for group in GROUPS for _ in range(8)]
-    assert other["width"][:4] == [8] * 4
-    assert other["law"][:4] == ["normal", "normal", "uniform", "uniform"]
-    assert sorted(zip(*(other[name] for name in table), strict=True)) == sorted(zip(*table.values(), strict=True))
-
-
-def test_results_made_by_hand_have_tables_too():
+def test_results_cannot_be_changed():
     results = Results("here", {("I", "normal"): np.array([[1.0, 2.0]])}, {})
-    assert results.scores.table("score")["score"] == [1.0, 2.0]
     with pytest.raises(AttributeError):
         results.source = "there"
 

@@ -23,7 +23,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.
 
 def numbers(folder):
     """What readers take from a run."""
-    return [(folder / name).read_bytes() for name in ("results/numbers.csv", "claims.json")]
+    return [(folder / name).read_bytes() for name in ("results/claims.csv", "claims.json")]
 
 
 @pytest.fixture

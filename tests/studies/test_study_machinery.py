@@ -124,7 +124,7 @@ class TestRunner:
             "report.html",
         }
         assert {name for name in files if "/" in name} == {
-            "results/numbers.csv",
+            "results/claims.csv",
             "stages/first.npz",
             "stages/second.npz",
         }
@@ -154,7 +154,7 @@ class TestRunner:
         assert small.calls == ["first", "second"]
         assert resumed.claims == whole.claims
         a, b = _contents(tmp_path / "whole"), _contents(tmp_path / "cut")
-        assert a["results/numbers.csv"] == b["results/numbers.csv"]
+        assert a["results/claims.csv"] == b["results/claims.csv"]
         assert a["claims.json"] == b["claims.json"]
 
     def test_unknown_names(self, tmp_path):

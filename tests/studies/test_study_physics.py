@@ -72,22 +72,16 @@ class TestOrbits:
         np.testing.assert_array_equal(deviations(self.action, y), [[2, 2], [4, 4], [6, 6]])
 
 
-class TestNetworksKeepTheSymmetry:
-    def test_toy(self):
-        x = np.random.default_rng(0).normal(size=(4, 2))
-        error = kernel_invariance_error(toy.network(toy.Settings()), toy.plane_rotations(4), x)
-        assert error < 1e-12
-
-    def test_ising(self):
-        x = np.random.default_rng(0).normal(size=(3, 6, 6, 1))
-        net = ising.network(ising.Settings(), 64)
-        assert kernel_invariance_error(net, et.actions.image_rotations(4), x) < 1e-12
-
-    def test_rotated_images(self):
-        x = np.random.default_rng(0).normal(size=(3, 8, 8, 1))
-        net = rotated_images.network(rotated_images.Settings(), 10)
-        assert kernel_invariance_error(net, et.actions.image_rotations(4), x) < 1e-12
-        assert net.kernel(x).form == "fibre"
+@pytest.mark.parametrize(
+    ("net", "action", "shape"),
+    [
+        (toy.network(toy.Settings()), toy.plane_rotations(4), (2,)),
+        (ising.network(ising.Settings(), 64), et.actions.image_rotations(4), (6, 6, 1)),
+        (rotated_images.network(rotated_images.Settings(), 10), et.actions.image_rotations(4), (8, 8, 1)),
+    ],
+)
+def test_networks_keep_the_symmetry(net, action, shape):
+    assert kernel_invariance_error(net, action, np.random.default_rng(0).normal(size=(3, *shape))) < 1e-12
 
 
 class TestToy:

@@ -9,9 +9,8 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import EquitangentsError, InvalidTypeError
-from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.framework.settings import as_text, changed
-from studies.miniatures import EXACT, TINY, study
+from studies.miniatures import EXACT, study
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,12 +115,6 @@ def test_paper_preset_starts_and_is_larger(name):
     counts = ("members", "draws", "images", "train_images", "per_class", "repetitions", "pool")
     pairs = [(getattr(quick, name), getattr(paper, name)) for name in counts if hasattr(quick, name)]
     assert any(large is None or (small is not None and large >= 2 * small) for small, large in pairs)  # None: all
-
-
-def test_set_without_its_file_says_how_to_give_it(tmp_path, monkeypatch):
-    monkeypatch.delenv("EQUITANGENTS_DATA", raising=False)
-    with pytest.raises(DataNotFoundError, match=r"qm9\.npz is needed"):
-        studies.run("molecules", out=tmp_path / "run", settings={**TINY["molecules"], "data": "qm9"}, progress=False)
 
 
 RUNS = [path for path in (ROOT / "docs" / "results").glob("*/run.json") if path.parent.name in studies.registry]

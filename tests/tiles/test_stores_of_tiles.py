@@ -1,34 +1,31 @@
-"""Tiles on disk: computed in order, stopped where a disk does; damage of any file gives no number."""
+"""Tiles on disk: what was written or not there; damage of any file gives no number; disks that take nothing."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
 
-from equitangents.ensembles.fields.store import _PointTiles
 from equitangents.errors import StoreError
 from equitangents.tiles.chunks import Chunks, ZarrTiles
 from equitangents.tiles.grid import Grid
-from equitangents.tiles.store import (
-    DamagedTileError,
-    check_room,
-    each_computed,
-    store_errors,
-)
+from equitangents.tiles.place import DamagedTileError, check_room, store_errors
+from examples import examples
 
 RNG = np.random.default_rng(0)
 FLOATS = np.dtype("float64")
 
 
-def zarr(folder):
-    return ZarrTiles({name: Chunks(folder / name, (2, 2), FLOATS) for name in ("nngp", "ntk")}, Grid((3,), None, 2))
-
-
-def mapped(folder):
-    found = _PointTiles(folder, [slice(0, 2), slice(2, 3)], FLOATS)
-    if not (folder / "ntk.npy").exists():
-        found.make()
-    return found
+@pytest.fixture
+def tiles(tmp_path):
+    """Those of a symmetric matrix of three rows, on which two lines of a store can be put."""
+    for name in ("nngp", "ntk"):
+        (tmp_path / name).mkdir()
+    return ZarrTiles({name: Chunks(tmp_path / name, (2, 2), FLOATS) for name in ("nngp", "ntk")}, Grid((3,), None, 2))
 
 
 def values(tile):
@@ -36,65 +33,56 @@ def values(tile):
     return [one + one.T for one in made] if tile[0] == tile[1] else made
 
 
-@pytest.mark.parametrize("kind", [zarr, mapped])
-class TestAnyTiles:
-    def test_are_what_was_written_or_not_there(self, tmp_path, kind):
-        for name in ("nngp", "ntk"):
-            (tmp_path / name).mkdir()
-        tiles, written = kind(tmp_path), {tile: values(tile) for tile in ((0, 0), (0, 1))}
-        for tile, value in written.items():
-            tiles.write(tile, value)
-        again = kind(tmp_path)
-        assert again.missing([(0, 0), (0, 1), (1, 1)]) == [(1, 1)]
-        assert [again.state(tile) for tile in ((0, 0), (0, 1), (1, 1))] == ["whole", "whole", "missing"]
-        for tile, value in written.items():
-            for one, two in zip(again.read(tile), value, strict=True):
-                np.testing.assert_array_equal(one, two)
-
-    @pytest.mark.parametrize("half", ["its own", "the other", "both"])
-    def test_are_damaged_where_one_number_is(self, tmp_path, kind, half):
-        for name in ("nngp", "ntk"):
-            (tmp_path / name).mkdir()
-        tiles = kind(tmp_path)
-        tiles.write((0, 1), values((0, 1)))
-        for at in {"its own": [(0, 1)], "the other": [(1, 0)], "both": [(0, 1), (1, 0)]}[half]:
-            if kind is mapped:
-                array = np.load(tmp_path / "ntk.npy", mmap_mode="r+")
-                array[2 * at[0], 2 * at[1]] += 1e-9
-                array.flush()
-            else:
-                file = tmp_path / "ntk" / "c" / str(at[0]) / str(at[1])
-                file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
-        assert tiles.state((0, 1)) == "damaged"
-        assert tiles.missing([(0, 1)]) == []
-        if half != "the other":
-            with pytest.raises(DamagedTileError):
-                tiles.read((0, 1))
+def test_are_what_was_written_or_not_there(tiles):
+    written = {tile: values(tile) for tile in ((0, 0), (0, 1))}
+    for tile, value in written.items():
+        tiles.write(tile, value)
+    assert tiles.missing([(0, 0), (0, 1), (1, 1)]) == [(1, 1)]
+    assert [tiles.state(tile) for tile in ((0, 0), (0, 1), (1, 1))] == ["whole", "whole", "missing"]
+    for tile, value in written.items():
+        for one, two in zip(tiles.read(tile), value, strict=True):
+            np.testing.assert_array_equal(one, two)
 
 
-def test_tiles_are_computed_in_order_and_those_that_are_there_are_left(tmp_path):
-    chunks = Chunks(tmp_path, (2,), FLOATS)
-    compute = lambda key: None if key == (1,) else np.full(2, float(key[0]))
-    assert list(each_computed(chunks, [(k,) for k in range(3)], compute)) == [True, False, True]
-    assert chunks.missing([(k,) for k in range(3)]) == [(1,)]
-    assert chunks.read((2,)).tolist() == [2, 2]
-    (tmp_path / "c" / "2").write_bytes(b"\1" * 20)
-    with pytest.raises(DamagedTileError, match="does not have its checksum"):
-        chunks.read((2,))
+@pytest.mark.parametrize("half", ["its own", "the other", "both"])
+def test_are_damaged_where_one_number_is(tiles, half):
+    tiles.write((0, 1), values((0, 1)))
+    for at in {"its own": [(0, 1)], "the other": [(1, 0)], "both": [(0, 1), (1, 0)]}[half]:
+        file = tiles.arrays["ntk"].path(at)
+        file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+    assert tiles.state((0, 1)) == "damaged"
+    assert tiles.missing([(0, 1)]) == []
+    if half != "the other":
+        with pytest.raises(DamagedTileError, match="does not have its checksum"):
+            tiles.read((0, 1))
+
+
+@examples(8, random=200)
+@given(st.integers(1, 9), st.sampled_from(["float32", "float64"]), st.integers(0, 10**6))
+def test_of_an_array_are_read_as_written_by_us_and_by_zarr(tmp_path_factory, side, dtype, seed):
+    folder, rng = tmp_path_factory.mktemp("array"), np.random.default_rng(seed)
+    written = rng.normal(size=tuple(rng.integers(1, side + 1, 2))).astype(dtype)
+    chunks = Chunks(folder, (side, side), np.dtype(dtype))
+    chunks.write((0, 0), written)
+    (folder / "zarr.json").write_text(json.dumps(chunks.metadata((side, side), {})))
+    for read in (chunks.read((0, 0)), zarr.open_array(folder, mode="r")[:]):
+        np.testing.assert_array_equal(read[: len(written), : written.shape[1]], written)
+        assert np.isnan(read).sum() == side**2 - written.size
+    good = bytearray(chunks.path((0, 0)).read_bytes())
+    good[int(rng.integers(len(good)))] ^= 1 << int(rng.integers(8))
+    chunks.path((0, 0)).write_bytes(good)
+    with pytest.raises(DamagedTileError):
+        chunks.read((0, 0))
 
 
 def test_a_disk_that_takes_nothing_is_an_error_of_one_line(tmp_path):
     (tmp_path / "file").touch()
     chunks = Chunks(tmp_path / "file", (2,), FLOATS)
-    for write in (
-        lambda: chunks.write((0,), np.zeros(2)),
-        lambda: list(each_computed(chunks, [(0,)], lambda key: np.zeros(2))),
+    with (
+        pytest.raises(StoreError, match=r"cannot be written: .*; the rest is"),
+        store_errors("it cannot be written", "; the rest is"),
     ):
-        with (
-            pytest.raises(StoreError, match=r"cannot be written: .*; the rest is"),
-            store_errors("it cannot be written", "; the rest is"),
-        ):
-            write()
+        chunks.write((0,), np.zeros(2))
 
 
 def test_room_is_looked_for(tmp_path):

@@ -18,7 +18,6 @@ from tools.results.record import Record
 _WORKS = ("2403.03103", "2406.06504", "2207.04612")  # those that the package is about; others stand behind them
 _SETTINGS = ("learning-curves-VEC-one-norm",)  # runs of another setting than the primary one, on a page of their own
 _PRIMARY = ("comparison-C8", "comparison-C16")  # and primary ones on the page of another run
-_THEOREM = re.compile(r"[Tt]heorem|[Ll]emma|μ_t and Σ_t|permutation shift")
 _COMMENT = re.compile(r"<!--.*?-->")
 _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
 _OUTCOMES = ("holds", "fails", "undecided")
@@ -155,8 +154,7 @@ def _once(runs: Iterable[Record]) -> dict[tuple[str, str, str, str, str], str]:
     once: dict[tuple[str, str, str, str, str], str] = {}
     for record in runs:
         for c in record.source_claims:
-            exact = c.covers == EXACT and _THEOREM.search(c.place)
-            kind = "number" if c.reference else "theorem" if exact else "statement"
+            kind = "number" if c.reference else "theorem" if c.theorem and c.covers == EXACT else "statement"
             key = (record.study, record.variant if record.table_of else "", c.statement, _work(c), kind)
             once[key] = max(once.get(key, "holds"), c.outcome, key=("holds", "undecided", "fails").index)
     return once

@@ -121,36 +121,33 @@ def check_finite_group(name: str, action: object, what: str) -> None:
         )
 
 
-@final
-class FunctionAction(Action):
-    """A function (g, x) ↦ ρ(g) x; made by `from_function`."""
+class _OfFunction(CheckedAction):
+    """A function (g, x) ↦ ρ(g) x of elements and batches."""
 
-    def __init__(self, group: Group, function: Callable[[int, Any], Any], exact: bool, name: str):
-        vars(self).update(group=group, function=function, exact=exact, name=name)
-
-    function: Callable[[int, Any], Any]
-
-    def _check_signals(self, x: ArrayLike) -> ArrayLike:
-        return check_array("x", x, min_rank=2)
-
-    def _act(self, g: int, x: ArrayLike) -> Tree:
-        return _applied(self.function, g, str(g), x)
-
-
-@final
-class CompactFunctionAction(CompactAction):
-    """A function (g, x) ↦ ρ(g) x of elements of SO(2), SO(3), O(3), or S_n of any n; made by `from_function`."""
+    function: Callable[[Any, Any], Any]
 
     def __init__(self, group: SymmetryGroup, function: Callable[[Any, Any], Any], exact: bool, name: str):
         vars(self).update(group=group, function=function, exact=exact, name=name)
-
-    function: Callable[[Any, Any], Any]
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_array("x", x, min_rank=2)
 
     def _act(self, g: Element, x: ArrayLike) -> Tree:
-        return _applied(self.function, g, "g", x)
+        y = self.function(g, x)
+        y = y if is_jax(y) else np.asarray(y)
+        if y.shape != x.shape:
+            raise ShapeError("function", y.shape, x.shape, "keep the shape of x", verb="gives shape")
+        return y
+
+
+@final
+class FunctionAction(_OfFunction, Action):
+    """A function (g, x) ↦ ρ(g) x; made by `from_function`."""
+
+
+@final
+class CompactFunctionAction(_OfFunction, CompactAction):
+    """A function (g, x) ↦ ρ(g) x of elements of SO(2), SO(3), O(3), or S_n of any n; made by `from_function`."""
 
 
 @overload
@@ -181,11 +178,3 @@ def from_function(
     if isinstance(group, SymmetryGroup) and not isinstance(group, Group):
         return CompactFunctionAction(group, function, bool(exact), name)
     return FunctionAction(check_group("group", group), function, bool(exact), name)
-
-
-def _applied(function: Callable[[Any, Any], Any], g: Element, shown: str, x: ArrayLike) -> Tree:
-    y = function(g, x)
-    y = y if is_jax(y) else np.asarray(y)
-    if y.shape != x.shape:
-        raise ShapeError("function", y.shape, x.shape, "keep the shape of x", verb="gives shape")
-    return y

@@ -11,6 +11,7 @@ coordinates reach from 0 to 1 between the edges.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -43,24 +44,16 @@ class GivenMap(GroupAction):
 
 
 @final
+@dataclass(frozen=True, eq=False, repr=False)
 class MatrixAction(GivenMap):
     """Vectors along the last axis multiplied by M(g); `power` 2: matrices M(g) x M(g)ᵀ along the last two."""
 
     needs_floats = True
-
-    def __init__(
-        self,
-        group: SymmetryGroup,
-        matrix: Callable[[Any], np.ndarray],
-        dimension: int,
-        name: str,
-        power: int = 1,
-    ):
-        vars(self).update(group=group, matrix=matrix, d=dimension, name=name, power=power)
-
+    group: SymmetryGroup
     matrix: Callable[[Any], np.ndarray]
     d: int
-    power: int
+    name: str
+    power: int = 1
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axes have the right length."""
@@ -116,17 +109,15 @@ class VoigtAction(GivenMap):
 
 
 @final
+@dataclass(frozen=True, eq=False, repr=False)
 class PermutedAxes(GivenMap):
     """Positions i of the axes `axes` go to p[i]: points and node features (axis 1), pairs (axes 1 and 2)."""
 
+    group: SymmetryGroup
     n: int
     axes: tuple[int, ...]
+    name: str
     permutation: Callable[[Any], np.ndarray]
-
-    def __init__(
-        self, group: SymmetryGroup, n: int, axes: tuple[int, ...], name: str, permutation: Callable[[Any], np.ndarray]
-    ):
-        vars(self).update(group=group, n=n, axes=axes, name=name, permutation=permutation)
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The axes have n entries."""
@@ -164,14 +155,13 @@ class RelabelledIndices(GivenMap):
 
 
 @final
+@dataclass(frozen=True, eq=False, repr=False)
 class CircularShifts(GivenMap):
     """Element t takes step i to i + t modulo the length."""
 
     group: TranslationGroup
     channels_last: bool
-
-    def __init__(self, group: TranslationGroup, channels: bool):
-        vars(self).update(group=group, channels_last=channels, name="circular shifts of sequences")
+    name: str = "circular shifts of sequences"
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Axis 1 is as long as the group says."""
@@ -187,13 +177,13 @@ class CircularShifts(GivenMap):
 
 
 @final
+@dataclass(frozen=True, eq=False, repr=False)
 class Reversal(GivenMap):
     """Element 1 runs sequences backwards."""
 
+    group: SymmetryGroup
     channels_last: bool
-
-    def __init__(self, group: SymmetryGroup, channels: bool):
-        vars(self).update(group=group, channels_last=channels, name="sequences, reversed")
+    name: str = "sequences, reversed"
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """There is an axis of steps."""
@@ -206,11 +196,12 @@ class Reversal(GivenMap):
 
 
 @final
+@dataclass(frozen=True, eq=False, repr=False)
 class SignChange(GivenMap):
     """Element 1 takes x to −x."""
 
-    def __init__(self, group: SymmetryGroup):
-        vars(self).update(group=group, name="values, with the other sign")
+    group: SymmetryGroup
+    name: str = "values, with the other sign"
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Numbers that have a sign."""
@@ -223,13 +214,13 @@ class SignChange(GivenMap):
 
 
 @final
+@dataclass(frozen=True, eq=False, repr=False)
 class PhaseTurns(GivenMap):
     """Complex amplitudes, such as quantum states: rotation by φ multiplies by exp(iφ), reflection conjugates first."""
 
-    motion: Callable[[Any], tuple[float, bool]]
-
-    def __init__(self, group: SymmetryGroup, motion: Callable[[Any], tuple[float, bool]]):
-        vars(self).update(group=group, motion=motion, name="states, turned in phase")
+    group: SymmetryGroup
+    motion: Motion
+    name: str = "states, turned in phase"
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Only complex numbers have a phase."""
@@ -257,23 +248,16 @@ def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:
 
 
 @final
+@dataclass(frozen=True, eq=False, repr=False)
 class ImagePoints(GivenMap):
     """Points (N, …, 2 or more): x and y first, what follows stays; `swapped` points change places under reflections."""
 
     needs_floats = True
+    group: SymmetryGroup
     motion: Motion
     centre: tuple[float, float]
-    swapped: Int[np.ndarray, " K"] | None
-
-    def __init__(
-        self,
-        group: SymmetryGroup,
-        motion: Motion,
-        centre: tuple[float, float],
-        swapped: np.ndarray | None = None,
-        name: str = "keypoints of images",
-    ):
-        vars(self).update(group=group, motion=motion, centre=centre, swapped=swapped, name=name)
+    swapped: Int[np.ndarray, " K"] | None = None
+    name: str = "keypoints of images"
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axis begins with x and y."""

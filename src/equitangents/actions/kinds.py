@@ -28,7 +28,6 @@ from equitangents.actions.compact import from_function
 from equitangents.actions.given_maps import (
     CircularShifts,
     MatrixAction,
-    Motion,
     PermutedAxes,
     PhaseTurns,
     RelabelledIndices,
@@ -43,7 +42,7 @@ from equitangents.actions.vectors import channels, linear, rotations
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import SymmetryGroup, cyclic, symmetric
 from equitangents.groups.families import Permutations as AllPermutations
-from equitangents.groups.names import GroupName, Space, parse_group_name
+from equitangents.groups.names import FAMILIES, GroupName, Space, parse_group_name
 from equitangents.groups.plane_rotations import PlaneRotations
 from equitangents.groups.rotation_group import RotationGroup
 
@@ -106,31 +105,14 @@ class Kinds:
 
 def kinds_named(named: GroupName, group: SymmetryGroup) -> Kinds:
     """Actions of the group with this name."""
-    if named.family in ("C", "D"):
-        return Kinds("plane", group, turns_of(named.family, named.n or 1))
-    if (known := kinds_of(group)) is not None:
-        return known
-    if named.space == "space":
-        return Kinds("space", group, group.matrices.__getitem__)  # type: ignore[attr-defined]
-    if named.space == "permutations":
-        return Kinds("permutations", group, lambda g: np.array(group.element(g)))  # type: ignore[attr-defined]
-    return Kinds(named.space, group, lambda g: g)
+    return Kinds(named.space, group, FAMILIES[named.family].motion(group))
 
 
 def kinds_of(group: SymmetryGroup) -> Kinds | None:
     """Actions of a group whose elements are angles or matrices; None for numbered elements."""
-    if isinstance(group, PlaneRotations):
-        return Kinds("plane", group, lambda g: (g, False))
-    if isinstance(group, RotationGroup):
-        return Kinds("space", group, lambda g: g)
-    return Kinds("permutations", group, lambda g: g) if isinstance(group, AllPermutations) else None
-
-
-def turns_of(family: str, n: int) -> Motion:
-    """Element f·n + k of C_n or D_n: f reflections, then rotation by k·360°/n."""
-    if family == "C":
-        return lambda g: (360.0 * g / n, False)
-    return lambda g: (360.0 * (g % n) / n, g >= n)
+    families = {PlaneRotations: "SO2", RotationGroup: "SO3", AllPermutations: "S"}
+    family = families.get(type(group))
+    return None if family is None else kinds_named(GroupName(family), group)
 
 
 def plane_matrix(degrees: float, reflected: bool) -> np.ndarray:
@@ -302,11 +284,6 @@ KINDS: dict[Space, dict[str, Kind]] = {
 
 ActionLike = GroupAction | ActionSubset | str
 """An action, some elements of one, or the name of a group."""
-_INFINITE = {
-    "SO2": "C8, C16, … for images",
-    "SO3": "octahedral or icosahedral, or actions.rotations(groups.so3(bandlimit))",
-    "O3": "octahedral or icosahedral, or actions.rotations(groups.o3(bandlimit))",
-}
 
 
 def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAction:
@@ -320,8 +297,8 @@ def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAc
     if not isinstance(action, str):
         return action
     named = parse_group_name(argument, action)
-    if named.family in _INFINITE:
-        raise InvalidArgumentError(argument, action, "a finite group", _INFINITE[named.family])
+    if instead := FAMILIES[named.family].instead:
+        raise InvalidArgumentError(argument, action, "a finite group", instead)
     kinds = kinds_named(named, _group(argument, action, named, shape))
     recognised = kinds.recognised(shape)
     if not recognised:

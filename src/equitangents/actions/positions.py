@@ -12,10 +12,10 @@ from jaxtyping import Int
 from equitangents._types import Element
 from equitangents.actions.action import PositionAction, check_group
 from equitangents.errors import InvalidTypeError, NotAnActionError, ShapeError
-from equitangents.groups import Group, WallpaperGroup
+from equitangents.groups import Group
 from equitangents.groups import translations as translation_group
 from equitangents.groups.families import check_permutations
-from equitangents.groups.wallpaper_group import TranslationGroup
+from equitangents.groups.wallpaper_group import GridGroup
 
 
 @final
@@ -40,9 +40,9 @@ class Permutations(PositionAction):
 class GridMotions(PositionAction):
     """A wallpaper or translation group moving the grid points of a torus; made by `grid` or `translations`."""
 
-    group: WallpaperGroup | TranslationGroup
+    group: GridGroup
 
-    def __init__(self, group: WallpaperGroup | TranslationGroup):
+    def __init__(self, group: GridGroup):
         name = f"motions of a grid by {group.name}"
         vars(self).update(group=group, name=name, positions_rank=len(group.shape), torus=group.shape)
 
@@ -69,12 +69,12 @@ def permutations(group: Group, table: npt.ArrayLike) -> Permutations:
     return Permutations(check_group("group", group), check_permutation_table("table", group, table))
 
 
-def grid(group: WallpaperGroup | TranslationGroup) -> GridMotions:
+def grid(group: GridGroup) -> GridMotions:
     """The action of a wallpaper group (or of translations) on the grid points of its torus, signals (N, H, W, C).
 
     Turns are about the grid point (0, 0); image_rotations turns about the centre.
     """
-    if not isinstance(group, WallpaperGroup | TranslationGroup):
+    if not isinstance(group, GridGroup):
         raise InvalidTypeError(
             "group", type(group), "one from groups.wallpaper or groups.translations", verb="is of type"
         )

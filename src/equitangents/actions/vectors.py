@@ -20,7 +20,7 @@ from equitangents.actions.compact import ContinuousRotations
 from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.positions import check_permutation_table
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
-from equitangents.groups import Group, SymmetryGroup
+from equitangents.groups import Group, MatrixGroup, SymmetryGroup
 from equitangents.groups.irreps import Irrep
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.groups.rotation_group import RotationGroup
@@ -157,14 +157,14 @@ def rotations(group: Group | RotationGroup) -> LinearAction | ContinuousRotation
     """
     if isinstance(group, RotationGroup):
         return ContinuousRotations(group)
-    matrices = getattr(check_group("group", group), "matrices", None)
-    if matrices is None or matrices.shape[1:] != (3, 3):
+    group = check_group("group", group)
+    if not isinstance(group, MatrixGroup) or group.matrices.shape[1] != 3:
         raise InvalidTypeError(
             "group", group, "a group with 3×3 matrices: octahedral(), icosahedral(), so3(bandlimit), ..."
         )
-    if not np.allclose(matrices @ np.swapaxes(matrices, 1, 2), np.eye(3), atol=TOLERANCE):
+    if not group.turns_space:
         raise InvalidArgumentError("group", group, "orthogonal matrices")
-    return LinearAction(group, np.array(matrices), (2, 3), "rotations of 3-vectors")
+    return LinearAction(group, np.array(group.matrices), (2, 3), "rotations of 3-vectors")
 
 
 def trivial(group: Group) -> TrivialAction:

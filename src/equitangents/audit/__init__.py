@@ -11,23 +11,17 @@ from equitangents.audit.contract.kinds import Boxes, Custom, Keypoints, Labels
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
 from equitangents.audit.potentials.run import atoms
-from equitangents.audit.records import InputSpec, Parts, Tolerances
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.run import audit
-from equitangents.metrics.measure import Bootstrap
 
 __all__ = [
     "AuditReport",
     "Batch",
-    "Bootstrap",
     "Boxes",
     "Custom",
-    "InputSpec",
     "Keypoints",
     "Labels",
-    "Parts",
     "Shared",
-    "Tolerances",
     "Transform",
     "Unordered",
     "atoms",
@@ -41,14 +35,10 @@ class AuditPackage(ModuleType):
     __call__ = staticmethod(audit)
     AuditReport = AuditReport
     Batch = Batch
-    Bootstrap = Bootstrap
     Boxes = Boxes
     Custom = Custom
-    Tolerances = Tolerances
     Keypoints = Keypoints
     Labels = Labels
-    Parts = Parts
-    InputSpec = InputSpec
     Shared = Shared
     Transform = Transform
     Unordered = Unordered

@@ -16,11 +16,9 @@ from equitangents.audit.measure.orbits import output_kind, task_error
 from equitangents.audit.measure.remedies import averaged
 from equitangents.audit.measure.task import AuditTask, spread_of
 from equitangents.audit.parts import Bench, Interruption, measure_parts
-from equitangents.audit.records import Parts
-from equitangents.audit.report.findings import FORMAT, cited
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
-from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.result import FORMAT, AuditReport, cited
 from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
@@ -44,7 +42,6 @@ def assemble(
     task: AuditTask,
     began: float,
     y: np.ndarray | None,
-    parts: Parts,
     stop: Interruption,
     sought: list[RuleResult] | None = None,
 ) -> AuditReport:
@@ -53,7 +50,7 @@ def assemble(
     `sought`: what was found of how the outputs move, where that was asked for; otherwise failing outputs are tried.
     """
     bench = Bench(task.clock, stop)
-    m = measure_data(task, y, parts, sought, bench)
+    m = measure_data(task, y, sought, bench)
     orbits, floors, judgement, task = m.orbits, m.floors, m.judgement, m.task
     found = measure_parts(m, bench)
     headline, error, floor = (
@@ -65,11 +62,12 @@ def assemble(
     sets = [set_result(task, "data", "data", orbits, by_norm, by_unit), *found.pop("sets")]
     rules = found.pop("rules")
     verdict, reason = off_data(m, sets)
-    asked = parts.off_data
+    settings = task.settings
+    asked = settings.off_data
     values = {
-        "outputs": task.outputs,
+        "outputs": settings.outputs,
         "off_data": asked if isinstance(asked, bool) else sorted(map(str, asked or {})),
-        "data_test": parts.data_test,
+        "data_test": settings.data_test,
     }
     report = AuditReport(
         format=FORMAT,
@@ -83,14 +81,14 @@ def assemble(
         float_floor=floors.float_floor,
         orbit=OrbitSection(
             same_predictions=m.same,
-            outputs=output_kind(orbits, task.outputs),
+            outputs=output_kind(orbits, settings.outputs),
             answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
         ),
         relative=_relative(m),
         sets=sets,
         missing=_missing(m, bench),
         settings=AuditSettings(
-            **vars(task.bootstrap), batch_size=task.clock.most or task.batch_size, inputs=task.x.n, values=values
+            **vars(settings.bootstrap), batch_size=task.clock.most or task.batch_size, inputs=task.x.n, values=values
         ),
         versions=_versions(task),
         timing=_timing(task, began),

@@ -17,7 +17,6 @@ from equitangents.audit.measure.judge import Measured, decide, judge, reason
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, misfit, same_predictions
 from equitangents.audit.measure.task import AuditTask, Record
 from equitangents.audit.parts import Bench, Interruption
-from equitangents.audit.records import Parts
 from equitangents.audit.report.part_sections import TASK
 from equitangents.audit.report.sections import RuleResult, UndefinedPose
 from equitangents.errors import NotFiniteError
@@ -27,18 +26,16 @@ _STOPPED_ROWS = 8  # for the floors of an audit that was stopped before them
 _MOSTLY = 0.5  # an element under which more inputs than this share give NaN is left out, rather than the inputs
 
 
-def measure_data(
-    asked: AuditTask, y: np.ndarray | None, parts: Parts, sought: list[RuleResult] | None, bench: Bench
-) -> Measured:
+def measure_data(asked: AuditTask, y: np.ndarray | None, sought: list[RuleResult] | None, bench: Bench) -> Measured:
     """The pass over the data, its floors, and what follows from both."""
-    sets = off_data_sets(asked, parts.off_data, bench.without)
+    sets = off_data_sets(asked, bench.without)
     with asked.clock.during("elements"):
         task, y, orbits, undefined = _passed(asked, y, bench.stop)
     wrong = misfit(orbits, y)
     if wrong:
         bench.without(TASK, wrong)
         y = None
-    rows = _STOPPED_ROWS if bench.stop.stopped else _QUICK_ROWS if task.quick else ROWS
+    rows = _STOPPED_ROWS if bench.stop.stopped else _QUICK_ROWS if task.settings.quick else ROWS
     with task.clock.during("floors"):
         known = bench.stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
     floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes) if known is None else known
@@ -48,7 +45,7 @@ def measure_data(
         with task.clock.during("floors"):
             found = bench.stop.attempted("floors", lambda: settled(task, orbits, floors, judgement))
         floors, judgement = (floors, judgement) if found is None else found
-    m = Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
+    m = Measured(asked, task, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
     m = bench.measured("single inputs", lambda: confirmed(m), m, counted="floors")
     verdict = decide(m.judgement, m.floors)
     cut = bench.stop.stopped and len(task.elements) < len(asked.elements)

@@ -82,7 +82,7 @@ def measure_parts(m: Measured, bench: Bench) -> dict[str, Any]:
             got = [one for one in got if not isinstance(one, Missing)]
         section = part.section or part.name
         found[section] = found[section] + got if isinstance(part.otherwise, list) else got
-    if m.quick:
+    if m.task.settings.quick:
         bench.without("ensemble, remedies, rules and witnesses", "effort='quick'")
     return found
 
@@ -95,7 +95,7 @@ def _measured(part: AuditPart, run: Callable[[], Any], bench: Bench) -> Any:
 
 
 def _in_full(m: Measured) -> bool:
-    return not m.quick
+    return not m.task.settings.quick
 
 
 def _sets(m: Measured) -> list[tuple[str, Any]]:
@@ -103,17 +103,17 @@ def _sets(m: Measured) -> list[tuple[str, Any]]:
 
 
 def _remedies_wanted(m: Measured) -> bool | str:
-    if m.quick or not m.group:
+    if m.task.settings.quick or not m.group:
         return False
     return "the model gives NaN or infinite values for some moved inputs" if m.judgement.undefined else True
 
 
 PARTS = (
     AuditPart("ensemble", (), ensemble_law, None, _in_full),
-    AuditPart("layers", (), layer_errors, None, lambda m: m.parts.layers is not False or "layers=False"),
-    AuditPart("data", (), data_symmetry, None, lambda m: m.parts.data_test is not None or "data_test=None"),
+    AuditPart("layers", (), layer_errors, None, lambda m: m.task.settings.layers is not False or "layers=False"),
+    AuditPart("data", (), data_symmetry, None, lambda m: m.task.settings.data_test is not None or "data_test=None"),
     AuditPart("sets", (), measure_set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
-    AuditPart("rules", (), hints, [], lambda m: not m.quick and m.sought is None),
+    AuditPart("rules", (), hints, [], lambda m: not m.task.settings.quick and m.sought is None),
     AuditPart("remedies", ("rules",), remedies, [], _remedies_wanted),
     AuditPart("witnesses", (), witnesses, [], _in_full, always=True),
     AuditPart("transforms", (), transform_curves, [], lambda m: not m.group),

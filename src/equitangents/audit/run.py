@@ -22,20 +22,11 @@ from equitangents.audit.measure.orbits import check_labels, is_classes
 from equitangents.audit.measure.rules import settled
 from equitangents.audit.measure.task import AuditTask, default_batch_size
 from equitangents.audit.parts import Interruption
-from equitangents.audit.records import (
-    AuditedAction,
-    Effort,
-    InputSpec,
-    OutputAction,
-    Parts,
-    Shorthands,
-    Tolerances,
-    gather,
-)
 from equitangents.audit.report.result import AuditReport
+from equitangents.audit.settings import AuditedAction, Keywords, OutputAction, Settings, settings_of
 from equitangents.errors import InvalidArgumentError
-from equitangents.metrics.measure import Bootstrap, check_order
-from equitangents.scale.progress import Progress, ProgressCallback, told_by
+from equitangents.metrics.measure import check_order
+from equitangents.progress import Progress, ProgressCallback, told_by
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -51,15 +42,8 @@ def audit(
     output_action: OutputAction = None,
     *,
     y: Targets | None = None,
-    elements: int | None = None,
-    input_spec: InputSpec | None = None,
-    parts: Parts | None = None,
-    tolerances: Tolerances | None = None,
-    bootstrap: Bootstrap | None = None,
-    batch_size: int | None = None,
     progress: bool | ProgressCallback = False,
-    effort: Effort = "full",
-    **entries: Unpack[Shorthands],
+    **settings: Unpack[Keywords],
 ) -> AuditReport:
     """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), beside the error that interpolation, rounding and chance explain.
 
@@ -76,18 +60,36 @@ def audit(
             of the inputs, and the audit is of the other half.
         y: labels: whole numbers (N,) are classes, real numbers the values that f should return. Of an estimator's
             probabilities or decision values they are labels as it was fitted to, names among them.
-        elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
-        input_spec: `InputSpec(inputs, layout, output_layout, outputs, method, select)`: how arrays are read.
-        parts: `Parts(off_data, layers, train, data_test)`, what else is looked at.
-        tolerances: `Tolerances(relative_to, tolerance, output_scale)`: the size of errors, and an acceptable one.
-        bootstrap: `Bootstrap(confidence, resamples, seed)`, how intervals are found; the seed is that of everything
-            random in the audit: the same seed gives the same report.
-        batch_size: inputs at a time; None: as many as take 64 MiB, at most 256; halved where memory does not suffice.
         progress: True shows on stderr how far a long audit is, and how long the rest takes; a function is called as
             progress(inputs evaluated, inputs planned, seconds left); False: it is logged.
+
+    Settings, by keyword:
+        elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
+        batch_size: inputs at a time; None: as many as take 64 MiB, at most 256; halved where memory does not suffice.
         effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not
-            tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for.
-        **entries: entries of the four records by themselves, `audit(f, "C4", x, tolerance=0.01, off_data=False)`.
+            tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for; "full".
+        inputs: with a named group, what each input is to it: "images", "vectors", "points", …, None for not moved.
+        layout: where images keep channels, "channels_last" or "channels_first". None: of PyTorch and ONNX models it is
+            read off the ONNX file or the shape of x, and must be given where these leave a doubt, (N, 8, 8, 8); of
+            others channels are last, unless x looks like channels first, which is an error.
+        output_layout: the same for outputs that are images, if different.
+        outputs: what the model returns, "values", "logits" or "probabilities"; "auto" recognises probabilities and
+            takes everything else as values.
+        method: which method of an estimator gives its outputs; None: predict_proba, decision_function or predict.
+        select: which output is audited, of a model that returns several: its name ("logits"; "a.b" within another), or
+            its position; None: all of them. Dictionaries of any class, dataclasses and named tuples have names.
+        off_data: True: also noise and shuffled inputs; or other sets by name; False: the data alone.
+        layers: False: do not look inside; or functions that make up the model when they are applied one after another.
+        train: (x, y) to refit an estimator on, with augmentation, to measure what that would bring.
+        data_test: how the data's own symmetry is tested, "kernel"; None: not at all.
+        relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the root mean
+            square distance of f(x) from its mean over the inputs; "larger", that of both that gives the larger error.
+        tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor.
+        output_scale: the size of outputs that counts as 100 %, in their own unit, in place of both; a number for all
+            outputs, or numbers by the names of some. For outputs that vanish, as forces of a relaxed crystal do.
+        confidence: of the intervals, 0.95.
+        resamples: of the bootstrap, 1000.
+        seed: of everything random in the audit: the same seed gives the same report.
 
     Ctrl-C ends an audit with a report of what was measured until then (`partial` is True), if any element was.
 
@@ -103,20 +105,16 @@ def audit(
     >>> et.audit(lambda x: x.sum((1, 2)) ** 2, et.actions.image_rotations(4), x).verdict
     'equivariant'
     """
-    given = {"input_spec": input_spec, "parts": parts, "tolerances": tolerances, "bootstrap": bootstrap}
-    input_spec, parts, tolerances, bootstrap = gather(given, entries, effort)
+    asked = settings_of(settings)
     if not isinstance(action, Transform):
         check_order(action, x, "audit(model, group, x)", (str, GroupAction, Transform))
     told_by(progress)
-    for name, count in (("elements", elements), ("batch_size", batch_size)):
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-            raise InvalidArgumentError(name, count, "a whole number, at least 1")
-    began, quick = time.perf_counter(), effort == "quick"
-    layers = None if isinstance(parts.layers, bool) else parts.layers
-    model = as_model(f, layers=layers, method=input_spec.method, select=check_select(input_spec.select))
-    batch, contract = _read(model, action, x, input_spec, bootstrap.seed, elements)
+    began = time.perf_counter()
+    layers = None if isinstance(asked.layers, bool) else asked.layers
+    model = as_model(f, layers=layers, method=asked.method, select=check_select(asked.select))
+    batch, contract = _read(model, action, x, asked)
     labels = check_labels(y, batch.n, model.classes)
-    drawn, complete = _drawn(contract, elements, quick, bootstrap.seed)
+    drawn, complete = _drawn(contract, asked)
     task = AuditTask(
         model=model,
         contract=contract,
@@ -124,61 +122,56 @@ def audit(
         elements=drawn,
         complete=complete,
         output_action=output_action,
-        outputs=input_spec.outputs,
         regression=labels is not None and not is_classes(labels),
-        batch_size=batch_size or default_batch_size(batch),
-        bootstrap=bootstrap,
-        tolerances=tolerances,
-        quick=quick,
+        batch_size=asked.batch_size or default_batch_size(batch),
+        settings=asked,
     )
     stop = Interruption()
     task.clock.check = stop.check
-    task.clock.progress = Progress(0, planned_inputs(task, parts.off_data), progress, "audit", "inputs")
+    task.clock.progress = Progress(0, planned_inputs(task), progress, task="audit", unit="inputs")
     with model.ready(), stop.watching():
         task, labels, rules = settled(task, labels)
-        return assemble(task, began, labels, parts, stop, rules)
+        return assemble(task, began, labels, stop, rules)
 
 
-def _read(
-    model: Model, action: AuditedAction, x: Tree, input_spec: InputSpec, seed: int, elements: int | None
-) -> tuple[Inputs, Contract]:
+def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tuple[Inputs, Contract]:
     """The inputs in batches as the model takes them, and how the group, or a change that is none, moves them."""
-    batch, kinds = as_inputs(x), input_spec.inputs
+    batch = as_inputs(x)
     if batch.axes:
         for one in (model, *(model.members() or [])):
             one.fixed_batch = one.batch_along(batch.tree(), batch.axes)
     model.check_inputs(batch.tree(), batch.axes)
     if isinstance(action, Transform):
-        if elements is not None or kinds is not None:
+        if asked.elements is not None or asked.inputs is not None:
             raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
         return batch, contract_of_changes(action, batch)
     stated = model.stated_shapes(batch.tree(), batch.axes)
-    contract = make_contract(action, batch, kinds, input_spec.layout, input_spec.output_layout, stated)
-    verify(contract, batch, seed)
+    contract = make_contract(action, batch, asked.inputs, asked.layout, asked.output_layout, stated)
+    verify(contract, batch, asked.seed)
     return batch, contract
 
 
-def _drawn(contract: Contract, elements: int | None, quick: bool, seed: int) -> tuple[list[Any], bool]:
+def _drawn(contract: Contract, asked: Settings) -> tuple[list[Any], bool]:
     """The elements that are tried, and whether these are all."""
     group = contract.group
     if contract.not_a_group:
         return list(group.elements or ()), True
     usual = group.default_draws
-    if quick and (group.elements is None or len(group.elements) > usual):
+    if asked.quick and (group.elements is None or len(group.elements) > usual):
         usual = min(usual, _FEW)
-    drawn = group.draw(elements or usual, np.random.default_rng(seed))
+    drawn = group.draw(asked.elements or usual, np.random.default_rng(asked.seed))
     if not drawn:
         raise InvalidArgumentError("group", group.name, "a group with other elements than the identity")
     return drawn, group.elements is not None and len(drawn) == len(group.elements) - 1
 
 
-def planned_inputs(task: AuditTask, off_data: Any) -> int:
+def planned_inputs(task: AuditTask) -> int:
     """Inputs of the pass over the data, of the floors, the other sets and members."""
-    n, along = task.x.n, len(task.elements) + 1
+    n, along, off_data = task.x.n, len(task.elements) + 1, task.settings.off_data
     resampled = 0 if task.contract.exact else 2 * len(task.elements)
     rows = min(n, input_sets.ROWS)
     sets = 2 * [rows] if off_data is True else [rows] * len(off_data if isinstance(off_data, Mapping) else ())
     total = n * along + min(n, floors.ROWS) * (2 + resampled)
     total += sum(m * along + min(m, 16) * (1 + resampled) for m in sets)
-    members = None if task.quick else task.model.members()
+    members = None if task.settings.quick else task.model.members()
     return int(total + (0 if members is None else len(members) * _ENSEMBLE))

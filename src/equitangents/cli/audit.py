@@ -5,28 +5,20 @@ It ends with the table, the files that were asked for, and an exit status for co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equitangents.cli.audit_words import (
-    agreement_of,
-    check_file,
-    kinds_of,
-    limited,
-    limits_of,
-    numbers,
-    output_kinds,
-    tolerance_of,
-)
 from equitangents.cli.common import announced, argument, command, flag, option, stages
-from equitangents.cli.completion import GROUPS, one_of, positive
+from equitangents.cli.completion import GROUPS, any_group, local_file, numbers, one_of, positive, writable
 from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from equitangents._types import ArrayLike
     from equitangents.audit.potentials.report import AtomsReport
     from equitangents.audit.report.checks import Check
     from equitangents.audit.report.result import AuditReport
@@ -37,30 +29,19 @@ ABOVE = 3
 PARTIAL = "interrupted; the report is of what was measured until then: the same command measures all"
 
 
-def check_files(files: Mapping[str, Path | None]) -> None:
-    """Raise unless every file can lie where it is to be written; folders are made with it."""
-    for name, path in files.items():
-        above = () if path is None else path.resolve().parents
-        if above and not next(folder for folder in above if folder.exists()).is_dir():
-            raise InvalidArgumentError(name, str(path), "a file that can be written")
-
-
-def finish(
-    report: AuditReport | AtomsReport, files: Mapping[str, Path | None], checks: list[Check], met: bool = True
-) -> None:
+def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: bool = True) -> None:
     """Print the table, write the files, and end with status ABOVE if something that was demanded is not met.
 
-    `files`: where each form of the report is to be written; `met`: also say what is met.
+    `o`: the command's options, `REPORTS` among them; `met`: also say what is met.
     """
     typer.echo(report.summary())
     junit = partial(report.to_junit, checks=checks)
     writers: dict[str, Callable[[Path], Any]] = {
         "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit,
     }  # fmt: skip
-    for form, path in files.items():
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            writers[form](path)
+    for form, write in writers.items():
+        if (path := getattr(o, form)) is not None:
+            write(path)
             typer.echo(f"written: {path}")
     if report.partial:
         raise KeyboardInterrupt(PARTIAL)
@@ -73,10 +54,10 @@ def finish(
 
 
 REPORTS = {
-    "html": option(Path, "Write the report as one HTML page."),
-    "json": option(Path, "Write the report as JSON."),
-    "markdown": option(Path, "Write a summary that GitHub renders."),
-    "junit": option(Path, "Write JUnit's XML, one test case a finding and limit."),
+    "html": option(Path, "Write the report as one HTML page.", callback=writable),
+    "json": option(Path, "Write the report as JSON.", callback=writable),
+    "markdown": option(Path, "Write a summary that GitHub renders.", callback=writable),
+    "junit": option(Path, "Write JUnit's XML, one test case a finding and limit.", callback=writable),
 }
 _OF_MODEL = {
     "model": argument(
@@ -86,7 +67,7 @@ _OF_MODEL = {
     "trust": flag("Load pickles, too. They run whatever code their author put in."),
 }
 _OF_DATA = {
-    "data": option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ...),
+    "data": option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ..., callback=local_file),
     "inputs": option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
     "layout": option(
         str,
@@ -103,6 +84,7 @@ _OF_GROUP = {
         "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …",
         ...,
         autocompletion=GROUPS,
+        callback=any_group,
     ),
     "outputs": option(
         str,
@@ -120,15 +102,29 @@ _MEASURED = {
         str, "full, or quick: the error and its floor alone, on few evaluations.", "full", **one_of("full", "quick")
     ),
 }
+LIMITS = numbers("a number, at least 0", lambda limit: 0 <= limit < math.inf)
 _OF_VERDICT = {
     "fail_above": option(
         str,
         "Exit with status 3 unless the error is at most this, on the data and off it: 0.05 or 5%; or of single "
         "outputs or kinds: forces=0.05,invariant=1%.",
+        callback=LIMITS,
     ),
-    "min_agreement": option(str, "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%."),
-    "baseline": option(Path, "An earlier --json: exit with status 3 if errors grew, by a paired test of the inputs."),
-    "tolerance": option(str, "The mean error that is acceptable under every element: 0.01 or 1%."),
+    "min_agreement": option(
+        str,
+        "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.",
+        callback=numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1, by_name=False),
+    ),
+    "baseline": option(
+        Path,
+        "An earlier --json: exit with status 3 if errors grew, by a paired test of the inputs.",
+        callback=local_file,
+    ),
+    "tolerance": option(
+        str,
+        "The mean error that is acceptable under every element: 0.01 or 1%.",
+        callback=numbers("a number above 0, 0.01 or 1%", lambda error: 0 < error < math.inf, by_name=False),
+    ),
     "relative_to": option(
         str,
         "What errors are relative to: norm, spread (between inputs), or larger (error of both).",
@@ -136,7 +132,9 @@ _OF_VERDICT = {
         **one_of("norm", "spread", "larger"),
     ),
     "output_scale": option(
-        str, "The size of outputs that counts as 100 %, in their own unit: 0.1, or forces=0.1,energy=1."
+        str,
+        "The size of outputs that counts as 100 %, in their own unit: 0.1, or forces=0.1,energy=1.",
+        callback=numbers("a number, or NAME=NUMBER,…"),
     ),
 }
 
@@ -159,17 +157,9 @@ def audit(o: Any) -> None:
     The error is relative, and printed with the noise floor that interpolation and rounding explain.
     """
     from equitangents.array_files import load_data
-    from equitangents.groups.names import parse_group_name
     from equitangents.model_files import check_model
 
-    limits, agreement, tolerated = limits_of(o.fail_above), agreement_of(o.min_agreement), tolerance_of(o.tolerance)
-    scale = numbers(o.output_scale, "--output-scale", "a number, or NAME=NUMBER,…")
-    files = {form: getattr(o, form) for form in REPORTS}
-    check_files(files)
-    check_file("baseline", o.baseline)
-    check_file("data", o.data)
     check_model(o.model, o.trust)
-    parse_group_name("group", o.group)
     with stages() as stage, announced("equitangents.audit.layouts", err=True):
         stage(f"reading {o.data}")
         x, y = load_data(str(o.data), o.trust)
@@ -189,13 +179,12 @@ def audit(o: Any) -> None:
         f = as_model(load_model(o.model, o.trust))
         f.foreign = True  # of a function, too, an error is told in one line, with where it came from
         stage(f"evaluating {f.name}")
-        same = ("elements", "batch_size", "effort", "layout", "relative_to", "seed")
-        settings: dict[str, Any] = {name: getattr(o, name) for name in same}
-        settings |= {"inputs": kinds, "tolerance": tolerated, "output_scale": scale, "progress": True}
+        same = ("elements", "batch_size", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
+        settings: dict[str, Any] = {name: getattr(o, name) for name in same} | {"inputs": kinds}
         settings["select"] = int(o.select) if o.select is not None and o.select.isdigit() else o.select
         settings["off_data"] = not o.on_data_only and o.effort != "quick"
-        report = measure(f, o.group, along_axis(x, o.batch_axis), expected, y=y, **settings)
-    finish(report, files, _checks(report, limits, agreement, o.baseline))
+        report = measure(f, o.group, along_axis(x, o.batch_axis), expected, y=y, progress=True, **settings)
+    finish(report, o, _checks(report, o.fail_above, o.min_agreement, o.baseline))
 
 
 def _checks(
@@ -208,3 +197,71 @@ def _checks(
     found += [below(report, limits)] if isinstance(limits, float) else []
     found += [agrees(report, min_agreement)] if min_agreement is not None else []
     return found + ([no_worse(report, baseline)] if baseline is not None else [])
+
+
+def kinds_of(text: str | None, x: object) -> Any:
+    """--inputs: "vectors,none" as the tree of kinds that belongs to x."""
+    if text is None:
+        return None
+    parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
+    if isinstance(x, dict):
+        if len(parts) != len(x):
+            raise InvalidArgumentError("--inputs", text, "a kind for each of the inputs", ", ".join(x))
+        return dict(zip(x, parts, strict=True))
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int = 0) -> tuple[Any, Any]:
+    """--limit: at most so many rows of x, whose batch is along `axis`, and of y."""
+    if limit is None:
+        return x, y
+    import numpy as np
+
+    arrays = x if isinstance(x, dict) else {"x": x}
+    n = np.shape(next(iter(arrays.values())))[axis]
+    rows = np.sort(np.random.default_rng(seed).choice(n, min(limit, n), replace=False))
+    chosen = {name: np.take(np.asarray(a), rows, axis=axis) for name, a in arrays.items()}
+    return (chosen if isinstance(x, dict) else chosen["x"]), (None if y is None else np.asarray(y)[rows])
+
+
+def output_kinds(text: str | None) -> Any:
+    """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as what `output_action` takes."""
+    if text is None:
+        return None
+    parts: list[str] = []
+    for part in text.replace(" ", "").split(","):
+        if parts and parts[-1].rpartition("=")[2].startswith("labels:") and part.replace("/", "").isdigit():
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    named = [part.partition("=") for part in parts]
+    if all(equals for _, equals, _ in named):
+        return {name: _output_kind(kind) for name, _, kind in named}
+    if any(equals for _, equals, _ in named):
+        raise InvalidArgumentError("--outputs", text, "a kind for each output, all with NAME= or none")
+    kinds = [_output_kind(part) for part in parts]
+    return kinds[0] if len(kinds) == 1 else tuple(kinds)
+
+
+def _output_kind(text: str) -> Any:
+    """One output's kind; "@1" after it: its batch is along axis 1."""
+    kind, at, axis = text.partition("@")
+    if at:
+        from equitangents.audit.contract.trees import Batch
+
+        if not axis.isdigit():
+            raise InvalidArgumentError("--outputs", text, "KIND@AXIS, such as vectors@1")
+        return Batch(_output_kind(kind), int(axis))
+    if kind.startswith("unordered"):
+        from equitangents.audit.contract.unordered import parse
+
+        return parse(kind)
+    if not kind.startswith("labels:"):
+        return None if kind == "none" else kind
+    from equitangents.audit.contract.kinds import Labels
+
+    try:
+        rows = [[int(c) for c in row.split(",")] for row in kind.removeprefix("labels:").split("/")]
+    except ValueError:
+        raise InvalidArgumentError("--outputs", text, "labels:3,0,1,2, where each class goes") from None
+    return Labels(rows)

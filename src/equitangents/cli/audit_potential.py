@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equitangents.cli.audit import REPORTS, check_files, finish
-from equitangents.cli.audit_words import check_file, limits_of, named
+from equitangents.cli.audit import LIMITS, REPORTS, finish
 from equitangents.cli.common import argument, command, option, stages
-from equitangents.cli.completion import positive
-from equitangents.errors import InvalidArgumentError
+from equitangents.cli.completion import irreps_by_name, local_file, numbers, positive
 
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
@@ -20,9 +18,13 @@ if TYPE_CHECKING:
     (
         "Potential",
         {
-            "structures": argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", ...),
+            "structures": argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", ..., callback=local_file),
             "calculator": option(str, "package.module:object, an ASE calculator, its class or a function.", ...),
-            "features": option(str, "Further results, one row an atom, and their irreps: node_feats=8x0e+4x1o."),
+            "features": option(
+                str,
+                "Further results, one row an atom, and their irreps: node_feats=8x0e+4x1o.",
+                callback=irreps_by_name,
+            ),
         },
     ),
     (
@@ -40,11 +42,19 @@ if TYPE_CHECKING:
     (
         "Verdict",
         {
-            "tolerances": option(str, "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom)."),
-            "fail_above": option(
-                str, "Exit with status 3 unless relative errors are at most this: 0.05 or 5%, or forces=5%,…"
+            "tolerances": option(
+                str,
+                "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom).",
+                callback=numbers("NAME=NUMBER,…", single=False),
             ),
-            "baseline": option(Path, "An earlier --json: exit with status 3 if a test fails that did not."),
+            "fail_above": option(
+                str,
+                "Exit with status 3 unless relative errors are at most this: 0.05 or 5%, or forces=5%,…",
+                callback=LIMITS,
+            ),
+            "baseline": option(
+                Path, "An earlier --json: exit with status 3 if a test fails that did not.", callback=local_file
+            ),
         },
     ),
     ("Report", REPORTS),
@@ -58,12 +68,7 @@ def audit_potential(o: Any) -> None:
     """
     from equitangents.model_files import check_name
 
-    limits, files = limits_of(o.fail_above), {form: getattr(o, form) for form in REPORTS}
-    check_files(files)
-    check_file("baseline", o.baseline)
-    check_file("structures", o.structures)
     check_name(o.calculator, "calculator")
-    tolerated, turning = named(o.tolerances), irreps_of(o.features)
     with stages() as stage:
         stage("importing JAX and ASE")
         from equitangents.audit.adapters.choose import imported
@@ -85,23 +90,13 @@ def audit_potential(o: Any) -> None:
             given,
             None if o.tests is None else [test.strip() for test in o.tests.split(",")],
             elements=o.elements,
-            tolerances=tolerated,
-            features=turning,
+            tolerances=o.tolerances,
+            features=o.features,
             time_step=o.time_step,
             seed=o.seed,
             progress=True,
         )
-    finish(report, files, _checks(report, limits, o.baseline), met=False)
-
-
-def irreps_of(text: str | None) -> dict[str, str] | None:
-    """ "node_feats=8x0e+4x1o,hidden=2x0e" as irreps by name."""
-    if text is None:
-        return None
-    parts = [part.partition("=") for part in text.replace(" ", "").split(",")]
-    if not all(name and irreps for name, _, irreps in parts):
-        raise InvalidArgumentError("--features", text, "NAME=IRREPS,… such as node_feats=8x0e+4x1o")
-    return {name: irreps for name, _, irreps in parts}
+    finish(report, o, _checks(report, o.fail_above, o.baseline), met=False)
 
 
 def _checks(report: AtomsReport, limits: float | dict[str, float] | None, baseline: Path | None) -> list[Check]:

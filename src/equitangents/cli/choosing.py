@@ -18,20 +18,14 @@ AUTO = "auto"
 REGRESSION = "regression"
 
 
-def check_confidence(least: float | None) -> None:
-    """Raise InvalidArgumentError unless it is a probability."""
-    if least is not None and not 0 < least <= 1:
-        raise InvalidArgumentError("min_confidence", least, "a number above 0, and at most 1")
-
-
 def net_or_auto(parameter: typer.CallbackParam, value: str | None) -> str | None:
     """As `completion.net_name`, or "auto"."""
     return value if value == AUTO else net_name(parameter, value)
 
 
-def group_or_auto(value: str | None) -> str | None:
+def group_or_auto(parameter: typer.CallbackParam, value: str | None) -> str | None:
     """As `completion.group_name`, or "auto"."""
-    return value if value == AUTO else group_name(value)
+    return value if value == AUTO else group_name(parameter, value)
 
 
 def check_group(group: str | None, why: str) -> None:

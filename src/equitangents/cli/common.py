@@ -1,4 +1,4 @@
-"""What commands have in common: options as data, words for sizes and parts of a job array, and progress."""
+"""What commands have in common: options as data, and progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import functools
 import inspect
 import logging
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from equitangents.cli.completion import URL, one_of
+from equitangents.cli.completion import URL, one_of, part
 from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ PRECISION = option(
     "float32 or float64; by default that of the inputs, float64 for whole numbers.",
     **one_of("float32", "float64"),
 )
-SHARD = option(str, "Only part I of N, I from 0 to N − 1: for job arrays.", metavar="I/N")
+SHARD = option(str, "Only part I of N, I from 0 to N − 1: for job arrays.", metavar="I/N", callback=part)
 
 
 def goes_on(restart: bool) -> str:
@@ -108,44 +107,6 @@ class LocalPaths(TyperCommand):
             if isinstance(value, Path) and URL.match(str(value)):
                 raise InvalidArgumentError(parameter.opts[0], str(value), "a path of this machine")
         return super().invoke(ctx)
-
-
-def part(text: str | None) -> tuple[int, int] | None:
-    """ "3/64" as (3, 64)."""
-    if text is None:
-        return None
-    index, slash, count = text.partition("/")
-    if not (slash and index.isdigit() and count.isdigit() and int(index) < int(count)):
-        raise InvalidArgumentError("--shard", text, "I/N with I from 0 to N − 1, such as 0/64")
-    return int(index), int(count)
-
-
-def one_ridge(text: str) -> float:
-    """The number of --ridge; a value for each sample is for the library alone."""
-    try:
-        return float(text)
-    except ValueError:
-        remedy = "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)"
-        raise InvalidArgumentError("--ridge", text, "one number", remedy) from None
-
-
-def shape(text: str | None) -> tuple[int, ...] | None:
-    """ "32,32,3" as (32, 32, 3)."""
-    if text is None:
-        return None
-    parts = text.replace(" ", "").split(",")
-    if not all(each.isdigit() and int(each) for each in parts):
-        raise InvalidArgumentError("--input-shape", text, "sizes such as 32,32,3")
-    return tuple(map(int, parts))
-
-
-def byte_limit(gigabytes: float | None) -> int | None:
-    """Bytes of `--memory-limit`, which is given in GB; None without one."""
-    if gigabytes is None:
-        return None
-    if not 0 < gigabytes < math.inf:
-        raise InvalidArgumentError("--memory-limit", gigabytes, "a positive number of GB")
-    return int(gigabytes * 1e9)
 
 
 def in_precision(x: ArrayLike, precision: str | None) -> Any:

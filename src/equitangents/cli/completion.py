@@ -1,14 +1,19 @@
-"""What an option may be: a shell offers it, and a command refuses others at once, before JAX is imported."""
+"""What an option may be: a shell offers it, and a command reads it, or refuses it, before JAX is imported."""
 
 from __future__ import annotations
 
 import difflib
+import math
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import typer
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import unknown
 
 Offers = Callable[[str], list[str]]
 URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # what begins so is no path of this machine
@@ -33,76 +38,179 @@ GROUPS = among(
 )  # fmt: skip
 SOLVERS = among("auto", "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom")
 NETS = among("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
-_NETS = (
-    "mlp",
-    "cnn",
-    "FCN",
-    "LCN",
-    "VEC",
-    "GAP",
-    "LAP2",
-    "LAP4",
-    "FILE.json",
-    "package.module:object",
-)  # LAPk pools over k × k for any k
+_NETS = ("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP2", "LAP4", "FILE.json", "package.module:object")
+"""LAPk pools over k × k for any k."""
+
+
+def reads(read: Callable[[str, Any], Any]) -> Callable[[typer.CallbackParam, Any], Any]:
+    """A callback of `typer.Option`: what `read(option, value)` makes of a value, or raises; None stays None."""
+
+    def called(parameter: typer.CallbackParam, value: Any) -> Any:
+        return None if value is None else read(parameter.opts[0], value)
+
+    return called
 
 
 def one_of(*values: str) -> dict[str, Any]:
     """What `typer.Option` takes for a value that is one of these: a shell offers them, others are refused."""
 
-    def checked(parameter: typer.CallbackParam, value: str | None) -> str | None:
-        if value is not None and value not in values:
-            from equitangents.keywords import unknown
-
-            raise unknown(parameter.opts[0], value, values)
+    def checked(option: str, value: str) -> str:
+        if value not in values:
+            raise unknown(option, value, values)
         return value
 
-    return {"autocompletion": among(*values), "callback": checked}
+    return {"autocompletion": among(*values), "callback": reads(checked)}
 
 
-def positive(parameter: typer.CallbackParam, value: int | None) -> int | None:
+@reads
+def positive(option: str, value: int) -> int:
     """A number of things, at least 1."""
-    if value is not None and value < 1:
-        from equitangents.errors import InvalidArgumentError
-
-        raise InvalidArgumentError(parameter.opts[0], value, "a whole number, at least 1")
+    if value < 1:
+        raise InvalidArgumentError(option, value, "a whole number, at least 1")
     return value
 
 
-def group_name(value: str | None) -> str | None:
-    """The name of a group; InvalidArgumentError for others, which offers finite ones, as what is computed with it."""
+@reads
+def probability(option: str, value: float) -> float:
+    """A probability that is not 0."""
+    if not 0 < value <= 1:
+        raise InvalidArgumentError(option, value, "a number above 0, and at most 1")
+    return value
+
+
+@reads
+def part(option: str, value: str) -> tuple[int, int]:
+    """ "3/64" as (3, 64)."""
+    index, slash, count = value.partition("/")
+    if not (slash and index.isdigit() and count.isdigit() and int(index) < int(count)):
+        raise InvalidArgumentError(option, value, "I/N with I from 0 to N − 1, such as 0/64")
+    return int(index), int(count)
+
+
+@reads
+def shape(option: str, value: str) -> tuple[int, ...]:
+    """ "32,32,3" as (32, 32, 3)."""
+    parts = value.replace(" ", "").split(",")
+    if not all(each.isdigit() and int(each) for each in parts):
+        raise InvalidArgumentError(option, value, "sizes such as 32,32,3")
+    return tuple(map(int, parts))
+
+
+@reads
+def gigabytes(option: str, value: float) -> int:
+    """So many GB as bytes."""
+    if not 0 < value < math.inf:
+        raise InvalidArgumentError(option, value, "a positive number of GB")
+    return int(value * 1e9)
+
+
+def one_ridge(text: str) -> float:
+    """The number of --ridge; a value for each sample is for the library alone."""
+    try:
+        return float(text)
+    except ValueError:
+        remedy = "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)"
+        raise InvalidArgumentError("--ridge", text, "one number", remedy) from None
+
+
+def numbers(
+    expected: str, allowed: Callable[[float], bool] = lambda value: True, single: bool = True, by_name: bool = True
+) -> Callable[[typer.CallbackParam, Any], Any]:
+    """Reads "0.1" or "10%" as a number (`single`), and "forces=10%,energy=1" as numbers `by_name`."""
+
+    def number(option: str, text: str) -> float:
+        plain = text.strip()
+        try:
+            value = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
+        except ValueError:
+            value = math.nan
+        if math.isnan(value) or not allowed(value):
+            raise InvalidArgumentError(option, text, expected)
+        return value
+
+    @reads
+    def read(option: str, text: str) -> float | dict[str, float]:
+        if single and not (by_name and set("=,") & set(text)):
+            return number(option, text)
+        parts = [one.rpartition("=") for one in text.replace(" ", "").split(",")]
+        if not all(name for name, _, _ in parts):
+            raise InvalidArgumentError(option, text, "NAME=NUMBER,…")
+        return {name: number(option, value) for name, _, value in parts}
+
+    return read
+
+
+@reads
+def irreps_by_name(option: str, text: str) -> dict[str, str]:
+    """ "node_feats=8x0e+4x1o,hidden=2x0e" as irreps by name."""
+    parts = [one.partition("=") for one in text.replace(" ", "").split(",")]
+    if not all(name and irreps for name, _, irreps in parts):
+        raise InvalidArgumentError(option, text, "NAME=IRREPS,… such as node_feats=8x0e+4x1o")
+    return {name: irreps for name, _, irreps in parts}
+
+
+@reads
+def group_name(option: str, value: str) -> str:
+    """The name of a finite group."""
     from equitangents.groups.names import KNOWN_FINITE, parse_group_name
 
-    if value is not None:
-        parse_group_name("group", value, KNOWN_FINITE)
+    parse_group_name(option, value, KNOWN_FINITE)
     return value
 
 
-def net_name(parameter: typer.CallbackParam, value: str | None) -> str | None:
+@reads
+def any_group(option: str, value: str) -> str:
+    """The name of a group."""
+    from equitangents.groups.names import parse_group_name
+
+    parse_group_name(option, value)
+    return value
+
+
+@reads
+def net_name(option: str, value: str) -> str:
     """The name of an architecture, a file of layers that is there, or package.module:object."""
-    if value is None:
-        return None
     if value.lower().endswith(".json"):
-        there(parameter, value)
-        return value
+        return _there(option, value)
     if ":" not in value and value not in NETS("") and not re.fullmatch(r"LAP[1-9]\d*", value):
-        from equitangents.keywords import unknown
-
-        raise unknown(parameter.opts[0], value, _NETS)
+        raise unknown(option, value, _NETS)
     return value
 
 
-def there(parameter: typer.CallbackParam, value: Any) -> Any:
-    """A file or folder that is there, or a URL; InvalidArgumentError, with the nearest name beside it, for others."""
-    from equitangents.errors import InvalidArgumentError
-
-    if value is not None and Path(value).is_fifo():
+def _there(option: str, value: Any) -> Any:
+    if Path(value).is_fifo():
         raise InvalidArgumentError(
-            parameter.opts[0], str(value), "a file, since inputs are read more than once", "write the pipe to a file"
+            option, str(value), "a file, since inputs are read more than once", "write the pipe to a file"
         )
-    if value is None or URL.match(str(value)) or Path(value).expanduser().exists():
+    if URL.match(str(value)) or Path(value).expanduser().exists():
         return value
-    raise InvalidArgumentError(parameter.opts[0], str(value), "a file or folder", nearest(value))
+    raise InvalidArgumentError(option, str(value), "a file or folder", nearest(value))
+
+
+there = reads(_there)
+"""A file or folder that is there, or a URL; InvalidArgumentError, with the nearest name beside it, for others."""
+
+
+@reads
+def local_file(option: str, value: Any) -> Any:
+    """A file of this machine that is there."""
+    if not Path(value).is_file():
+        raise InvalidArgumentError(option, str(value), "a file", nearest(value))
+    return value
+
+
+def check_writable(option: str, path: Path) -> Path:
+    """The path, or InvalidArgumentError unless a file can be written there; its folder is made."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgumentError(option, str(path), "a file that can be written", str(error)) from None
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InvalidArgumentError(option, str(path), "a file that can be written")
+    return path
+
+
+writable = reads(check_writable)
 
 
 def nearest(path: Path | str) -> str:

@@ -14,7 +14,6 @@ from equitangents.cli import networks
 from equitangents.cli.choosing import (
     AUTO,
     REGRESSION,
-    check_confidence,
     check_group,
     check_named,
     group_or_auto,
@@ -26,17 +25,26 @@ from equitangents.cli.choosing import (
 from equitangents.cli.common import (
     PLACE,
     announced,
-    byte_limit,
     command,
     flag,
     in_precision,
     kept,
-    one_ridge,
     option,
-    shape,
     stages,
 )
-from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, one_of, there
+from equitangents.cli.completion import (
+    GROUPS,
+    NETS,
+    SOLVERS,
+    among,
+    check_writable,
+    gigabytes,
+    one_of,
+    one_ridge,
+    probability,
+    shape,
+    there,
+)
 from equitangents.errors import EquitangentsError, InvalidArgumentError, StoreError
 
 if TYPE_CHECKING:
@@ -132,7 +140,7 @@ _NAMED = {
         "auto",
         **one_of("auto", "regression", "classification"),
     ),
-    "input_shape": option(str, "Shape of one input, such as 32,32,3, if rows are flattened."),
+    "input_shape": option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=shape),
     "store": option(
         str,
         "Keep the training kernel in this folder; `equitangents gram --standardise` can fill it before.",
@@ -141,7 +149,7 @@ _NAMED = {
     "solver": option(
         str, "auto, eigh, cholesky, out-of-core, lanczos, pcg or nystrom.", "auto", **one_of(*SOLVERS(""))
     ),
-    "memory_limit": option(float, "GB that the fit may take; by default half of what there is."),
+    "memory_limit": option(float, "GB that the fit may take; by default half of what there is.", callback=gigabytes),
 }
 _RESULT = {
     "calibrate": option(
@@ -150,7 +158,9 @@ _RESULT = {
         show_default=False,
     ),
     "min_confidence": option(
-        float, "Leave a prediction open below this probability; says how many, and how often others are right."
+        float,
+        "Leave a prediction open below this probability; says how many, and how often others are right.",
+        callback=probability,
     ),
     "report": option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
     "means_only": flag("Save what means need, a small file; no --std afterwards."),
@@ -170,9 +180,7 @@ def fit(o: Any) -> None:
     """
     from equitangents.cli import images
 
-    check_confidence(o.min_confidence)
     settings: dict[str, Any] = {name: getattr(o, name) for name in _NAMED if name != "task"}
-    settings |= {"input_shape": shape(o.input_shape), "memory_limit": byte_limit(o.memory_limit)}
     settings |= {"augmentation": o.group, "standardise": o.standardise}
     other = other_option(o.context, (*networks.SHAPE, *_NAMED.keys() - {"task"})) if o.net == AUTO else None
     if o.net != AUTO:
@@ -439,7 +447,6 @@ def _check_place(out: Path) -> None:
     """Raise before the work is done where a model cannot be saved."""
     from equitangents.ensembles.storage.array_folder import check_place
     from equitangents.files import may_write, real
-    from equitangents.planning.question import check_writable
 
     check_place(out)
     if not out.exists():

@@ -17,7 +17,6 @@ from equitangents.cli.common import (
     goes_on,
     kept,
     option,
-    part,
     stages,
 )
 from equitangents.cli.completion import GROUPS, group_name, there
@@ -77,7 +76,6 @@ def gram(o: Any) -> None:
     What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
     computes what is new where rows were added to the data.
     """
-    mine = part(o.shard)
     with stages() as stage:
         stage("loading what computes kernels")
         from equitangents.scale import GramStore
@@ -104,7 +102,7 @@ def gram(o: Any) -> None:
             typer.echo(str(store.verify(o.sample, executor=executor)))
             return
         with kept(lambda: _on_disk(store, o.restart)):
-            store.compute(executor, not o.restart, shard=mine)
+            store.compute(executor, not o.restart, shard=o.shard)
     _say(store, o.shard)
 
 
@@ -114,12 +112,12 @@ def _on_disk(store: GramStore, restart: bool) -> str:
     return f"{total - store.missing:,} of {total:,} tiles are kept in {store.path}: {goes_on(restart)}"
 
 
-def _say(store: GramStore, shard: str | None) -> None:
+def _say(store: GramStore, shard: tuple[int, int] | None) -> None:
     total, missing = len(store.tiles), store.missing
     shape = " × ".join(f"{n:,}" for n in store.shape)
     state = f"{missing:,} of {total:,} tiles are missing" if missing else "complete"
     if shard is not None:
-        state = f"part {shard} is done, and {state if missing else 'the store is complete'}"
+        state = f"part {shard[0]}/{shard[1]} is done, and {state if missing else 'the store is complete'}"
     typer.echo(f"{store.path}: {state}; arrays ntk and nngp, {shape}, {store.ntk.dtype}")
 
 

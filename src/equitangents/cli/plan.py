@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from equitangents.cli.common import AGAIN, announced, command, kept, option, stages
-from equitangents.cli.completion import GROUPS, group_name, one_of, there
+from equitangents.cli.completion import GROUPS, group_name, one_of, there, writable
 from equitangents.errors import InvalidArgumentError
 
 
@@ -49,7 +49,7 @@ from equitangents.errors import InvalidArgumentError
             "draws": option(int, "Ensembles that are drawn.", 2000),
             "max_members": option(int, "The most members to consider.", 1_000_000),
             "seed": option(int, "Seed of the pilot and the draws.", 0),
-            "json": option(Path, "Write all numbers."),
+            "json": option(Path, "Write all numbers.", callback=writable),
         },
     )
 )
@@ -70,7 +70,6 @@ def plan(o: Any) -> None:
         from equitangents.actions import as_action
         from equitangents.planning import plan_ensemble, question
 
-    question.check_writable("json", o.json)
     if o.pilot != 0 and (o.time is not None or o.ridge != 0):
         name, value = ("ridge", o.ridge) if o.time is None else ("time", o.time)
         raise InvalidArgumentError(name, value, "none for a pilot", "give --pilot 0")

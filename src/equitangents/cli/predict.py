@@ -10,7 +10,6 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.choosing import check_confidence
 from equitangents.cli.common import (
     PLACE,
     SHARD,
@@ -21,10 +20,9 @@ from equitangents.cli.common import (
     goes_on,
     kept,
     option,
-    part,
     stages,
 )
-from equitangents.cli.completion import net_name, there
+from equitangents.cli.completion import net_name, probability, there
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
 
@@ -47,7 +45,9 @@ _BAR = 20  # characters
             "skip_bad": flag("Leave out images that cannot be read, and name them."),
             "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
             "std": flag("Standard deviations, too; of a classifier probabilities as well."),
-            "min_confidence": option(float, "In a table .csv leave labels empty whose probability is lower."),
+            "min_confidence": option(
+                float, "In a table .csv leave labels empty whose probability is lower.", callback=probability
+            ),
             "time": option(float, "Another training time than the model's."),
             "rows": option(int, "Inputs predicted, and kept, at once."),
             "shard": SHARD,
@@ -69,8 +69,7 @@ def predict(o: Any) -> None:
     """
     from equitangents.cli import images, networks
 
-    check_confidence(o.min_confidence)
-    mine, table = part(o.shard), Path(o.out) if o.out.lower().endswith(".csv") else None
+    table = Path(o.out) if o.out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
     if table is not None and table.exists() and not o.force:
         raise InvalidArgumentError("--out", o.out, "a new file", "--force replaces one")
@@ -109,13 +108,13 @@ def predict(o: Any) -> None:
             probabilities=probabilities,
             progress=_progress(stage),
             rows=o.rows,
-            shard=mine,
+            shard=o.shard,
             restart=o.restart,
             force=o.force or table is not None,
             net=given,
         )
     if not path.exists():  # other parts are missing
-        typer.echo(f"{o.out}: part {o.shard} is done; the file is made with the last part")
+        typer.echo(f"{o.out}: part {o.shard[0]}/{o.shard[1]} is done; the file is made with the last part")
         return
     if table is not None:
         from equitangents.array_files import read_arrays

@@ -26,7 +26,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from equitangents import notebook
-from equitangents._types import ArrayLike, InputShape, Numbers, Targets, Times
+from equitangents._types import ArrayLike, InputShape, Numbers, Targets
 from equitangents.actions.action import channels_first, remedy
 from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.ensembles.fields.targets import Positions
@@ -38,7 +38,6 @@ from equitangents.errors import (
     NotFittedError,
     ShapeError,
 )
-from equitangents.inference.dynamics import as_times
 from equitangents.keywords import CheckedKeywords, named_also, unknown
 from equitangents.nn import Sequential
 from equitangents.structured import is_structured
@@ -244,17 +243,9 @@ class FieldClassifierMixin(ClassifierMixin):
         grid = positions_of(self)
         if not grid:
             return float(super().score(x, y, sample_weight))
-        labels = check_label_fields(y, len(x), Positions(grid))  # type: ignore[arg-type]
+        labels, _ = labels_of(x, y, lambda *_: Positions(grid))
         right = self.predict(x) == labels
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
-
-
-def one_time(time: Times, reason: str) -> float:
-    """A single training time; InvalidArgumentError, which ends with the reason, for an array of them."""
-    times, single = as_times(time)
-    if not single:
-        raise InvalidArgumentError(f"time has shape {times.shape}; {reason}")
-    return float(times[0])
 
 
 def target_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np.ndarray | None:
@@ -286,24 +277,49 @@ def each_row(sample_weight: Numbers | None, grid: tuple[int, ...]) -> np.ndarray
     return None if sample_weight is None else np.repeat(np.asarray(sample_weight, np.float64), math.prod(grid))
 
 
-def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
-    """y as a 1-d array of discrete labels; a column (N, 1) is flattened with a warning, as scikit-learn does.
+def labels_of(
+    x: Numbers,
+    y: Targets,
+    ends_on: Callable[[Any, np.ndarray], Positions | None],
+    *,
+    copies: bool = False,
+    name: str = "X",
+) -> tuple[np.ndarray, Positions | None]:
+    """(labels of samples x, the positions that they are at): (N,), or (N, *positions) where networks end on positions.
 
-    With `copies`, the number N of samples, it may also hold a row of N labels for each element of a group.
+    Labels are discrete, of any type; a last axis of length 1 is dropped with a warning, as scikit-learn does.
+    `ends_on(x, targets)` says which the positions are. With `copies` labels may have an axis more in front, of the
+    elements of a group. Errors call the samples `name`.
     """
-    check_given(y)
-    y = np.asarray(y)
-    if copies is not None and y.ndim == 2 and y.shape[1] == copies:
-        return check_labels(y.ravel()).reshape(y.shape)
-    if y.ndim == 2 and y.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected: y has shape (N, 1), expected (N,)",
-            DataConversionWarning,
-            stacklevel=3,
+    if y is None:
+        raise InvalidArgumentError(
+            "this classifier requires y to be passed, but the target y is None; expected labels (N,)"
         )
-        y = y[:, 0]
-    if y.ndim != 1 or y.size == 0:
-        raise ShapeError("y", y.shape, "labels of shape (N,)")
+    check_unmasked("y", y)
+    y = np.asarray(y)
+    positions = ends_on(x, y if y.ndim < 2 or y.shape[-1] == 1 else y[..., None])
+    whole = (len(x), *(() if positions is None else positions.shape))
+    if y.ndim == len(whole) + 1 and y.shape[-1] == 1:
+        text = f"A column-vector y was passed when a 1d array was expected: y has shape {y.shape}, expected {whole}"
+        warnings.warn(text, DataConversionWarning, stacklevel=4)
+        y = y[..., 0]
+    if positions is None and y.ndim == 1:
+        check_same_length(name, x, "y", y)
+    if y.shape != whole and not (copies and y.shape[1:] == whole):
+        if positions is None:
+            raise ShapeError("y", y.shape, "labels of shape (N,)")
+        raise ShapeError(
+            "y",
+            y.shape,
+            remedy=f"the network ends on {positions}, so for {len(x)} samples expected labels {whole}. For one label a "
+            "sample, end the network with Flatten, GlobalAvgPool or GroupPool, and a Dense layer",
+        )
+    _check_discrete(y.ravel())
+    return y, positions
+
+
+def _check_discrete(y: np.ndarray) -> None:
+    """Raise unless these are labels of classes."""
     if y.dtype.kind not in _LABELS:
         raise InvalidTypeError(
             "y",
@@ -318,63 +334,6 @@ def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
         check_classification_targets(y)
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError("y", "no class labels", "class labels", str(error), verb="holds") from None
-    return y
-
-
-def check_given(y: Targets) -> None:
-    """Raise InvalidArgumentError where there are no labels, or masked ones."""
-    if y is None:
-        raise InvalidArgumentError(
-            "this classifier requires y to be passed, but the target y is None; expected labels (N,)"
-        )
-    check_unmasked("y", y)
-
-
-def check_label_fields(y: Targets, samples: int, positions: Positions, *, copies: bool = False) -> np.ndarray:
-    """Labels (N, *positions) of any type; (N, *positions, 1) loses its last axis with a warning.
-
-    With `copies` they may also be (|G|, N, *positions), a field for each element of a group.
-    """
-    check_unmasked("y", y)
-    y = np.asarray(y)
-    whole = (samples, *positions.shape)
-    if y.shape == (*whole, 1):
-        warnings.warn(
-            f"y has shape {y.shape}: its last axis was dropped, expected {whole}", DataConversionWarning, stacklevel=4
-        )
-        y = y[..., 0]
-    if y.shape != whole and not (copies and y.shape[1:] == whole):
-        raise ShapeError(
-            "y",
-            y.shape,
-            remedy=f"the network ends on {positions}, so for {samples} samples expected labels {whole}. For one "
-            "label a sample, end the network with Flatten, GlobalAvgPool or GroupPool, and a Dense layer",
-        )
-    return check_labels(y.ravel()).reshape(y.shape)
-
-
-def labels_of(
-    x: np.ndarray,
-    y: Targets,
-    ends_on: Callable[[np.ndarray, np.ndarray], Positions | None],
-    *,
-    copies: bool = False,
-    name: str = "X",
-) -> tuple[np.ndarray, Positions | None]:
-    """(labels of samples x, the positions that they are at): (N,), or fields of them where networks end on positions.
-
-    `ends_on(x, targets)` says which those are. With `copies` labels may have an axis more in front, of the elements of
-    a group. Errors call the samples `name`.
-    """
-    check_given(y)
-    y = np.asarray(y)
-    positions = ends_on(x, y if y.ndim < 2 or y.shape[-1] == 1 else y[..., None])
-    if positions is not None:
-        return check_label_fields(y, len(x), positions, copies=copies), positions
-    labels = check_labels(y, copies=len(x) if copies else None)
-    if labels.ndim == 1:
-        check_same_length(name, x, "y", labels)
-    return labels, None
 
 
 def classes_of(labels: np.ndarray) -> np.ndarray:

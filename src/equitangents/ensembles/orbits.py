@@ -26,11 +26,11 @@ from equitangents.actions import Action, as_action
 from equitangents.actions.action import GroupAction
 from equitangents.actions.compact import check_finite_group
 from equitangents.actions.kinds import ActionLike
-from equitangents.ensembles.estimator import one_time
 from equitangents.ensembles.fields.targets import FieldRows, field_rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.group import FiniteGroupMap, GroupMap, OrbitMap
 from equitangents.inference.draws import as_key
+from equitangents.inference.dynamics import one_time
 from equitangents.memory import check_memory
 from equitangents.metrics import on_orbits as orbit_measures
 from equitangents.validation import check_array, check_choice, check_number, check_same_length, check_whole

@@ -20,7 +20,7 @@ from equitangents.nn.layer import Layer
 _SIDES = (8, 16, 32)
 _DEEP = (1, 2, 4)
 _POOLED = (1, 2, 4, 8)
-_ON_FEATURES = (1, 2)
+_ON_FEATURES, _CELLS = (1, 2), (4, 8)
 _W_STD, _B_STD = math.sqrt(2), 0.1
 _WINDOW = (3, 3)
 
@@ -31,9 +31,9 @@ class Candidate:
 
     family: "dense"; "convolutional", flattened in the end; "pooled" over all positions in the end; "staged", which
     halves its grid between layers as well (after the Myrtle networks of Shankar et al. 2020, arXiv 2003.02237);
-    "colours and edges", dense on these (`features`).
+    "colours and edges", "directions" of edges, or both, dense on these (`features`).
 
-    pixels: () for vectors and features.
+    pixels: () for vectors and colours; of directions the cells they are taken in.
     """
 
     family: str
@@ -71,8 +71,18 @@ def candidates(input_shape: tuple[int, ...]) -> tuple[Candidate, ...]:
 
 
 def of_features(x: Float[np.ndarray, "n height width channels"]) -> tuple[Candidate, ...]:
-    """Dense networks on colours and edges, which are invariant under the symmetries of the grid of pixels."""
-    return tuple(Candidate("colours and edges", n, (), FeatureNetwork.of(_dense(1, n), x)) for n in _ON_FEATURES)
+    """Dense networks on colours and edges, on directions of edges in 4×4 and 8×8 cells, and on both."""
+    kinds = [("colours and edges", 0, True)]
+    for cells in _CELLS:
+        if min(x.shape[1:3]) >= 2 * cells:
+            kinds += [("directions", cells, False), ("directions, colours and edges", cells, True)]
+    return tuple(
+        Candidate(
+            family, depth, (cells, cells) if cells else (), FeatureNetwork.of(_dense(1, depth), x, cells, colours)
+        )
+        for family, cells, colours in kinds
+        for depth in _ON_FEATURES
+    )
 
 
 def _windows(height: int, width: int) -> list[int]:

@@ -25,6 +25,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
 from equitangents.fit.candidates import candidates, of_features
+from equitangents.fit.features import FeatureNetwork
 from equitangents.fit.growing import growth
 from equitangents.fit.near_duplicates import near_duplicates
 from equitangents.fit.problem import Part, Problem, make_problem
@@ -60,7 +61,7 @@ def auto(
     progress: Progress | None = None,
 ) -> Choice:
     """The classifier of the smallest log loss of left-out samples, of dense, convolutional and pooled networks, and
-    dense ones on colours and edges.
+    dense ones on colours, edges and their directions.
 
     Scores are exact: each sample is predicted by the model trained without its set. Ridges, both kernels (all layers
     trained, or the last alone) and sizes of images are chosen with the network. The score that is reported is not the
@@ -190,6 +191,9 @@ def _trials(
     """
     every, trials = candidates(np.shape(x)[1:]), []
     upright = InfiniteEnsembleClassifier(every[0].net, **cast(Any, options))._prepare(x, y)[1]
+    of_images = of_features(upright.x) if len(np.shape(x)) == 4 else ()
+    as_they_are = [each for each in of_images if isinstance(each.net, FeatureNetwork) and not each.net.cells]
+    every += tuple(each for each in of_images if each not in as_they_are)
     for group in groups:
         model = InfiniteEnsembleClassifier(every[0].net, augmentation=group, **cast(Any, options))
         _, training = model._prepare(x, y)
@@ -202,14 +206,14 @@ def _trials(
             raise InvalidArgumentError(
                 "augmentation", group, "a group of turns and reflections, such as C4 or D4", "or name a network for it"
             )
-        name = "" if action is None else action.group.name
-        trials += [Trial(each, group, name, training) for each in every]
-    if len(np.shape(x)) == 4:  # whose members are invariant as they are: no copies
-        shape = upright.x.shape[1:]
-        actions = [] if None in groups else [trial.action for trial in trials]
-        for each in of_features(upright.x):
-            if all(known_invariant(each.net, action, shape) for action in actions):
-                trials.append(Trial(each, None, "", upright))
+        name, shape = "" if action is None else action.group.name, upright.x.shape[1:]
+        known = (each for each in every if action is None or known_invariant(each.net, action, shape))
+        trials += [Trial(each, group, name, training) for each in known]
+    # members whose outputs no symmetry changes need no copies
+    actions = [] if None in groups else [trial.action for trial in trials]
+    for each in as_they_are:
+        if all(known_invariant(each.net, action, upright.x.shape[1:]) for action in actions):
+            trials.append(Trial(each, None, "", upright))
     return model, trials
 
 

@@ -2,11 +2,16 @@
 
 Over the pixels p of an image (H, W, C), of each channel c:
 
-    colours   mean, deviation and quantiles of x_c(p), and the covariances of two channels
-    edges     mean, deviation and quantiles of |∇x_c|(p), of the image and of its means over blocks of w² pixels
+    colours     mean, deviation and quantiles of x_c(p), and the covariances of two channels
+    edges       mean, deviation and quantiles of |∇x_c|(p), of the image and of its means over blocks of w² pixels
+    directions  (Σ_p w_i(p) |∇x|(p) max(0, cos(θ(p) − kπ/4))²)^½ for each cell i of a grid and k = 0, …, 7: of the mean
+                channel, θ being the angle of ∇x, w_i a pyramid about the middle of the cell with Σ_p w_i(p) = 1
+                (after the histograms of oriented gradients of Dalal & Triggs, CVPR 2005)
 
 A quarter turn or a reflection of the image permutes p, and blocks with w dividing H and W; it turns ∇x and keeps |∇x|.
-So colours and edges are invariant under every symmetry of the grid, whatever the image.
+So colours and edges are invariant under every symmetry of the grid, whatever the image, and directions are permuted:
+cells as pixels are, k → k ± 2 or −k. A dense network of standardised features, which depends on inner products alone,
+has an invariant kernel where all that are permuted share their mean and deviation.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import DTypeLike
 
-from equitangents._types import ArrayLike
+from equitangents._types import AnyAction, ArrayLike
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.kernels import Kernels
@@ -29,17 +34,18 @@ from equitangents.precision import working_dtype
 
 _COLOURS, _EDGES = (0.1, 0.25, 0.5, 0.75, 0.9), (0.5, 0.9)  # quantiles
 _BLOCKS, _LEAST = (1, 2, 4, 8), 3  # sides of blocks, and the fewest of them along a side
-_SIDE, _DIRECTIONS = 16, 8  # of a small copy, at most; of the histogram of directions
+_SIDE, _DIRECTIONS, _CELLS = 16, 8, 4  # of a small copy, at most; of edges, in as many cells along a side
+_RIGHT = 1e-9  # the cosine of a right angle, but for rounding
 _TIMED, _AT_ONCE = 4, 64  # images whose features are timed, and computed at once
 
 
 def features_of(x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n features"]:
-    """Vectors as they are; of images (N, H, W, C) a small copy, colours, edges and the histogram of directions."""
+    """Vectors as they are; of images (N, H, W, C) a small copy, colours, edges and their directions in 4×4 cells."""
     x = np.asarray(x, np.float64)
     if x.ndim == 2:
         return x
     small = block_means(x, -(-max(x.shape[1:3]) // _SIDE))
-    return np.concatenate([small.reshape(len(x), -1), colours_and_edges(x), _directions(x)], axis=1)
+    return np.concatenate([small.reshape(len(x), -1), colours_and_edges(x), directions(x, _CELLS)], axis=1)
 
 
 def colours_and_edges(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n features"]:
@@ -89,34 +95,74 @@ def _gradient(x: Float[np.ndarray, "*n h w"]) -> list[Float[np.ndarray, "*n h w"
     return [np.gradient(x, axis=axis) if x.shape[axis] > 1 else np.zeros_like(x) for axis in (-2, -1)]
 
 
-def _directions(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n directions"]:
-    """Strength of the edges of the mean channel in each direction, over the number of pixels."""
-    down, across = (part.reshape(len(x), -1) for part in _gradient(x.mean(axis=3)))
-    strength, angle = np.hypot(down, across), np.arctan2(down, across)
-    at = np.floor((angle + np.pi) / (2 * np.pi) * _DIRECTIONS).astype(int) % _DIRECTIONS
-    return np.stack([(strength * (at == k)).mean(axis=1) for k in range(_DIRECTIONS)], axis=1)
+def directions(x: Float[np.ndarray, "n height width channels"], cells: int) -> Float[np.ndarray, "n features"]:
+    """Directions of edges in cells × cells cells, (N, cells²·8), in float64."""
+    down, across = _gradient(np.asarray(x, np.float64).mean(axis=3))
+    strength = np.hypot(down, across)
+    least = np.maximum(_RIGHT * strength, np.finfo(float).tiny)
+    rows, columns = (_pyramids(side, cells) for side in x.shape[1:3])
+    found = []
+    for k in range(_DIRECTIONS):
+        towards = 2 * np.pi * k / _DIRECTIONS
+        along = np.cos(towards) * across + np.sin(towards) * down
+        found.append(rows @ (np.where(along > least, along, 0.0) ** 2 / np.maximum(strength, least)) @ columns.T)
+    return np.sqrt(np.stack(found, axis=3)).reshape(len(x), -1)
+
+
+def _pyramids(side: int, cells: int) -> Float[np.ndarray, "cells side"]:
+    """Weights of pixels along a side, for each cell: falling linearly to 0 at the middles of its neighbours."""
+    middles = (np.arange(cells) + 0.5) * side / cells - 0.5
+    weights = np.maximum(0.0, 1 - np.abs(np.arange(side) - middles[:, None]) * min(1.0, cells / side))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _shared(values: Float[np.ndarray, " features"], cells: int) -> Float[np.ndarray, " features"]:
+    """Means over those features that symmetries of the grid permute, in the place of each; of the others themselves."""
+    permuted = values[: cells**2 * _DIRECTIONS].reshape(cells, cells, _DIRECTIONS)
+    mirrored = permuted[:, ::-1, (_DIRECTIONS // 2 - np.arange(_DIRECTIONS)) % _DIRECTIONS]
+    quarter = _DIRECTIONS // 4
+    turned = [np.roll(np.rot90(each, k), -quarter * k, axis=2) for each in (permuted, mirrored) for k in range(4)]
+    return np.concatenate([np.mean(turned, axis=0).ravel(), values[permuted.size :]])
 
 
 @dataclass(frozen=True)
 class FeatureNetwork:
-    """The network `base` of (f − shift)/scale, f being colours and edges of an image."""
+    """The network `base` of (f − shift)/scale, f being features of an image.
+
+    cells: along a side, in which directions of edges are features; 0 for none.
+    colours: whether colours and edges are features.
+    """
 
     base: Sequential
     shift: tuple[float, ...]
     scale: tuple[float, ...]
+    cells: int = 0
+    colours: bool = True
 
     @classmethod
-    def of(cls, base: Sequential, x: Float[np.ndarray, "n height width channels"]) -> FeatureNetwork:
+    def of(
+        cls, base: Sequential, x: Float[np.ndarray, "n height width channels"], cells: int = 0, colours: bool = True
+    ) -> FeatureNetwork:
         """With the mean and standard deviation of the features of x; 1 for those with one value."""
-        found = colours_and_edges(x)
-        scale = np.where(found.min(axis=0) == found.max(axis=0), 1.0, found.std(axis=0))
-        return cls(base, tuple(found.mean(axis=0).tolist()), tuple(scale.tolist()))
+        raw = cls(base, (0.0,), (1.0,), cells, colours)._features(x)
+        shift = _shared(raw.mean(axis=0), cells)
+        scale = np.sqrt(_shared(((raw - shift) ** 2).mean(axis=0), cells))
+        spread = np.where(_shared(np.ptp(raw, axis=0), cells) == 0, 1.0, scale)
+        return cls(base, tuple(shift.tolist()), tuple(spread.tolist()), cells, colours)
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """NNGP and NTK of `base`, each (N1, N2), in the precision of x1 and x2."""
         dtype = working_dtype(x1, x2)
         second = None if x2 is None else self._features(x2).astype(dtype)
         return self.base.kernel(self._features(x1).astype(dtype), second)
+
+    def averaged(self, x: Float[np.ndarray, "n height width channels"], action: AnyAction) -> Kernels:
+        """(1/|G|) Σ_g K(x, ρ(g)x), both (N, N): as `orbit_average` has it, the features of each copy computed once."""
+        first = self._features(x).astype(x.dtype)
+        if action is None:
+            return self.base.kernel(first)
+        copies = [self.base.kernel(first, self._features(copy).astype(x.dtype)) for copy in action.orbit(x)]
+        return Kernels(*(np.mean([getattr(k, name) for k in copies], axis=0) for name in ("nngp", "ntk")))
 
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"
@@ -130,7 +176,10 @@ class FeatureNetwork:
         return replace(cost, seconds=cost.seconds + each * (n1 + (n2 or 0)))
 
     def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
-        """Whether every generator moves pixels by a symmetry of the grid, and keeps channels."""
+        """Whether every generator moves pixels by a symmetry of the grid, and keeps channels.
+
+        Then K(ρ(g)x, ρ(g)x') = K(x, x'), without cells K(ρ(g)x, x') = K(x, x'), too.
+        """
         if not isinstance(action, Action) or len(input_shape) != 3:
             return False
         known = [action.moves(g, input_shape) for g in action.group.generators]
@@ -141,7 +190,10 @@ class FeatureNetwork:
         )
 
     def _features(self, x: ArrayLike) -> Float[np.ndarray, "n features"]:
-        found: np.ndarray = (colours_and_edges(np.asarray(x)) - self.shift) / self.scale
+        x = np.asarray(x)
+        parts = [directions(x, self.cells)] if self.cells else []
+        parts += [colours_and_edges(x)] if self.colours else []
+        found: np.ndarray = (np.concatenate(parts, axis=1) - self.shift) / self.scale
         return found
 
 

@@ -23,6 +23,7 @@ from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.assessing import Assessed, assessed, best_of
 from equitangents.fit.candidates import Candidate
+from equitangents.fit.features import FeatureNetwork
 from equitangents.fit.left_out import Gram
 from equitangents.fit.problem import Problem
 from equitangents.fit.result import FAST, Tried
@@ -200,7 +201,9 @@ class Search:
 
     def _computed(self, trial: Trial, x: np.ndarray) -> Kernels | None:
         """Both kernels of x with itself, tile by tile; None where another has a score and the time is too short."""
-        n, kernel = len(x), trial.kernel
+        n, kernel, net = len(x), trial.kernel, trial.candidate.net
+        if isinstance(net, FeatureNetwork):
+            return net.averaged(x, trial.training.augmentation)
         nngp, ntk = (np.empty((n, n), x.dtype if x.dtype.kind == "f" else np.float64) for _ in range(2))
         edges = np.linspace(0, n, min(_TILES, 1 + n // _SIDE) + 1).astype(int)
         parts = [slice(a, b) for a, b in pairwise(edges)]

@@ -125,7 +125,7 @@ def _of_batches(axes: Axes, params: Params, one: Side, other: Side) -> Tree:
         parts = outer.flatten_up_to(found)
         return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
 
-    return jax.tree.map(axes.product_of_rows, jacobians(one), jacobians(other))
+    return jax.tree.map(partial(axes.product, of_slopes=True), jacobians(one), jacobians(other))
 
 
 def empirical_nngp_fn(
@@ -235,19 +235,6 @@ def _both(kernel_fn: KernelFn, x1: ArrayLike, x2: ArrayLike | None, params: Para
     return tuple(kernel_fn(x1, x2, ("nngp", "ntk"), params))
 
 
-def ntk_vector_product(f: ApplyFn, params: Params, x1: Tree, x2: Tree, vectors: Numbers) -> jax.Array:
-    """The product Θ(x1, x2) v, (N1, outputs), of v (N2, outputs), by one derivative backwards and one forwards.
-
-    No Jacobian is held.
-
-    >>> import jax.numpy as jnp
-    >>> w, x = jnp.ones((2, 1)), jnp.array([[1.0, 0.0], [0.0, 2.0]])
-    >>> ntk_vector_product(lambda w, x: x @ w, w, x, x, jnp.ones((2, 1))).tolist()
-    [[1.0], [4.0]]
-    """
-    return empirical_ntk_vp_fn(f, x1, x2, params)(vectors)
-
-
 def empirical_ntk_vp_fn(
     f: ApplyFn, x1: Tree, x2: Tree, params: Params, **keywords: Tree
 ) -> Callable[[Numbers], jax.Array]:
@@ -316,17 +303,12 @@ class Axes:
         if trace & diagonal:
             raise InvalidArgumentError("trace_axes", self.trace, "none of diagonal_axes", str(self.diagonal))
 
-    def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """Mean product of outputs over the traced axes."""
-        first, second, out, trace = self._letters(a.ndim)
+    def product(self, a: jax.Array, b: jax.Array, *, of_slopes: bool = False) -> jax.Array:
+        """Mean product over the traced axes: of outputs, or of their derivatives, with the parameters last."""
+        summed = "z" if of_slopes else ""
+        first, second, out, trace = self._letters(a.ndim - of_slopes)
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
-        return jnp.einsum(f"{first},{second}->{out}", a, b, precision="highest") / size
-
-    def product_of_rows(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """The mean product of derivatives, whose last axis are the parameters."""
-        first, second, out, trace = self._letters(a.ndim - 1)
-        size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
-        return jnp.einsum(f"{first}z,{second}z->{out}", a, b, precision="highest") / size
+        return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
 
     def of_full(self, whole: jax.Array) -> jax.Array:
         """From the kernel of all pairs, (N1, N2, *outputs, *outputs)."""

@@ -7,43 +7,35 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.groups.group import Group, check_table_order, read_only
+from equitangents.groups.group import check_table_order, read_only
 from equitangents.groups.rotations_of_space import rotation_angle
-from equitangents.groups.table_group import inverses_of
+from equitangents.groups.table_group import GroupOfTable
 
 TOLERANCE = 1e-8  # entries that differ by less, relative to the largest, are one number
 
 
 @final
-class MatrixGroup(Group):
+class MatrixGroup(GroupOfTable):
     """A finite group of real d×d matrices; made by `from_matrices`, `octahedral`, ..."""
 
     matrices: Float[np.ndarray, "order d d"]
 
     def __init__(self, name: str, matrices: np.ndarray, table: np.ndarray):
-        identity = int(np.flatnonzero((table == np.arange(len(table))).all(axis=1))[0])
-        vars(self).update(
-            name=name, order=len(table), identity=identity, matrices=read_only(matrices), _table=read_only(table)
-        )
-
-    @property
-    def table(self) -> Int[np.ndarray, "order order"]:
-        """The multiplication table, table[a, b] = a·b, read-only int32."""
-        return vars(self)["_table"]
-
-    @cached_property
-    def inverses(self) -> Int[np.ndarray, " order"]:
-        """The inverse of every element, read-only."""
-        return inverses_of(self.table, self.identity)
+        super().__init__(name, table, matrices=read_only(matrices))
 
     def angle(self, g: int) -> float | None:
         """Degrees, if the matrix of g is a rotation of the plane or of space."""
         if self.matrices.shape[1] not in (2, 3) or not self._is_orthogonal:
             return None
         return rotation_angle(self.matrices[g])
+
+    @property
+    def turns_space(self) -> bool:
+        """Whether the matrices are 3×3 and orthogonal."""
+        return self.matrices.shape[1] == 3 and self._is_orthogonal
 
     @cached_property
     def _is_orthogonal(self) -> bool:
@@ -53,9 +45,6 @@ class MatrixGroup(Group):
     def named(self, name: str) -> MatrixGroup:
         """This group under another name."""
         return MatrixGroup(name, self.matrices, self.table)
-
-    def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
-        return self.table[a, b]
 
     def _structure(self) -> tuple[Any, ...]:
         return ("matrices", self.matrices.shape, self.matrices.tobytes())

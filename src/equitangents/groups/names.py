@@ -6,7 +6,7 @@ The one parser of such names: audits, measures, ensembles and plans take what it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,18 +23,35 @@ from equitangents.groups.wallpaper_group import translations
 Space = Literal["plane", "space", "permutations", "translations", "reversal", "sign"]
 LARGEST_LISTED = 5  # S_5 has 120 elements; of larger ones some are drawn
 _BANDLIMIT = 4
-_OTHERS = "S_n, S5 (any number), translations, reversal, sign, tetrahedral, octahedral or icosahedral"
-KNOWN_FINITE = f"C4, D4 (any number), {_OTHERS}"
-KNOWN = f"C4, D4 (any number), SO2, SO3, O3, {_OTHERS}"
+Motions = Callable[[Any], Callable[[Any], Any]]
+"""Of a group: how an element moves data, (degrees, reflected) in the plane, a matrix of space, a permutation."""
+_by_itself: Motions = lambda group: lambda g: g
+_by_matrices: Motions = lambda group: group.matrices.__getitem__
+_by_permutations: Motions = lambda G: (lambda g: g) if G.elements is None else lambda g: np.array(G.element(g))
+
+
+def _by_turns(reflections: bool) -> Motions:
+    """Element f·n + k of C_n or D_n: f reflections, then rotation by k·360°/n."""
+
+    def motions(group: Any) -> Callable[[Any], tuple[float, bool]]:
+        n = group.order // (2 if reflections else 1)
+        return lambda g: (360.0 * (g % n) / n, g >= n)
+
+    return motions
 
 
 @dataclass(frozen=True)
 class Family:
-    """Groups of one name: the space that they act on, and how one is made, if so of its number `n` or of a `grid`."""
+    """Groups of one name: the space that they act on, how one is made, if so of its number `n` or of a `grid`, how its
+    elements move data, how messages show the name; of infinite groups which finite ones to take instead.
+    """
 
     space: Space
     make: Callable[[Any], SymmetryGroup]
     of: Literal["n", "grid", "nothing"] = "nothing"
+    motion: Motions = _by_itself
+    shown: str = ""
+    instead: str = ""
 
 
 def _two(name: str, *labels: str) -> Callable[[Any], SymmetryGroup]:
@@ -42,20 +59,42 @@ def _two(name: str, *labels: str) -> Callable[[Any], SymmetryGroup]:
 
 
 FAMILIES: dict[str, Family] = {
-    "C": Family("plane", cyclic, "n"),
-    "D": Family("plane", dihedral, "n"),
-    "S": Family("permutations", lambda n: symmetric(n) if n <= LARGEST_LISTED else permutations(n), "n"),
-    "SO2": Family("plane", lambda _: so2()),
-    "SO3": Family("space", lambda _: so3(_BANDLIMIT)),
-    "O3": Family("space", lambda _: o3(_BANDLIMIT)),
-    "tetrahedral": Family("space", lambda _: tetrahedral().named("tetrahedral")),
-    "octahedral": Family("space", lambda _: octahedral().named("octahedral")),
-    "icosahedral": Family("space", lambda _: icosahedral().named("icosahedral")),
+    "C": Family("plane", cyclic, "n", _by_turns(False), shown="C4"),
+    "D": Family("plane", dihedral, "n", _by_turns(True), shown="D4 (any number)"),
+    "SO2": Family("plane", lambda _: so2(), motion=lambda G: lambda g: (g, False), instead="C8, C16, … for images"),
+    "SO3": Family(
+        "space",
+        lambda _: so3(_BANDLIMIT),
+        instead="octahedral or icosahedral, or actions.rotations(groups.so3(bandlimit))",
+    ),
+    "O3": Family(
+        "space",
+        lambda _: o3(_BANDLIMIT),
+        instead="octahedral or icosahedral, or actions.rotations(groups.o3(bandlimit))",
+    ),
+    "S": Family(
+        "permutations",
+        lambda n: symmetric(n) if n <= LARGEST_LISTED else permutations(n),
+        "n",
+        _by_permutations,
+        shown="S_n, S5 (any number)",
+    ),
     "translations": Family("translations", translations, "grid"),
     "reversal": Family("reversal", _two("reversal", "forwards", "backwards")),
     "sign": Family("sign", _two("change of sign", "kept", "negated")),
+    "tetrahedral": Family("space", lambda _: tetrahedral().named("tetrahedral"), motion=_by_matrices),
+    "octahedral": Family("space", lambda _: octahedral().named("octahedral"), motion=_by_matrices),
+    "icosahedral": Family("space", lambda _: icosahedral().named("icosahedral"), motion=_by_matrices),
 }
 """Every family of groups by its name; C, D and S are followed by a number."""
+
+
+def _shown(families: Iterable[str]) -> str:
+    *first, last = (FAMILIES[name].shown or name for name in families)
+    return f"{', '.join(first)} or {last}"
+
+
+KNOWN, KNOWN_FINITE = _shown(FAMILIES), _shown(name for name, family in FAMILIES.items() if not family.instead)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property, partial
+from abc import abstractmethod
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -12,18 +13,16 @@ from jaxtyping import Float
 from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
-from equitangents.groups.rotations_of_space import plane_isometries, plane_turns
+from equitangents.groups.rotations_of_space import plane_turns
 from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, MatricesGroup, SymmetryGroup
 from equitangents.validation import check_whole
 
 MAX_BANDLIMIT = 100_000
 
 
-@final
-class PlaneRotations(Immutable, CompactGroup):
-    """SO(2), with equidistant angles for means of functions of a bandlimit; made by `so2`."""
+class _OfPlane(Immutable, CompactGroup):
+    """SO(2) or O(2), with equidistant angles for means of functions of a bandlimit."""
 
-    name = "SO(2)"
     dimension = 1
     default_draws = 24
     draws_are_independent = False
@@ -31,6 +30,30 @@ class PlaneRotations(Immutable, CompactGroup):
 
     def __init__(self, bandlimit: int):
         vars(self).update(bandlimit=bandlimit)
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """The number of nodes."""
+
+    @property
+    def weights(self) -> Float[np.ndarray, " nodes"]:
+        """Equal weights of all nodes, which sum to 1."""
+        return np.full(self.order, 1 / self.order)
+
+    def is_same_group(self, other: SymmetryGroup) -> bool:
+        """Whether it is of the same name, whatever its bandlimit."""
+        return type(self) is type(other)
+
+    def _value(self) -> tuple[Any, ...]:
+        return (self.bandlimit,)
+
+
+@final
+class PlaneRotations(_OfPlane):
+    """SO(2), with equidistant angles for means of functions of a bandlimit; made by `so2`."""
+
+    name = "SO(2)"
 
     @property
     def identity(self) -> float:
@@ -46,11 +69,6 @@ class PlaneRotations(Immutable, CompactGroup):
     def nodes(self) -> list[float]:
         """Equidistant angles from 0 on."""
         return [360.0 * k / self.order for k in range(self.order)]
-
-    @property
-    def weights(self) -> Float[np.ndarray, " nodes"]:
-        """Equal weights of all nodes, which sum to 1."""
-        return np.full(self.order, 1 / self.order)
 
     def check_element(self, name: str, g: Element) -> float:
         """`g` as a float."""
@@ -92,14 +110,7 @@ class PlaneRotations(Immutable, CompactGroup):
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """Frequencies 0 .. count − 1: the trivial irrep, then rotations of a plane by m times the angle."""
-        return tuple(_frequency(m) for m in range(check_whole("count", count, 0)))
-
-    def is_same_group(self, other: SymmetryGroup) -> bool:
-        """SO(2), whatever its bandlimit."""
-        return isinstance(other, PlaneRotations)
-
-    def _value(self) -> tuple[Any, ...]:
-        return (self.bandlimit,)
+        return tuple(CompactIrrep(self.name, m) for m in range(check_whole("count", count, 0)))
 
     def __repr__(self) -> str:
         return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} angles>"
@@ -115,31 +126,18 @@ def so2(bandlimit: int = 16) -> PlaneRotations:
     return PlaneRotations(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT))
 
 
-def _frequency(m: int) -> CompactIrrep:
-    factor = 2 if m else 1
-    character = lambda g: factor * np.cos(m * np.radians(g))
-    return CompactIrrep(f"frequency {m}", factor, character, partial(plane_turns, m), "SO(2)")
-
-
 TOLERANCE = 1e-8  # of g gᵀ = 1
 _FLIP = np.diag([1.0, -1.0])
 
 
 @final
-class PlaneIsometries(MatricesGroup):
+class PlaneIsometries(_OfPlane, MatricesGroup):
     """O(2), with equidistant angles for means of functions of a bandlimit; made by `o2`.
 
     g = R(α) diag(1, ±1): the reflection diag(1, −1) first, then the turn.
     """
 
     name = "O(2)"
-    dimension = 1
-    default_draws = 24
-    draws_are_independent = False
-    bandlimit: int
-
-    def __init__(self, bandlimit: int):
-        vars(self).update(bandlimit=bandlimit)
 
     @property
     def identity(self) -> Float[np.ndarray, "2 2"]:
@@ -157,11 +155,6 @@ class PlaneIsometries(MatricesGroup):
         count = self.order // 2
         turns = plane_turns(1, 360.0 * np.arange(count) / count)
         return read_only(np.concatenate([turns, turns @ _FLIP]))
-
-    @property
-    def weights(self) -> Float[np.ndarray, " nodes"]:
-        """Equal weights of all nodes, which sum to 1."""
-        return np.full(self.order, 1 / self.order)
 
     def check_element(self, name: str, g: Element) -> Float[np.ndarray, "2 2"]:
         """`g` as a matrix."""
@@ -191,24 +184,8 @@ class PlaneIsometries(MatricesGroup):
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """Frequencies 0 .. count − 1; for frequency 0 the trivial irrep and the sign of reflections."""
         count = check_whole("count", count, 0)
-        kinds = [(0, False), (0, True)][: 2 * count] + [(m, False) for m in range(1, count)]
-        return tuple(
-            CompactIrrep(
-                f"frequency {m}" + (", the sign of reflections" if odd else ""),
-                2 if m else 1,
-                partial(_character, m, odd),
-                partial(plane_isometries, m, odd),
-                self.name,
-            )
-            for m, odd in kinds
-        )
-
-    def is_same_group(self, other: SymmetryGroup) -> bool:
-        """O(2), whatever its bandlimit."""
-        return isinstance(other, PlaneIsometries)
-
-    def _value(self) -> tuple[Any, ...]:
-        return (self.bandlimit,)
+        kinds = [(0, 1), (0, -1)][: 2 * count] + [(m, 1) for m in range(1, count)]
+        return tuple(CompactIrrep(self.name, m, parity) for m, parity in kinds)
 
     def __repr__(self) -> str:
         return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} elements>"
@@ -221,7 +198,3 @@ def o2(bandlimit: int = 16) -> PlaneIsometries:
     [1, 1, 2, 2]
     """
     return PlaneIsometries(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT))
-
-
-def _character(frequency: int, odd: bool, g: Element) -> np.ndarray:
-    return np.trace(plane_isometries(frequency, odd, g), axis1=-2, axis2=-1)

@@ -16,14 +16,7 @@ from jaxtyping import Float
 from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
-from equitangents.groups.rotations_of_space import (
-    AXES,
-    angles_of,
-    random_rotations,
-    rotation_label,
-    space_rotations,
-    turn_about,
-)
+from equitangents.groups.rotations_of_space import AXES, random_rotations, rotation_label, turn_about
 from equitangents.groups.symmetry_group import CompactIrrep, Flow, MatricesGroup, SymmetryGroup
 from equitangents.validation import check_whole
 
@@ -129,18 +122,8 @@ class RotationGroup(MatricesGroup):
         Their matrices are those of `equitangents.sphere.transforms`; a vector is l = 1 in the order (y, z, x), with
         reflections the one odd under inversion.
         """
-        odd = (False, True) if self.reflections else (False,)
-        return tuple(
-            CompactIrrep(
-                f"l = {l}" + (", odd under inversion" if p else ""),
-                2 * l + 1,
-                partial(_character, l, p),
-                partial(space_rotations, l, p),
-                self.name,
-            )
-            for l in range(check_whole("count", count, 0))
-            for p in odd
-        )
+        degrees, parities = range(check_whole("count", count, 0)), (1, -1) if self.reflections else (1,)
+        return tuple(CompactIrrep(self.name, l, parity) for l in degrees for parity in parities)
 
     def is_same_group(self, other: SymmetryGroup) -> bool:
         """SO(3) or O(3), whatever the bandlimit."""
@@ -197,15 +180,6 @@ def check_rotations(name: str, matrices: object, reflections: bool) -> Float[np.
             name, "a reflection", "determinants of 1", "groups.o3(bandlimit) has reflections", verb="holds"
         )
     return M
-
-
-def _character(l: int, odd: bool, g: Element) -> np.ndarray:
-    """χ_l = 1 + 2 Σ_m cos mω of the proper part, of angle ω; times det g if `odd`; g (…, 3, 3)."""
-    g = np.asarray(g)
-    sign = np.round(np.linalg.det(g))
-    angle = angles_of(g * sign[..., None, None])
-    chi = 1 + 2 * sum((np.cos(m * angle) for m in range(1, l + 1)), np.zeros_like(angle))
-    return chi * sign if odd else chi
 
 
 def _about_z(t: np.ndarray) -> np.ndarray:

@@ -70,11 +70,6 @@ def rotation_label(g: Element) -> str:
     return f"{rotation_angle(g):.1f}° about ({axis[0]:.2f}, {axis[1]:.2f}, {axis[2]:.2f})"
 
 
-def angles_of(g: Float[np.ndarray, "*batch 3 3"]) -> Float[np.ndarray, "*batch"]:
-    """Rotation angles in radians, 0 to π."""
-    return _scipy().from_matrix(np.reshape(g, (-1, 3, 3))).magnitude().reshape(np.shape(g)[:-2])
-
-
 def _scipy() -> type[Rotation]:
     """SciPy's class of rotations, loaded when the first is turned: groups load fast and need NumPy alone."""
     from scipy.spatial import transform

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
 
 from equitangents._aliases import Element, Elements, Tree
-from equitangents.errors import InvalidArgumentError
-from equitangents.groups.rotations_of_space import rotation_angle
+from equitangents.groups.rotations_of_space import plane_isometries, plane_turns, rotation_angle, space_rotations
 from equitangents.validation import check_whole
 
 
@@ -138,7 +137,7 @@ class Immutable(ABC):
 
 
 class CompactGroup(SymmetryGroup):
-    """A group of infinitely many elements, with its irreps by characters."""
+    """A group of infinitely many elements, with its irreps."""
 
     @abstractmethod
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
@@ -175,26 +174,44 @@ class MatricesGroup(Immutable, CompactGroup):
 
 @dataclass(frozen=True)
 class CompactIrrep:
-    """An irreducible representation of a compact group over the real numbers; equal to one of equal name and group."""
+    """An irreducible representation of SO(2), O(2), SO(3) or O(3) over the real numbers, by orthogonal matrices.
 
-    name: str
-    dimension: int
-    character: Callable[[Any], Any] = field(compare=False)
-    """χ(g), the trace of the matrix of g; for many angles, or matrices (…, 3, 3), an array."""
-    matrices: Callable[[Any], np.ndarray] | None = field(default=None, compare=False)
-    """ρ(g), orthogonal; for many angles, or matrices of the group, an array (…, d, d)."""
-    group: str = ""
-    """The group's name, such as "SO(3)"."""
+    `group` is the group's name, `degree` in the plane the frequency; `parity` is -1 where reflections of the plane (of
+    degree 0), or the inversion of space, change the sign.
+    """
+
+    group: str
+    degree: int
+    parity: int = 1
+
+    @property
+    def dimension(self) -> int:
+        """2l + 1 in space; in the plane 1 for degree 0 and 2 for others."""
+        if self.group in ("SO(3)", "O(3)"):
+            return 2 * self.degree + 1
+        return 2 if self.degree else 1
+
+    @property
+    def name(self) -> str:
+        """The degree, and what is odd."""
+        if self.group in ("SO(3)", "O(3)"):
+            return f"l = {self.degree}" + (", odd under inversion" if self.parity == -1 else "")
+        return f"frequency {self.degree}" + (", the sign of reflections" if self.parity == -1 else "")
 
     def __call__(self, g: Element) -> np.ndarray:
         """The matrix ρ(g) of one element."""
         return self.at(np.asarray(g))
 
-    def at(self, elements: Elements) -> np.ndarray:
-        """The matrices of many elements, (…, d, d)."""
-        if self.matrices is None:
-            raise InvalidArgumentError("irrep", self, "one with matrices", "this one has a character alone")
-        return self.matrices(elements)
+    def at(self, elements: Elements) -> Float[np.ndarray, "*batch d d"]:
+        """The matrices of many elements, angles in degrees of SO(2), matrices of others: (…, d, d)."""
+        if self.group == "SO(2)":
+            return plane_turns(self.degree, elements)
+        matrices = plane_isometries if self.group == "O(2)" else space_rotations
+        return matrices(self.degree, self.parity == -1, elements)
+
+    def character(self, g: Elements) -> Float[np.ndarray, "*batch"]:
+        """χ(g) = tr ρ(g), of one element or of many."""
+        return np.asarray(np.trace(self.at(g), axis1=-2, axis2=-1))
 
     def __repr__(self) -> str:
         return f"<irrep of dimension {self.dimension}, {self.name}>"

@@ -21,23 +21,15 @@ from equitangents.groups.group import Group, check_table_order, read_only
 from equitangents.validation import as_rectangular
 
 
-@final
-class TableGroup(Group):
-    """A group of a table that is not checked; `from_table` checks it."""
-
-    def __init__(self, name: str, table: np.ndarray, labels: Sequence[Any] | None = None):
-        table = read_only(np.ascontiguousarray(table, np.int32))
-        identity = int(np.flatnonzero((table == np.arange(len(table))).all(axis=1))[0])
-        vars(self).update(
-            name=name,
-            order=len(table),
-            identity=identity,
-            _table=table,
-            labels=None if labels is None else tuple(labels),
-        )
+class GroupOfTable(Group):
+    """A group that holds its multiplication table, which is not checked."""
 
     _table: np.ndarray
-    labels: tuple[Any, ...] | None
+
+    def __init__(self, name: str, table: np.ndarray, **more: Any):
+        table = read_only(np.ascontiguousarray(table, np.int32))
+        identity = int(np.flatnonzero((table == np.arange(len(table))).all(axis=1))[0])
+        vars(self).update(name=name, order=len(table), identity=identity, _table=table, **more)
 
     @property
     def table(self) -> Int[np.ndarray, "order order"]:
@@ -47,10 +39,20 @@ class TableGroup(Group):
     @cached_property
     def inverses(self) -> Int[np.ndarray, " order"]:
         """The inverse of every element, read-only."""
-        return inverses_of(self._table, self.identity)
+        return read_only((self._table == self.identity).argmax(axis=1).astype(np.int32))
 
     def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
         return self._table[a, b]
+
+
+@final
+class TableGroup(GroupOfTable):
+    """A group of a table, with labels of its elements; `from_table` checks it."""
+
+    labels: tuple[Any, ...] | None
+
+    def __init__(self, name: str, table: np.ndarray, labels: Sequence[Any] | None = None):
+        super().__init__(name, table, labels=None if labels is None else tuple(labels))
 
     @cached_property
     def _index_of_label(self) -> dict[Any, int]:
@@ -69,11 +71,6 @@ class TableGroup(Group):
             return known[label] if label in known else known[(label,)]  # the one entry of a tuple
         except (KeyError, TypeError):
             raise InvalidArgumentError("label", label, "an element's label", repr(self.labels[-1])) from None
-
-
-def inverses_of(table: np.ndarray, identity: int) -> np.ndarray:
-    """For each row of a multiplication table the column that holds the identity."""
-    return read_only((table == identity).argmax(axis=1).astype(np.int32))
 
 
 def from_table(table: npt.ArrayLike, name: str = "group") -> TableGroup:

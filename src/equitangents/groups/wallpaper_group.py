@@ -8,7 +8,7 @@ counter-clockwise as seen with rows downwards, the sense of np.rot90. Products: 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, final
 
@@ -21,48 +21,85 @@ from equitangents.groups.group import Group, check_table_order, read_only
 from equitangents.validation import check_whole
 
 
-@final
-class TranslationGroup(Group):
-    """Translations of a grid of `shape` that is closed to a torus; element number t is the row-major index of t."""
+class GridGroup(Group):
+    """Motions x ↦ P x + t mod shape; element number point_index · positions + row-major index of t."""
 
     shape: tuple[int, ...]
-
-    def __init__(self, shape: tuple[int, ...]):
-        name = "translations(" + "x".join(map(str, shape)) + ")"
-        vars(self).update(name=name, order=math.prod(shape), identity=0, shape=shape)
+    point_order: int = 1
+    point_matrices: Int[np.ndarray, "point_order d d"]
 
     @property
     def torus(self) -> tuple[int, ...]:
         """Side lengths of the torus."""
         return self.shape
 
+    @cached_property
+    def _point_table(self) -> np.ndarray:
+        """The multiplication table of the matrices P."""
+        P = self.point_matrices
+        products = P[:, None] @ P
+        return (products[:, :, None] == P).all(axis=(3, 4)).argmax(axis=2)
+
+    def _split(self, g: int | np.integer | np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """Point index and the components of the translation."""
+        point, t = np.divmod(np.asarray(g, np.int64), math.prod(self.shape))
+        return point, np.unravel_index(t, self.shape)
+
+    def _moved(self, point: np.ndarray, x: tuple[np.ndarray, ...], t: tuple[Any, ...]) -> np.ndarray:
+        """The row-major index of P x + t."""
+        if self.point_order > 1:
+            P = self.point_matrices[point]
+            x = tuple(sum(P[..., i, j] * x[j] for j in range(len(x))) for i in range(len(x)))
+        return np.ravel_multi_index(tuple((i + j) % n for i, j, n in zip(x, t, self.shape, strict=True)), self.shape)
+
+    def _number(self, point: np.ndarray, translation: np.ndarray) -> np.ndarray:
+        return np.asarray(point * math.prod(self.shape) + translation, np.int32)
+
     def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
-        ta, tb = np.unravel_index(a, self.shape), np.unravel_index(b, self.shape)
-        total = tuple((i + j) % n for i, j, n in zip(ta, tb, self.shape, strict=True))
-        return np.asarray(np.ravel_multi_index(total, self.shape), np.int32)
+        (p, t), (q, u) = self._split(a), self._split(b)
+        point = self._point_table[p, q] if self.point_order > 1 else p
+        return self._number(point, self._moved(p, u, t))
 
     @cached_property
     def inverses(self) -> Int[np.ndarray, " order"]:
         """The inverse of every element, read-only."""
-        t = np.unravel_index(np.arange(self.order), self.shape)
-        minus = tuple(-i % n for i, n in zip(t, self.shape, strict=True))
-        return read_only(np.asarray(np.ravel_multi_index(minus, self.shape), np.int32))
+        p, t = self._split(np.arange(self.order))
+        back = (self._point_table == 0).argmax(axis=1)[p] if self.point_order > 1 else p
+        return read_only(self._number(back, self._moved(back, tuple(-i for i in t), (0,) * len(t))))
 
     @cached_property
     def table(self) -> Int[np.ndarray, "order order"]:
-        """The multiplication table, made on first use."""
+        """The multiplication table, made on first use: 4 · order² bytes."""
         check_table_order(self.order, self.name)
-        everything = np.arange(self.order)
-        return read_only(self._compose(everything[:, None], everything))
+        return self._by_rows(self.order, lambda g: self._compose(g[:, None], np.arange(self.order)))
 
     def grid_rows(self, g: Element) -> Int[np.ndarray, "*g positions"]:
         """grid_table[g] without making the whole table."""
-        return self._compose(np.asarray(g)[..., None], np.arange(self.order))
+        p, t = self._split(np.asarray(g)[..., None])
+        x = np.unravel_index(np.arange(math.prod(self.shape)), self.shape)
+        return np.asarray(self._moved(p, x, t), np.int32)
 
-    @property
+    @cached_property
     def grid_table(self) -> Int[np.ndarray, "order positions"]:
-        """grid_table[g, x]: the row-major index of the grid point g·x = x + t. Equal to `table`."""
-        return self.table
+        """grid_table[g, x]: the row-major index of the grid point g·x."""
+        return self._by_rows(math.prod(self.shape), self.grid_rows)
+
+    def _by_rows(self, columns: int, rows: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """A table (order, columns), made some rows at a time."""
+        table = np.empty((self.order, columns), np.int32)
+        step = max(1, 2**21 // columns)
+        for start in range(0, self.order, step):
+            table[start : start + step] = rows(np.arange(start, min(start + step, self.order)))
+        return read_only(table)
+
+
+@final
+class TranslationGroup(GridGroup):
+    """Translations of a grid of `shape` that is closed to a torus; element number t is the row-major index of t."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        name = "translations(" + "x".join(map(str, shape)) + ")"
+        vars(self).update(name=name, order=math.prod(shape), identity=0, shape=shape)
 
     def _structure(self) -> tuple[Any, ...]:
         return ("translations", self.shape)
@@ -99,7 +136,7 @@ _NAMES = {(1, False): "p1", (2, False): "p2", (4, False): "p4", (1, True): "pm",
 
 
 @final
-class WallpaperGroup(Group):
+class WallpaperGroup(GridGroup):
     """A point group of order `point_order` with all translations of the torus `shape` = (H, W).
 
     Element number point_index · (H·W) + row-major index of the translation, point_index = reflection · rotations +
@@ -109,8 +146,6 @@ class WallpaperGroup(Group):
     rotations: int
     reflections: bool
     shape: tuple[int, int]
-    point_order: int
-    point_matrices: Int[np.ndarray, "point_order 2 2"]
 
     def __init__(self, rotations: int, reflections: bool, shape: tuple[int, int]):
         quarter, flip = np.array([[0, -1], [1, 0]]), np.array([[1, 0], [0, -1]])
@@ -131,82 +166,16 @@ class WallpaperGroup(Group):
             point_matrices=read_only(np.array(point)),
         )
 
-    def _split(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Point index and the two components of the translation."""
-        H, W = self.shape
-        p, t = np.divmod(g, H * W)
-        return p, *np.divmod(t, W)
-
-    def _move(self, p: np.ndarray, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The point matrix number p applied to (i, j), not yet reduced modulo the shape."""
-        P = self.point_matrices[p]
-        return P[..., 0, 0] * i + P[..., 0, 1] * j, P[..., 1, 0] * i + P[..., 1, 1] * j
-
-    def _point_compose(self, p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        n = self.rotations
-        (f, r), (e, s) = np.divmod(p, n), np.divmod(q, n)
-        return (f ^ e) * n + (r + (1 - 2 * f) * s) % n
-
-    @property
-    def torus(self) -> tuple[int, int]:
-        """Side lengths of the torus."""
-        return self.shape
-
     @property
     def turns_quarters(self) -> bool:
         """Whether there are four rotations."""
         return self.rotations == 4
 
-    def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
-        H, W = self.shape
-        p, i, j = self._split(np.asarray(a, np.int64))
-        q, k, l = self._split(np.asarray(b, np.int64))
-        u, v = self._move(p, k, l)
-        point = self._point_compose(p, q)
-        return np.asarray(point * (H * W) + (u + i) % H * W + (v + j) % W, np.int32)
-
-    @cached_property
-    def inverses(self) -> Int[np.ndarray, " order"]:
-        """The inverse of every element, read-only."""
-        H, W = self.shape
-        p, i, j = self._split(np.arange(self.order))
-        points = np.arange(self.point_order)
-        inverse_point = (self._point_compose(points[:, None], points) == 0).argmax(axis=1)[p]
-        u, v = self._move(inverse_point, i, j)
-        return read_only(np.asarray(inverse_point * (H * W) + -u % H * W + -v % W, np.int32))
-
-    @cached_property
-    def table(self) -> Int[np.ndarray, "order order"]:
-        """The multiplication table, made on first use: 4 · order² bytes."""
-        check_table_order(self.order, self.name)
-        table = np.empty((self.order, self.order), np.int32)
-        everything = np.arange(self.order)
-        step = max(1, 2**21 // self.order)
-        for start in range(0, self.order, step):
-            table[start : start + step] = self._compose(everything[start : start + step, None], everything)
-        return read_only(table)
-
-    def grid_rows(self, g: Element) -> Int[np.ndarray, "*g positions"]:
-        """grid_table[g] without making the whole table."""
-        H, W = self.shape
-        p, i, j = self._split(np.asarray(g, np.int64)[..., None])
-        u, v = self._move(p, *np.divmod(np.arange(H * W), W))
-        return np.asarray((u + i) % H * W + (v + j) % W, np.int32)
-
-    @cached_property
-    def grid_table(self) -> Int[np.ndarray, "order positions"]:
-        """grid_table[g, x]: the row-major index of the grid point g·x."""
-        table = np.empty((self.order, self.shape[0] * self.shape[1]), np.int32)
-        step = max(1, 2**21 // table.shape[1])
-        for start in range(0, self.order, step):
-            table[start : start + step] = self.grid_rows(np.arange(start, min(start + step, self.order)))
-        return read_only(table)
-
     def _structure(self) -> tuple[Any, ...]:
         return ("wallpaper", self.rotations, self.reflections, self.shape)
 
     def _element_label(self, i: int) -> tuple[int, int, tuple[int, int]]:
-        p, ti, tj = self._split(np.array(i))
+        p, (ti, tj) = self._split(i)
         return int(p % self.rotations), int(p // self.rotations), (int(ti), int(tj))
 
     def _label_index(self, label: Element) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Element, Numbers
 from equitangents.errors import ShapeError
-from equitangents.groups.group import FiniteGroupMap, GroupMap, OrbitMap
+from equitangents.groups.group import GroupMap, OrbitMap
 
 
 def augment_inputs(action: OrbitMap, x: ArrayLike) -> ArrayLike:
@@ -25,9 +25,9 @@ def augment_inputs(action: OrbitMap, x: ArrayLike) -> ArrayLike:
 
 
 def augment_targets(label_action: GroupMap | None, y: np.ndarray, elements: Iterable[Element]) -> np.ndarray:
-    """ρ_Y(g) y_i for all g of `elements`, shape (size·N, outputs); without a label action copies keep their targets."""
+    """ρ_Y(g) y_i for all g of `elements`, shape (size·N, …); without a label action copies keep their targets."""
     if label_action is None:
-        return np.tile(y, (len(list(elements)), 1))
+        return np.concatenate([y] * len(list(elements)))
     moved = [np.asarray(label_action(int(g) if np.ndim(g) == 0 else g, y), dtype=np.float64) for g in elements]
     if moved[0].shape != y.shape:
         raise ShapeError(
@@ -61,52 +61,6 @@ def row_digests(a: Numbers, scale: float | None = None) -> list[bytes]:
 def _digest(row: np.ndarray, grid: float) -> bytes:
     steps = np.append(np.rint(row / grid), np.log2(grid))
     return hashlib.blake2b(steps.astype(np.int64).tobytes(), digest_size=16).digest()
-
-
-def orbit_digests(action: FiniteGroupMap, x: ArrayLike) -> list[bytes]:
-    """A digest of each row's orbit: the same for x_i and every ρ_X(g) x_i.
-
-    Where positions are only permuted, rows that no other row can be a permutation of get a digest of their own.
-    """
-    scale = float(np.abs(np.asarray(x)).max())
-    digests = row_digests(x, scale)
-    rows = np.arange(len(x))
-    if getattr(action, "permutes_positions", False):
-        rows = _alike(np.asarray(x), scale)
-    if len(rows):
-        moved = [row_digests(action(g, x[rows]), scale) for g in range(action.group.order)]
-        for row, copies in zip(rows, zip(*moved, strict=True), strict=True):
-            digests[row] = min(copies)
-    return digests
-
-
-def _alike(x: np.ndarray, scale: float) -> np.ndarray:
-    """Rows whose sum and sum of squares another row shares, within what rounding of single entries can do."""
-    flat = x.reshape(len(x), -1).astype(np.float64)
-    slack = 4 * flat.shape[1] * scale * max(1e-12, 16 * float(jnp.finfo(x.dtype).eps))
-    sums, squares = flat.sum(axis=1), (flat**2).sum(axis=1)
-    order = np.argsort(sums)
-    found = np.zeros(len(x), bool)
-    for at, i in enumerate(order):
-        for j in order[at + 1 :]:
-            if sums[j] - sums[i] > slack:
-                break
-            if abs(squares[j] - squares[i]) <= 2 * slack * scale:
-                found[[i, j]] = True
-    return np.flatnonzero(found)
-
-
-def distinct(*digests: list[bytes], weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """First index and number of copies of each distinct row; rows are equal if all their digests are.
-
-    With `weights`, one a row, the sum of the copies' weights in place of their number.
-
-    >>> first, copies = distinct([b"a", b"b", b"a"])
-    >>> first.tolist(), copies.tolist()
-    ([0, 1], [2, 1])
-    """
-    first, kind = kinds(*digests)
-    return first, np.bincount(kind, weights=weights)
 
 
 def kinds(*digests: list[bytes]) -> tuple[np.ndarray, np.ndarray]:

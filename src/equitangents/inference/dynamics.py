@@ -221,5 +221,13 @@ def as_times(time: Times) -> tuple[np.ndarray, bool]:
     return np.atleast_1d(times), times.ndim == 0
 
 
+def one_time(time: Times, reason: str = "it has to be one number") -> float:
+    """A single training time; InvalidArgumentError, which ends with the reason, for an array of them."""
+    times, single = as_times(time)
+    if not single:
+        raise InvalidArgumentError("time", times.shape, "one number", reason, verb="has shape")
+    return float(times[0])
+
+
 def _nonzero(eigenvalues: np.ndarray) -> np.ndarray:
     return np.where(eigenvalues > 0, eigenvalues, 1.0)

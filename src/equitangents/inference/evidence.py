@@ -73,7 +73,7 @@ def noise(
     if not delta > spectrum.blur:
         raise NotPositiveDefiniteError(
             f"the {spectrum.name} has equal samples and ridge={spectrum.ridge:g}, which is not enough noise to tell "
-            f"them apart, so its targets have no density; {spectrum.remedy(delta)} or take each sample once"
+            f"them apart, so its targets have no density; {spectrum.remedy(delta)}, or take each sample once"
         )
     slope = (squares / delta**2 - directions / delta) / 2 * spectrum.ridge_unit
     return Evidence(squares / delta, directions * math.log(delta / unit), directions, slope)
@@ -86,5 +86,5 @@ def check_density(spectrum: Spectrum) -> None:
     raise NotPositiveDefiniteError(
         f"the {spectrum.name} is not positive definite to working precision (smallest eigenvalue "
         f"{spectrum.smallest:.2e}, largest {spectrum.largest:.2e}), so its targets have no Gaussian density; "
-        f"{spectrum.remedy().rstrip(',')}"
+        f"{spectrum.remedy()}"
     )

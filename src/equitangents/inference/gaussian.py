@@ -99,19 +99,16 @@ class TrainedProcess:
         process.dynamics = dynamics
         return process
 
+    def weights(self, time: float) -> np.ndarray:
+        """α = φ_t(Θ) Y, (N, outputs), times `scale`: μ_t(x) = Θ(x, X) α."""
+        self.check(time)
+        response = self.dynamics.response(self.spectrum.eigenvalues, time)
+        found = self.spectrum.vectors @ (response[:, None] * self.targets)
+        return found if self.scale is None else found * self.scale[:, None]
+
     def project(self, cross: np.ndarray, prior_cross: np.ndarray | None = None) -> Projection:
         """Ask at M inputs: Θ(x, X) of shape (M, N), and K(x, X) if variances are wanted."""
         return Projection(self, self._in_basis("cross", cross), prior_cross)
-
-    @property
-    def is_posterior(self) -> bool:
-        """Whether the kernel that trains is the prior itself."""
-        return self._prior is None
-
-    def through_prior(self, rows: np.ndarray) -> np.ndarray:
-        """The product A U* K U for rows A (M, N); there is one unless `is_posterior`."""
-        assert self._prior is not None
-        return self._prior.times(rows)
 
     def _in_basis(self, name: str, cross: np.ndarray) -> np.ndarray:
         n = len(self.spectrum.eigenvalues)
@@ -158,12 +155,12 @@ class Projection:
             raise InvalidArgumentError("prior_cross", None, remedy="covariances need the prior kernel K(x, X)")
         response = self.response(time)
         prior_cross = self._prior_in_basis
-        if self.process.is_posterior:
+        if self.process._prior is None:
             # A (Λ+δ) Aᵀ − 2 A K = −K(x,X) φ(1 + decay) K(X,x): noise of variance δ on the targets included.
             decay = self.process.dynamics.decay(self.process.spectrum.eigenvalues, time)
             return prior_cross * response * (1 + decay), -prior_cross
         A = self.cross * response
-        return A, self.process.through_prior(A) - 2 * prior_cross
+        return A, self.process._prior.times(A) - 2 * prior_cross
 
 
 def _matrix(name: str, a: np.ndarray, columns: int | None = None) -> np.ndarray:

@@ -31,24 +31,6 @@ Product = Callable[[np.ndarray], np.ndarray]
 Distance = Callable[[int, int], tuple[float, float]]
 
 
-def cause(
-    *, smallest: float, blur: float, ridge: float, single: bool, equal: Callable[[], tuple[int, int] | None]
-) -> str:
-    """The cause, in words: λ_min, how far rounding moves eigenvalues, whether entries are float32, equal rows."""
-    if smallest < -_INDEFINITE * blur:
-        return "it is indefinite beyond rounding, so it is not a kernel"
-    pair = equal()
-    if pair is not None:
-        return f"rows {pair[0]} and {pair[1]} are equal, as of equal inputs"
-    if single:
-        return (
-            f"its entries are float32, whose rounding moves eigenvalues by about {blur:.1e}; float64 inputs give "
-            "float64 kernels"
-        )
-    missing = "ridge is 0 and" if ridge == 0 else f"ridge={ridge:g} is too small:"
-    return f"{missing} eigenvalues of the kernel fall below the rounding of float64, about {blur:.1e}"
-
-
 def is_positive(smallest: float, largest: float, blur: float) -> bool:
     """Whether λ_min lies above what rounding of the entries can move it by."""
     return largest > 0 and smallest > blur
@@ -85,9 +67,9 @@ def is_semidefinite(smallest: float, largest: float, blur: float) -> bool:
 
 
 def advice(wanted: float) -> str:
-    """The ridge that cures it, rounded up to one digit."""
+    """To set the ridge so, rounded up to one digit."""
     digit = 10.0 ** math.floor(math.log10(wanted))
-    return f"set ridge={math.ceil(wanted / digit) * digit:.0e}"
+    return f"set ridge={math.ceil(wanted / digit) * digit:.0e} or more"
 
 
 def equal_rows(size: int, eps: float, product: Product, distance: Distance) -> tuple[int, int] | None:
@@ -107,6 +89,72 @@ def equal_rows(size: int, eps: float, product: Product, distance: Distance) -> t
         if apart <= 16 * eps * both:
             return i, j
     return None
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ends of the spectrum of Θ + δ, and what a refusal says: its cause, and the ridge that cures it.
+
+    name: of the matrix, as errors call it. blur: how far rounding moves eigenvalues. unit: of the ridge. resolution:
+    blur over λ_max. single: whether entries are float32. equal: finds two equal rows. factor_blur: how far rounding
+    moves eigenvalues of a factor.
+    """
+
+    name: str
+    smallest: float
+    largest: float
+    blur: float
+    ridge: float
+    unit: float
+    resolution: float
+    single: bool
+    equal: Callable[[], tuple[int, int] | None]
+    factor_blur: float = 0.0
+
+    def check_positive(self) -> None:
+        """Raise NotPositiveDefiniteError unless λ_min lies above what rounding of the entries can move it by."""
+        if not is_positive(self.smallest, self.largest, self.blur):
+            raise self.refused()
+
+    def check_semidefinite(self) -> None:
+        """Raise NotPositiveDefiniteError where eigenvalues are too negative to be rounding."""
+        if not is_semidefinite(self.smallest, self.largest, max(self.blur, 0.0)):
+            raise self._refused("indefinite", "", "")
+
+    def refused(self, longest: str | None = None) -> NotPositiveDefiniteError:
+        """The error for training to the end, or for a time beyond the `longest` that rounding permits."""
+        what = "not positive definite to working precision"
+        if longest is None:
+            return self._refused(what, "", ", or take a finite time")
+        hidden = ", and the time is so long that training moves along what rounding hides"
+        return self._refused(what, hidden, f", or take a time of at most {longest}")
+
+    def _refused(self, what: str, hidden: str, other: str) -> NotPositiveDefiniteError:
+        ends = f"smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}"
+        text = f"the {self.name} is {what} ({ends}){hidden}; cause: {self.cause()}; {self.remedy()}{other}"
+        return NotPositiveDefiniteError(text)
+
+    def cause(self) -> str:
+        """Why it is not positive definite."""
+        if self.smallest < -_INDEFINITE * self.blur:
+            return "it is indefinite beyond rounding, so it is not a kernel"
+        pair = self.equal()
+        if pair is not None:
+            return f"rows {pair[0]} and {pair[1]} are equal, as of equal inputs"
+        if self.single:
+            return (
+                f"its entries are float32, whose rounding moves eigenvalues by about {self.blur:.1e}; float64 inputs "
+                "give float64 kernels"
+            )
+        missing = "ridge is 0 and" if self.ridge == 0 else f"ridge={self.ridge:g} is too small:"
+        return f"{missing} eigenvalues of the kernel fall below the rounding of float64, about {self.blur:.1e}"
+
+    def remedy(self) -> str:
+        """The ridge that cures it: ten times above the threshold, which is taken for the matrix with that ridge."""
+        if not self.unit > 0:
+            return NO_RIDGE
+        missing = 10 * max(self.blur, self.factor_blur) - self.smallest
+        return advice(self.ridge + missing / (1 - 10 * self.resolution) / self.unit)
 
 
 @dataclass(frozen=True)
@@ -153,13 +201,7 @@ class Spectrum:
 
     def check_invertible(self) -> None:
         """Raise NotPositiveDefiniteError, with the ridge that helps, unless Θ + δ is surely invertible."""
-        if is_positive(self.smallest, self.largest, self.blur):
-            return
-        raise NotPositiveDefiniteError(
-            f"the {self.name} is not positive definite to working "
-            f"precision (smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}), so training never ends "
-            f"(time=inf) at one function; cause: {self.cause()}; {self.remedy()} or take a finite time"
-        )
+        self.ends.check_positive()
 
     def check_known(self, rate: float, time: float) -> None:
         """Raise NotPositiveDefiniteError where training for this time, at `rate` η/N, is not known to rounding.
@@ -173,12 +215,7 @@ class Spectrum:
             return
         known = is_positive(self.smallest, self.largest, self.blur) or not hides(rate, time, self.blur)
         if not known and not self._is_positive_row_by_row:
-            raise NotPositiveDefiniteError(
-                f"the {self.name} is not positive definite to working precision (smallest eigenvalue "
-                f"{self.smallest:.2e}, largest {self.largest:.2e}), and time {time:g} is so long that training moves "
-                f"along what rounding hides; cause: {self.cause()}; {self.remedy()} or take a time of at most "
-                f"{longest_time(rate, self.blur)}"
-            )
+            raise self.ends.refused(longest_time(rate, self.blur))
 
     @cached_property
     def _is_positive_row_by_row(self) -> bool:
@@ -188,15 +225,20 @@ class Spectrum:
 
     def check_semidefinite(self) -> None:
         """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
-        if is_semidefinite(self.smallest, self.largest, max(self.blur, 0.0)):
-            return
-        raise NotPositiveDefiniteError(
-            f"the {self.name} is indefinite (smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}); "
-            f"cause: {self.cause()}; {self.remedy().rstrip(',')}"
-        )
+        self.ends.check_semidefinite()
 
-    def cause(self) -> str:
-        """Why it is not positive definite, in words."""
+    def remedy(self, smallest: float | None = None) -> str:
+        """The ridge that makes Θ + δ invertible; `smallest` replaces its own smallest eigenvalue."""
+        return (self.ends if smallest is None else replace(self.ends, smallest=smallest)).remedy()
+
+    @property
+    def ends(self) -> Ends:
+        """What errors say of it."""
+        single, blur = self.resolution >= float(np.finfo(np.float32).eps), self.blur
+        kept = self.name, self.smallest, self.largest, blur, self.ridge, self.ridge_unit, self.resolution, single
+        return Ends(*kept, self._equal_rows)
+
+    def _equal_rows(self) -> tuple[int, int] | None:
         single = self.resolution >= float(np.finfo(np.float32).eps)
         values = np.maximum(self.eigenvalues - self.delta, 0.0)
         eps = float(np.finfo(np.float32 if single else np.float64).eps)
@@ -210,22 +252,7 @@ class Spectrum:
             both = float(((np.abs(one) ** 2 + np.abs(two) ** 2) * values).sum())
             return float((np.abs(one - two) ** 2 * values).sum()), both
 
-        return cause(
-            smallest=self.smallest,
-            blur=self.blur,
-            ridge=self.ridge,
-            single=single,
-            equal=lambda: equal_rows(len(values), len(values) * eps, product, distance),
-        )
-
-    def remedy(self, smallest: float | None = None) -> str:
-        """The advice that errors end with: the ridge that makes Θ + δ invertible; `smallest` replaces its own."""
-        if self.ridge_unit <= 0:
-            return NO_RIDGE
-        # Ten times above the threshold, itself taken for the matrix with the new ridge, so that the advice works.
-        missing = 10 * self.blur - (self.smallest if smallest is None else smallest)
-        wanted = (self.delta + missing / (1 - 10 * self.resolution)) / self.ridge_unit
-        return f"{advice(wanted)} or more,"
+        return equal_rows(len(values), len(values) * eps, product, distance)
 
 
 def decompose(

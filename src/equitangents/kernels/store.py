@@ -26,10 +26,9 @@ import numpy as np
 from equitangents._types import ArrayLike, FileName
 from equitangents._version import __version__
 from equitangents.actions.action import GroupAction
-from equitangents.caches import cache_folder
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.file_limits import UNREADABLE, check_arrays, read_json
-from equitangents.files import LEFTOVER, open_regular, sweep, whole_file
+from equitangents.files import LEFTOVER, cache_folder, open_regular, sweep, whole_file
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines import engine_name
 from equitangents.kernels.fields import check_result
@@ -295,7 +294,7 @@ class KeptKernel:
             read += known
             notes |= dict.fromkeys(last.notes)
             nngp[rows, across], ntk[rows, across] = last.nngp, last.ntk
-            if grid.mirror(tile) is not None:
+            if len(grid.places(tile)) > 1:
                 nngp[across, rows], ntk[across, rows] = last.nngp.T, last.ntk.T
             step(done, len(tiles))
         self.report(read, len(tiles))

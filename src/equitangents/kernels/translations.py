@@ -24,12 +24,12 @@ from equitangents.kernels.engines.reference.tile import means
 from equitangents.kernels.fields import check_result
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Positions, Program
-from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.runs import scaling
 from equitangents.kernels.runs.scaling import result
 from equitangents.kernels.scales import law_of, with_biases
 from equitangents.kernels.threads import threads
+from equitangents.progress import Progress
 
 _TILE_ELEMENTS = 1 << 18  # distances at a time
 _DIRECT_NUMBERS = 1 << 21  # numbers gathered at a time where distances are summed directly
@@ -146,7 +146,7 @@ def _means(
     n1, n2 = len(v1), len(inputs2.values)
     nngp, ntk = np.empty((n1, n2), dtype), np.empty((n1, n2), dtype)
     rows, columns = -(-n1 // side), -(-n2 // side)
-    progress = Progress(rows * columns if v2 is not None else rows * (rows + 1) // 2)
+    progress = Progress(0, rows * columns if v2 is not None else rows * (rows + 1) // 2, task="kernels")
     for i in range(0, n1, side):
         first = inputs1.spectra(i)
         for j in range(i if v2 is None else 0, n2, side):
@@ -157,7 +157,7 @@ def _means(
                 out[r, c] = part if v2 is not None or i != j else (part + part.T) / 2
                 if v2 is None and i != j:
                     out[c, r] = part.T
-            progress.step()
+            progress.add()
     return nngp, ntk
 
 

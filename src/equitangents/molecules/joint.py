@@ -28,13 +28,6 @@ logger = logging.getLogger("equitangents")
 _PAIRS = 16  # pairs of atoms are filled up to multiples of it, since each number is compiled once
 
 
-class JointKernels(NamedTuple):
-    """NNGP and NTK of (E, F) with (E', F'), each (rows, columns): energies first, then forces molecule by molecule."""
-
-    nngp: Float[np.ndarray, "rows columns"]
-    ntk: Float[np.ndarray, "rows columns"]
-
-
 class Layout(NamedTuple):
     """Where energies and forces stand: the energies of all molecules first, then 3 numbers for each atom."""
 
@@ -58,7 +51,7 @@ class Layout(NamedTuple):
         return np.concatenate([[i], self.offsets[i] + np.arange(3 * self.sizes[i])])
 
 
-def joint_kernels(smooth: SmoothKernel, molecules1: Molecules, molecules2: Molecules | None = None) -> JointKernels:
+def joint_kernels(smooth: SmoothKernel, molecules1: Molecules, molecules2: Molecules | None = None) -> np.ndarray:
     """Covariances of energies and forces of two sets of molecules, in float64.
 
     Args:
@@ -67,7 +60,7 @@ def joint_kernels(smooth: SmoothKernel, molecules1: Molecules, molecules2: Molec
         molecules2: N2 molecules with A2 atoms in all; None: the first again, for half the cost.
 
     Returns:
-        Matrices (N1 + 3 A1, N2 + 3 A2).
+        NNGP and NTK, (2, N1 + 3 A1, N2 + 3 A2): energies first, then forces molecule by molecule.
     """
     columns = molecules1 if molecules2 is None else molecules2
     first, second = Layout.of(molecules1), Layout.of(columns)
@@ -86,7 +79,7 @@ def joint_kernels(smooth: SmoothKernel, molecules1: Molecules, molecules2: Molec
             if molecules2 is None and i != j:
                 total[:, cols[:, None], rows] = block.swapaxes(1, 2)
     # Atoms of a molecule are compared in one order with each other, in which rounding is not symmetric.
-    return JointKernels(*((total + total.swapaxes(1, 2)) / 2 if molecules2 is None else total))
+    return (total + total.swapaxes(1, 2)) / 2 if molecules2 is None else total
 
 
 def energies_and_forces(

@@ -15,10 +15,9 @@ from jaxtyping import Float
 from scipy.sparse import csr_array
 
 from equitangents._types import KernelName
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import Kernels
-from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals, Neighbourhoods
 from equitangents.validation import check_choice
@@ -96,6 +95,21 @@ def kernels(
                     out += block.T
             found.append(part)
     return _result(total if scales is None else total / scales, first.signals.dtype, found)
+
+
+def check_molecules(name: str, value: object) -> None:
+    """Raise InvalidTypeError unless these are Molecules."""
+    if not isinstance(value, Molecules):
+        raise InvalidTypeError(name, type(value), "equitangents.molecules.Molecules", verb="is of type")
+
+
+def check_question(net: object, method: str, signals: object, pairs: object) -> None:
+    """Raise unless the network has the method that is needed, and signals and pairs are such."""
+    if not callable(getattr(net, method, None)):
+        raise InvalidTypeError("net", net, "a network on spherical signals, with", method)
+    if not (signals is None or isinstance(signals, AtomSignals)):
+        raise InvalidTypeError("signals", signals, "AtomSignals or None")
+    check_choice("pairs", pairs, ("same element", "all"))
 
 
 def signals_for(net: KernelFunction) -> AtomSignals:

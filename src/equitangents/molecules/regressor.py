@@ -10,11 +10,10 @@ from jaxtyping import Float
 
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
-from equitangents.molecules.checks import check_lone_atoms, checked_targets
-from equitangents.molecules.joint import JointKernels, Layout, energies_and_forces, joint_kernels
+from equitangents.molecules.joint import Layout, energies_and_forces, joint_kernels
 from equitangents.molecules.kernel import kernels
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.regressor_base import MolecularRegressor
+from equitangents.molecules.regressor_base import MolecularRegressor, check_lone_atoms, checked_targets
 from equitangents.molecules.resolution import kernel_for_forces
 from equitangents.molecules.smooth_kernel import SmoothKernel
 from equitangents.validation import check_choice
@@ -85,7 +84,7 @@ class MoleculeRegressor(MolecularRegressor):
         smooth = kernel_for_forces(self.net, molecules, self.signals, self.pairs)
         self._asked = np.flatnonzero(given)
         both = _covariances(smooth, molecules, self._asked, forces=forces is not None)
-        variance = np.diagonal(both.ntk if self.kernel == "ntk" else both.nngp)
+        variance = np.diagonal(both[self._which])
         self._learnt = self._learn(
             both,
             targets[given],
@@ -115,12 +114,11 @@ class MoleculeRegressor(MolecularRegressor):
         return Prediction(energies, forces, *self._stds(molecules, t))
 
     def _stds(self, molecules: Molecules, time: float) -> tuple[np.ndarray, np.ndarray]:
-        cross = joint_kernels(self.smooth_, molecules, self._train)
-        cross = JointKernels(cross.nngp[:, self._asked], cross.ntk[:, self._asked])
+        cross = joint_kernels(self.smooth_, molecules, self._train)[:, :, self._asked]
         layout = Layout.of(molecules)
         prior = np.zeros(layout.rows)
         for i in range(len(molecules)):
-            prior[layout.of_molecule(i)] = np.diagonal(joint_kernels(self.smooth_, molecules[[i]]).nngp)
+            prior[layout.of_molecule(i)] = np.diagonal(joint_kernels(self.smooth_, molecules[[i]])[0])
         std = np.sqrt(self._learnt.variance(cross, prior, time))
         forces = np.zeros(molecules.positions.shape)
         forces[molecules.atomic_numbers > 0] = std[len(molecules) :].reshape(-1, 3)
@@ -134,14 +132,13 @@ class MoleculeRegressor(MolecularRegressor):
         return _composition(molecules, elements) @ np.array([self.element_energies_[z] for z in elements])
 
 
-def _covariances(smooth: SmoothKernel, molecules: Molecules, rows: np.ndarray, *, forces: bool) -> JointKernels:
-    """NNGP and NTK of some rows; forces are left out of the work where all rows are energies."""
+def _covariances(smooth: SmoothKernel, molecules: Molecules, rows: np.ndarray, *, forces: bool) -> np.ndarray:
+    """NNGP and NTK of some rows, (2, R, R); forces are left out of the work where all rows are energies."""
     if not forces:
         found = kernels(smooth, molecules, signals=smooth.signals, pairs=smooth.pairs)
-        return JointKernels(np.asarray(found.nngp, np.float64), np.asarray(found.ntk, np.float64))
+        return np.stack([found.nngp, found.ntk]).astype(np.float64)
     joint = joint_kernels(smooth, molecules)
-    here = np.ix_(rows, rows)
-    return joint if len(rows) == len(joint.ntk) else JointKernels(joint.nngp[here], joint.ntk[here])
+    return joint if len(rows) == joint.shape[1] else joint[:, rows[:, None], rows]
 
 
 def _element_energies(molecules: Molecules, energies: np.ndarray) -> dict[int, float]:

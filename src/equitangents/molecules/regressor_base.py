@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from equitangents._types import KernelName, Network, Times
-from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError
-from equitangents.inference.dynamics import Flow
+from equitangents._types import KernelName, Network, Numbers, Times
+from equitangents.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFittedError,
+    NotPositiveDefiniteError,
+    ShapeError,
+)
+from equitangents.inference.dynamics import Flow, one_time
 from equitangents.inference.gaussian import TrainedProcess
 from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import Spectrum, decompose
 from equitangents.keywords import CheckedKeywords
-from equitangents.molecules.checks import check_molecules, check_question, one_time
-from equitangents.molecules.kernel import Pairs
+from equitangents.molecules.kernel import Pairs, check_molecules, check_question
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
 from equitangents.molecules.smooth_kernel import SmoothKernel
@@ -29,6 +35,7 @@ from equitangents.validation import check_choice
 
 logger = logging.getLogger("equitangents")
 
+_ZERO = 1e-6  # of the largest number given: what symmetry forbids may be off by rounding and by the data's own digits
 _FAR = 100  # how many times smaller than the ridge an error must be that training should not fit
 
 
@@ -39,13 +46,11 @@ class LearntRows:
     Args:
         process: Trained on those rows that vary; None if there are none.
         varies: (R,) which rows do.
-        scale: (R,) what each row was multiplied by.
         which: The kernel that trained, 0 for NNGP and 1 for NTK.
     """
 
     process: TrainedProcess | None
     varies: Bool[np.ndarray, " rows"]
-    scale: Float[np.ndarray, " rows"]
     which: int
 
     @property
@@ -57,27 +62,20 @@ class LearntRows:
         """w with μ_t(x) = Θ(x, rows) w. Raises NotPositiveDefiniteError for a singular kernel at time inf."""
         found = np.zeros(len(self.varies))
         if self.process is not None:
-            self.process.check(time)
-            spectrum = self.process.spectrum
-            response = self.process.dynamics.response(spectrum.eigenvalues, time)
-            found[self.varies] = self.scale[self.varies] * (spectrum.vectors @ (response * self.process.targets[:, 0]))
+            found[self.varies] = self.process.weights(time)[:, 0]
         return found
 
-    def variance(
-        self, cross: tuple[np.ndarray, np.ndarray], prior: Float[np.ndarray, " m"], time: float
-    ) -> Float[np.ndarray, " m"]:
-        """Variances of networks, given NNGP and NTK with the rows, each (M, R), and the prior variances."""
+    def variance(self, cross: np.ndarray, prior: Float[np.ndarray, " m"], time: float) -> Float[np.ndarray, " m"]:
+        """Variances of networks, given NNGP and NTK with the rows, (2, M, R), and the prior variances."""
         if self.process is None:
             return np.maximum(prior, 0.0)
         return self.process.project(*self._asked(cross)).variance(prior, time)
 
-    def covariance(
-        self, cross: tuple[np.ndarray, np.ndarray], prior: Float[np.ndarray, "m m"], time: float
-    ) -> Float[np.ndarray, "m m"]:
+    def covariance(self, cross: np.ndarray, prior: Float[np.ndarray, "m m"], time: float) -> Float[np.ndarray, "m m"]:
         """The covariance of these rows after training for this time."""
         return prior if self.process is None else self.process.project(*self._asked(cross)).covariance(prior, time)
 
-    def _asked(self, cross: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def _asked(self, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return cross[self.which][:, self.varies], cross[0][:, self.varies]
 
 
@@ -126,13 +124,18 @@ class MolecularRegressor(CheckedKeywords):
             )
         return one_time(self.time if time is None else time)
 
+    @property
+    def _which(self) -> int:
+        """Of the two kernels the one that trains."""
+        return 1 if self.kernel == "ntk" else 0
+
     def _knows_other_elements(self) -> bool:
         """Whether something is learnt of elements that no training molecule held."""
         return self.smooth_.pairs == "all"
 
     def _learn(
         self,
-        both: tuple[Float[np.ndarray, "rows rows"], Float[np.ndarray, "rows rows"]],
+        both: Float[np.ndarray, "2 rows rows"],
         targets: Float[np.ndarray, " rows"],
         varies: Bool[np.ndarray, " rows"],
         scale: Float[np.ndarray, " rows"],
@@ -144,10 +147,10 @@ class MolecularRegressor(CheckedKeywords):
 
         `samples` is N of the loss; `name` is for errors.
         """
-        which = 1 if self.kernel == "ntk" else 0
+        which = self._which
         if not varies.any():
             logger.warning("%s: no training number varies between networks; nothing is learnt", name)
-            return LearntRows(None, varies, scale, which)
+            return LearntRows(None, varies, which)
         here, factor = np.ix_(varies, varies), scale[varies]
         weighted = lambda matrix: matrix[here] * factor[:, None] * factor
         try:
@@ -166,7 +169,7 @@ class MolecularRegressor(CheckedKeywords):
             scale=factor,
         )
         process.check(one_time(self.time))
-        return LearntRows(process, varies, scale, which)
+        return LearntRows(process, varies, which)
 
     def _note_sampling(self, spectrum: Spectrum, name: str) -> None:
         """Say where the error of sampled rotations, which shows in negative eigenvalues, is not far below the ridge."""
@@ -185,3 +188,35 @@ def _rounded_up(number: float) -> float:
     """To one digit."""
     digit = 10.0 ** math.floor(math.log10(number))
     return math.ceil(number / digit) * digit
+
+
+def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.ndarray:
+    """Targets as finite float64 numbers of one of these shapes."""
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(name, "entries of unequal shape", "a rectangular array", str(error), verb="has") from None
+    if values.shape not in shapes:
+        raise ShapeError(name, values.shape, " or ".join(map(str, shapes)))
+    if values.dtype.kind not in "fiu":
+        raise InvalidTypeError(name, values.dtype, "real numbers", verb="has dtype")
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        first = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise InvalidArgumentError(
+            name, first, remedy="remove or impute them", verb="holds NaN or infinite values, the first at index"
+        )
+    return values
+
+
+def check_lone_atoms(
+    name: str, values: np.ndarray, molecules: Molecules, symmetric: Callable[[np.ndarray], np.ndarray], rule: str
+) -> None:
+    """Raise where a molecule of one atom has a target that its symmetry forbids; `symmetric` is what it allows."""
+    lone = np.flatnonzero(molecules.sizes == 1)
+    excess = np.abs(values[lone] - symmetric(values[lone])).max(axis=tuple(range(1, values.ndim)))
+    wrong = lone[excess > _ZERO * np.abs(values).max(initial=0.0)]
+    if len(wrong):
+        raise InvalidArgumentError(
+            name, values[wrong[0]].tolist(), rule, "of a lone atom, by symmetry", at=int(wrong[0])
+        )

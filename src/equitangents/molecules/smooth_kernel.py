@@ -33,8 +33,7 @@ from equitangents.kernels.program import Op
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import RotationSections, Sphere, sections
 from equitangents.kernels.rotations.sampling import closed_nodes
-from equitangents.molecules.checks import check_molecules, check_question
-from equitangents.molecules.kernel import Pairs, signals_for
+from equitangents.molecules.kernel import Pairs, check_molecules, check_question, signals_for
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
 from equitangents.sphere.transforms import wigner

@@ -17,10 +17,9 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.memory import check_fits
-from equitangents.molecules.checks import check_lone_atoms, checked_targets
 from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.regressor_base import LearntRows, MolecularRegressor
+from equitangents.molecules.regressor_base import LearntRows, MolecularRegressor, check_lone_atoms
 from equitangents.molecules.resolution import kernel_for_tensors
 from equitangents.molecules.signals import Neighbourhoods
 from equitangents.molecules.smooth_kernel import SmoothKernel
@@ -108,24 +107,23 @@ class TensorRegressor(MolecularRegressor):
         values, covariance = np.zeros((n, 3**self.rank_)), np.zeros((n, 3**self.rank_, 3**self.rank_))
         for degree, learnt in self._learnt.items():
             d, turn = 2 * degree + 1, basis(self.rank_, degree)
-            nngp, ntk = tensor_kernels(self.smooth_, molecules, self._train, degree).reshape(2, n * d, -1)
-            trained = ntk if self.kernel == "ntk" else nngp
-            values += (trained @ learnt.weights(t)).reshape(n, d) @ turn
+            cross = tensor_kernels(self.smooth_, molecules, self._train, degree).reshape(2, n * d, -1)
+            values += (cross[self._which] @ learnt.weights(t)).reshape(n, d) @ turn
             for i in range(n if return_cov else 0):
                 prior = tensor_kernels(self.smooth_, molecules[[i]], None, degree)[0].reshape(d, d)
                 rows = slice(i * d, (i + 1) * d)
-                covariance[i] += turn.T @ learnt.covariance((nngp[rows], ntk[rows]), prior, t) @ turn
+                covariance[i] += turn.T @ learnt.covariance(cross[:, rows], prior, t) @ turn
         shape = (n, *(3,) * self.rank_)
         return TensorPrediction(values.reshape(shape), covariance if return_cov else None)
 
     def _learn_degree(self, smooth: SmoothKernel, y: np.ndarray, degree: int) -> LearntRows:
         n, d = len(y), 2 * degree + 1
-        nngp, ntk = tensor_kernels(smooth, self._train, None, degree).reshape(2, n * d, n * d)
-        own = np.diagonal(ntk if self.kernel == "ntk" else nngp)
+        both = tensor_kernels(smooth, self._train, None, degree).reshape(2, n * d, n * d)
+        own = np.diagonal(both[self._which])
         varies = own > len(own) * np.finfo(own.dtype).eps * own.max(initial=0.0)  # rounding makes less of 0
         targets = components(y, degree).ravel()
         name = f"kernel matrix of degree {degree}"
-        return self._learn((nngp, ntk), targets, varies, np.ones(n * d), samples=n, name=name)
+        return self._learn(both, targets, varies, np.ones(n * d), samples=n, name=name)
 
 
 @lru_cache(maxsize=8)

@@ -17,13 +17,13 @@ from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.structured import Attend, Mix
-from equitangents.nn.layer import Layer, ParameterFree, Structure, check_scale
+from equitangents.nn.layer import ByRun, ParameterFree, Structure, check_scale
 from equitangents.nn.signal import Grid, Signal
 from equitangents.normals import standard_normal
 from equitangents.validation import check_array, check_choice, check_whole
 
 
-class Aggregate(ParameterFree):
+class Aggregate(ByRun, ParameterFree):
     """y(p) = Σ_r A(p, r) x(r): K' = A K A'ᵀ, Θ' = A Θ A'ᵀ.
 
     `Aggregate()` takes A of each input: the network reads `Graphs(x, adjacency, mask)`. `Aggregate(matrix)` takes the
@@ -62,10 +62,6 @@ class Aggregate(ParameterFree):
             raise ShapeError("matrix", self._matrix.array.shape, "as many columns as the signal has positions")
         return signal if rows == columns else replace(signal, positions=Grid((rows,)))
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Weighted sums over positions, by the matrix."""
-        return self.run(params, x, signal, Structure())[0]
-
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Weighted sums over positions, by the matrix or by each input's graph."""
         flat = x.reshape((x.shape[0], -1, x.shape[-1]))
@@ -89,7 +85,7 @@ _MECHANISMS = ("softmax", "identity", "relu", "abs")
 
 
 @dataclass(frozen=True)
-class Attention(Layer):
+class Attention(ByRun):
     """Global self-attention: heads A V side by side, times W_out; A = softmax of the logits over positions.
 
     `scaling="linear"`: logits are (key channels)⁻¹ Q Kᵀ with tied W_query = W_key. As channels and heads grow they
@@ -145,15 +141,9 @@ class Attention(Layer):
             params["b"] = standard_normal(keys[4], (self.channels,), dtype)
         return params
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Outputs of all heads, side by side, times W_out."""
-        return self._attended(params, x, None)
-
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """Attention among existing positions."""
-        return structure.after(self._attended(params, x, structure.mask), structure.mask)
-
-    def _attended(self, params: Params, x: jax.Array, mask: ArrayLike | None) -> jax.Array:
+        """Outputs of all heads, side by side, times W_out; attention among existing positions."""
+        mask = structure.mask
         shape, flat = x.shape, x.reshape((x.shape[0], -1, x.shape[-1]))
         keys = jnp.einsum("npc,hcd->hnpd", flat, params["key"])
         queries = jnp.einsum("npc,hcd->hnpd", flat, params.get("query", params["key"]))
@@ -167,7 +157,7 @@ class Attention(Layer):
         scale = self.W_value_std * self.W_out_std / (heads.shape[-1] * shape[-1]) ** 0.5
         y = scale * (heads @ params["out"])
         y = y + self.b_std * params["b"] if "b" in params else y
-        return y.reshape((*shape[:-1], self.channels))
+        return structure.after(y.reshape((*shape[:-1], self.channels)), mask)
 
     def _weights(self, logits: jax.Array, there: ArrayLike | None) -> jax.Array:
         if self.mechanism == "softmax":

@@ -7,6 +7,7 @@ directed acyclic network can be written.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NoReturn
@@ -20,8 +21,8 @@ from equitangents.groups import Group
 from equitangents.kernels import branches
 from equitangents.kernels.branches import residual
 from equitangents.kernels.program import Op
-from equitangents.nn.layer import Layer, ParameterFree, Structure
-from equitangents.nn.lowering import apply_layers, chain, fold_layers, init_layers, lowered, run_layers, why_no_ntk
+from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure
+from equitangents.nn.lowering import chain, fold_layers, init_layers, lowered, run_layers, why_no_ntk
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.signal import Signal, Signals
 from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
@@ -46,7 +47,39 @@ class Branches:
     given = False
 
 
-class Parallel(Layer):
+class _Holding(ByRun):
+    """A layer that holds branches of others."""
+
+    @property
+    @abc.abstractmethod
+    def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
+        """The layers of each branch."""
+
+    @abc.abstractmethod
+    def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
+        """One operation that holds those of all branches; `masked`: with windows that fit each input's mask."""
+
+    @property
+    def no_ntk(self) -> str | None:  # type: ignore[override]
+        """Why a layer inside has no NTK; None if all have."""
+        return why_no_ntk(sum(self.inner, ()))
+
+    def lower(self, signal: Signals) -> tuple[Any, ...]:
+        """One operation that holds those of all branches."""
+        return self._lowered(signal, masked=False)
+
+    def lower_masked(self, signal: Signals) -> tuple[Any, ...]:
+        """One operation that holds the branches, with windows of smaller inputs."""
+        return self._lowered(signal, masked=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Holding) and type(other) is type(self) and self.inner == other.inner
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.inner))
+
+
+class Parallel(_Holding):
     """Branches: each is a layer, a `Sequential`, or a list of layers; `Identity()` passes its input on.
 
     One signal goes into every branch. Of several signals, which a `Parallel` before left, each goes into its own
@@ -65,11 +98,6 @@ class Parallel(Layer):
         self._branches = tuple(_layers(f"branches[{i}]", branch) for i, branch in enumerate(branches))
 
     @property
-    def branches(self) -> tuple[tuple[Layer, ...], ...]:
-        """The layers of each branch."""
-        return self._branches
-
-    @property
     def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
         """The layers of each branch."""
         return self._branches
@@ -79,23 +107,12 @@ class Parallel(Layer):
         return Parallel(*inner)
 
     @property
-    def no_ntk(self) -> str | None:  # type: ignore[override]
-        """Why a layer inside has no NTK; None if all have."""
-        return why_no_ntk(sum(self._branches, ()))
-
-    @property
     def has_weights(self) -> bool:  # type: ignore[override]
         """Whether a layer of some branch has parameters."""
         return any(layer.has_weights for branch in self._branches for layer in branch)
 
     def __repr__(self) -> str:
         return f"Parallel({', '.join(repr(list(branch)) for branch in self._branches)})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Parallel) and self._branches == other._branches
-
-    def __hash__(self) -> int:
-        return hash((Parallel, self._branches))
 
     def _inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
         if not signal.several:
@@ -137,12 +154,8 @@ class Parallel(Layer):
         each = zip(self._branches, keys, inputs, strict=True)
         return tuple(init_layers(branch, k, chain(branch, s), dtype) for branch, k, s in each)
 
-    def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
-        """The outputs of all branches, a tuple."""
-        return self.run(params, x, signal, Structure())[0]
-
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
-        """The outputs of all branches, with their structures."""
+        """The outputs of all branches, a tuple, with their structures."""
         inputs, _, _ = self._inputs(signal)
         several = isinstance(x, tuple)
         xs = x if several else (x,)
@@ -152,18 +165,10 @@ class Parallel(Layer):
         outputs: list[Any] = []
         after: list[Structure] = []
         for i, (branch, p, y, s, b) in enumerate(zip(self._branches, params, xs, inputs, beside, strict=True)):
-            out, goes_on = run_layers(branch, p, y, chain(branch, s), b.within(i))
+            out, goes_on = run_layers(branch, p, y, b.within(i), chain(branch, s))
             outputs.append(out)
             after.append(goes_on)
         return tuple(outputs), tuple(after)
-
-    def lower(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation that holds those of all branches."""
-        return self._lowered(signal, masked=False)
-
-    def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation that holds the branches, with windows of smaller inputs."""
-        return self._lowered(signal, masked=True)
 
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         inputs, _, _ = self._inputs(signal)
@@ -314,7 +319,7 @@ def _layers(name: str, branch: object) -> tuple[Layer, ...]:
     return layers
 
 
-class Residual(Layer):
+class Residual(_Holding):
     """x + layers(x).
 
     K' = K + K_branch, Θ' = Θ + Θ_branch; where input and branch both end in a nonlinearity of non-zero mean,
@@ -350,19 +355,8 @@ class Residual(Layer):
         """Whether its layers read steerable features."""
         return any(layer.steers for layer in self.layers)
 
-    @property
-    def no_ntk(self) -> str | None:  # type: ignore[override]
-        """Why a layer inside has no NTK; None if all have."""
-        return why_no_ntk(self.layers)
-
     def __repr__(self) -> str:
         return f"Residual({', '.join(map(repr, self.layers))})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Residual) and self._body == other._body
-
-    def __hash__(self) -> int:
-        return hash((Residual, self._body))
 
     def signal(self, signal: Signal) -> Signal:
         """The signal that comes in; Gaussian if both summands are."""
@@ -382,22 +376,13 @@ class Residual(Layer):
         """A tuple with one entry a layer of the branch."""
         return init_layers(self.layers, key, self.signals(signal), dtype)
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The input plus the branch's output."""
-        return summed((x, apply_layers(self.layers, params, x, self.signals(signal))), signal)
-
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """The input plus the branch's output, with masks, graphs and keys."""
-        y, after = run_layers(self.layers, params, x, self.signals(signal), structure)
+        y, after = run_layers(self.layers, params, x, structure, self.signals(signal))
         return after.after(summed((x, y), signal), structure.mask)
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation that holds those of the branch."""
-        return (residual(lowered(self.layers, self.signals(signal), masked=False)),)
-
-    def lower_masked(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation that holds the branch, with windows of smaller inputs."""
-        return (residual(lowered(self.layers, self.signals(signal), masked=True)),)
+    def _lowered(self, signal: Signal, *, masked: bool) -> tuple[Op, ...]:
+        return (residual(lowered(self.layers, self.signals(signal), masked=masked)),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """A branch, if all of its layers fold."""

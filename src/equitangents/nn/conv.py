@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import DType, Params
-from equitangents.groups import Group
 from equitangents.kernels.operations import Box, Decouple
 from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
@@ -64,10 +63,6 @@ class Dense(LinearLayer):
         """One affine operation: K scaled by W_std², plus b_std²."""
         return (self.weights.affine(signal.channels),)
 
-    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
-        """The layer's operation: it acts alike at every position and rotation."""
-        return self.lower(signal)
-
 
 @dataclass(frozen=True, repr=False)
 class WindowLayer(LinearLayer):
@@ -109,12 +104,29 @@ class WindowLayer(LinearLayer):
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
         """The layer's output from window values: (N, *out, |S|·n) to (N, *out, channels)."""
 
+    def own_weights(self, box: Box) -> tuple[int, ...]:
+        """The axes along which weights and biases are drawn anew: none, where all positions share them."""
+        return ()
+
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
+        """w (|S|·n, channels), b (channels,), each of its own at every position for LocallyConnected."""
+        box = self.box(signal)
+        shape = (*self.own_weights(box), taps(box) * signal.channels, self.channels)
+        return self.weights.init(key, shape, (*self.own_weights(box), self.channels), dtype)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Every window's values times the weights, plus the bias."""
+        return self.combined(params, patches(x, self.box(signal)), signal)
+
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """Mean over the window, then weights and bias."""
+        box = self.box(signal)
+        return (box, self.weights.affine(taps(box) * signal.channels))
+
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """As `lower`, with the windows of smaller inputs in place of its first operation where they are others."""
-        box, *rest = self.lower(signal)
-        if keeps_windows(box, self.padding):
-            return (box, *rest)
-        return (Fitted(box, self.padding, pools=False), *rest)
+        box, ops = self.box(signal), self.lower(signal)
+        return ops if keeps_windows(box, self.padding) else (Fitted(box, self.padding, pools=False), *ops[1:])
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`; under a mask as on the smaller input that it leaves, or as the mask's convention says."""
@@ -145,43 +157,26 @@ class Conv(WindowLayer):
     `bias` and `width_scale`: as in `Dense`, with n the inputs of a window, |S| times the channels.
     """
 
-    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """w (|S|·n, channels), b (channels,)."""
-        shape = (taps(self.box(signal)) * signal.channels, self.channels)
-        return self.weights.init(key, shape, (self.channels,), dtype)
-
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Every window's values times the weights, plus the bias; in training by `compiled_windows` where these can."""
         box = self.box(signal)
         if why_not(box, x.dtype) is None:
             w = self.weights.scaled(params, taps(box) * signal.channels)
             return self.weights.add_bias(params, window_product(x, w, box))
-        return self.combined(params, patches(x, box), signal)
+        return super().apply(params, x, signal)
 
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
         """Window values times the weights, plus the bias."""
         return self.weights.multiply(params, cut)
-
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """Mean over the window, then weights and bias."""
-        box = self.box(signal)
-        return (box, self.weights.affine(taps(box) * signal.channels))
 
 
 @dataclass(frozen=True, repr=False)
 class LocallyConnected(WindowLayer):
     """As Conv where p = p'; K' = Θ' = 0 where p ≠ p', for different positions share neither weights nor bias."""
 
-    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """w (positions, |S|·n, channels), b (positions, channels)."""
-        box = self.box(signal)
-        positions = int(np.prod(box.out_shape))
-        shape = (positions, taps(box) * signal.channels, self.channels)
-        return self.weights.init(key, shape, (positions, self.channels), dtype)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Each position's patch times its own weights."""
-        return self.combined(params, patches(x, self.box(signal)), signal)
+    def own_weights(self, box: Box) -> tuple[int, ...]:
+        """One axis, of all positions."""
+        return (int(np.prod(box.out_shape)),)
 
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
         """Window values times the weights of their positions, plus the bias."""
@@ -193,5 +188,4 @@ class LocallyConnected(WindowLayer):
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """A convolution, then nothing shared between positions."""
-        box = self.box(signal)
-        return (box, self.weights.affine(taps(box) * signal.channels), Decouple())
+        return (*super().lower(signal), Decouple())

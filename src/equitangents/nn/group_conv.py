@@ -10,11 +10,12 @@ f(R) = Σ_l (2l + 1) Σ_mn F^l_mn D^l_mn(R), with F by quadrature; N(f)(R) = ∫
 
 from __future__ import annotations
 
+import abc
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 from typing import Any, cast
 
 import jax
@@ -22,21 +23,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import ArrayLike, DType, Params, Tree
+from equitangents._types import ArrayLike, Params, Tree
 from equitangents.actions import Action, grid
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.groups.wallpaper_group import TranslationGroup
+from equitangents.groups.wallpaper_group import GridGroup
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Affine, Table
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations.program import RotationOp
-from equitangents.nn.layer import Layer, Weights, check_scale
+from equitangents.nn.layer import FilterLayer
 from equitangents.nn.patches import symmetric_box
-from equitangents.nn.signal import OnGroup, OnRotations, Positions, Signal
+from equitangents.nn.signal import OnGroup, OnRotations, Signal
 from equitangents.nn.sphere_lift import ZonalWindow, ZonalWindowLike, blocks, rotation_root, wigner_basis, zonal_window
-from equitangents.validation import check_whole, is_whole
+from equitangents.validation import is_whole
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,47 @@ def box_offsets(window: tuple[int, ...], shape: tuple[int, ...]) -> Int[np.ndarr
     return np.ravel_multi_index(tuple(points.T), shape)
 
 
+class _OnTable(FilterLayer):
+    """A convolution that reads x(index[g, s]) for the elements s of a window."""
+
+    @abc.abstractmethod
+    def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
+        """(index, (|G|, |S|), and v(s), the weight of each of the window's elements)."""
+
+    def filter_shape(self, signal: Signal) -> tuple[int, ...]:
+        """The size of the window, (|S|,)."""
+        return (len(self.table(signal)[1]),)
+
+    def window_mean(self, signal: Signal) -> Table | RotationOp:
+        """By the table."""
+        index, weights = self.table(signal)
+        return Table(index, FrozenArray(weights))
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Signals on the group, (N, |G|, channels): W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b.
+
+        One window element after another if there are many.
+        """
+        table, profile = self.table(signal)
+        index, x = table.array, x.reshape((x.shape[0], -1, signal.channels))
+        w = self.scales.scaled(params, x.shape[-1])
+        w = w * np.sqrt(profile).astype(w.dtype)[:, None, None]
+        if index.shape[1] * x.shape[-1] <= 1024:
+            cut = x[:, index].reshape((x.shape[0] * index.shape[0], -1))
+            y = (cut @ w.reshape((-1, w.shape[-1]))).reshape((x.shape[0], index.shape[0], -1))
+            return self.scales.add_bias(params, y)
+
+        def add(total: jax.Array, part: tuple[ArrayLike, jax.Array]) -> tuple[jax.Array, None]:
+            column, kernel = part
+            return total + x[:, column] @ kernel, None
+
+        first = x[:, index[:, 0]] @ w[0]
+        y, _ = jax.lax.scan(add, first, (np.ascontiguousarray(index[:, 1:].T), w[1:]))
+        return self.scales.add_bias(params, y)
+
+
 @dataclass(frozen=True)
-class Lift(Layer):
+class Lift(_OnTable):
     """A convolution of a signal with filters that the group moves.
 
     N(f)(g) = W_std/√n Σ_{x∈S} √v(x) κ(x) f(g·x) + b_std · b;  K'(g,g') = W_std² Σ_x v(x) K(gx, g'x) + b_std².
@@ -126,7 +166,7 @@ class Lift(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.onto, WallpaperGroup | TranslationGroup):
+        if isinstance(self.onto, GridGroup):
             object.__setattr__(self, "onto", grid(self.onto))
         if not isinstance(self.onto, Action):
             raise InvalidTypeError(
@@ -135,11 +175,9 @@ class Lift(Layer):
                 "a wallpaper or translation group, or an action that permutes positions",
                 "such as actions.permutations(G, table)",
             )
-        check_whole("channels", self.channels, 1)
         object.__setattr__(self, "window", freeze_window(self.window))
         object.__setattr__(self, "weights", freeze_weights(self.weights))
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
+        self._check_scales()
 
     @property
     def action(self) -> Action:
@@ -171,27 +209,14 @@ class Lift(Layer):
 
     def signal(self, signal: Signal) -> Signal:
         """One Gaussian field on the group."""
-        self._points(signal)
-        self._window(signal)
+        self.table(signal)
         return Signal(OnGroup(self.action.group), self.channels, gaussian=True)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """w (|S|, n, channels), b (channels,)."""
-        shape = (len(self._window(signal)[0]), signal.channels, self.channels)
-        return Weights(self.W_std, self.b_std).init(key, shape, (self.channels,), dtype)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Signals on the group, (N, |G|, channels)."""
+    def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
+        """index[g, s] = g·s for positions s of the window."""
+        points = self._points(signal)
         chosen, weights = self._window(signal)
-        index = self._points(signal).array[:, chosen]
-        flat = x.reshape((x.shape[0], -1, signal.channels))
-        return apply_table(Weights(self.W_std, self.b_std), params, flat, index, weights)
-
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """Mean over the window, then weights and bias."""
-        chosen, weights = self._window(signal)
-        index = FrozenArray(self._points(signal).array[:, chosen].astype(np.int32))
-        return (Table(index, FrozenArray(weights)), Affine(self.W_std**2, self.b_std**2))
+        return FrozenArray(points.array[:, chosen]), weights
 
     @property
     def lifts_to(self) -> Group:  # type: ignore[override]
@@ -207,7 +232,7 @@ class Lift(Layer):
 
     def _on_grid(self, signal: Signal, group: Group) -> bool:
         """Whether the action moves position number p as the group moves grid point number p."""
-        assert isinstance(group, WallpaperGroup | TranslationGroup)
+        assert isinstance(group, GridGroup)
         standard = grid(group)
         if self.action == standard:
             return True
@@ -216,29 +241,6 @@ class Lift(Layer):
     def fibres(self, signal: Signal) -> GroupFibres:
         """Moves of positions, x → q·x, and of the group, g → q·g."""
         return GroupFibres(self._points(signal), multiplication_table(self.action.group))
-
-
-def apply_table(
-    weights: Weights, params: Params, x: jax.Array, index: np.ndarray, window_weights: np.ndarray
-) -> jax.Array:
-    """The weighted sum over a window, W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b.
-
-    One window element after another if there are many.
-    """
-    w = params["w"] * (weights.W_std / math.sqrt(x.shape[-1]))
-    w = w * np.sqrt(window_weights).astype(w.dtype)[:, None, None]
-    if index.shape[1] * x.shape[-1] <= 1024:
-        cut = x[:, index].reshape((x.shape[0] * index.shape[0], -1))
-        y = (cut @ w.reshape((-1, w.shape[-1]))).reshape((x.shape[0], index.shape[0], -1))
-        return weights.add_bias(params, y)
-
-    def add(total: jax.Array, part: tuple[ArrayLike, jax.Array]) -> tuple[jax.Array, None]:
-        column, kernel = part
-        return total + x[:, column] @ kernel, None
-
-    first = x[:, index[:, 0]] @ w[0]
-    y, _ = jax.lax.scan(add, first, (np.ascontiguousarray(index[:, 1:].T), w[1:]))
-    return weights.add_bias(params, y)
 
 
 @lru_cache(maxsize=64)
@@ -256,7 +258,7 @@ def multiplication_table(group: Group) -> FrozenArray:
 
 
 @dataclass(frozen=True)
-class GroupConv(Layer):
+class GroupConv(_OnTable):
     """A convolution on the group.
 
     K'(g,g') = W_std² Σ_{h∈S} v(h) K(gh, g'h) + b_std², and Θ' = K' + W_std² Σ_h v(h) Θ(gh, g'h).
@@ -275,32 +277,86 @@ class GroupConv(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        check_whole("channels", self.channels, 1)
+        self._check_scales()
         if callable(self.window) or isinstance(self.window, ZonalWindow):
             object.__setattr__(self, "window", zonal_window(self.window))
         else:
             object.__setattr__(self, "window", freeze_window(cast(WindowLike, self.window)))
         object.__setattr__(self, "weights", freeze_weights(self.weights))
         object.__setattr__(self, "rotations", _freeze_rotations(self.rotations))
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
 
     def signal(self, signal: Signal) -> Signal:
         """A Gaussian field on the same group."""
-        convolution(signal.positions, self)
+        self.window_mean(signal)
         return Signal(signal.positions, self.channels, gaussian=True)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """w (|S|, n, channels), b (channels,); on SO(3) w has one row for each entry of the D^l."""
-        return convolution(signal.positions, self).init(key, signal.channels, dtype)
+    def filter_shape(self, signal: Signal) -> tuple[int, ...]:
+        """(|S|,); on SO(3) one entry for each entry of the D^l, (parities, Σ_l (2l + 1)²)."""
+        if isinstance(signal.positions, OnRotations):
+            group = signal.positions.group
+            return (2 if group.reflections else 1, blocks(group.bandlimit)[-1].stop)
+        return super().filter_shape(signal)
+
+    def window_mean(self, signal: Signal) -> Any:
+        """By the table of the window's elements, or over a zonal window."""
+        return self._zonal().op if isinstance(signal.positions, OnRotations) else super().window_mean(signal)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Convolved signals on the group, (N, |G|, channels)."""
-        return convolution(signal.positions, self).apply(params, x)
+        if not isinstance(signal.positions, OnRotations):
+            return super().apply(params, x, signal)
+        group = signal.positions.group
+        root = jnp.asarray(rotation_root(self._zonal(), group.bandlimit), x.dtype)
+        filters = jnp.einsum("ij,sjcd->sicd", root, self.scales.scaled(params, x.shape[-1]))
+        return self.scales.add_bias(params, convolve_rotations(x, filters, group))
 
-    def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """Mean over the window, then weights and bias."""
-        return convolution(signal.positions, self).lower()
+    def _zonal(self) -> ZonalWindow:
+        """The window on SO(3) and O(3)."""
+        if self.rotations is not None or self.weights is not None:
+            raise NetworkError(
+                "window", self.window, "'full' or a profile on SO(3) and O(3)", "leave rotations and weights out"
+            )
+        if isinstance(self.window, tuple | Elements):
+            raise NetworkError("window", self.window, "'full', a profile or a ZonalWindow on SO(3) and O(3)")
+        return zonal_window(cast(ZonalWindowLike, self.window))
+
+    def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
+        """index[g, s] = g·s for elements s of the window."""
+        if not isinstance(signal.positions, OnGroup):
+            raise NetworkError("signal", signal.positions, "a signal on a group", "put a Lift before it", verb="is on")
+        group = signal.positions.group
+        chosen = self._elements(group)
+        return right_translations(group, tuple(chosen.tolist())), profile(self.weights, len(chosen))
+
+    def _elements(self, group: Group) -> np.ndarray:
+        """The elements of the window."""
+        window = self.window
+        if isinstance(window, ZonalWindow):
+            raise NetworkError("group", group, "SO(3) or O(3) with a zonal window")
+        if self.rotations is not None and not (isinstance(group, WallpaperGroup) and isinstance(window, tuple)):
+            raise NetworkError("rotations= goes with a box window on a wallpaper group")
+        if isinstance(window, Elements):
+            return explicit(window.numbers, group.order, "elements")
+        if window == "full":
+            return np.arange(group.order)
+        if group.torus is None:
+            raise NetworkError("window", window, "a list or 'full' on a group without translations")
+        offsets = box_offsets(cast("tuple[int, ...]", window), group.torus)
+        if not isinstance(group, WallpaperGroup):
+            return offsets
+        return (np.array(self._points(group))[:, None] * math.prod(group.shape) + offsets).ravel()
+
+    def _points(self, group: WallpaperGroup) -> list[int]:
+        """The numbers of the rotations and reflections in the window."""
+        if self.rotations is None:
+            return list(range(group.point_order))
+        rotations = cast("tuple[tuple[int, int], ...]", self.rotations)
+        for rotation, reflection in rotations:
+            if not (0 <= rotation < group.rotations and 0 <= reflection <= group.reflections):
+                raise NetworkError(
+                    "rotations", (rotation, reflection), (range(group.rotations), range(int(group.reflections) + 1))
+                )
+        return [reflection * group.rotations + rotation for rotation, reflection in rotations]
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """A window on the grid, if it is a uniform box that the rotations map to itself, with all of them in it."""
@@ -321,67 +377,6 @@ def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:
     return pairs
 
 
-class TableConvolution:
-    """The operations of GroupConv on a finite group."""
-
-    def __init__(self, layer: GroupConv, group: Group) -> None:
-        self.layer, self.group = layer, group
-        self.elements, self.profile = self._window()
-        self.weights = Weights(layer.W_std, layer.b_std)
-
-    def _window(self) -> tuple[np.ndarray, np.ndarray]:
-        """Elements of the window, and their weights."""
-        group = self.group
-        if isinstance(self.layer.window, ZonalWindow):
-            raise NetworkError("group", group, "SO(3) or O(3) with a zonal window")
-        if self.layer.rotations is not None and not (
-            isinstance(group, WallpaperGroup) and isinstance(self.layer.window, tuple)
-        ):
-            raise NetworkError("rotations= goes with a box window on a wallpaper group")
-        if isinstance(self.layer.window, Elements):
-            chosen = explicit(self.layer.window.numbers, group.order, "elements")
-        elif self.layer.window == "full":
-            chosen = np.arange(group.order)
-        elif isinstance(group, WallpaperGroup):
-            points = np.array(self._point_elements(group))
-            translations = box_offsets(cast("tuple[int, ...]", self.layer.window), group.shape)
-            chosen = (points[:, None] * (group.shape[0] * group.shape[1]) + translations).ravel()
-        elif isinstance(group, TranslationGroup):
-            chosen = box_offsets(cast("tuple[int, ...]", self.layer.window), group.shape)
-        else:
-            raise NetworkError("window", self.layer.window, "a list or 'full' on a group without translations")
-        return chosen, profile(self.layer.weights, len(chosen))
-
-    def _point_elements(self, group: WallpaperGroup) -> list[int]:
-        if self.layer.rotations is None:
-            return list(range(group.point_order))
-        rotations = cast("tuple[tuple[int, int], ...]", self.layer.rotations)
-        for rotation, reflection in rotations:
-            if not (0 <= rotation < group.rotations and 0 <= reflection <= group.reflections):
-                raise NetworkError(
-                    "rotations", (rotation, reflection), (range(group.rotations), range(int(group.reflections) + 1))
-                )
-        return [reflection * group.rotations + rotation for rotation, reflection in rotations]
-
-    @property
-    def _index(self) -> FrozenArray:
-        return right_translations(self.group, tuple(self.elements.tolist()))
-
-    def init(self, key: jax.Array, channels: int, dtype: DType) -> Params:
-        """w (|S|, n, channels), b (channels,)."""
-        shape = (len(self.elements), channels, self.layer.channels)
-        return self.weights.init(key, shape, (self.layer.channels,), dtype)
-
-    def apply(self, params: Params, x: jax.Array) -> jax.Array:
-        """Convolved signals on the group, (N, |G|, channels)."""
-        return apply_table(self.weights, params, x, self._index.array, self.profile)
-
-    def lower(self) -> tuple[Op, ...]:
-        """Mean over the window, then weights and bias."""
-        affine = Affine(self.weights.W_std**2, self.weights.b_std**2)
-        return (Table(self._index, FrozenArray(self.profile)), affine)
-
-
 @lru_cache(maxsize=64)
 def right_translations(group: Group, elements: tuple[int, ...]) -> FrozenArray:
     """index[g, s] = g · elements[s]."""
@@ -389,55 +384,25 @@ def right_translations(group: Group, elements: tuple[int, ...]) -> FrozenArray:
     return FrozenArray(np.asarray(group.compose(np.arange(group.order)[:, None], chosen[None, :]), np.int32))
 
 
-class RotationConvolution:
-    """The operations of GroupConv on SO(3) and O(3)."""
-
-    def __init__(self, layer: GroupConv, group: RotationGroup) -> None:
-        if layer.rotations is not None or layer.weights is not None:
-            raise NetworkError(
-                "window", layer.window, "'full' or a profile on SO(3) and O(3)", "leave rotations and weights out"
-            )
-        self.group = group
-        self.channels = layer.channels
-        if isinstance(layer.window, tuple | Elements):
-            raise NetworkError("window", layer.window, "'full', a profile or a ZonalWindow on SO(3) and O(3)")
-        self.window = zonal_window(cast(ZonalWindowLike, layer.window))
-        self.weights = Weights(layer.W_std, layer.b_std)
-
-    def init(self, key: jax.Array, channels: int, dtype: DType) -> Params:
-        """w (parities, Σ_l (2l + 1)², n, channels), b (channels,)."""
-        entries = blocks(self.group.bandlimit)[-1].stop
-        shape = (2 if self.group.reflections else 1, entries, channels, self.channels)
-        return self.weights.init(key, shape, (self.channels,), dtype)
-
-    def apply(self, params: Params, x: jax.Array) -> jax.Array:
-        """Convolved signals at the group's rotations, (N, order, channels)."""
-        synthesis, analysis = (jnp.asarray(t, x.dtype) for t in _transforms(self.group))
-        G = self.weights.scaled(params, x.shape[-1])
-        root = rotation_root(self.window, self.group.bandlimit)
-        G = jnp.einsum("ij,sjcd->sicd", jnp.asarray(root, x.dtype), G)
-        parts = jnp.split(x, len(G), axis=1)  # with reflections: R and -R
-        if len(parts) == 2:
-            parts = [(parts[0] + parts[1]) / 2, (parts[0] - parts[1]) / 2]
-        outputs = [self._convolve(part, g, synthesis, analysis) for part, g in zip(parts, G, strict=True)]
-        if len(outputs) == 2:
-            even, odd = outputs
-            outputs = [even + odd, even - odd]
-        return self.weights.add_bias(params, jnp.concatenate(outputs, axis=1))
-
-    def _convolve(self, x: jax.Array, G: jax.Array, synthesis: jax.Array, analysis: jax.Array) -> jax.Array:
-        F = jnp.einsum("ir,zrc->zic", analysis, x)
-        entries = []
-        for l, here in enumerate(blocks(self.group.bandlimit)):
+def convolve_rotations(x: jax.Array, filters: jax.Array, group: RotationGroup) -> jax.Array:
+    """Signals (N, order, n) on a group's rotations, convolved with filters (parities, Σ_l (2l + 1)², n, channels)."""
+    synthesis, analysis = (jnp.asarray(t, x.dtype) for t in _transforms(group))
+    parts = jnp.split(x, len(filters), axis=1)  # with reflections: R and -R
+    if len(parts) == 2:
+        parts = [(parts[0] + parts[1]) / 2, (parts[0] - parts[1]) / 2]
+    outputs = []
+    for part, G in zip(parts, filters, strict=True):
+        F, entries = jnp.einsum("ir,zrc->zic", analysis, part), []
+        for l, here in enumerate(blocks(group.bandlimit)):
             side = 2 * l + 1
             f = F[:, here].reshape((len(x), side, side, -1))
             g = G[here].reshape((side, side, *G.shape[1:]))
             entries.append(jnp.einsum("zmkc,nkcd->zmnd", f, g).reshape((len(x), side * side, -1)))
-        return jnp.einsum("ri,zid->zrd", synthesis, jnp.concatenate(entries, axis=1))
-
-    def lower(self) -> tuple[RotationOp, ...]:
-        """Mean over the window, then weights and bias."""
-        return (self.window.op, Affine(self.weights.W_std**2, self.weights.b_std**2))
+        outputs.append(jnp.einsum("ri,zid->zrd", synthesis, jnp.concatenate(entries, axis=1)))
+    if len(outputs) == 2:
+        even, odd = outputs
+        outputs = [even + odd, even - odd]
+    return jnp.concatenate(outputs, axis=1)
 
 
 @lru_cache(maxsize=8)
@@ -447,19 +412,3 @@ def _transforms(group: RotationGroup) -> tuple[np.ndarray, np.ndarray]:
     D = wigner_basis(proper, group.bandlimit)
     dimension = np.concatenate([np.full((2 * l + 1) ** 2, 2 * l + 1) for l in range(group.bandlimit)])
     return D * dimension, (D * proper.weights[:, None]).T
-
-
-@singledispatch
-def convolution(positions: Positions, layer: GroupConv) -> TableConvolution | RotationConvolution:
-    """The convolution for a kind of positions."""
-    raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
-
-
-@convolution.register
-def _(positions: OnGroup, layer: GroupConv) -> TableConvolution:
-    return TableConvolution(layer, positions.group)
-
-
-@convolution.register
-def _(positions: OnRotations, layer: GroupConv) -> RotationConvolution:
-    return RotationConvolution(layer, positions.group)

@@ -20,7 +20,7 @@ from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operations import Affine, Pool, RatedAffine
+from equitangents.kernels.operations import Affine, Dual, Flatten, Pool, RatedAffine
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.structured import BlockSums
@@ -28,7 +28,7 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 from equitangents.normals import standard_normal
 from equitangents.structured import SMALLER
-from equitangents.validation import check_choice
+from equitangents.validation import check_choice, check_whole
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ class Structure:
 
     def after(self, y: jax.Array, mask: ArrayLike | None) -> tuple[jax.Array, Structure]:
         """A layer's output, zero at missing positions, and the structure after it."""
-        cleared = y if mask is None else jnp.where(mask[..., None], y, 0)
-        return cleared, replace(self, mask=mask)
+        if mask is None:
+            return y, self if self.mask is None else replace(self, mask=None)
+        return jnp.where(mask[..., None], y, 0), replace(self, mask=mask)
 
 
 def pooled(x: jax.Array, mask: ArrayLike, op: Pool | BlockSums, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
@@ -63,11 +64,6 @@ def pooled(x: jax.Array, mask: ArrayLike, op: Pool | BlockSums, shape: tuple[int
         weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
     y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
     return y.reshape((len(x), *shape, x.shape[-1])), there.reshape((len(x), *shape))
-
-
-def anywhere(mask: Tree) -> Tree:
-    """Whether an input has any position under a mask (N, *positions), (N,)."""
-    return None if mask is None else mask.reshape((len(mask), -1)).any(axis=1)
 
 
 def plain(value: Any) -> Any:
@@ -129,10 +125,6 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
         """A copy with other inner layers; the layer itself if it has none."""
         return self
 
-    def at_resolution(self, resolution: int) -> Layer:
-        """This layer with a resolution of its own; itself, if it samples no rotations."""
-        return self
-
     @abc.abstractmethod
     def signal(self, signal: Signal) -> Signal:
         """Output signal for the input `signal`; raises NetworkError if that does not fit."""
@@ -162,10 +154,12 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
 
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
         """Which positions of the output exist, (N, *positions) or None; NetworkError if the layer takes no masks."""
+        if mask is None:
+            return None
         positions = self.signal(signal).positions
-        if mask is None or positions.shape == ():
-            return anywhere(mask)
-        if positions != signal.positions:
+        if positions.shape == () and not positions.steerable:
+            return mask.reshape((len(mask), -1)).any(axis=1)  # type: ignore[return-value]
+        if positions.shape != signal.positions.shape or positions.on_group:
             raise NetworkError("layers", self, "layers that take masks", verb="hold")
         return mask
 
@@ -174,11 +168,25 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
         return None
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """Operation on the grid of `group`, if it is the same at every rotation and reflection; else None.
+        """Operations on the grid of `group`, if they are the same at every rotation and reflection; else None.
 
-        A network all of whose layers fold takes the shortcut of `nn.lowering`. None, the default, is always right.
+        A network all of whose layers fold takes the shortcut of `nn.lowering`. Unless a layer says more, operations
+        fold that act at each position alike, or are its mean over all.
         """
-        return None
+        ops = self.lower(signal)
+        return ops if all(isinstance(op, Affine | Dual | Flatten) for op in ops) else None
+
+
+class ByRun(Layer):
+    """A layer that defines `run`: `apply` is that without masks, graphs and keys."""
+
+    @abc.abstractmethod
+    def run(self, params: Params, x: Tree, signal: Tree, structure: Tree) -> Tree:
+        """(output, structure after it) of a signal with a `Structure`: masks, graphs, a key for dropout."""
+
+    def apply(self, params: Params, x: Tree, signal: Tree) -> Tree:
+        """The output of `run` without a structure."""
+        return self.run(params, x, signal, Structure())[0]
 
 
 class ParameterFree(Layer):
@@ -288,6 +296,42 @@ class LinearLayer(Layer):
     def weights(self) -> Weights:
         """The scales of weights and bias."""
         return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
+
+
+class FilterLayer(Layer):
+    """A convolution with filters: weights for each entry of a filter and each channel in, one bias a channel out."""
+
+    channels: int
+    W_std: float
+    b_std: float
+
+    def _check_scales(self) -> None:
+        """Raise InvalidArgumentError or InvalidTypeError unless channels and scales are."""
+        check_whole("channels", self.channels, 1)
+        check_scale("W_std", self.W_std)
+        check_scale("b_std", self.b_std)
+
+    @property
+    def scales(self) -> Weights:
+        """The scales of weights and bias."""
+        return Weights(self.W_std, self.b_std)
+
+    @abc.abstractmethod
+    def filter_shape(self, signal: Signal) -> tuple[int, ...]:
+        """How many entries a filter has, along one or more axes."""
+
+    @abc.abstractmethod
+    def window_mean(self, signal: Signal) -> Any:
+        """The operation that takes kernels to their mean over the window."""
+
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
+        """w (*entries, n, channels), b (channels,)."""
+        shape = (*self.filter_shape(signal), signal.channels, self.channels)
+        return self.scales.init(key, shape, (self.channels,), dtype)
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """Mean over the window, then weights and bias."""
+        return (self.window_mean(signal), Affine(self.W_std**2, self.b_std**2))
 
 
 def check_number(name: str, value: Tree, *, at_least_zero: bool = False) -> float:

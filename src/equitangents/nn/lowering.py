@@ -64,15 +64,8 @@ def init_layers(layers: tuple[Layer, ...], key: jax.Array, signals: tuple[Signal
     return tuple(layer.init(k, s, dtype) for layer, k, s in zip(layers, keys, signals, strict=False))
 
 
-def apply_layers(layers: tuple[Layer, ...], params: Params, x: Tree, signals: tuple[Signals, ...]) -> Tree:
-    """The output of layers one after another."""
-    for layer, p, s in zip(layers, params, signals, strict=False):
-        x = layer.apply(p, x, s)
-    return x
-
-
 def run_layers(
-    layers: tuple[Layer, ...], params: Params, x: Tree, signals: Signals, structure: Tree
+    layers: tuple[Layer, ...], params: Params, x: Tree, structure: Tree, signals: Signals
 ) -> tuple[Tree, Tree]:
     """(output, structure after it) of layers one after another on a signal with masks, graphs and keys."""
     for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):

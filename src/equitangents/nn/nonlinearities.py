@@ -15,7 +15,6 @@ import numpy as np
 
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.groups import Group
 from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.duals.quadrature import bound, line
@@ -64,10 +63,6 @@ class Nonlinearity(ParameterFree):
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation: the nonlinearity's activation kernel."""
         return (Dual(self.dual),)
-
-    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
-        """The nonlinearity's activation kernel: it acts alike at every position and rotation."""
-        return self.lower(signal)
 
 
 @dataclass(frozen=True)
@@ -192,10 +187,6 @@ class Identity(ParameterFree):
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """No operation: the kernel does not change."""
-        return ()
-
-    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
-        """No operation on the group either."""
         return ()
 
 

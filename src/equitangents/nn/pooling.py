@@ -20,7 +20,7 @@ from equitangents.kernels.operations import Flatten as FlattenOp
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import HaarMean, RotationOp
 from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
-from equitangents.nn.layer import ParameterFree, Structure, anywhere, pooled
+from equitangents.nn.layer import ParameterFree, Structure, pooled
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
 from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
 from equitangents.structured import SMALLER
@@ -69,11 +69,8 @@ class AvgPool(_Pool):
 
     def box(self, signal: Signal) -> Box:
         """Where the windows read on the signal's grid."""
-        shape = grid_shape(signal)
-        window = per_dimension("window", self.window, len(shape))
-        if self.padding == "valid" and any(w > n for w, n in zip(window, shape, strict=True)):
-            raise NetworkError("window", window, shape, "at most the grid's sizes", verb="with valid padding is")
-        return Window(window, window if self.stride is None else self.stride, self.padding).box(shape)
+        stride = self.window if self.stride is None else self.stride
+        return Window(self.window, stride, self.padding).box(grid_shape(signal))
 
     def signal(self, signal: Signal) -> Signal:
         """The grid of windows; a Gaussian field stays one."""
@@ -230,17 +227,9 @@ class Flatten(ParameterFree):
             x = x * np.sqrt(len(weights) * weights).astype(x.dtype)[:, None]
         return x.reshape((x.shape[0], -1))
 
-    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """As `apply`: missing positions are zeros."""
-        return structure.after(self.apply(params, x, signal), anywhere(structure.mask))
-
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation that reads positions as channels; none where there are no positions."""
         return () if signal.positions.shape == () else (FlattenOp(),)
-
-    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
-        """The mean over positions of a field that is the same at every rotation."""
-        return self.lower(signal)
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import ArrayLike, Params
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.groups import Group
 from equitangents.kernels.duals import Normalised
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Dual
 from equitangents.kernels.structured import Drop, Normalise, Times
-from equitangents.nn.layer import ParameterFree, Structure, check_number
+from equitangents.nn.layer import ByRun, ParameterFree, Structure, check_number
 from equitangents.nn.signal import Signal
 from equitangents.validation import check_choice
 
@@ -44,7 +43,7 @@ class Scale(ParameterFree):
 
 
 @dataclass(frozen=True)
-class Dropout(ParameterFree):
+class Dropout(ByRun, ParameterFree):
     """Each entry is zero with probability `rate`, else divided by 1 - rate, independently for every input.
 
     The kernel is that of the network in training: K and Θ of an input's position with itself are divided by 1 - rate,
@@ -69,10 +68,6 @@ class Dropout(ParameterFree):
         """A field on the positions that come in; in training no longer Gaussian."""
         return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The unchanged signal, at test time; in training `Sequential.apply` needs a key."""
-        return self.run(params, x, signal, Structure())[0]
-
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Entries set to zero at random, by the key that comes with the signal."""
         if self.mode == "test":
@@ -96,7 +91,7 @@ class Dropout(ParameterFree):
 
 
 @dataclass(frozen=True)
-class LayerNorm(ParameterFree):
+class LayerNorm(ByRun, ParameterFree):
     """(x - mean)/√(variance + eps), mean and variance over channels, or with `positions=True` over positions as well.
 
     `positions` may also be the dimensions of a grid that are taken together, such as (0,) for the rows of an image.
@@ -138,21 +133,15 @@ class LayerNorm(ParameterFree):
             raise NetworkError("positions", self.positions, "None unless the signal is on a grid")
         return len(self.positions) == count if len(self.positions) in (0, count) else self.positions
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Entries less their mean, divided by their standard deviation."""
-        return self._normalised(x, None)
-
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """Normalisation over the positions that exist."""
-        return structure.after(self._normalised(x, structure.mask), structure.mask)
-
-    def _normalised(self, x: jax.Array, mask: ArrayLike | None) -> jax.Array:
+        """Entries less their mean, divided by their standard deviation, over the positions that exist."""
+        mask = structure.mask
         along = self.positions if isinstance(self.positions, tuple) else range(x.ndim - 2) if self.positions else ()
         axes = (*(d + 1 for d in along), x.ndim - 1)
         where = None if mask is None or not along else jnp.broadcast_to(mask[..., None], x.shape)
         mean = jnp.mean(x, axis=axes, keepdims=True, where=where)
         variance = jnp.mean((x - mean) ** 2, axis=axes, keepdims=True, where=where)
-        return (x - mean) / jnp.sqrt(variance + self.eps)
+        return structure.after((x - mean) / jnp.sqrt(variance + self.eps), mask)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """A factor at each pair of positions, or one for each pair of inputs."""
@@ -166,11 +155,6 @@ class LayerNorm(ParameterFree):
             numbers = np.arange(np.prod(kept), dtype=np.int32).reshape(kept)
             groups = FrozenArray(np.ascontiguousarray(np.broadcast_to(numbers, shape)).ravel())
         return (Normalise(bool(dimensions), float(self.eps), signal.gaussian, groups),)
-
-    def fold(self, signal: Signal, group: Group) -> tuple[Any, ...] | None:
-        """The layer's operation: it acts alike at every position and rotation."""
-        lowered = self.lower(signal)
-        return None if lowered[0].nonlinearity is None else lowered
 
 
 class BatchNorm:

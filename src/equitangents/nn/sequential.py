@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Numbers, Params, Tree
+from equitangents._types import ArrayLike, DType, Numbers, Params, Tree
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
@@ -32,7 +32,6 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.nn.layer import Layer, Structure
 from equitangents.nn.lowering import (
     AnyProgram,
-    apply_layers,
     chain,
     check_entries,
     draw_noise,
@@ -130,32 +129,14 @@ class Sequential(CheckedKeywords):
         check_entries("params", params, self._layers)
         if key is not None:
             check_key(key)
-        if key is not None or is_structured(x) or any(layer.needs_structure for layer in self._layers):
-            return self._apply_structured(params, x, key)
-        x = cast(ArrayLike, x)
-        if np.ndim(x) < 2:
+        if is_structured(x):
+            x = checked("x", x)
+        elif np.ndim(x) < 2:
             raise ShapeError("x", np.shape(x), "(N, channels) or (N, *positions, channels)")
-        signals = self.signals(np.shape(x)[1:])
-        leaves = jax.tree.leaves(params)
+        leaves, signals = jax.tree.leaves(params), self.signals(np.shape(getattr(x, "x", x))[1:])
         dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
         with precision.scope(dtype), _naming_misfits(self._layers, params, signals):
-            y: jax.Array = apply_layers(self._layers, params, jnp.asarray(x, dtype), signals)
-        return y
-
-    def _apply_structured(self, params: Params, x: Inputs, key: jax.Array | None) -> jax.Array:
-        """Outputs for inputs with masks, graphs or randomness."""
-        x = checked("x", x) if is_structured(x) else x
-        leaves = jax.tree.leaves(params)
-        dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
-        with precision.scope(dtype):
-            values = jnp.asarray(getattr(x, "x", x), dtype)
-            graphs = getattr(x, "adjacency", None)
-            graphs = None if graphs is None else jnp.asarray(graphs, dtype)
-            convention = getattr(x, "convention", SMALLER)
-            mask = getattr(x, "mask", None) if values.ndim > 2 else None  # vectors have no positions
-            structure, signals = Structure(mask, graphs, key, convention), self.signals(values.shape[1:])
-            with _naming_misfits(self._layers, params, signals):
-                return run_layers(self._layers, params, values, signals, structure)[0]
+            return run_layers(self._layers, params, *_values(x, dtype, key), signals=signals)[0]
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
@@ -245,7 +226,9 @@ class Sequential(CheckedKeywords):
         resolution = compute(program, hardest(after, after)).resolution
         if resolution is None:
             return self
-        return Sequential(*(layer.at_resolution(resolution) for layer in self._layers))
+        return Sequential(
+            *(replace(layer, resolution=resolution) if layer.samples_rotations else layer for layer in self._layers)  # type: ignore[type-var]
+        )
 
     def kernel_diagonal(self, x: Inputs, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
@@ -408,21 +391,16 @@ class Sequential(CheckedKeywords):
         if not count:
             return x
         dtype, layers, signals = precision.working_dtype(x), self._layers[:count], self.signals(x.shape[1:])
-        params = ((),) * count
+        params, graphs = ((),) * count, getattr(x, "adjacency", None)
         if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in layers):
-            return apply_layers(layers, params, x.astype(dtype, copy=False), signals)
+            return run_layers(layers, params, x.astype(dtype, copy=False), Structure(), signals)[0]
         with precision.scope(dtype):
-            y = jnp.asarray(getattr(x, "x", x), dtype)
-            if is_structured(x):
-                structure = Structure(x.mask, x.adjacency, masks=x.convention)
-                y, after = run_layers(layers, params, y, signals, structure)
-                if (after.mask is None or y.ndim == 2) and x.adjacency is None:
-                    return np.asarray(y) if isinstance(x.x, np.ndarray) else y
-                if x.adjacency is None:
-                    return Masked(y, after.mask, x.convention)
-                return Graphs(y, x.adjacency, after.mask, x.convention)
-            y = apply_layers(layers, params, y, signals)
-            return np.asarray(y) if isinstance(x, np.ndarray) else y
+            y, after = run_layers(layers, params, *_values(x, dtype), signals=signals)
+            if graphs is not None:
+                return Graphs(y, graphs, after.mask, x.convention)  # type: ignore[union-attr]
+            if after.mask is not None and y.ndim > 2:
+                return Masked(y, after.mask, after.masks)
+            return np.asarray(y) if isinstance(getattr(x, "x", x), np.ndarray) else y
 
 
 def described_field(net: Sequential, shape: tuple[int, ...]) -> str:
@@ -453,6 +431,14 @@ def _naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Si
                     at=i,
                 ) from None
         raise
+
+
+def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.Array, Structure]:
+    """Arrays (N, *positions, C) in a precision, and what goes beside them; vectors have no positions to miss."""
+    values, graphs = jnp.asarray(getattr(x, "x", x), dtype), getattr(x, "adjacency", None)
+    graphs = None if graphs is None else jnp.asarray(graphs, dtype)
+    mask = getattr(x, "mask", None) if values.ndim > 2 else None
+    return values, Structure(mask, graphs, key, getattr(x, "convention", SMALLER))
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:

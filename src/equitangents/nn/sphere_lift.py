@@ -11,7 +11,7 @@ tangent kernels have the same distribution as with one parameter for each point,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -20,20 +20,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import ArrayLike, DType, Params
+from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.operations import Affine
 from equitangents.kernels.rotations.program import FULL, Accuracy, RotationOp, Sphere, Zonal
-from equitangents.nn.layer import Layer, Weights, check_scale
+from equitangents.nn.layer import FilterLayer, check_scale
 from equitangents.nn.signal import OnGroup, OnRotations, Signal
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.directions import legendre_coefficients
 from equitangents.sphere.harmonics import check_bandlimit, polynomials
 from equitangents.sphere.transforms import wigner
-from equitangents.validation import check_whole
 
 _DEGREES = 64  # at most
 _TAIL = 1e-6  # the largest coefficient beyond them that still counts as smooth
@@ -159,7 +157,7 @@ def _root(covariance: Float[np.ndarray, "*stack d d"]) -> Float[np.ndarray, "*st
 
 
 @dataclass(frozen=True)
-class SphereLift(Layer):
+class SphereLift(FilterLayer):
     """A convolution of a signal on the sphere with filters at every rotation.
 
     N(f)(R) = W_std/√n ∫ √v(x) κ(x) f(Rx) dx/4π + b_std · b;  K'(R,R') = W_std² ∫ v(x) K(Rx, R'x) dx/4π + b_std².
@@ -194,12 +192,10 @@ class SphereLift(Layer):
             raise InvalidTypeError(
                 "onto", self.onto, "so3(bandlimit), o3(bandlimit) or a finite group of rotations such as octahedral()"
             )
-        if isinstance(self.onto, MatrixGroup):
-            _check_orthogonal(self.onto)
-        check_whole("channels", self.channels, 1)
+        if isinstance(self.onto, MatrixGroup) and not self.onto.turns_space:
+            raise InvalidArgumentError("group", self.onto, "orthogonal 3×3 matrices")
+        self._check_scales()
         object.__setattr__(self, "window", zonal_window(self.window))
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
         if not 0 < check_scale("tolerance", self.tolerance) < 1:
             raise InvalidArgumentError("tolerance", self.tolerance, "a number between 0 and 1")
         if self.resolution is not None:
@@ -209,10 +205,6 @@ class SphereLift(Layer):
     def samples_rotations(self) -> bool:  # type: ignore[override]
         """Whether the resolution is that of the inputs of each call."""
         return self.resolution is None
-
-    def at_resolution(self, resolution: int) -> SphereLift:
-        """This layer with so many nodes in cos β."""
-        return replace(self, resolution=resolution)
 
     @property
     def _window(self) -> ZonalWindow:
@@ -244,35 +236,27 @@ class SphereLift(Layer):
         positions = OnRotations(self.onto) if isinstance(self.onto, RotationGroup) else OnGroup(self.onto)
         return Signal(positions, self.channels, gaussian=True)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """w (B², n, channels), b (channels,)."""
-        shape = (self._bandlimit(signal) ** 2, signal.channels, self.channels)
-        return Weights(self.W_std, self.b_std).init(key, shape, (self.channels,), dtype)
+    def filter_shape(self, signal: Signal) -> tuple[int, ...]:
+        """One entry a harmonic, (B²,)."""
+        return (self._bandlimit(signal) ** 2,)
+
+    def window_mean(self, signal: Signal) -> RotationOp:
+        """The window's mean over the sphere."""
+        return self._window.op
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """(N, order, channels): Σ_lmn c_lm D^l_mn(R) g_ln, g the filter's coefficients."""
         bandlimit = self._bandlimit(signal)
-        weights = Weights(self.W_std, self.b_std)
         root = jnp.asarray(sphere_root(self._window, bandlimit), x.dtype)
-        g = jnp.einsum("kj,jcd->kcd", root, weights.scaled(params, signal.channels))
+        g = jnp.einsum("kj,jcd->kcd", root, self.scales.scaled(params, signal.channels))
         entries = []
         for l in range(bandlimit):
             here = slice(l * l, (l + 1) ** 2)
             product = jnp.einsum("zmc,ncd->zmnd", x[:, here], g[here])
             entries.append(product.reshape((len(x), -1, self.channels)))
         basis = jnp.asarray(wigner_basis(self.onto, bandlimit), x.dtype)
-        return weights.add_bias(params, jnp.einsum("rk,zkd->zrd", basis, jnp.concatenate(entries, axis=1)))
-
-    def lower(self, signal: Signal) -> tuple[RotationOp, ...]:
-        """Mean over the window, then weights and bias."""
-        return (self._window.op, Affine(self.W_std**2, self.b_std**2))
+        return self.scales.add_bias(params, jnp.einsum("rk,zkd->zrd", basis, jnp.concatenate(entries, axis=1)))
 
     def fibres(self, signal: Signal) -> Sphere:
         """Relative rotations, and how finely they are sampled."""
         return Sphere(self._bandlimit(signal), self.onto, Accuracy(float(self.tolerance), self.resolution))
-
-
-def _check_orthogonal(group: MatrixGroup) -> None:
-    M = group.matrices
-    if M.shape[1:] != (3, 3) or not np.allclose(M @ np.swapaxes(M, 1, 2), np.eye(3), atol=1e-8):
-        raise InvalidArgumentError("group", group, "orthogonal 3×3 matrices")

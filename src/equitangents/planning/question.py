@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,20 +66,6 @@ def read_data(path: FileName, most_inputs: int) -> PlanningData:
         arrays["x_test" if tested else "x"][:most_inputs],
         None if targets is None else targets[:most_inputs],
     )
-
-
-def check_writable(option: str, path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
-    """Raise InvalidArgumentError unless a file can be written there; its folder is made."""
-    if path is None:
-        return
-    if suffixes and path.suffix not in suffixes:
-        raise InvalidArgumentError(option, str(path), list(suffixes), "name it with such an ending")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidArgumentError(option, str(path), "a file that can be written", str(error)) from None
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise InvalidArgumentError(option, str(path), "a file that can be written")
 
 
 def network(kind: str, depth: int, W_std: float, b_std: float, width: int = 1, outputs: int = 1) -> nn.Sequential:

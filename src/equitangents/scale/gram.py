@@ -20,23 +20,19 @@ from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
+from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors
-from equitangents.scale.cost import LARGEST_SHARD, tile_bytes
+from equitangents.scale.cost import LARGEST, tile_bytes
 from equitangents.scale.executors import part_of
-from equitangents.scale.irreps import IrrepGram
-from equitangents.scale.opening import Data, open_store, opened, precision_of, problem
-from equitangents.scale.progress import Progress, ProgressCallback, told_by
-from equitangents.scale.record import FIELDS, Record, read_record
-from equitangents.scale.verification import Verification, verify
-from equitangents.scale.work import Work, compute_tile, each_computed, gram_errors
+from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, precision_of, problem, read_record
+from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
 from equitangents.tiles.chunks import check_library
 from equitangents.tiles.grid import Tile
-from equitangents.tiles.place import PARTIAL, ObjectPath, place, remove_all, sweep
-from equitangents.tiles.store import check_room
+from equitangents.tiles.place import PARTIAL, check_room, place, remove_all, sweep
 from equitangents.validation import check_whole, is_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
-    from equitangents.scale.checked import CheckedArray
+    from equitangents.scale.arrays import CheckedArray, IrrepGram
 
 logger = logging.getLogger("equitangents")
 
@@ -101,8 +97,10 @@ class GramStore(CheckedKeywords):
             stored = read_record(self.path)
             self._check_room(stored, action, dtype)
             side = stored.tile if tile is None and stored is not None else tile
-            wanted = problem(net, self._data, action, side, dtype, shards=isinstance(self.path, ObjectPath))
-            self._check_memory(wanted)
+            wanted = problem(net, self._data, action, side, dtype)
+            needed = tile_bytes(wanted.tile, int(np.prod(wanted.x1.shape)), dtype.itemsize)
+            task = f"a tile of {wanted.tile} × {wanted.tile} inputs"
+            check_fits(task, needed, "give a smaller tile to a new store")
             record = open_store(self.path, wanted, self._data)
         self._work = Work(self.path.resolve(), net, action, record)
 
@@ -128,6 +126,8 @@ class GramStore(CheckedKeywords):
         ...     [(gram.shape, gram.count, gram.dtype.name) for gram in store.irreps()]
         [((5, 5), 1, 'float64'), ((5, 5), 2, 'complex128'), ((5, 5), 1, 'float64')]
         """
+        from equitangents.scale.arrays import IrrepGram
+
         if kernel not in FIELDS:
             raise InvalidArgumentError("kernel", kernel, list(FIELDS))
         action = self._work.action
@@ -231,8 +231,7 @@ class GramStore(CheckedKeywords):
             data[name] = np.concatenate([whole, np.asarray(added)])
         dtype = np.dtype(self._work.record.precision)
         with self._files():
-            shards = isinstance(self.path, ObjectPath)
-            wanted = problem(self._work.kernel, data, self._work.action, self.tile, dtype, shards=shards)
+            wanted = problem(self._work.kernel, data, self._work.action, self.tile, dtype)
             record = open_store(self.path, wanted, data)
         self._data, self._work = data, replace(self._work, record=record)
         return self
@@ -274,15 +273,12 @@ class GramStore(CheckedKeywords):
         executor: ExecutorLike | None,
         told: bool | ProgressCallback | None,
     ) -> None:
-        counted = Progress(total - len(waiting), total, told)
-
-        def report(tile: Tile, computed: bool) -> None:
-            counted.add(1, computed)
-
+        counted = Progress(total - len(waiting), total, told, task="gram")
         if executor is None:
-            for tile, computed in zip(waiting, each_computed(self._work, waiting), strict=True):
-                report(tile, computed)
+            for computed in each_computed(self._work, waiting):
+                counted.add(1, computed)
         else:
+            report = lambda tile, computed: counted.add(1, computed)
             executors.distribute(executor, partial(compute_tile, self._work), waiting, report, "gram")
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
@@ -293,7 +289,7 @@ class GramStore(CheckedKeywords):
             sweep(folder)
 
     def _array(self, name: str) -> CheckedArray:
-        from equitangents.scale.checked import open_checked  # Zarr takes a while to import
+        from equitangents.scale.arrays import open_checked  # Zarr takes a while to import
 
         with self._files():
             return open_checked(self._work.path / name)
@@ -305,19 +301,13 @@ class GramStore(CheckedKeywords):
         sizes = [x.shape[0] for x in self._data.values()]
         order = getattr(getattr(action, "group", None), "order", 1)
         needed = 2 * dtype.itemsize * sizes[0] * sizes[-1] * (order if is_whole(order) else 1)
-        tiles = math.prod(-(-size // LARGEST_SHARD) for size in (sizes[0], sizes[-1]))
+        tiles = math.prod(-(-size // LARGEST) for size in (sizes[0], sizes[-1]))
         check_fits(
             f"the list of the tiles of {sizes[0]:,} × {sizes[-1]:,} inputs", _A_TILE * tiles, "give fewer inputs"
         )
         if stored is not None:
             needed -= 2 * np.dtype(stored.precision).itemsize * math.prod(stored.grid.shape)
         self._check_free(needed)
-
-    def _check_memory(self, record: Record) -> None:
-        """Raise MemoryLimitError where one tile does not fit in this process."""
-        side = record.tile
-        needed = tile_bytes(side, int(np.prod(record.x1.shape)), np.dtype(record.precision).itemsize)
-        check_fits(f"a tile of {side} × {side} inputs", needed, "give a smaller tile to a new store")
 
     def _check_free(self, needed: int) -> None:
         check_room(self.path, needed, f"the tiles that are missing in {self.path} take")

@@ -6,8 +6,8 @@ what all its elements make of a probe.
 
 from __future__ import annotations
 
+import abc
 import hashlib
-from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
@@ -24,6 +24,20 @@ from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once
 _MOVED = 2**28  # bytes of copies of two inputs at a time
+
+
+class SelfDescribed(abc.ABC):
+    """A kernel of rows that are no inputs of a network; it says itself what is read off the layers of one."""
+
+    @property
+    @abc.abstractmethod
+    def description(self) -> str:
+        """What the numbers depend on, but for the rows."""
+
+    @property
+    @abc.abstractmethod
+    def engine(self) -> str:
+        """The name of the engine that computes it."""
 
 
 def network_hash(kernel: object, shape: tuple[int, ...]) -> str:
@@ -60,34 +74,26 @@ def _size(action: Action | ActionSubset) -> int:
 
 def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:
     """The name of the engine that will compute `kernel` here."""
+    if isinstance(kernel, SelfDescribed):
+        return kernel.engine
     return engine_for(_network(kernel).lower(shape)[1], dtype)
 
 
-def row_digests(name: str, x: Rows, dtype: np.dtype, counts: tuple[int, ...]) -> tuple[str, ...]:
-    """SHA-256 of the first n rows for every n of `counts`, ascending; all rows are checked to be finite numbers."""
+def rows_digest(name: str, x: Rows, dtype: np.dtype, count: int) -> str:
+    """SHA-256 of the first `count` rows, which are checked to be finite numbers."""
     digest = hashlib.sha256(f"{dtype.str}{tuple(x.shape[1:])}".encode())
-    digests = {0: digest.hexdigest()}
-    for rows in _slices(x, dtype, counts):
+    step = max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
+    for start in range(0, count, step):
+        rows = slice(start, min(start + step, count))
         part = f"{name}[{rows.start}:{rows.stop}]" if rows.stop - rows.start < x.shape[0] else name
         digest.update(rows_of(part, x, rows, dtype).tobytes())
-        digests[rows.stop] = digest.hexdigest()
-    return tuple(digests[count] for count in counts)
+    return digest.hexdigest()
 
 
 def rows_of(name: str, x: Rows, rows: slice, dtype: np.dtype) -> np.ndarray:
     """Rows of an array, in memory or not, as they enter the kernel; errors name the array."""
     found = check_array(name, part_of(name, x, rows), min_rank=2)
     return np.ascontiguousarray(found, dtype)
-
-
-def _slices(x: Rows, dtype: np.dtype, counts: tuple[int, ...]) -> Iterator[slice]:
-    """All rows, some at a time, cut at every count."""
-    step = max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
-    start = 0
-    for count in counts:
-        for first in range(start, count, step):
-            yield slice(first, min(first + step, count))
-        start = count
 
 
 def _network(kernel: object) -> LoweredNetwork:
@@ -104,6 +110,8 @@ def _network(kernel: object) -> LoweredNetwork:
 
 
 def _description(kernel: object, shape: tuple[int, ...]) -> str:
+    if isinstance(kernel, SelfDescribed):
+        return kernel.description
     net = _network(kernel)
     if isinstance(kernel, OrbitAverage):
         return f"mean({action_hash(kernel.action, shape)},{_description(kernel.base, shape)})"

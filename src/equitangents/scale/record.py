@@ -1,4 +1,4 @@
-"""What a store says about itself: whose Gram matrix it holds, computed by what. It refuses everything else.
+"""Create, validate or extend a Gram store: its record says whose matrix it holds, computed by what; others are refused.
 
 The record stands in the `zarr.json` files of the store, beside what Zarr asks for: in the group's, and in that of each
 array of kernels. All follow from the record, so that a damaged one is written again from another.
@@ -8,25 +8,34 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
+from equitangents.actions import Action
+from equitangents.actions.compact import check_finite_group
 from equitangents.checksums import checksum
-from equitangents.errors import StoreError
-from equitangents.file_limits import read_json
-from equitangents.files import LEFTOVER
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
+from equitangents.file_limits import Rows, read_json
+from equitangents.files import LEFTOVER, whole_file
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.store import VERSION
-from equitangents.tiles import place
+from equitangents.precision import working_dtype
+from equitangents.scale.cost import side_of_tile
+from equitangents.scale.identity import action_hash, engine_of, network_hash, rows_digest, rows_of
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, write_whole
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, alone, content, remove_all, write_together
+from equitangents.validation import check_unmasked
 
 FIELDS = ("nngp", "ntk")
 NAME = "zarr.json"
 KEY = "equitangents"  # of the record among the attributes
+Data = dict[str, Rows]  # the inputs x1 and perhaps x2 by name
 
 
 @dataclass(frozen=True)
@@ -37,18 +46,10 @@ class Inputs:
     rows: tuple[int, ...]
     digests: tuple[str, ...]
 
-    def begins_with(self, other: Inputs) -> bool:
-        """Whether it is the other one, perhaps with rows added."""
-        count = len(other.rows)
-        return self.shape == other.shape and (self.rows[:count], self.digests[:count]) == (other.rows, other.digests)
-
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that the numbers of a store depend on; `network` and `action` in words, and by hash.
-
-    `part` is the side of the chunks within a tile where tiles are shards.
-    """
+    """Everything that the numbers of a store depend on; `network` and `action` in words, and by hash."""
 
     network: str
     network_hash: str
@@ -63,7 +64,6 @@ class Record:
     version: str = __version__
     numbers: int = VERSION
     format: int = FORMAT
-    part: int | None = None
 
     @property
     def inputs(self) -> dict[str, Inputs]:
@@ -72,44 +72,39 @@ class Record:
 
     def arrays(self, path: Place) -> dict[str, Chunks]:
         """The arrays of the store in `path` by name: the kernels `nngp` and `ntk`, and the inputs."""
-        dtype, chunk = np.dtype(self.precision), self.grid.chunk
-        inner = None if self.part is None else (*chunk[:-2], self.part, self.part)
-        kernels = {name: Chunks(path / name, chunk, dtype, inner) for name in FIELDS}
-        return kernels | {name: Chunks(path / name, (self.tile, *x.shape), dtype) for name, x in self.inputs.items()}
+        shapes = dict.fromkeys(FIELDS, self.grid.chunk) | {n: (self.tile, *x.shape) for n, x in self.inputs.items()}
+        return {name: Chunks(path / name, shape, np.dtype(self.precision)) for name, shape in shapes.items()}
 
     @property
     def grid(self) -> Grid:
         """The tiles of the matrix."""
         return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile, self.inverses)
 
-    @property
-    def rows(self) -> int:
-        """How many rows and columns there are; it only grows."""
-        return sum(x.rows[-1] for x in self.inputs.values())
-
     def grew_from(self, other: Record) -> bool:
         """Whether it is the other one, perhaps with rows added."""
-        return differences(other, self) == [] and all(
-            one is two is None or (one is not None and two is not None and one.begins_with(two))
-            for one, two in ((self.x1, other.x1), (self.x2, other.x2))
+        if differences(other, self):
+            return False
+        pairs = [(self.inputs[name], there) for name, there in other.inputs.items()]
+        return all(
+            (one.rows[: len(two.rows)], one.digests[: len(two.rows)]) == (two.rows, two.digests) for one, two in pairs
         )
 
     def as_json(self) -> dict[str, Any]:
         """With a checksum, for `from_json`."""
-        content = json.loads(json.dumps(dataclasses.asdict(self)))
-        return {"record": content, "sha256": checksum(content)}
+        record = json.loads(json.dumps(dataclasses.asdict(self)))
+        return {"record": record, "sha256": checksum(record)}
 
     @staticmethod
     def from_json(value: Any) -> Record:
         """The record; ValueError if that is not one, or does not have its checksum."""
-        content = value.get("record") if isinstance(value, dict) else None
-        if not isinstance(content, dict) or checksum(content) != value.get("sha256"):
+        held = value.get("record") if isinstance(value, dict) else None
+        if not isinstance(held, dict) or checksum(held) != value.get("sha256"):
             raise ValueError("the record does not have its checksum")
-        if content.get("format") != FORMAT:
+        if held.get("format") != FORMAT:
             raise StoreError(
-                "store", content.get("format"), FORMAT, "compute it anew in another folder", verb="has format"
+                "store", held.get("format"), FORMAT, "compute it anew in another folder", verb="has format"
             )
-        plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+        plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in held.items()}
         for name in ("x1", "x2"):
             if plain[name] is not None:
                 plain[name] = Inputs(**{key: tuple(v) for key, v in plain[name].items()})
@@ -155,43 +150,34 @@ def _compared(record: Record) -> dict[str, tuple[object, ...]]:
     }
 
 
-def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Place]:
-    """Write every `zarr.json` that is not as it must be, unless `repair` is False; returns those that were not."""
-    differing = []
-    for folder, text in _texts(path, record).items():
-        file = folder / NAME
-        if not _holds(file, text):
-            if repair:
-                folder.mkdir(parents=True, exist_ok=True)
-                write_whole(file, text, path / FIELDS[0] / PARTIAL)
-            differing.append(file)
-    return differing
-
-
-def root_metadata(path: Place, record: Record) -> bytes:
-    """What the `zarr.json` of the store itself holds."""
-    return _texts(path, record)[path]
-
-
-def _texts(path: Place, record: Record) -> dict[Place, bytes]:
+def metadata(path: Place, record: Record) -> dict[Place, bytes]:
     """What every `zarr.json` holds, by its folder; the store's own comes last."""
     about = {KEY: record.as_json()}
-    shapes = {name: record.grid.shape for name in FIELDS} | {
-        name: (x.rows[-1], *x.shape) for name, x in record.inputs.items()
-    }
+    shapes = dict.fromkeys(FIELDS, record.grid.shape)
+    shapes |= {name: (x.rows[-1], *x.shape) for name, x in record.inputs.items()}
     texts = {
         path / name: chunks.metadata(shapes[name], about if name in FIELDS else {})
         for name, chunks in record.arrays(path).items()
     }
     texts[path] = {"zarr_format": 3, "node_type": "group", "attributes": about}
-    return {folder: json.dumps(content, indent=1).encode() for folder, content in texts.items()}
+    return {folder: json.dumps(text, indent=1).encode() for folder, text in texts.items()}
 
 
-def _holds(file: Place, text: bytes) -> bool:
-    try:
-        return place.content(file) == text
-    except (FileNotFoundError, IsADirectoryError):
-        return False
+def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Place]:
+    """Write every `zarr.json` that is not as it must be, unless `repair` is False; returns those that were not."""
+    differing = []
+    for folder, text in metadata(path, record).items():
+        file = folder / NAME
+        try:
+            right = content(file) == text
+        except (FileNotFoundError, IsADirectoryError):
+            right = False
+        if not right:
+            differing.append(file)
+            if repair:
+                folder.mkdir(parents=True, exist_ok=True)
+                write_together([(file, path / FIELDS[0] / PARTIAL, text)])
+    return differing
 
 
 def read_record(path: Place) -> Record | None:
@@ -200,9 +186,8 @@ def read_record(path: Place) -> Record | None:
     One file is read of a store that is whole. None where there is nothing; StoreError for a folder that holds something
     else, or no whole copy.
     """
-    found = _record_in(path) or max(
-        filter(None, (_record_in(path / name) for name in FIELDS)), key=lambda record: record.rows, default=None
-    )
+    copies = (_record_in(path / name) for name in FIELDS)
+    found = _record_in(path) or max(filter(None, copies), key=lambda record: record.grid.shape, default=None)
     if found is not None or not _is_taken(path):
         return found
     found = _record_in(path)  # of a store that was made between both looks: its own record is there first
@@ -223,8 +208,175 @@ def _is_taken(path: Place) -> bool:
 def _record_in(folder: Place) -> Record | None:
     """The record in the `zarr.json` of one folder; None where there is none, or none that is whole."""
     try:
-        return Record.from_json(read_json(place.content(folder / NAME))["attributes"][KEY])
+        return Record.from_json(read_json(content(folder / NAME))["attributes"][KEY])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     except OSError as error:
         raise StoreError("path", str(folder), "a folder that can be read", str(error.strerror or error)) from None
+
+
+def opened(name: str, x: Numbers | Rows) -> Rows:
+    """An array whose rows can be read: NumPy's, a memory map, Zarr's; of others a NumPy array."""
+    check_unmasked(name, x)
+    rows = x if isinstance(x, Rows) else np.asarray(x)
+    shape = tuple(rows.shape)
+    if len(shape) > 1 and shape[0] == 0:
+        raise ShapeError(name, shape, "at least one input")
+    if len(shape) < 2 or 0 in shape:
+        raise ShapeError(name, shape, "(N, channels) or (N, *positions, channels)")
+    return rows
+
+
+def precision_of(precision: str | None, data: Data) -> np.dtype:
+    """What is asked for, else float32 where all inputs are, else float64."""
+    if precision is None:
+        return working_dtype(*data.values())
+    if precision not in ("float32", "float64"):
+        raise InvalidArgumentError("precision", precision, "'float32' or 'float64'")
+    return np.dtype(precision)
+
+
+def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype) -> Record:
+    """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none.
+
+    `tile` None: a side that suits the network and the numbers of inputs.
+    """
+    x1, x2 = data["x1"], data.get("x2")
+    shape = tuple(x1.shape[1:])
+    if x2 is not None and tuple(x2.shape[1:]) != shape:
+        raise ShapeError("x2", tuple(x2.shape), ("N", *shape), "give inputs of the shape of x1")
+    inverses = None if action is None else _elements(net, x1, x2, action, dtype)
+    inputs = {
+        name: Inputs(shape, (x.shape[0],), (rows_digest(name, x, dtype, x.shape[0]),)) for name, x in data.items()
+    }
+    return Record(
+        network=repr(net),
+        network_hash=network_hash(net, shape),
+        action=None if action is None else action.name,
+        action_hash=None if action is None else action_hash(action, shape),
+        x1=inputs["x1"],
+        x2=inputs.get("x2"),
+        engine=engine_of(net, shape, dtype),
+        precision=dtype.name,
+        tile=tile or side_of_tile(net, shape, dtype, x1.shape[0], None if x2 is None else x2.shape[0]),
+        inverses=inverses,
+    )
+
+
+def open_store(path: Place, wanted: Record, data: Data) -> Record:
+    """The record of the store in `path`, which holds the kernels of `data` afterwards, those computed or none.
+
+    `wanted` is the record of a new store. StoreError where the store there is another one's.
+    """
+    stored = read_record(path)
+    fresh = stored is None
+    if stored is None:
+        stored = _make(path, wanted)
+    record = _joined(path, stored, wanted, data)
+    if record == stored:
+        try:
+            write_inputs(path, record, data)
+            write_metadata(path, record)
+        except OSError:
+            if fresh and not any((path / name / "c").exists() for name in FIELDS):  # a full disk is not left fuller
+                remove_all(path)
+            raise
+        return record
+    with alone(path / FIELDS[0] / ".growing", f"rows are added to the store in {path} by another process; try again"):
+        stored = read_record(path) or stored
+        record = _joined(path, stored, wanted, data)
+        write_inputs(path, record, data, known={name: x.rows[-1] for name, x in stored.inputs.items()})
+        write_metadata(path, record)
+    return record
+
+
+def write_inputs(
+    path: Place,
+    record: Record,
+    data: Data,
+    *,
+    known: dict[str, int] | None = None,
+    thorough: bool = False,
+    repair: bool = True,
+) -> list[Place]:
+    """Write inputs that are missing, those beyond `known` rows, or, if `thorough`, all that are not those of `data`.
+
+    Returns the files. With `repair` False nothing is written.
+    """
+    differing: list[Place] = []
+    for name, about in record.inputs.items():
+        chunks, tile, count = record.arrays(path)[name], record.tile, about.rows[-1]
+        if repair:
+            chunks.folder.mkdir(parents=True, exist_ok=True)
+        indices = [(index, *(0,) * len(about.shape)) for index in range(-(-count // tile))]
+        lacking = set(chunks.missing(indices))
+        for index in indices:
+            rows = slice(index[0] * tile, min((index[0] + 1) * tile, count))
+            wrong = index in lacking or rows.stop > (known or {}).get(name, count)
+            if not (wrong or thorough):
+                continue
+            values = rows_of(name, data[name], rows, chunks.dtype)
+            if not wrong and _holds(chunks, index, values):
+                continue
+            if repair:
+                chunks.write(index, values)
+            differing.append(chunks.path(index))
+    return differing
+
+
+def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:
+    try:
+        return np.array_equal(chunks.read(index)[: len(values)], values)
+    except (ValueError, FileNotFoundError):
+        return False
+
+
+def _make(path: Place, record: Record) -> Record:
+    """Put the record of a new store in place, once; whoever comes second takes the one there is.
+
+    `open_store` adds what lacks, whoever made the store.
+    """
+    text = metadata(path, record)[path]
+    made = True
+    if isinstance(path, ObjectPath):
+        made = (path / NAME).put_if(text, None) is not None
+    else:
+        try:
+            with whole_file(path / NAME, once=True) as partial:
+                partial.write_bytes(text)
+        except FileExistsError:
+            made = False
+    stored = record if made else read_record(path)
+    if stored is None:
+        raise StoreError("store", str(path), "to stay", "it was removed while it was made; try again")
+    return stored
+
+
+def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
+    """The stored record with the rows that `data` adds to it; StoreError where it is another problem's."""
+    differ, grown = differences(stored, wanted), dict[str, Inputs]()
+    for name, there in stored.inputs.items() if not differ else ():
+        here, known = wanted.inputs[name], there.rows[-1]
+        count, dtype = here.rows[-1], np.dtype(stored.precision)
+        if count < known:
+            differ.append(f"the data {name}: {known} rows there, {count} here")
+        elif there.digests[-1] != (here.digests[0] if count == known else rows_digest(name, data[name], dtype, known)):
+            differ.append(f"the data {name}: other values in the first {known} rows")
+        elif count > known:
+            grown[name] = Inputs(there.shape, (*there.rows, count), (*there.digests, here.digests[0]))
+    if differ:
+        expected = f"a store of the same kernel matrix; it differs in {'; '.join(differ)}"
+        raise StoreError("path", str(path), expected, "give another path")
+    return replace(stored, **grown)  # type: ignore[arg-type]
+
+
+def _elements(net: KernelFunction, x1: Rows, x2: Rows | None, action: Action, dtype: np.dtype) -> tuple[int, ...]:
+    """The inverse of every element, after checking that the action is one that can be used."""
+    if not isinstance(action, Action):
+        raise InvalidTypeError("action", action, "an action of a finite group, of equitangents.actions")
+    check_finite_group("action", action, "a kernel for each element")
+    if x2 is None and not is_invariant(net, action, rows_of("x1", x1, slice(0, 256), dtype)):
+        raise InvalidArgumentError(
+            "action", action, "one under which the kernel is known to be invariant", "give x2=x1 for the whole matrix"
+        )
+    return tuple(int(g) for g in action.group.inverses)

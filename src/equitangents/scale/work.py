@@ -1,4 +1,4 @@
-"""Computing tiles: what a worker does, in whatever process on whatever machine.
+"""Computing tiles and verifying them: what a worker does, in whatever process on whatever machine.
 
 A worker is given a `Work` and the names of some tiles. It reads the inputs from the store, and refuses to write where
 the store, its own version or its engine are not those of the work.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,16 +20,17 @@ from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.store import VERSION
-from equitangents.scale.record import FIELDS, Record, read_record
+from equitangents.scale.record import FIELDS, Data, Record, read_record, write_inputs, write_metadata
 from equitangents.tiles.chunks import Chunks, Values, ZarrTiles
 from equitangents.tiles.grid import Tile
-from equitangents.tiles.place import ObjectPath, Place
-from equitangents.tiles.store import DamagedTileError, check_finite, named, store_errors
-from equitangents.tiles.store import each_computed as each_written
+from equitangents.tiles.place import DamagedTileError, Place, store_errors
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
-_INPUTS = 2**27  # bytes of inputs that a worker keeps of those that it has read from an object store
-_checked: dict[tuple[str, str, tuple[int, ...]], float] = {}  # when this process looked last, by store
+_INPUTS = 2**26  # bytes of inputs that a worker keeps of those that it has read
+_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}  # of a tile's largest entry; machines differ in the last digits
+_SHOWN = 5  # tiles by name
+_MORE = "Tiles outside of the sample may be wrong as well: sample=None computes all of them again."
+_checked: dict[tuple[Place, Record], float] = {}  # when this process looked last
 
 Read = Callable[[str, int], np.ndarray]
 
@@ -54,65 +56,43 @@ class Work:
 
     def check(self) -> None:
         """Raise StoreError unless this process may write into the store."""
-        mine = (__version__, VERSION)
-        if mine != (self.record.version, self.record.numbers):
-            raise StoreError(
-                "worker",
-                mine,
-                (self.record.version, self.record.numbers),
-                "install the version that began the store",
-                verb="runs version and numbers",
-            )
+        mine, stored = (__version__, VERSION), (self.record.version, self.record.numbers)
+        if mine != stored:
+            remedy = "install the version that began the store"
+            raise StoreError("worker", mine, stored, remedy, verb="runs version and numbers")
         there = read_record(self.path)
         if there is None:
             raise StoreError("store", str(self.path), "a folder that this worker sees", "it may have been removed")
         if not there.grew_from(self.record):
             raise StoreError("store", str(self.path), "the one that was opened", "open it again")
-        _checked[self._key] = time.monotonic()
+        _checked[self.path, self.record] = time.monotonic()
 
     def check_now_and_then(self) -> None:
         """Check where this process has not done so for a minute: a thousand workers ask one file."""
-        if time.monotonic() - _checked.get(self._key, -np.inf) > _CHECKED:
+        if time.monotonic() - _checked.get((self.path, self.record), -np.inf) > _CHECKED:
             self.check()
 
-    @property
-    def _key(self) -> tuple[str, str, tuple[int, ...]]:
-        record = self.record
-        return str(self.path), record.network_hash, tuple(n for x in record.inputs.values() for n in x.rows)
-
-    def values(self, tile: Tile, known: Values | None = None, inputs: Read | None = None) -> Values:
-        """NNGP and NTK of one tile; blocks that `known` holds are taken from it. `inputs` is used in place of ours."""
+    def values(self, tile: Tile, inputs: Read | None = None) -> Values:
+        """NNGP and NTK of one tile; `inputs` is used in place of ours."""
         grid, read = self.record.grid, inputs or self.inputs
         rows, columns = grid.spans(tile)
-        halved = grid.halved(tile)
-        down = read("x1", tile[-2])[: rows.stop - rows.start]
-        across = down if halved else read("x1" if grid.symmetric else "x2", tile[-1])[: columns.stop - columns.start]
-        blocks = grid.blocks(tile)
-        if len(blocks) == 1:
-            values = self._kernels(tile, down, across, halved)
-        else:
-            values = [np.full((len(down), len(across)), np.nan, self.record.precision) for _ in FIELDS]
-            for block in blocks:
-                one, two = (
-                    slice(b.start - s.start, b.stop - s.start) for b, s in zip(block, (rows, columns), strict=True)
-                )
-                if known is not None and all(np.isfinite(matrix[one, two]).all() for matrix in known):
-                    parts = [matrix[one, two] for matrix in known]
-                else:
-                    parts = self._kernels(tile, down[one], across[two], halved and one == two)
-                for matrix, part in zip(values, parts, strict=True):
-                    matrix[one, two] = part
-                    if halved and one != two:
-                        matrix[two, one] = part.T
-        check_finite(tile, values)
+        x1, x2 = read("x1", tile[-2])[: rows.stop - rows.start], None
+        if not grid.halved(tile):
+            x2 = read("x1" if grid.symmetric else "x2", tile[-1])[: columns.stop - columns.start]
+            x2 = x2 if self.action is None else np.asarray(self.action(tile[0], x2))
+        try:
+            kernels = self.kernel.kernel(x1, x2)
+        except (MemoryError, MemoryLimitError):
+            sizes = (len(x1), len(x1 if x2 is None else x2))
+            remedy = "give a smaller tile to a new store, or run fewer workers"
+            raise MemoryLimitError(_named(tile), sizes, "memory for it", remedy, verb="has") from None
+        if kernels.engine != self.record.engine:
+            raise StoreError(
+                "engine", kernels.engine, self.record.engine, "set EQUITANGENTS_ENGINE to that of the store"
+            )
+        values = [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
+        _check_finite(tile, values)
         return values
-
-    @property
-    def kept_inputs(self) -> int:
-        """How many chunks of inputs a worker holds: two, and more of them where each is a request."""
-        if not isinstance(self.path, ObjectPath):
-            return 2
-        return max(2, _INPUTS // max(self.arrays[name].nbytes for name in self.record.inputs))
 
     def inputs(self, name: str, index: int) -> np.ndarray:
         """The inputs of one row or column of tiles; where these are at the edge, NaN behind them."""
@@ -122,25 +102,6 @@ class Work:
         except (DamagedTileError, FileNotFoundError) as error:
             raise StoreError("store", str(error), "undamaged inputs", "verify() repairs them") from None
 
-    def _kernels(self, tile: Tile, x1: np.ndarray, x2: np.ndarray, same: bool) -> Values:
-        if self.action is not None:
-            x2 = np.asarray(self.action(tile[0], x2))
-        try:
-            kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
-        except (MemoryError, MemoryLimitError):
-            raise MemoryLimitError(
-                named(tile),
-                (len(x1), len(x2)),
-                "memory for it",
-                "give a smaller tile to a new store, or run fewer workers",
-                verb="has",
-            ) from None
-        if kernels.engine != self.record.engine:
-            raise StoreError(
-                "engine", kernels.engine, self.record.engine, "set EQUITANGENTS_ENGINE to that of the store"
-            )
-        return [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
-
 
 def compute_tile(work: Work, tile: Tile) -> bool:
     """Whether this worker computed the tile; False where it was there."""
@@ -148,16 +109,37 @@ def compute_tile(work: Work, tile: Tile) -> bool:
 
 
 def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[bool]:
-    """Compute tiles in order; whether each was computed now, once it is there."""
-    files = work.tiles
-    read = lru_cache(maxsize=work.kept_inputs)(work.inputs)  # tiles that follow one another share a row
+    """Compute tiles in order; whether each was computed now, once it is there.
 
-    def compute(tile: Tile) -> Values | None:
-        work.check_now_and_then()
-        return None if files.is_there(tile) else work.values(tile, files.known(tile), read)
+    One tile is written while the next one is computed.
+    """
+    files, most = work.tiles, max(work.arrays[name].nbytes for name in work.record.inputs)
+    read = lru_cache(maxsize=max(2, _INPUTS // most))(work.inputs)  # tiles that follow one another share a row
+    writing: Future[None] | None = None
+    with gram_errors(work.path), ThreadPoolExecutor(1) as writer:
+        for tile in tiles:
+            work.check_now_and_then()
+            values = None if files.is_there(tile) else work.values(tile, read)
+            if writing is not None:
+                writing.result()
+                yield True
+            writing = None if values is None else writer.submit(files.write, tile, values)
+            if writing is None:
+                yield False
+        if writing is not None:
+            writing.result()
+            yield True
 
-    with gram_errors(work.path):
-        yield from each_written(files, tiles, compute)
+
+def _check_finite(tile: tuple[int, ...], values: Iterable[np.ndarray]) -> None:
+    """StoreError for numbers of a tile of a kernel that are not kept."""
+    if not all(np.isfinite(matrix).all() for matrix in values):
+        raise StoreError(_named(tile), "NaN or infinite values", "finite ones", "it was not kept", verb="holds")
+
+
+def _named(tile: tuple[int, ...]) -> str:
+    """What messages call a tile."""
+    return f"tile ({', '.join(map(str, tile))})"
 
 
 def gram_errors(path: Place) -> AbstractContextManager[None]:
@@ -167,3 +149,90 @@ def gram_errors(path: Place) -> AbstractContextManager[None]:
         "; what is complete there is kept, and the same call goes on from it",
         with_file=True,
     )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `GramStore.verify` found.
+
+    `damaged` tiles do not have their checksum, are cut off or gone in part, or differ from their mirror; `wrong` ones
+    have their checksum and are not what is computed again. `files` are metadata and inputs that were not as they must
+    be. All these are `repaired`, or were only looked at. `missing` tiles were never computed. `largest_difference` is
+    that of the sample, relative to the largest entry of the tile; None without a sample.
+    """
+
+    checked: int
+    missing: int
+    damaged: tuple[Tile, ...]
+    sampled: int
+    wrong: tuple[Tile, ...]
+    files: tuple[Place, ...]
+    largest_difference: float | None
+    repaired: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was damaged or wrong."""
+        return not (self.damaged or self.wrong or self.files)
+
+    def __str__(self) -> str:
+        rows = {
+            "tiles checked": self.checked,
+            "not computed yet": self.missing,
+            "computed again": self.sampled,
+            "largest difference of these": self.largest_difference,
+            "damaged": _listed(self.damaged),
+            "wrong numbers": _listed(self.wrong),
+            "damaged files": len(self.files),
+            "repaired": self.repaired and not self.ok,
+        }
+        lines = [f"{label:28}{value}" for label, value in rows.items()]
+        return "\n".join([*lines, *([_MORE] if self.wrong else [])])
+
+
+def verify(
+    work: Work, data: Data, sample: int | None, repair: bool, seed: int | None
+) -> tuple[Verification, list[Tile]]:
+    """(what was found, tiles to be computed again); metadata and inputs are written again if `repair`."""
+    files = [
+        *write_metadata(work.path, work.record, repair),
+        *write_inputs(work.path, work.record, data, thorough=True, repair=repair),
+    ]
+    states = {tile: work.tiles.state(tile) for tile in work.record.grid.tiles()}
+    whole = [tile for tile, state in states.items() if state == "whole"]
+    damaged = tuple(tile for tile, state in states.items() if state == "damaged")
+    again = _sample(whole, sample, seed)
+    differences = {} if files and not repair else {tile: _difference(work, tile) for tile in again}
+    limit = _TOLERANCE[work.record.precision]
+    wrong = tuple(tile for tile, difference in differences.items() if not difference <= limit)
+    found = Verification(
+        checked=len(whole) + len(damaged),
+        missing=sum(state == "missing" for state in states.values()),
+        damaged=damaged,
+        sampled=len(differences),
+        wrong=wrong,
+        files=tuple(files),
+        largest_difference=float(np.max(list(differences.values()))) if differences else None,
+        repaired=repair,
+    )
+    return found, [*damaged, *wrong]
+
+
+def _difference(work: Work, tile: Tile) -> float:
+    """The largest of a tile's entries from what is computed again, relative to the largest entry."""
+    errors = []
+    for there, again in zip(work.tiles.read(tile), work.values(tile), strict=True):
+        errors.append(np.max(np.abs(there - again)) / max(float(np.max(np.abs(again))), 1e-300))
+    return float(np.max(errors))
+
+
+def _sample(tiles: list[Tile], sample: int | None, seed: int | None) -> list[Tile]:
+    if sample is None or sample >= len(tiles):
+        return tiles
+    chosen = np.random.default_rng(seed).choice(len(tiles), sample, replace=False)
+    return [tiles[k] for k in sorted(chosen)]
+
+
+def _listed(tiles: tuple[Tile, ...]) -> str:
+    names = [str(tile) for tile in tiles[:_SHOWN]]
+    return ", ".join([*names, *(["…"] if len(tiles) > _SHOWN else [])]) or "none"

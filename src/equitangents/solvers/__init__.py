@@ -2,7 +2,7 @@
 
 from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.choosing import plan
-from equitangents.solvers.finite_time import Lanczos
+from equitangents.solvers.lanczos import Lanczos
 from equitangents.solvers.low_rank import Nystrom
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG

@@ -17,16 +17,16 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from equitangents.solvers.definiteness import check_positive, lost_in_factor, refused
-from equitangents.solvers.finite_time import AtTheEnd
-from equitangents.solvers.lanczos import largest_eigenvalue
+from equitangents.solvers.definiteness import check_positive, largest_eigenvalue, lost_in_factor, refused
+from equitangents.solvers.lanczos import AtTheEnd
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import (
     TOLERANCE,
-    Answer,
-    Cost,
     Method,
+    Plan,
     Prepared,
+    Report,
+    Solution,
     System,
     Task,
     are_solved,
@@ -77,62 +77,54 @@ class Factor(abc.ABC):
 
 
 class Factorised(AtTheEnd):
-    """By a factor, which is made when a time of inf is first asked for."""
+    """By a factor, which is made when a time of inf is first asked for, and refinement."""
 
     @abc.abstractmethod
-    def factorise(self) -> tuple[Factor, tuple[float, float]]:
-        """The factor, and λ_min of LLᵀ and λ_max of Θ + δ."""
+    def factorise(self) -> tuple[Factor, float, float]:
+        """The factor, λ_min of LLᵀ, and λ_max of Θ + δ."""
 
     @cached_property
-    def _factor(self) -> tuple[Factor, tuple[float, float]]:
+    def _factor(self) -> tuple[Factor, float, float]:
         return self.factorise()
 
-    def solved(self, targets: np.ndarray) -> Answer:
+    def solved(self, targets: np.ndarray) -> Solution:
         """(Θ + δ)⁻¹ Y by the factor and refinement."""
-        factor, bounds = self._factor
-        return solve_directly(self.system, factor, targets, tolerance=self.tolerance, bounds=bounds)
-
-
-def solve_directly(
-    system: System, factor: Factor, targets: np.ndarray, *, tolerance: float, bounds: tuple[float, float]
-) -> Answer:
-    """(Θ + δ)⁻¹ Y by the factor and refinement; `bounds`: λ_min of LLᵀ and λ_max of Θ + δ."""
-    smallest, largest = bounds
-    found = conjugate_gradients(
-        system.product,
-        targets,
-        factor.apply,
-        tolerance=tolerance,
-        steps=_STEPS,
-        floor=rounding_of(largest),
-        patience=_PATIENCE[factor.precision],
-    )
-    if not found.negative > 0:
-        raise refused(system, found.negative, factor.precision)
-    if factor.shift or factor.precision == "float32":
-        smallest *= min(1.0, found.smallest)
-    check_positive(system, smallest, largest, factor.precision)
-    if not are_solved(found.residuals, targets, found.solutions, tolerance, largest):
-        ended = (
-            f"refinement leaves at a relative residual of {np.max(found.residuals):.1e}, above {tolerance:g}, after "
-            f"{found.steps} steps"
+        factor, smallest, largest = self._factor
+        system, tolerance = self.system, self.tolerance
+        found = conjugate_gradients(
+            system.product,
+            targets,
+            factor.apply,
+            tolerance=tolerance,
+            steps=_STEPS,
+            floor=rounding_of(largest),
+            patience=_PATIENCE[factor.precision],
         )
-        raise lost_in_factor(system, factor.precision, ended, smallest)
-    notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
-    if factor.shift:
-        notes = (
-            *notes,
-            f"the factor is that of the matrix + {system.divisor * factor.shift:.1e}, and refinement takes that back",
+        if not found.negative > 0:
+            raise refused(system, found.negative, factor.precision)
+        if factor.shift or factor.precision == "float32":
+            smallest *= min(1.0, found.smallest)
+        check_positive(system, smallest, largest, factor.precision)
+        residual = float(np.max(found.residuals))
+        if not are_solved(found.residuals, targets, found.solutions, tolerance, largest):
+            ended = (
+                f"refinement leaves at a relative residual of {residual:.1e}, above {tolerance:g}, after {found.steps} "
+                "steps"
+            )
+            raise lost_in_factor(system, factor.precision, ended, smallest)
+        notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
+        if factor.shift:
+            shift = system.divisor * factor.shift
+            notes += (f"the factor is that of the matrix + {shift:.1e}, and refinement takes that back",)
+        report = Report(
+            precision=factor.precision,
+            residual=residual,
+            smallest=smallest,
+            largest=largest,
+            iterations=found.steps,
+            notes=notes,
         )
-    return Answer(
-        found.solutions,
-        residual=float(np.max(found.residuals)),
-        smallest=smallest,
-        largest=largest,
-        precision=factor.precision,
-        iterations=found.steps,
-        notes=notes,
-    )
+        return Solution(found.solutions, report)
 
 
 _ROWS = 256  # rows of float32 that are made float64 at once
@@ -158,20 +150,18 @@ class Cholesky(Method):
         check_iterations(self.tolerance, 1)
         check_precision(self.precision)
 
-    def cost(self, task: Task) -> Cost:
+    def plan(self, task: Task) -> Plan:
         """One array, which may be that of the matrix."""
         precision = self._precision(task)
         size = np.dtype(precision).itemsize
         array = 0 if task.consumed and task.in_memory and size == task.itemsize else size * task.size**2
         vectors = 8 * task.size * (8 * task.outputs + _INVERSE_STEPS + 8)
         buffers = 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
-        return Cost(array + vectors + buffers, precision=precision)
+        return self._takes(task, array + vectors + buffers, precision=precision)
 
-    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Prepared:
         """The factor is made when a time of inf is first asked for."""
-        matrix = system.matrix
-        task = Task(system.size, 1, matrix.dtype.itemsize, matrix.in_memory, consumed, matrix.tile, limit)
-        return _InPlace(self, system, self._precision(task), limit, consumed)
+        return _InPlace(self, system, task)
 
     def _precision(self, task: Task) -> str:
         if self.precision is not None:
@@ -241,14 +231,14 @@ class InPlaceFactor(Factor):
 
 
 class _InPlace(Factorised):
-    def __init__(self, method: Cholesky, system: System, precision: str, limit: int, consumed: bool) -> None:
-        super().__init__(system, method.tolerance, max(limit, 1))
-        self._precision, self._consumed = np.dtype(precision), consumed
+    def __init__(self, method: Cholesky, system: System, task: Task) -> None:
+        super().__init__(system, method.tolerance, task)
+        self._precision = np.dtype(method._precision(task))
 
-    def factorise(self) -> tuple[Factor, tuple[float, float]]:
+    def factorise(self) -> tuple[Factor, float, float]:
         """The factor of Θ + δ, or of a shifted one in float32."""
         source, unit = self.system.matrix, self.system.unit
-        array, own = _array(source, self._precision, self._consumed)
+        array, own = _array(source, self._precision, self.task.consumed)
         triangle = Triangle(array, source.words, source.dtype)
         system = self.system
         if own or self._precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
@@ -266,7 +256,7 @@ class _InPlace(Factorised):
         smallest = factor.smallest(_INVERSE_STEPS)
         if shift and self._precision == np.float64:
             raise refused(system, smallest - shift)
-        return factor, (smallest, largest)
+        return factor, smallest, largest
 
 
 def _array(matrix: SymmetricMatrix, precision: np.dtype, consumed: bool) -> tuple[np.ndarray, bool]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.cholesky import Cholesky
-from equitangents.solvers.finite_time import Lanczos
+from equitangents.solvers.lanczos import Lanczos
 from equitangents.solvers.low_rank import Nystrom
-from equitangents.solvers.method import Method, Task
+from equitangents.solvers.method import Method, Plan, Task
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.spectral import Eigh
@@ -24,26 +24,6 @@ SOLVERS = ("auto", *METHODS)
 DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every time, ridge and left-out sample
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a method is expected to take: bytes of memory and of disk, and whether it fits.
-
-    reason: why it is what "auto" takes, or that it was asked for.
-    """
-
-    method: Method
-    memory: int
-    disk: int
-    fits: bool
-    precision: str
-    reason: str = "asked for"
-
-    @property
-    def solver(self) -> str:
-        """The name by which `solver=` asks for this method."""
-        return self.method.name
-
-
 def as_method(solver: str | Method) -> Method | None:
     """A solver's name or settings as a method; None for "auto"."""
     if isinstance(solver, Method):
@@ -53,12 +33,6 @@ def as_method(solver: str | Method) -> Method | None:
     if solver not in SOLVERS:
         raise InvalidArgumentError("solver", solver, list(SOLVERS))
     return None if solver == "auto" else METHODS[solver]()
-
-
-def plan_of(method: Method, task: Task, reason: str = "asked for") -> Plan:
-    """What a method takes."""
-    cost = method.cost(task)
-    return Plan(method, int(cost.memory), int(cost.disk), cost.memory <= task.limit, cost.precision, reason)
 
 
 def choose(task: Task, time: float, ridge: float, has_folder: bool) -> Plan:
@@ -74,7 +48,7 @@ def choose(task: Task, time: float, ridge: float, has_folder: bool) -> Plan:
             candidates.append((OutOfCore(), "auto: without a ridge a factor on disk is sure"))
         candidates.append((PCG(), "auto: no factor fits into memory"))
     for method, reason in candidates:
-        plan = plan_of(method, task, reason)
+        plan = replace(method.plan(task), reason=reason)
         if plan.fits:
             return plan
     raise too_large(plan, task)
@@ -122,6 +96,5 @@ def plan(
     if isinstance(method, Cholesky) and method.precision is None:
         method = Cholesky(precision=precision, tolerance=method.tolerance)
     own = itemsize * size**2 if in_memory else 0
-    found = choose(task, math.inf, 1.0, False) if method is None else plan_of(method, task)
-    memory = found.memory + own
-    return Plan(found.method, memory, found.disk, memory <= limit, found.precision, found.reason)
+    found = choose(task, math.inf, 1.0, False) if method is None else method.plan(task)
+    return replace(found, memory=found.memory + own, fits=found.memory + own <= limit)

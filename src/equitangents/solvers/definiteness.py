@@ -1,27 +1,56 @@
-"""Why a kernel matrix is not positive definite, and which ridge makes it so."""
+"""The ends of a spectrum by Lanczos; why a kernel matrix is not positive definite, and which ridge makes it so."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
+import scipy.linalg
 
 from equitangents.errors import NotPositiveDefiniteError
-from equitangents.inference.spectrum import (
-    NO_RIDGE,
-    advice,
-    cause,
-    equal_rows,
-    hides,
-    is_positive,
-    is_semidefinite,
-    longest_time,
-)
-from equitangents.solvers.lanczos import extremes
+from equitangents.inference.spectrum import Ends, equal_rows, is_positive
 from equitangents.solvers.method import System
 
+_EXTREMES = 40  # steps after which estimates of extreme eigenvalues are taken as they are
+_FEW = 12  # steps for the largest alone
+_SETTLED = 1e-6  # relative change of the largest eigenvalue at which it is taken to be known
 _STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
+
+
+def extremes(system: System, steps: int = _EXTREMES, start: np.ndarray | None = None) -> tuple[float, float]:
+    """Estimates of (λ_min, λ_max) of Θ + δ from inside the spectrum: λ_max to some digits, λ_min roughly.
+
+    start: (N, 1), close to the eigenvector of λ_max; None: random.
+    """
+    vector = np.random.default_rng(0).normal(size=(system.size, 1)) if start is None else start
+    basis = [vector / np.linalg.norm(vector)]
+    diagonal, beside = np.empty((steps, 1)), np.empty((steps, 1))
+    smallest = largest = math.nan
+    for m in range(1, min(steps, system.size) + 1):
+        product = system.product(basis[-1])
+        diagonal[m - 1] = (basis[-1] * product).sum()
+        orthogonalise(product, basis)
+        beside[m - 1] = np.linalg.norm(product)
+        values = scipy.linalg.eigvalsh_tridiagonal(diagonal[:m, 0], beside[: m - 1, 0])
+        before, smallest, largest = largest, float(values[0]), float(values[-1])
+        if beside[m - 1, 0] <= 1e-14 * max(abs(smallest), abs(largest)):
+            break
+        if m >= 8 and abs(largest - before) <= _SETTLED * abs(largest) and m >= steps // 2:
+            break
+        basis.append(product / beside[m - 1])
+    return smallest, largest
+
+
+def largest_eigenvalue(system: System) -> float:
+    """λ_max of Θ + δ, from a few products."""
+    return extremes(system, _FEW)[1]
+
+
+def orthogonalise(product: np.ndarray, basis: list[np.ndarray]) -> None:
+    """Remove the components along all earlier vectors of the same column, twice, in place."""
+    for _ in range(2):
+        for vectors in basis:
+            product -= vectors * np.einsum("nk,nk->k", vectors, product)
 
 
 def check_positive(system: System, smallest: float, largest: float, factor: str = "float64") -> None:
@@ -29,9 +58,8 @@ def check_positive(system: System, smallest: float, largest: float, factor: str 
 
     factor: the precision of the factor for which the ridge that cures it is to be enough.
     """
-    if is_positive(smallest, largest, blur(system, largest)):
-        return
-    raise not_positive(system, smallest, largest, factor)
+    if not is_positive(smallest, largest, blur(system, largest)):
+        raise ends(system, smallest, largest, factor).refused()
 
 
 def raise_if_not_positive(system: System) -> None:
@@ -39,49 +67,15 @@ def raise_if_not_positive(system: System) -> None:
     check_positive(system, *extremes(system, _STEPS))
 
 
-def check_known(
-    system: System, smallest: float, largest: float, time: float, rounding: float, by_rows: Callable[[], bool]
-) -> None:
-    """Raise NotPositiveDefiniteError where training for this time moves along what rounding hides.
-
-    rounding: of eigenvalues. by_rows: whether Θ + δ is positive definite once its rows and columns have one norm.
-    """
-    if math.isinf(time):
-        check_positive(system, smallest, largest)
-        return
-    check_semidefinite(system, smallest, largest)
-    rate = system.divisor * system.dynamics.rate
-    if hides(rate, time, rounding) and not is_positive(smallest, largest, rounding) and not by_rows():
-        raise not_positive(system, smallest, largest, longest=longest_time(rate, rounding))
-
-
-def check_semidefinite(system: System, smallest: float, largest: float) -> None:
-    """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
-    if is_semidefinite(smallest, largest, blur(system, largest)):
-        return
-    raise not_positive(system, smallest, largest)
-
-
 def refused(system: System, bound: float, factor: str = "float64") -> NotPositiveDefiniteError:
     """The error for a matrix that was met not to be positive; λ_min is `bound`, or what Lanczos finds below it."""
     smallest, largest = extremes(system, _STEPS)
-    return not_positive(system, min(bound, smallest), largest, factor)
+    return ends(system, min(bound, smallest), largest, factor).refused()
 
 
 def blur(system: System, largest: float) -> float:
     """How far rounding of the entries may have moved eigenvalues."""
     return system.resolution * max(abs(largest), system.scale)
-
-
-def not_positive(
-    system: System, smallest: float, largest: float, factor: str = "float64", longest: str | None = None
-) -> NotPositiveDefiniteError:
-    """The error, with the smallest eigenvalue, its cause, and the ridge that cures it, or the `longest` finite time."""
-    return NotPositiveDefiniteError(
-        f"the kernel matrix of the {system.size} training inputs is not positive definite to working precision "
-        f"({_ends(system, smallest, largest)}); cause: {_cause(system, smallest, largest)}; "
-        f"{_remedy(system, smallest, largest, factor, longest)}"
-    )
 
 
 def lost_in_factor(system: System, precision: str, ended: str, smallest: float = math.inf) -> NotPositiveDefiniteError:
@@ -91,36 +85,33 @@ def lost_in_factor(system: System, precision: str, ended: str, smallest: float =
     """
     found, largest = extremes(system, _STEPS)
     smallest = min(smallest, found)
-    if not (system.unit > 0 and smallest > blur(system, largest)) or _equal_rows(system) is not None:
-        return not_positive(system, smallest, largest, precision)
+    said = ends(system, smallest, largest, precision)
+    if not (system.unit > 0 and smallest > blur(system, largest)) or said.equal() is not None:
+        return said.refused()
     other = ", or precision='float64'" if precision == "float32" else ""
     return NotPositiveDefiniteError(
-        f"the kernel matrix of the {system.size} training inputs is not positive definite to the accuracy of a factor "
-        f"in {precision}, which {ended} ({_ends(system, smallest, largest)}); cause: rounding "
-        f"in {precision} moves the eigenvalues of a factor by about "
-        f"{system.divisor * _factor_blur(system, largest, precision):.1e}; "
-        f"{_ridge(system, smallest, largest, precision)} or more{other}"
+        f"the {said.name} is not positive definite to the accuracy of a factor in {precision}, which {ended} (smallest "
+        f"eigenvalue {said.smallest:.2e}, largest {said.largest:.2e}); cause: rounding in {precision} moves the "
+        f"eigenvalues of a factor by about {said.factor_blur:.1e}; {said.remedy()}{other}"
     )
 
 
-def _ends(system: System, smallest: float, largest: float) -> str:
-    """The extreme eigenvalues in words, those of the undivided matrix."""
-    return f"smallest eigenvalue {system.divisor * smallest:.2e}, largest {system.divisor * largest:.2e}"
-
-
-def _factor_blur(system: System, largest: float, precision: str) -> float:
-    """How far rounding in a factor moves its eigenvalues, about: eps · max(λ_max, √N · mean diagonal)."""
-    rounding = float(np.finfo(precision).eps) * max(abs(largest), system.scale, math.sqrt(system.size) * system.unit)
-    return max(rounding, blur(system, largest))
-
-
-def _cause(system: System, smallest: float, largest: float) -> str:
-    return cause(
-        smallest=system.divisor * smallest,
-        blur=system.divisor * blur(system, largest),
-        ridge=system.ridge,
-        single=system.matrix.dtype == np.float32,
-        equal=lambda: _equal_rows(system),
+def ends(system: System, smallest: float, largest: float, factor: str = "float64") -> Ends:
+    """What errors say of the undivided matrix; rounding in a factor moves λ by about eps · max(λ_max, √N · unit)."""
+    eps, times = float(np.finfo(factor).eps), system.divisor
+    hidden = blur(system, largest)
+    in_factor = max(eps * max(abs(largest), system.scale, math.sqrt(system.size) * system.unit), hidden)
+    return Ends(
+        f"kernel matrix of the {system.size} training inputs",
+        times * smallest,
+        times * largest,
+        times * hidden,
+        system.ridge,
+        times * system.unit,
+        max(system.resolution, eps),
+        system.matrix.dtype == np.float32,
+        lambda: _equal_rows(system),
+        times * in_factor,
     )
 
 
@@ -133,19 +124,3 @@ def _equal_rows(system: System) -> tuple[int, int] | None:
         return a + b - 2 * c, a + b
 
     return equal_rows(system.size, float(np.finfo(matrix.dtype).eps), matrix.product, distance)
-
-
-def _remedy(system: System, smallest: float, largest: float, factor: str, longest: str | None = None) -> str:
-    """The ridge that cures it, or that none does."""
-    if not system.unit > 0:
-        return NO_RIDGE
-    time = "a finite time" if longest is None else f"a time of at most {longest}"
-    return f"{_ridge(system, smallest, largest, factor)} or more, or take {time}"
-
-
-def _ridge(system: System, smallest: float, largest: float, factor: str) -> str:
-    """A ridge ten times above the threshold, taken for the matrix with that ridge, rounded up to one digit."""
-    grown = 10 * max(system.resolution, float(np.finfo(factor).eps))
-    missing = 10 * _factor_blur(system, largest, factor) - min(smallest, 0.0)
-    wanted = (system.delta + missing / (1 - grown)) / system.unit
-    return advice(wanted)

@@ -1,4 +1,5 @@
-"""Training for a time by Lanczos: φ_t(A)Y and e^{−ηAt/N}Y without a decomposition of A = Θ + δ.
+"""Training for a time by Lanczos: φ_t(A)Y and e^{−ηAt/N}Y without a decomposition of A = Θ + δ; a method of its own,
+and how every other exact method answers at finite times.
 
 In m steps from y: A V = V T + β v_{m+1} e_mᵀ, T tridiagonal (m × m), VᵀV = 1, and α = |y| V φ_t(T) e₁. What the
 residual y − Aα then misses of the decay e^{−sA}y is at most 2 |y| β |e_mᵀ φ_t(T) e₁| under gradient flow: φ solves
@@ -9,18 +10,30 @@ gradients and their residual. Source: Botchev, Grimm & Hochbruck 2013 (SIAM J. S
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import InvalidArgumentError
-from equitangents.solvers.method import System
+from equitangents.errors import InvalidArgumentError, MemoryLimitError
+from equitangents.inference.spectrum import hides, is_positive, longest_time
+from equitangents.solvers.definiteness import check_positive, ends, extremes, orthogonalise
+from equitangents.solvers.method import (
+    TOLERANCE,
+    Method,
+    Plan,
+    Prepared,
+    Report,
+    Solution,
+    System,
+    Task,
+    are_solved,
+    check_iterations,
+)
 
-_EXTREMES = 40  # steps after which estimates of extreme eigenvalues are taken as they are
-_FEW = 12  # steps for the largest alone
-_SETTLED = 1e-6  # relative change of the largest eigenvalue at which it is taken to be known
 _CHECKED = 12  # the error is looked at after every such part of the steps
+_EXPECTED = 60  # steps that forecasts assume
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,7 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
         vectors = basis[-1]
         product = system.product(vectors)
         diagonal[m - 1] = (vectors * product).sum(axis=0)
-        _orthogonalise(product, basis)
+        orthogonalise(product, basis)
         beside[m - 1] = np.linalg.norm(product, axis=0)
         # a Krylov space that is exhausted: what is left is rounding
         scale = np.abs(diagonal[:m]).max(axis=0) + beside[:m].max(axis=0)
@@ -74,47 +87,6 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
             "allow more steps (Lanczos(max_iterations=...)), a larger tolerance or ridge, or take solver='eigh'",
         )
     return Evolved(alpha, error, m, smallest, largest)
-
-
-def extremes(system: System, steps: int = _EXTREMES, start: np.ndarray | None = None) -> tuple[float, float]:
-    """Estimates of (λ_min, λ_max) of Θ + δ from inside the spectrum: λ_max to some digits, λ_min roughly.
-
-    start: (N, 1), close to the eigenvector of λ_max; None: random.
-    """
-    vector = np.random.default_rng(0).normal(size=(system.size, 1)) if start is None else start
-    basis = [vector / np.linalg.norm(vector)]
-    diagonal, beside = np.empty((steps, 1)), np.empty((steps, 1))
-    smallest = largest = math.nan
-    for m in range(1, min(steps, system.size) + 1):
-        product = system.product(basis[-1])
-        diagonal[m - 1] = (basis[-1] * product).sum()
-        _orthogonalise(product, basis)
-        beside[m - 1] = np.linalg.norm(product)
-        values = scipy.linalg.eigvalsh_tridiagonal(diagonal[:m, 0], beside[: m - 1, 0])
-        before, smallest, largest = largest, float(values[0]), float(values[-1])
-        if beside[m - 1, 0] <= 1e-14 * max(abs(smallest), abs(largest)):
-            break
-        if m >= 8 and abs(largest - before) <= _SETTLED * abs(largest) and m >= steps // 2:
-            break
-        basis.append(product / beside[m - 1])
-    return smallest, largest
-
-
-def largest_eigenvalue(system: System) -> float:
-    """λ_max of Θ + δ, from a few products."""
-    return extremes(system, _FEW)[1]
-
-
-def basis_bytes(size: int, columns: int, steps: int) -> int:
-    """Bytes of all Lanczos vectors."""
-    return 8 * size * columns * (steps + 4)
-
-
-def _orthogonalise(product: np.ndarray, basis: list[np.ndarray]) -> None:
-    """Remove the components along all earlier vectors of the same column, twice, in place."""
-    for _ in range(2):
-        for vectors in basis:
-            product -= vectors * np.einsum("nk,nk->k", vectors, product)
 
 
 def _check_rate(system: System, largest: float, time: float) -> None:
@@ -142,3 +114,110 @@ def _tridiagonal(
         weights[:used, column] = vectors @ (response * vectors[0])
         errors[column] = 2 * beside[used - 1, column] * abs(weights[used - 1, column])
     return weights, errors, (low, high)
+
+
+@dataclass(frozen=True)
+class Lanczos(Method):
+    """Krylov spaces of the targets: any training time, at the price of `iterations` products with Θ.
+
+    tolerance: bound on |error of Y − Θα| over |Y|. max_iterations: Lanczos vectors that are kept, at most.
+    """
+
+    tolerance: float = TOLERANCE
+    max_iterations: int = 1000
+
+    name: ClassVar[str] = "lanczos"
+    any_time: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_iterations(self.tolerance, self.max_iterations)
+
+    def plan(self, task: Task) -> Plan:
+        """The vectors of as many columns as fit at once."""
+        steps = min(self.max_iterations, task.size)
+        one = basis_bytes(task.size, 1, steps)
+        together = min(task.outputs, max(1, (task.limit - task.tile_bytes) // one))
+        return self._takes(task, basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + task.tile_bytes)
+
+    def prepare(self, system: System, task: Task) -> Prepared:
+        """Nothing is computed before the targets are known."""
+        return AtTheEnd(system, self.tolerance, task, self.max_iterations)
+
+
+class AtTheEnd(Prepared):
+    """A method of time inf, by Lanczos unless it says how, in whose place Lanczos answers at finite ones.
+
+    tolerance: of the relative residual. steps: Lanczos vectors, at most. What is solved is the system of moderate
+    numbers.
+    """
+
+    def __init__(self, system: System, tolerance: float, task: Task, steps: int = 1000) -> None:
+        self.system, self.tolerance, self.task, self.steps = system.moderate(), tolerance, task, steps
+
+    def respond(self, targets: np.ndarray, time: float) -> Solution:
+        """α at one time: by the method at inf, else by Lanczos."""
+        found = self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
+        divisor, report = self.system.divisor, found.report
+        report = replace(report, smallest=report.smallest * divisor, largest=report.largest * divisor)
+        return Solution(found.coefficients / divisor, report, found.support)
+
+    def solved(self, targets: np.ndarray) -> Solution:
+        """(Θ + δ)⁻¹ Y."""
+        return self.in_time(targets, math.inf)
+
+    def in_time(self, targets: np.ndarray, time: float) -> Solution:
+        """α at any time by Lanczos, as many columns at once as their vectors fit into memory."""
+        system, (n, k) = self.system, targets.shape
+        steps, task = min(self.steps, n), self.task
+        entries = replace(task, in_memory=system.matrix.in_memory, tile=system.matrix.tile).tile_bytes
+        limit = max(0, task.limit - entries)
+        together = min(k, max(1, limit // basis_bytes(n, 1, steps)))
+        if basis_bytes(n, together, min(steps, _EXPECTED)) > limit:
+            raise MemoryLimitError(
+                "Lanczos vectors",
+                basis_bytes(n, 1, steps),
+                limit,
+                "take solver='pcg' and time=inf, or raise memory_limit (bytes)",
+                verb="need",
+            )
+        columns = (targets[:, start : start + together] for start in range(0, k, together))
+        parts = [evolve(system, some, time, self.tolerance, steps) for some in columns]
+        smallest, largest = min(part.smallest for part in parts), max(part.largest for part in parts)
+        _check_known(system, smallest, largest, time)
+        system.check(largest, time)
+        alpha = np.concatenate([part.coefficients for part in parts], axis=1)
+        residual = float(np.max([part.error for part in parts]))
+        if math.isinf(time):  # the bound knows nothing of rounding
+            left = system.left(targets, alpha)
+            if not are_solved(left, targets, alpha, self.tolerance, largest):
+                raise InvalidArgumentError(
+                    "tolerance",
+                    self.tolerance,
+                    f"at least {np.max(left):.1e}, the residual at which Lanczos ends",
+                    "take solver='cholesky' or 'eigh', or a larger ridge",
+                )
+            residual = float(np.maximum(residual, float(np.max(left))))
+        report = Report(
+            residual=residual,
+            smallest=max(smallest, system.delta) if smallest > 0 else smallest,
+            largest=largest,
+            iterations=max(part.steps for part in parts),
+        )
+        return Solution(alpha, report)
+
+
+def _check_known(system: System, smallest: float, largest: float, time: float) -> None:
+    """Raise NotPositiveDefiniteError where training for this time moves along what rounding in float64 hides."""
+    if math.isinf(time):
+        check_positive(system, smallest, largest)
+        return
+    said = ends(system, smallest, largest)
+    said.check_semidefinite()
+    rate, rounding = system.divisor * system.dynamics.rate, system.size * float(np.finfo(float).eps) * largest
+    if hides(rate, time, rounding) and not is_positive(smallest, largest, rounding):
+        raise said.refused(longest_time(rate, rounding))
+
+
+def basis_bytes(size: int, columns: int, steps: int) -> int:
+    """Bytes of all Lanczos vectors."""
+    return 8 * size * columns * (steps + 4)

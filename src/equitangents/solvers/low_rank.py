@@ -25,7 +25,7 @@ import scipy.linalg
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
 from equitangents.solvers.matrices import ArrayMatrix, PartMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, System, Task
+from equitangents.solvers.method import Method, Plan, Prepared, Report, Solution, System, Task
 from equitangents.validation import check_whole
 
 _BLOCK = 64  # pivots drawn at once, at most
@@ -178,15 +178,15 @@ class Nystrom(Method):
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""
         return min(size, self.rank or min(5000, max(200, int(4 * math.sqrt(size)))))
 
-    def cost(self, task: Task) -> Cost:
+    def plan(self, task: Task) -> Plan:
         """Some m × m matrices, and rows of N × m entries at a time."""
         n, m = task.size, self.rank_of(task.size)
         rows = min(n, _OVERSAMPLED * m)
         probes = 4 * min(n, _PROBES) ** 2
         memory = 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
-        return Cost(memory)
+        return self._takes(task, memory)
 
-    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Prepared:
         """Landmarks are drawn at the first answer."""
         return _Spanned(self, system)
 
@@ -240,7 +240,7 @@ class _Spanned(Prepared):
         self._landmarks: np.ndarray | None = None
         self._kept: tuple[np.ndarray, _Span, _Span] | None = None  # targets, and spans of all landmarks and of half
 
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
+    def respond(self, targets: np.ndarray, time: float) -> Solution:
         """Weights of the landmarks at one time."""
         system = self._system
         if self._landmarks is None:
@@ -251,17 +251,16 @@ class _Spanned(Prepared):
         system.dynamics.check(float(span.spectrum[-1]), time)
         weights = span.weights(time)
         error, residual = self._compare(targets, time, weights, half.weights(time))
-        return Answer(
-            weights,
+        report = Report(
             residual=residual,
             smallest=float(span.spectrum[0]),
             largest=float(span.spectrum[-1]),
             precision=f"float64 on {system.matrix.dtype.name} entries",
-            support=self._landmarks,
             rank=len(self._landmarks),
             error=error,
             notes=("the residual is what is left of the training targets, eigenvalues are those of the approximation",),
         )
+        return Solution(weights, report, self._landmarks)
 
     def _pass(self, landmarks: np.ndarray, targets: np.ndarray) -> tuple[_Span, _Span]:
         matrix, m = self._system.matrix, len(landmarks)

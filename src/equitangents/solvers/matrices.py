@@ -212,7 +212,7 @@ class KernelMatrix(SymmetricMatrix):
         return self.rectangle(every[rows], every[columns])
 
     def diagonal(self) -> np.ndarray:
-        """Each input's kernel with itself."""
+        """Each input's kernel with itself; without `kernel_diagonal` that of blocks."""
         if hasattr(self.kernel, "kernel_diagonal"):
             return np.asarray(getattr(self.kernel.kernel_diagonal(self.x), self.field), np.float64)
         return np.concatenate([np.diagonal(self.block(s, s)) for s in spans(self.size, _DIAGONAL)]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What is solved, and what a method of solving declares: α = φ_t(Θ + δ) Y, φ_t the response of training for a time t.
+"""What is solved, what a method of solving declares and returns: α = φ_t(Θ + δ) Y, φ_t the response of training.
 
 At t = ∞ that is (Θ + δ)⁻¹ Y. δ = ridge · unit, unit the mean diagonal of Θ unless another one is given.
 """
@@ -18,6 +18,52 @@ from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.spectrum import relative_resolution
 from equitangents.solvers.matrices import ScaledMatrix, SymmetricMatrix
 from equitangents.validation import check_whole
+
+
+@dataclass(frozen=True)
+class Report:
+    """How one system was solved.
+
+    solver: what was used, such as "cholesky"; reason: why. precision: of the factor, or of the matrix's entries.
+    residual: the largest over right-hand sides of |Y − (Θ+δ)α − decay(Y)|/|Y|, computed or bounded in float64.
+    condition: an estimate of λ_max/λ_min of Θ + δ; NaN where nothing is known of it. smallest, largest: the
+    estimates of the eigenvalues themselves. iterations: of the iterative part, 0 for none. seconds: by the clock;
+    forecast_memory: bytes that were expected before. rank: of a preconditioner or approximation.
+    error: for approximations, the estimated root mean square difference from the exact predictor on the training
+    inputs, over that of the targets (the larger of what the second half of the rank changed, and of what the part of
+    the kernel that the approximation leaves out would still learn); 0 for solvers that are exact up to `residual`.
+    notes: whatever else was done.
+    """
+
+    solver: str = ""
+    reason: str = ""
+    size: int = 0
+    precision: str = "float64"
+    residual: float = math.nan
+    condition: float = math.nan
+    smallest: float = math.nan
+    largest: float = math.nan
+    iterations: int = 0
+    seconds: float = math.nan
+    forecast_memory: int = 0
+    ridge: float = 0.0
+    time: float = math.inf
+    rank: int | None = None
+    error: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Solution:
+    """α of shape (N, outputs), so that Θ(x, X) α predicts; or weights on the rows `support`, Θ(x, X[support]) α.
+
+    report: how it was come by.
+    """
+
+    coefficients: np.ndarray
+    report: Report
+    support: np.ndarray | None = None
+
 
 _LARGE = 1e30  # entries beyond it, or below its inverse, are scaled
 
@@ -130,9 +176,10 @@ TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be solved, as far as costs depend on it: N rows, k right-hand sides, the time, how Θ is had.
+    """What is to be solved, as far as costs depend on it: N rows, k right-hand sides, how Θ is had, the memory.
 
     itemsize: bytes of an entry. in_memory: whether Θ is an array already. consumed: whether that may be overwritten.
+    limit: bytes that may be used.
     """
 
     size: int
@@ -143,38 +190,38 @@ class Task:
     tile: int
     limit: int
 
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of the entries that a product has in memory at once, beside a matrix that is there."""
+        return 3 * 8 * (min(256, self.size) * self.size if self.in_memory else min(self.tile, self.size) ** 2)
+
 
 @dataclass(frozen=True)
-class Cost:
-    """Bytes of memory at the peak and of disk, and the precision of what is computed."""
+class Plan:
+    """What a method is expected to take: bytes of memory at the peak and of disk, and whether it fits.
 
+    precision: of what is computed. reason: why it is what "auto" takes, or that it was asked for.
+    """
+
+    method: Method
     memory: int
-    disk: int = 0
-    precision: str = "float64"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """α for one time, and what is known of it; the fields are those of `Report` and `Solution`."""
-
-    coefficients: np.ndarray
-    residual: float
-    smallest: float
-    largest: float
+    disk: int
+    fits: bool
     precision: str
-    iterations: int = 0
-    support: np.ndarray | None = None
-    rank: int | None = None
-    error: float = 0.0
-    notes: tuple[str, ...] = ()
+    reason: str = "asked for"
+
+    @property
+    def solver(self) -> str:
+        """The name by which `solver=` asks for this method."""
+        return self.method.name
 
 
 class Prepared(abc.ABC):
     """A method at work on one system; what it computes once (a factor, a preconditioner) it keeps."""
 
     @abc.abstractmethod
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α = φ_t(Θ + δ) Y for Y (N, k) at one time."""
+    def respond(self, targets: np.ndarray, time: float) -> Solution:
+        """α = φ_t(Θ + δ) Y for Y (N, k) at one time; what the method knows of it stands in the report."""
 
 
 class Method(abc.ABC):
@@ -185,19 +232,25 @@ class Method(abc.ABC):
     any_time: ClassVar[bool] = False  # whether it answers at finite times itself, so that Lanczos need not
 
     @abc.abstractmethod
-    def cost(self, task: Task) -> Cost:
+    def plan(self, task: Task) -> Plan:
         """What it will take."""
 
     @abc.abstractmethod
-    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
-        """Get ready; `limit` bytes may be used, and the matrix's array may be overwritten if `consumed`."""
+    def prepare(self, system: System, task: Task) -> Prepared:
+        """Get ready, within the task's limit."""
+
+    def _takes(self, task: Task, memory: float, disk: int = 0, precision: str = "float64") -> Plan:
+        return Plan(self, int(memory), disk, memory <= task.limit, precision)
 
 
-def check_iterations(tolerance: float, iterations: int, name: str = "max_iterations") -> None:
-    """Raise unless these are a tolerance and a number of iterations, which errors call `name`."""
+TOLERANCE = 1e-10
+
+
+def check_iterations(tolerance: float, iterations: int) -> None:
+    """Raise unless these are a tolerance and a number of iterations."""
     if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
         raise InvalidArgumentError("tolerance", tolerance, "a number between 0 and 1, such as 1e-10")
-    check_whole(name, iterations, 1)
+    check_whole("max_iterations", iterations, 1)
 
 
 def check_precision(precision: str | None) -> None:

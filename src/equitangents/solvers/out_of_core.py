@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time as clock
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,14 +20,13 @@ import scipy.linalg
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
-from equitangents.formatting import duration
+from equitangents.progress import Progress
 from equitangents.solvers.cholesky import Factor, Factorised
-from equitangents.solvers.definiteness import blur, lost_in_factor, refused
-from equitangents.solvers.lanczos import largest_eigenvalue
+from equitangents.solvers.definiteness import blur, largest_eigenvalue, lost_in_factor, refused
 from equitangents.solvers.method import (
     TOLERANCE,
-    Cost,
     Method,
+    Plan,
     Prepared,
     System,
     Task,
@@ -36,15 +34,23 @@ from equitangents.solvers.method import (
     check_precision,
 )
 from equitangents.tiles.chunks import Chunks, Index, check_library
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, place, sweep, write_whole
-from equitangents.tiles.store import DamagedTileError, check_room, store_errors
+from equitangents.tiles.place import (
+    PARTIAL,
+    DamagedTileError,
+    ObjectPath,
+    Place,
+    check_room,
+    place,
+    store_errors,
+    sweep,
+    write_together,
+)
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
 
 _SIDES = 64, 4096  # of a tile, at least and at most
 _INVERSE_STEPS = 8
-_REPORTED = 10.0  # seconds between reports
 _RECORD = "factor.json"
 
 
@@ -70,7 +76,7 @@ class OutOfCore(Method):
             check_whole("tile", self.tile, 1)
         check_precision(self.precision)
 
-    def cost(self, task: Task) -> Cost:
+    def plan(self, task: Task) -> Plan:
         """One row of tiles in memory, half the matrix on disk."""
         size = np.dtype(self._precision).itemsize
         side = self.side(task.size, task.limit)
@@ -79,7 +85,7 @@ class OutOfCore(Method):
             4 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS)
         )
         disk = size * row * (row + side) // 2
-        return Cost(memory, disk, self._precision)
+        return self._takes(task, memory, disk, self._precision)
 
     def side(self, size: int, limit: int) -> int:
         """The side of a tile: a row of them takes a quarter of the memory."""
@@ -90,7 +96,7 @@ class OutOfCore(Method):
     def _precision(self) -> str:
         return self.precision or "float64"
 
-    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Prepared:
         """The factor is made when a time of inf is first asked for."""
         check_library()
         base: Place | None = None if self.path is None else place("path", self.path)
@@ -103,7 +109,7 @@ class OutOfCore(Method):
                 )
             base = kernel.with_name(kernel.name + ".factors")
         base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
-        return _OnDisk(self, system, base, self.side(system.size, limit), limit)
+        return _OnDisk(self, system, base, task)
 
 
 class TiledFactor(Factor):
@@ -134,15 +140,10 @@ class TiledFactor(Factor):
         remedy = "make room, give a path on another disk, or precision='float32'"
         task = f"the factor in {self.folder} takes"
         check_room(self.folder, len(missing) * self._chunks.nbytes, task, " more, and the disk", remedy)
-        started = shown = clock.monotonic()
-        work = np.cumsum([1 + j for _, j in missing])
-        for done, (i, j) in enumerate(missing):
+        counted = Progress(0, sum(1 + j for _, j in missing), task="factor", unit="products of tiles")
+        for i, j in missing:
             self._write(i, j)
-            now = clock.monotonic()
-            if now - shown > _REPORTED:
-                shown = now
-                left = (now - started) * (work[-1] - work[done]) / work[done]
-                logger.info("factor: %d of %d tiles made, about %s to go", done + 1, len(missing), duration(left))
+            counted.add(1 + j)
         self._row.cache_clear()
         sweep(self.folder / PARTIAL)
 
@@ -205,11 +206,11 @@ class TiledFactor(Factor):
 
 
 class _OnDisk(Factorised):
-    def __init__(self, method: OutOfCore, system: System, base: Place, side: int, limit: int) -> None:
-        super().__init__(system, method.tolerance, limit)
-        self._precision, self._base, self._side = method._precision, base, side
+    def __init__(self, method: OutOfCore, system: System, base: Place, task: Task) -> None:
+        super().__init__(system, method.tolerance, task)
+        self._precision, self._base, self._side = method._precision, base, method.side(task.size, task.limit)
 
-    def factorise(self) -> tuple[Factor, tuple[float, float]]:
+    def factorise(self) -> tuple[Factor, float, float]:
         """The factor in a folder that is named by what it is of."""
         system, precision = self.system, self._precision
         about = {
@@ -224,12 +225,12 @@ class _OnDisk(Factorised):
         with factor_errors(folder):
             if not (folder / _RECORD).exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                write_whole(folder / _RECORD, text, folder / PARTIAL)
+                write_together([(folder / _RECORD, folder / PARTIAL, text)])
         factor = TiledFactor(system, folder, self._side, precision)
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
         factor.compute()
-        return factor, (factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system))
+        return factor, factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system)
 
 
 def factor_errors(folder: Place, kept: str = "") -> AbstractContextManager[None]:

@@ -16,17 +16,23 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.solvers.definiteness import check_positive, raise_if_not_positive, refused
-from equitangents.solvers.finite_time import AtTheEnd, tile_bytes
-from equitangents.solvers.lanczos import extremes, largest_eigenvalue
+from equitangents.solvers.definiteness import (
+    check_positive,
+    extremes,
+    largest_eigenvalue,
+    raise_if_not_positive,
+    refused,
+)
+from equitangents.solvers.lanczos import AtTheEnd
 from equitangents.solvers.low_rank import LowRank, cheap_pivots, factor_on, pivoted_cholesky
 from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import (
     TOLERANCE,
-    Answer,
-    Cost,
     Method,
+    Plan,
     Prepared,
+    Report,
+    Solution,
     System,
     Task,
     are_solved,
@@ -174,11 +180,10 @@ class PCG(Method):
             check_whole("rank", self.rank, 1)
         check_whole("seed", self.seed, 0)
 
-    def cost(self, task: Task) -> Cost:
+    def plan(self, task: Task) -> Plan:
         """The preconditioner, and vectors of every output."""
         n, rank = task.size, self.rank_of(task.size)
-        memory = 8 * n * (2 * rank + 10 * task.outputs) + tile_bytes(task)
-        return Cost(memory)
+        return self._takes(task, 8 * n * (2 * rank + 10 * task.outputs) + task.tile_bytes)
 
     def rank_of(self, size: int) -> int:
         """The preconditioner's rank for so many rows."""
@@ -186,17 +191,17 @@ class PCG(Method):
             return 0
         return min(size, self.rank or min(1000, max(50, size // 10)))
 
-    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Prepared:
         """The preconditioner is made when a time of inf is first asked for."""
-        return _Conjugate(self, system, limit)
+        return _Conjugate(self, system, task)
 
 
 class _Conjugate(AtTheEnd):
-    def __init__(self, method: PCG, system: System, limit: int) -> None:
-        super().__init__(system, method.tolerance, limit, method.max_iterations)
+    def __init__(self, method: PCG, system: System, task: Task) -> None:
+        super().__init__(system, method.tolerance, task, method.max_iterations)
         self._method = method
 
-    def solved(self, targets: np.ndarray) -> Answer:
+    def solved(self, targets: np.ndarray) -> Solution:
         """(Θ + δ)⁻¹ Y by conjugate gradients."""
         m, system = self._method, self.system
         precondition, rank, largest = self._prepared
@@ -223,8 +228,7 @@ class _Conjugate(AtTheEnd):
                 f"{system.divisor * largest:.1e}); raise rank (now {rank}), ridge or tolerance, or take "
                 "solver='cholesky' or 'out-of-core'"
             )
-        return Answer(
-            found.solutions,
+        report = Report(
             residual=worst,
             smallest=smallest,
             largest=largest,
@@ -233,6 +237,7 @@ class _Conjugate(AtTheEnd):
             rank=rank or None,
             notes=(f"preconditioner {m.preconditioner}",),
         )
+        return Solution(found.solutions, report)
 
     @cached_property
     def _prepared(self) -> tuple[Product, int, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time as clock
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -14,11 +15,10 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.inference.ridge import Ridge
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, too_large
+from equitangents.solvers.choosing import as_method, choose, too_large
 from equitangents.solvers.definiteness import blur
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Answer, Method, Prepared, System, Task
-from equitangents.solvers.solution import Report, Solution
+from equitangents.solvers.method import Method, Prepared, Solution, System, Task
 from equitangents.validation import check_array, check_choice
 
 logger = logging.getLogger("equitangents")
@@ -54,61 +54,39 @@ class Solver:
         """Whether what it gives is Θ's own α up to the residual; "auto" takes nothing else."""
         return self._method is None or self._method.exact
 
-    def plan(self, outputs: int, time: float) -> Plan:
-        """What solves so many right-hand sides at one time; MemoryLimitError where that does not fit."""
-        matrix = self.system.matrix
-        task = Task(
-            matrix.size,
-            outputs,
-            matrix.dtype.itemsize,
-            matrix.in_memory,
-            self._consumed,
-            matrix.tile,
-            self._limit,
-        )
+    def solve(self, targets: np.ndarray, time: float = math.inf) -> Solution:
+        """α for targets (N, k) at one time, with its report, which is logged; MemoryLimitError where nothing fits."""
+        system, matrix = self.system, self.system.matrix
+        itemsize, in_memory = matrix.dtype.itemsize, matrix.in_memory
+        task = Task(matrix.size, targets.shape[1], itemsize, in_memory, self._consumed, matrix.tile, self._limit)
         if self._method is None:
-            return choose(task, time, self.system.ridge, matrix.folder is not None)
-        plan = plan_of(self._method, task)
+            plan = choose(task, time, system.ridge, matrix.folder is not None)
+        else:
+            plan = self._method.plan(task)
         if not plan.fits:
             raise too_large(plan, task)
-        return plan
-
-    def solve(self, targets: np.ndarray, time: float = math.inf) -> Solution:
-        """α for targets (N, k) at one time, with its report, which is logged."""
-        plan = self.plan(targets.shape[1], time)
         logger.info("solver: %s", plan)
-        start = clock.perf_counter()
-        if plan.method not in self._prepared:
-            self._prepared[plan.method] = plan.method.prepare(self.system, self._limit, self._consumed)
-        unit = _unit(targets, each=plan.method.exact)
-        answer = self._prepared[plan.method].respond(targets / unit, time)
-        report = self._report(plan, answer, time, clock.perf_counter() - start)
-        logger.info("solver: %s", report)
-        return Solution(answer.coefficients * unit, report, answer.support)
-
-    def _report(self, plan: Plan, answer: Answer, time: float, seconds: float) -> Report:
-        by_krylov = not (plan.method.any_time or math.isinf(time))
-        condition = math.nan if math.isnan(answer.smallest) else math.inf
-        if answer.smallest > blur(self.system, answer.largest):
-            condition = answer.largest / answer.smallest
-        return Report(
+        start, method = clock.perf_counter(), plan.method
+        if method not in self._prepared:
+            self._prepared[method] = method.prepare(system, task)
+        unit = _unit(targets, each=method.exact)
+        found = self._prepared[method].respond(targets / unit, time)
+        by_krylov = not (method.any_time or math.isinf(time))
+        smallest, largest = found.report.smallest, found.report.largest
+        condition = math.nan if math.isnan(smallest) else math.inf
+        report = replace(
+            found.report,
             solver="lanczos" if by_krylov else plan.solver,
             reason=_KRYLOV if by_krylov else plan.reason,
-            size=self.system.size,
-            precision=answer.precision,
-            residual=answer.residual,
-            condition=condition,
-            smallest=answer.smallest,
-            largest=answer.largest,
-            iterations=answer.iterations,
-            seconds=seconds,
+            size=system.size,
+            condition=largest / smallest if smallest > blur(system, largest) else condition,
+            seconds=clock.perf_counter() - start,
             forecast_memory=plan.memory,
-            ridge=self.system.ridge,
+            ridge=system.ridge,
             time=time,
-            rank=answer.rank,
-            error=answer.error,
-            notes=answer.notes,
         )
+        logger.info("solver: %s", report)
+        return Solution(found.coefficients * unit, report, found.support)
 
 
 def solve(
@@ -176,7 +154,7 @@ def solve(
     system = System(theta, added.least, DYNAMICS[dynamics](learning_rate, theta.size), ridge_unit)
     limit = default_memory_limit() if memory_limit is None else memory_limit
     found = Solver(system, method, limit=limit, consumed=overwrite).solve(y.reshape(len(y), -1), float(time))
-    return Solution(found.coefficients.reshape(-1, *y.shape[1:]), found.report, found.support)
+    return replace(found, coefficients=found.coefficients.reshape(-1, *y.shape[1:]))
 
 
 def _unit(targets: np.ndarray, *, each: bool) -> np.ndarray:

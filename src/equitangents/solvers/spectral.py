@@ -17,10 +17,9 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.inference.spectrum import dense_solve_bytes, is_positive_row_by_row
-from equitangents.solvers.definiteness import blur, check_known
+from equitangents.inference.spectrum import Spectrum, decompose, dense_solve_bytes
 from equitangents.solvers.matrices import Span, SymmetricMatrix, spans
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, System, Task, relative
+from equitangents.solvers.method import Method, Plan, Prepared, Report, Solution, System, Task, relative
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,11 @@ class Eigh(Method):
     name: ClassVar[str] = "eigh"
     any_time: ClassVar[bool] = True
 
-    def cost(self, task: Task) -> Cost:
+    def plan(self, task: Task) -> Plan:
         """Six matrices in float64."""
-        return Cost(dense_solve_bytes(task.size))
+        return self._takes(task, dense_solve_bytes(task.size))
 
-    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Prepared:
         """The decomposition is made at the first answer."""
         return _Decomposed(system)
 
@@ -42,26 +41,26 @@ class Eigh(Method):
 class _Decomposed(Prepared):
     def __init__(self, system: System) -> None:
         self._system = system
-        self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
 
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
+    @cached_property
+    def _spectrum(self) -> Spectrum:
+        system, matrix = self._system, self._system.matrix
+        entries = matrix.finite(matrix.block(slice(None), slice(None)).astype(np.float64))
+        return decompose(
+            entries, ridge=system.ridge, ridge_unit=system.unit, precision=matrix.dtype, scale=system.scale
+        )
+
+    def respond(self, targets: np.ndarray, time: float) -> Solution:
         """α at one time."""
-        system = self._system
-        if self._spectrum is None:
-            entries = system.matrix.finite(system.matrix.block(slice(None), slice(None)).astype(np.float64))
-            values, vectors = scipy.linalg.eigh(entries, driver="evd", check_finite=False, overwrite_a=True)
-            self._spectrum = values + system.delta, vectors
-        values, vectors = self._spectrum
-        smallest, largest = float(values[0]), float(values[-1])
-        by_rows = lambda: is_positive_row_by_row(np.maximum(values, 0.0), vectors, system.resolution)
-        check_known(system, smallest, largest, time, blur(system, largest), by_rows)
-        system.dynamics.check(largest, time)
-        values = np.maximum(values, 0.0)
-        modes = vectors.T @ targets
-        alpha = vectors @ (system.dynamics.response(values, time)[:, None] * modes)
-        left = vectors @ (system.dynamics.decay(values, time)[:, None] * modes)
-        errors = relative(targets - left - system.product(alpha), targets)
-        return Answer(alpha, float(np.max(errors)), smallest, largest, "float64")
+        spectrum, dynamics = self._spectrum, self._system.dynamics
+        dynamics.check(spectrum.largest, time)
+        spectrum.check_known(dynamics.rate, time)
+        modes = spectrum.vectors.T @ targets
+        alpha = spectrum.vectors @ (dynamics.response(spectrum.eigenvalues, time)[:, None] * modes)
+        left = spectrum.vectors @ (dynamics.decay(spectrum.eigenvalues, time)[:, None] * modes)
+        errors = relative(targets - left - self._system.product(alpha), targets)
+        report = Report(residual=float(np.max(errors)), smallest=spectrum.smallest, largest=spectrum.largest)
+        return Solution(alpha, report)
 
 
 _ROWS = 2048  # of F, brought to float64 at once
@@ -130,14 +129,14 @@ class Primal(Method):
     name: ClassVar[str] = "primal"
     any_time: ClassVar[bool] = True
 
-    def cost(self, task: Task) -> Cost:
+    def plan(self, task: Task) -> Plan:
         """F, one pass over it, and four matrices of min(N, m) rows."""
         n, m = task.size, self.features
         side = min(n, m)
         memory = task.itemsize * n * m + 8 * (4 * side**2 + min(n, _ROWS) * m + 3 * n * task.outputs)
-        return Cost(memory)
+        return self._takes(task, memory)
 
-    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Prepared:
         """The decomposition is made at the first answer."""
         if not isinstance(system.matrix, FeatureMatrix):
             raise InvalidArgumentError(
@@ -157,7 +156,7 @@ class _InPrimal(Prepared):
         values, vectors = scipy.linalg.eigh(squares)
         return squares, np.maximum(values, 0.0), vectors
 
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
+    def respond(self, targets: np.ndarray, time: float) -> Solution:
         """α at one time."""
         system, matrix = self._system, self._matrix
         squares, values, vectors = self._modes
@@ -183,8 +182,7 @@ class _InPrimal(Prepared):
             image, wanted = squares @ weights + system.delta * weights, vectors @ ((1 - decay)[:, None] * modes)
         errors = relative(image - wanted, pulls)
         smallest = float(shifted[0]) if dual else system.delta
-        return Answer(
-            alpha,
+        report = Report(
             residual=float(np.max(errors)),
             smallest=smallest,
             largest=largest + system.delta,
@@ -192,3 +190,4 @@ class _InPrimal(Prepared):
             rank=int(math.fsum(known)),
             notes=("solved in the space of features; the residual is that of its normal equations",),
         )
+        return Solution(alpha, report)

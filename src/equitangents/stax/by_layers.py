@@ -65,16 +65,6 @@ Starts = Start | tuple["Starts", ...]  # of one input, or of several side by sid
 Fields = Carried | tuple["Fields", ...]
 
 
-class Facts(NamedTuple):
-    """Facts on all kernels: whether both sets of inputs are one, and passed once; the axes of the outputs."""
-
-    same: bool | jax.Array
-    alone: bool
-    axes: Axes
-    no_ntk: bool
-    spatial: bool
-
-
 def evaluated(
     node: Node,
     x1: Inputs,
@@ -104,14 +94,34 @@ def evaluated(
         found = jax.tree.map(lambda v: v.astype(dtype) if v.dtype != bool else v, found)
     if not any(isinstance(leaf, jax.Array) for leaf in given_leaves):
         found = jax.tree.map(np.asarray, found)
-    facts = Facts(
-        same=_all_alike(x1, x2),
-        alone=x2 is None and all(k.cov2 is None for k in kernels),
-        axes=node.axes_after(_axes(node, pieces(x1)[0])) or (0, -1),
-        no_ntk=any(layer.no_ntk is not None for leaf in node.leaves for layer in leaf.layers),
-        spatial=spatial,
-    )
-    return _kernels(found, node.after(signal), facts, type(x1) if isinstance(x1, tuple | list) else tuple)
+    alone = x2 is None and all(k.cov2 is None for k in kernels)
+    axes = node.axes_after(_axes(node, pieces(x1)[0])) or (0, -1)
+    no_ntk = any(layer.no_ntk is not None for leaf in node.leaves for layer in leaf.layers)
+    kind = type(x1) if isinstance(x1, tuple | list) else tuple
+
+    def kernel(found: Tree, signal: Signals) -> Tree:
+        if not isinstance(found, FieldKernels):
+            return kind(kernel(f, s) for f, s in zip(found, signal.parts, strict=True))  # type: ignore[union-attr]
+        grid = signal.positions.shape
+        shapes = [moved_shape((n, *signal.array_shape), axes, back=True) for n in found.nngp.shape[-2:]]
+        masks = [None if m is None else ~m.T.reshape((m.shape[1], *grid, 1)) for m in found.masks]
+        return Kernel(
+            _from_positions(found.nngp, grid, spatial),
+            None if no_ntk else _from_positions(found.ntk, grid, spatial),
+            _from_positions(found.own[0], grid, spatial),
+            None if alone else _from_positions(found.own[-1], grid, spatial),
+            _all_alike(x1, x2),
+            mask1=masks[0],
+            mask2=None if alone else masks[-1],
+            is_gaussian=signal.gaussian,
+            diagonal_spatial=spatial and bool(grid),
+            shape1=shapes[0],
+            shape2=shapes[1],
+            batch_axis=axes[0] % len(shapes[0]),
+            channel_axis=(-1 if axes[1] is None else axes[1]) % len(shapes[0]),
+        )
+
+    return kernel(found, node.after(signal))
 
 
 def _with_batches(whole: Tree, first: Tree, second: Tree) -> Tree:
@@ -301,28 +311,3 @@ def _all_alike(x1: Inputs, x2: Inputs | None) -> bool | jax.Array:
         found = [_all_alike(a, b) for a, b in zip(x1, _seconds(x1, x2), strict=True)]
         return found[0] if all(f is found[0] for f in found) else jnp.all(jnp.asarray(found))
     return x1.x1_is_x2 if isinstance(x1, Kernel) else alike(x1, x2)
-
-
-def _kernels(found: Tree, signal: Signals, facts: Facts, kind: type) -> Tree:
-    if not isinstance(found, FieldKernels):
-        assert signal.several
-        return kind(_kernels(f, s, facts, kind) for f, s in zip(found, signal.parts, strict=True))
-    grid, (batch, channel) = signal.positions.shape, facts.axes
-    shapes = [moved_shape((n, *signal.array_shape), facts.axes, back=True) for n in found.nngp.shape[-2:]]
-    rank = len(shapes[0])
-    masks = [None if m is None else ~m.T.reshape((m.shape[1], *grid, 1)) for m in found.masks]
-    return Kernel(
-        _from_positions(found.nngp, grid, facts.spatial),
-        None if facts.no_ntk else _from_positions(found.ntk, grid, facts.spatial),
-        _from_positions(found.own[0], grid, facts.spatial),
-        None if facts.alone else _from_positions(found.own[-1], grid, facts.spatial),
-        facts.same,
-        mask1=masks[0],
-        mask2=None if facts.alone else masks[-1],
-        is_gaussian=signal.gaussian,
-        diagonal_spatial=facts.spatial and bool(grid),
-        shape1=shapes[0],
-        shape2=shapes[1],
-        batch_axis=batch % rank,
-        channel_axis=(-1 if channel is None else channel) % rank,
-    )

@@ -20,7 +20,7 @@ from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operation import DualActivation, FrozenArray, Operation
 from equitangents.kernels.operations import Pool
 from equitangents.kernels.structured import Mix
-from equitangents.nn.layer import ParameterFree, Structure
+from equitangents.nn.layer import ByRun, ParameterFree, Structure
 from equitangents.nn.nonlinearities import Nonlinearity
 from equitangents.nn.patches import Window, grid_shape
 from equitangents.nn.signal import Signal
@@ -28,7 +28,7 @@ from equitangents.stax.missing import only
 
 
 @dataclass(frozen=True)
-class NormOverAxes(ParameterFree):
+class NormOverAxes(ByRun, ParameterFree):
     """`nn.LayerNorm` over axes of the array, which have the batch at `batch_axis` and channels at `channel_axis`."""
 
     axis: tuple[int, ...]
@@ -56,10 +56,6 @@ class NormOverAxes(ParameterFree):
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""
         return self._layer(signal).signal(signal)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """What `nn.LayerNorm` does, over these axes."""
-        return self._layer(signal).apply(params, x, signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """What `nn.LayerNorm` does, over these axes."""
@@ -95,7 +91,7 @@ class JoinOverAxis(nn.Concatenate):
 
 
 @dataclass(frozen=True)
-class InnerPool(ParameterFree):
+class InnerPool(ByRun, ParameterFree):
     """`nn.AvgPool` with zero padding, divided at borders by how many positions of the window lie on the grid."""
 
     pool: nn.AvgPool
@@ -108,18 +104,10 @@ class InnerPool(ParameterFree):
         box = Window(self.pool.window, self.pool.stride or self.pool.window, self.pool.padding).box(grid_shape(signal))
         return 1 / window_averages(box).sum(axis=1)
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Means over what lies on the grid."""
-        y = self.pool.apply(params, x, signal)
-        return y * self._scale(y, signal)
-
-    def _scale(self, y: jax.Array, signal: Signal) -> jax.Array:
-        return jnp.asarray(self._factors(signal), y.dtype).reshape((1, *y.shape[1:-1], 1))
-
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """The pooled signal; masked positions count as zeros."""
+        """Means over what lies on the grid; masked positions count as zeros."""
         y, after = self.pool.run(params, x, signal, structure)
-        return y * self._scale(y, signal), after
+        return y * jnp.asarray(self._factors(signal), y.dtype).reshape((1, *y.shape[1:-1], 1)), after
 
     def lower(self, signal: Signal) -> tuple[Operation, ...]:
         """The pool, and a factor at each position."""

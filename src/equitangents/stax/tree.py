@@ -172,7 +172,7 @@ class Leaf:
         flat = self.flattened(params)
         check_entries("params", flat, self.layers)
         signals = self.signals(signal)
-        y, after = run_layers(self.layers, flat, x, signals, beside)
+        y, after = run_layers(self.layers, flat, x, beside, signals)
         return y, signals[-1], after
 
 

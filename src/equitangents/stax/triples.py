@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from equitangents import nn, precision
-from equitangents._types import ArrayLike, DType, Params, Tree
+from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.kernels.result import Kernels
 from equitangents.nn import Dropout
 from equitangents.nn.layer import Layer, Structure
 from equitangents.stax.by_layers import evaluated
@@ -38,6 +37,8 @@ from equitangents.structured import NEURAL_TANGENTS
 
 _SEVERAL = tuple, list  # every call asks, and to make unions of types takes longer than to ask
 _NOT_OF_NETWORK = *_SEVERAL, Kernel
+_BETWEEN = frozenset(("nngp", "ntk"))
+_ENTRIES = _BETWEEN | {"cov1", "cov2"}
 
 
 class KernelFn(OfTree):
@@ -92,15 +93,75 @@ class KernelFn(OfTree):
         if keywords:
             refuse_keywords("kernel_fn", [k for k in keywords if k not in ("x1_is_x2", "rng")])
         names = _checked(get)
-        asked = Asked(self, x1, x2, mask_constant, pattern, diagonal_batch, diagonal_spatial)
-        if isinstance(get, str):
-            return asked.one(names[0])
+        if _needs_other_positions(self.node, x1, diagonal_spatial):
+            raise InvalidArgumentError(
+                "diagonal_spatial is True, but the network pools over positions, for which kernels between different "
+                "ones are needed"
+            )
+        patterns = tuple(pattern) if isinstance(pattern, _SEVERAL) else (pattern, pattern)
+        sides = None if diagonal_batch is False else self._sides(x1, x2, mask_constant, patterns)
+        if sides is None:
+            found = evaluated(
+                self.node,
+                x1,
+                x2,
+                mask_constant,
+                patterns,
+                diagonal_batch=diagonal_batch is not False,
+                spatial=bool(diagonal_spatial),
+            )
+        else:
+            found = self._of_network(x1, x2, sides, names)
         if get is None:
-            return asked.kernel()
-        found = [asked.one(name) for name in names]
-        if found and isinstance(found[0], _SEVERAL) and isinstance(asked.kernels, _SEVERAL):
-            return type(found[0])(_kernel_of(names)(*parts) for parts in zip(*found, strict=True))
-        return _kernel_of(names)(*found)
+            return found
+        parts = [_entry(found, name) for name in names]
+        if isinstance(get, str):
+            return parts[0]
+        if parts and isinstance(found, _SEVERAL):
+            return type(found)(_kernel_of(names)(*each) for each in zip(*parts, strict=True))
+        return _kernel_of(names)(*parts)
+
+    def _sides(
+        self, x1: Inputs, x2: Inputs | None, mask_constant: float | None, patterns: tuple[Tree, ...]
+    ) -> tuple[Input, Input | None] | None:
+        """Both sets of inputs as a network of `nn` takes them, where it does; else None."""
+        if isinstance(x1, _NOT_OF_NETWORK):
+            return None
+        _ = self.axes  # layers fit one another
+        one = given(x1, self.node, mask_constant, patterns[0])
+        other = None if x2 is None else given(x2, self.node, mask_constant, patterns[1])
+        if self.draws and other is not None and alike(x1, x2) is not False:
+            return None
+        first = one.of_network()
+        if first is None or (self.aggregates and one.graphs is None):
+            return None
+        if isinstance(self.node, Fan) or one.x.ndim < 2 or not _ends_on_a_vector(self, one.x.shape[1:]):
+            return None
+        return first, None if other is None else other.of_network()
+
+    def _of_network(
+        self, x1: Inputs, x2: Inputs | None, sides: tuple[Input, Input | None], names: tuple[str, ...]
+    ) -> Kernel:
+        """The `Kernel` of a network of `nn`, without batches; with `names` these entries alone."""
+        no_ntk = not names and any(layer.no_ntk is not None for layer in self.layers)
+        wanted = names or (("nngp", "cov1", "cov2") if no_ntk else ("nngp", "ntk", "cov1", "cov2"))
+        both = None if _BETWEEN.isdisjoint(wanted) else self.network.kernel(*sides)
+        nngp, ntk = (getattr(both, name) if name in wanted else None for name in ("nngp", "ntk"))
+        found = Kernel(nngp, ntk, None, None)
+        own = {name: side for name, side in zip(("cov1", "cov2"), sides, strict=True) if name in wanted}
+        if own:
+            each = {k: None if v is None else self.network.kernel_diagonal(v).nngp for k, v in own.items()}
+            found = found.replace(**each)
+        if names and _ENTRIES.issuperset(names):
+            return found
+        read = [signal_and_batch(self.node, x.shape) for x in (x1, x1 if x2 is None else x2)]  # type: ignore[union-attr]
+        shapes = [shape_after(self.node, self.node.after(signal), count) for count, signal in read]
+        batch, channel = self.axes or (0, -1)
+        rank = len(shapes[0])
+        return found.replace(
+            x1_is_x2=alike(x1, x2), is_gaussian=self.node.after(read[0][1]).gaussian, shape1=shapes[0],
+            shape2=shapes[1], batch_axis=batch % rank, channel_axis=(-1 if channel is None else channel) % rank,
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=64)
@@ -121,100 +182,6 @@ def _checked(get: str | Sequence[str] | None) -> tuple[str, ...]:
         if lower not in NAMES:
             raise InvalidArgumentError("get", name, list(NAMES))
     return tuple(found)
-
-
-class Asked:
-    """One call of a kernel_fn, with results computed on demand."""
-
-    def __init__(
-        self,
-        fn: KernelFn,
-        x1: Inputs,
-        x2: Inputs | None,
-        mask_constant: float | None,
-        pattern: Tree,
-        batch: bool | None,
-        spatial: bool | None,
-    ) -> None:
-        self.fn, self.node, self.x1, self.x2 = fn, fn.node, x1, x2
-        self.mask_constant, self.diagonal_batch, self.diagonal_spatial = mask_constant, batch, spatial
-        self.patterns = tuple(pattern) if isinstance(pattern, _SEVERAL) else (pattern, pattern)
-        if _needs_other_positions(fn.node, x1, spatial):
-            raise InvalidArgumentError(
-                "diagonal_spatial is True, but the network pools over positions, for which kernels between different "
-                "ones are needed"
-            )
-
-    @cached_property
-    def sides(self) -> tuple[Input, Input | None] | None:
-        """Both sets of inputs as a network of `nn` takes them, where it does; else None."""
-        if isinstance(self.x1, _NOT_OF_NETWORK) or self.diagonal_batch is False:
-            return None
-        _ = self.fn.axes  # layers fit one another
-        one = given(self.x1, self.node, self.mask_constant, self.patterns[0])
-        other = None if self.x2 is None else given(self.x2, self.node, self.mask_constant, self.patterns[1])
-        if self.fn.draws and other is not None and alike(self.x1, self.x2) is not False:
-            return None
-        first = one.of_network()
-        if first is None or (self.fn.aggregates and one.graphs is None):
-            return None
-        if isinstance(self.node, Fan) or one.x.ndim < 2:
-            return None
-        if not _ends_on_a_vector(self.fn, one.x.shape[1:]):
-            return None
-        return first, None if other is None else other.of_network()
-
-    @cached_property
-    def both(self) -> Kernels:
-        """The kernels of `nn`."""
-        assert self.sides is not None
-        return self.fn.network.kernel(*self.sides)
-
-    def one(self, name: str) -> Tree:
-        """One entry of the `Kernel`; of several kernels one each."""
-        if self.sides is None:
-            return _entry(self.kernels, name)
-        if name in ("nngp", "ntk"):
-            return getattr(self.both, name)
-        if name in ("cov1", "cov2"):
-            side = self.sides[0 if name == "cov1" else 1]
-            return None if side is None else self.fn.network.kernel_diagonal(side).nngp
-        return getattr(self.described(None, None, None, None), name)
-
-    def kernel(self) -> Tree:
-        """Kernels of all inputs at once, without batches."""
-        if self.sides is None:
-            return self.kernels
-        no_ntk = any(layer.no_ntk is not None for layer in self.fn.layers)
-        return self.described(self.one("nngp"), None if no_ntk else self.one("ntk"), self.one("cov1"), self.one("cov2"))
-
-    def described(
-        self, nngp: ArrayLike | None, ntk: ArrayLike | None, cov1: ArrayLike | None, cov2: ArrayLike | None
-    ) -> Kernel:
-        """These with what else is known."""
-        found = [signal_and_batch(self.node, x.shape) for x in (self.x1, self.x1 if self.x2 is None else self.x2)]  # type: ignore[union-attr]
-        last = self.node.after(found[0][1])
-        shapes = [shape_after(self.node, self.node.after(signal), count) for count, signal in found]
-        batch, channel = self.fn.axes or (0, -1)
-        rank = len(shapes[0])
-        return Kernel(
-            nngp, ntk, cov1, cov2, alike(self.x1, self.x2), is_gaussian=last.gaussian, shape1=shapes[0],
-            shape2=shapes[1], batch_axis=batch % rank, channel_axis=(-1 if channel is None else channel) % rank,
-            diagonal_spatial=False,
-        )  # fmt: skip
-
-    @cached_property
-    def kernels(self) -> Tree:
-        """The `Kernel`, or several, layer by layer."""
-        return evaluated(
-            self.node,
-            self.x1,
-            self.x2,
-            self.mask_constant,
-            self.patterns,
-            diagonal_batch=self.diagonal_batch is not False,
-            spatial=bool(self.diagonal_spatial),
-        )
 
 
 _POOLS = nn.AvgPool | nn.SumPool | nn.GlobalAvgPool | nn.GlobalSumPool | nn.Attention | nn.Aggregate

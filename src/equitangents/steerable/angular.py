@@ -17,11 +17,10 @@ import numpy as np
 
 from equitangents._types import ArrayLike
 from equitangents.groups import so3
+from equitangents.groups.rotations_of_space import plane_turns
 from equitangents.sphere.transforms import wigner
 from equitangents.steerable.features import SPACES, Irrep
 from equitangents.steerable.harmonics import direction_harmonics
-
-_RANK = 1e-8  # eigenvalues below belong to the null space; others are above 1e-2, since 1 and 2 radians are generic
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,25 +71,23 @@ def _invariants(out: Irrep, into: Irrep, J: int) -> list[np.ndarray]:
     """Orthogonal C (d', d, d_J) with (ρ' ⊗ ρ ⊗ ρ_J) C = C, each of square d'."""
     turn = Irrep(out.group, J, (-1) ** J if out.group == "O(3)" else 1)  # how harmonics turn
     shape = (out.dimension, into.dimension, turn.dimension)
-    if SPACES[out.group] == 3:
-        odd = out.group == "O(3)" and out.parity * into.parity * turn.parity == -1
-        null = np.zeros((math.prod(shape), 0)) if odd else _in_space(out.degree, into.degree, J)
+    if SPACES[out.group] == 2:
+        projector = _in_plane(out, into, turn)
+    elif out.group == "O(3)" and out.parity * into.parity * turn.parity == -1:
+        return []
     else:
-        null = _in_plane(out, into, turn)
-    return [math.sqrt(shape[0]) * c.reshape(shape) for c in _fixed_basis(null)]
+        vector = _in_space(out.degree, into.degree, J)
+        projector = np.outer(vector, vector)
+    return [math.sqrt(shape[0]) * c.reshape(shape) for c in _fixed_basis(projector)]
 
 
 def _in_plane(out: Irrep, into: Irrep, turn: Irrep) -> np.ndarray:
-    """Invariant vectors, the null space of (ρ' ⊗ ρ ⊗ ρ_J)(g) - 1 for g that generate the group."""
-    turns = [np.array([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]]) for a in (1.0, 2.0)]
-    elements = turns if out.group == "SO(2)" else [*turns, np.diag([1.0, -1.0])]
-    size = out.dimension * into.dimension * turn.dimension
-    square = np.zeros((size, size))
-    for g in elements:
-        difference = np.kron(np.kron(out.matrix(g), into.matrix(g)), turn.matrix(g)) - np.eye(size)
-        square += difference.T @ difference
-    values, vectors = np.linalg.eigh(square)
-    return vectors[:, values < _RANK]
+    """The projector on invariant vectors: the mean of ρ' ⊗ ρ ⊗ ρ_J over as many elements as its frequencies need."""
+    count = out.degree + into.degree + turn.degree + 1
+    turns = plane_turns(1, 360.0 * np.arange(count) / count)
+    elements = turns if out.group == "SO(2)" else [*turns, *(turns @ np.diag([1.0, -1.0]))]
+    products = (np.kron(np.kron(out.matrix(g), into.matrix(g)), turn.matrix(g)) for g in elements)
+    return np.asarray(sum(products)) / len(elements)
 
 
 def _in_space(out: int, into: int, J: int) -> np.ndarray:
@@ -102,7 +99,7 @@ def _in_space(out: int, into: int, J: int) -> np.ndarray:
         turned = np.einsum("gbj,gijk->gibk", D.blocks[into], turned, optimize=True)
         vector = np.einsum("g,gai,gibk->abk", D.weights, D.blocks[out], turned, optimize=True)
         vector /= np.linalg.norm(vector)
-    return vector.reshape(-1, 1)
+    return vector.ravel()
 
 
 class _Rotations(NamedTuple):
@@ -117,11 +114,10 @@ def _rotations(bandlimit: int) -> _Rotations:
     return _Rotations(group.weights, tuple(np.asarray(block) for block in wigner(group.matrices, bandlimit)))
 
 
-def _fixed_basis(null: np.ndarray) -> list[np.ndarray]:
-    """An orthonormal basis of the columns' span that does not depend on which columns span it."""
+def _fixed_basis(projector: np.ndarray) -> list[np.ndarray]:
+    """An orthonormal basis of what a projector keeps, which depends on that alone."""
     found: list[np.ndarray] = []
-    projector = null @ null.T
-    for _ in range(null.shape[1]):
+    for _ in range(round(np.trace(projector))):
         left = projector - sum((np.outer(v, v @ projector) for v in found), np.zeros_like(projector))
         size = np.linalg.norm(left, axis=0)
         column = left[:, int(np.argmax(size > 0.9 * size.max()))]

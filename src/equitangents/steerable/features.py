@@ -22,7 +22,8 @@ from jaxtyping import Float
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
-from equitangents.sphere.transforms import wigner
+from equitangents.groups.rotations_of_space import plane_isometries, space_rotations
+from equitangents.groups.symmetry_group import CompactIrrep
 from equitangents.validation import check_array
 
 SPACES = {"SO(2)": 2, "O(2)": 2, "SO(3)": 3, "O(3)": 3}
@@ -34,23 +35,12 @@ _FORMS = {"SO(2)": "2", "O(2)": "0e, 0o or 2", "SO(3)": "2", "O(3)": "2e or 2o"}
 
 
 @dataclass(frozen=True, order=True)
-class Irrep:
+class Irrep(CompactIrrep):
     """One irrep: its group, its degree (frequency in the plane), and its parity, 1 or -1.
 
     Parity is what a reflection (of the plane, for degree 0) or the inversion (of space) multiplies by; "e" in text
     for 1, "o" for -1. Groups without reflections, and degrees from 1 on in the plane, have none and keep 1.
     """
-
-    group: str
-    degree: int
-    parity: int = 1
-
-    @property
-    def dimension(self) -> int:
-        """2l + 1 in space; in the plane 1 for degree 0 and 2 for others."""
-        if SPACES[self.group] == 3:
-            return 2 * self.degree + 1
-        return 2 if self.degree else 1
 
     @property
     def is_trivial(self) -> bool:
@@ -59,14 +49,8 @@ class Irrep:
 
     def matrix(self, g: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch d d"]:
         """The representation's matrices ρ(g) of orthogonal matrices g, 2×2 or 3×3 (with determinant 1 for SO)."""
-        g = check_elements(self.group, g)
-        sign = np.round(np.linalg.det(g))
-        if SPACES[self.group] == 2:
-            return _in_plane(self, g, sign)
-        found = np.asarray(wigner(g, self.degree + 1)[self.degree])
-        if self.parity != (-1) ** self.degree:
-            found = found * sign[..., None, None]
-        return found
+        matrices = plane_isometries if SPACES[self.group] == 2 else space_rotations
+        return matrices(self.degree, self.parity == -1, check_elements(self.group, g))
 
     def __str__(self) -> str:
         return f"{self.degree}{('e' if self.parity == 1 else 'o') if has_parity(self.group, self.degree) else ''}"
@@ -119,16 +103,6 @@ def check_elements(group: str, g: ArrayLike) -> np.ndarray:
     if group.startswith("SO") and not (np.linalg.det(g) > 0).all():
         raise InvalidArgumentError("g", "a reflection", "rotations", verb="holds")
     return g
-
-
-def _in_plane(irrep: Irrep, g: np.ndarray, sign: np.ndarray) -> np.ndarray:
-    """R(mθ), times diag(1, -1) for reflections g = R(θ) diag(1, -1)."""
-    if irrep.degree == 0:
-        found = sign if irrep.parity == -1 else np.ones_like(sign)
-        return found[..., None, None]
-    turned = (g[..., 0, 0] + 1j * g[..., 1, 0]) ** irrep.degree
-    c, s = turned.real, turned.imag
-    return np.stack([np.stack([c, -s * sign], -1), np.stack([s, c * sign], -1)], -2)
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -6,9 +6,9 @@ from typing import Any
 
 import equitangents.audit as audit
 from equitangents._types import AnyModel, Tree
-from equitangents.audit.records import AuditedAction, OutputAction
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.sections import HOLDING
+from equitangents.audit.settings import AuditedAction, OutputAction
 from equitangents.keywords import named_also
 
 _RESAMPLES = 200

@@ -11,8 +11,8 @@ from equitangents._aliases import AnyModel, Tree
 from equitangents.keywords import named_also
 
 if TYPE_CHECKING:
-    from equitangents.audit.records import AuditedAction, OutputAction
     from equitangents.audit.report.result import AuditReport
+    from equitangents.audit.settings import AuditedAction, OutputAction
 
 Recorder = Callable[[str, object], None]
 
@@ -44,8 +44,8 @@ def recording(record: Recorder, tolerance: float | None) -> Callable[..., Any]:
 
         entries.setdefault("tolerance", tolerance)
         report = assert_equivariant(f, action, x, output_action, **entries)
-        record("equivariance error", report.shown.error.estimate.mean)
-        record("equivariance floor", report.shown.floor)
+        record("equivariance error", report.headline.error.estimate.mean)
+        record("equivariance floor", report.headline.floor)
         return report
 
     return asserted

@@ -12,7 +12,6 @@ is taken over, by one process, since a put on the condition of a version succeed
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import posixpath
 import re
@@ -20,12 +19,12 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -34,6 +33,7 @@ from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extras import require
 from equitangents.files import MOST, file_bytes
+from equitangents.formatting import memory_size
 
 Found = TypeVar("Found")
 
@@ -147,7 +147,7 @@ class ObjectPath:
                 raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(self))
             return bytes(found.bytes()), found.meta["e_tag"]
 
-    def write_bytes(self, content: bytes | memoryview) -> None:
+    def write_bytes(self, content: bytes) -> None:
         """Put the object in place, whole."""
         with _requests(self):
             self._retried(lambda: bucket(self.root).put(self.key, content))
@@ -205,34 +205,24 @@ class ObjectPath:
 
 
 Place = Path | ObjectPath
+_MAKE_ROOM = "make room, or give a path on another disk"
 PARTIAL = ".partial"  # the folder in a store's where its files are written before they get their names
 
 
-class File(NamedTuple):
-    """A file to be written: first in `folder`, for this while, then under its name; `content()` makes what it holds.
+def write_together(contents: Iterable[tuple[Place, Place, bytes]]) -> None:
+    """Write each (path, folder, content) to a temporary file in `folder`; when all are on disk, name them in order.
 
     An object is put under its name at once: nobody sees a part of it.
     """
 
-    path: Place
-    folder: Place
-    content: Callable[[], memoryview]
+    def local() -> Iterator[tuple[Path, Path, bytes]]:
+        for path, folder, content in contents:
+            if isinstance(path, ObjectPath) or isinstance(folder, ObjectPath):
+                path.write_bytes(content)
+            else:
+                yield path, folder, content
 
-
-def write_together(written: Sequence[File]) -> None:
-    """Write temporary files, and name them in order when all are on disk; put objects in order."""
-    here = []
-    for path, folder, content in written:
-        if isinstance(path, ObjectPath) or isinstance(folder, ObjectPath):
-            path.write_bytes(content())
-        else:
-            here.append((path, folder, content))
-    files.write_together(here)
-
-
-def write_whole(path: Place, content: bytes, folder: Place) -> None:
-    """Write a temporary file in `folder`, and rename it to `path` when it is on disk."""
-    write_together([File(path, folder, lambda: memoryview(content))])
+    files.write_together(local())
 
 
 def sweep(folder: Place) -> None:
@@ -298,6 +288,30 @@ def free_space(at: Place) -> int | None:
     return int(shutil.disk_usage(at).free)
 
 
+class DamagedTileError(ValueError):
+    """A tile whose bytes are not those that were written."""
+
+
+@contextmanager
+def store_errors(unwritable: str, kept: str | Callable[[], str] = "", *, with_file: bool = False) -> Iterator[None]:
+    """Errors of the file system as StoreErrors of one line, from `unwritable` to `kept`, or to what that then says.
+
+    with_file: whether it names the file.
+    """
+    try:
+        yield
+    except OSError as error:
+        file = f" ({error.filename})" if with_file and error.filename else ""
+        raise StoreError(f"{unwritable}: {error.strerror or error}{file}{kept() if callable(kept) else kept}") from None
+
+
+def check_room(at: Place, needed: int, task: str, there: str = ", and the disk", remedy: str = _MAKE_ROOM) -> None:
+    """StoreError where the disk of `at` has no room for `needed` bytes, which `task` takes."""
+    free = free_space(at)
+    if free is not None and needed > free:
+        raise StoreError(f"{task} {memory_size(needed)}{there} has {memory_size(free)} left; {remedy}")
+
+
 def remove_all(at: Place) -> None:
     """Remove a folder and all that is in it, or all objects below a name."""
     if isinstance(at, ObjectPath):
@@ -360,55 +374,37 @@ def alone(path: Place, otherwise: str, patience: float = locks.GLANCE) -> Abstra
 
 @contextmanager
 def _leased(path: ObjectPath, otherwise: str, patience: float) -> Iterator[None]:
-    """Hold the lock; StoreError, which says `otherwise`, where another process holds it and lives."""
+    """Hold the lock, which a thread renews; StoreError, which says `otherwise`, where another process holds it."""
     owner, end = uuid.uuid4().hex, time.monotonic() + patience
-    tag = path.put_if(_content(owner, 0), None) or _taken_over(path, owner)
-    while tag is None and time.monotonic() < end:
-        tag = _taken_over(path, owner)
-    if tag is None:
+    first = path.put_if(owner.encode(), None) or _taken_over(path, owner)
+    while first is None and time.monotonic() < end:
+        first = _taken_over(path, owner)
+    if first is None:
         raise StoreError(otherwise)
-    held, counted = tag, itertools.count(1)
-
-    def renew() -> bool:
-        nonlocal held
-        now = path.put_if(_content(owner, next(counted)), held)
-        if now is not None:
-            held = now
-        return now is not None
-
-    try:
-        with _renewed(renew, LEASE / _RENEWALS):
-            yield
-    finally:
-        if _is_of(path, owner):
-            path.unlink()
-
-
-@contextmanager
-def _renewed(renew: Callable[[], bool], seconds: float) -> Iterator[None]:
-    """Have a thread call `renew` every so many seconds until the end, or until it returns False.
-
-    After an OSError it tries again: the next renewal may arrive.
-    """
     ended = threading.Event()
 
-    def renewing() -> None:
-        while not ended.wait(seconds):
-            with suppress(OSError):
-                if not renew():
-                    return
+    def renew() -> None:
+        tag, count = first, 0
+        while tag is not None and not ended.wait(LEASE / _RENEWALS):
+            count += 1
+            with suppress(OSError):  # the next renewal may arrive
+                tag = path.put_if(f"{owner} {count}".encode(), tag)
 
-    thread = threading.Thread(target=renewing, daemon=True)
+    thread = threading.Thread(target=renew, daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
+        with suppress(FileNotFoundError):
+            if path.read_bytes().startswith(owner.encode()):
+                path.unlink()
 
 
 def _taken_over(path: ObjectPath, owner: str) -> str | None:
     """The tag of a lock whose owner died; None where it lives."""
+    first: str | None = None
     try:
         first = path.tagged()[1]
         end = time.monotonic() + LEASE
@@ -417,16 +413,5 @@ def _taken_over(path: ObjectPath, owner: str) -> str | None:
             if path.tagged()[1] != first:
                 return None
     except FileNotFoundError:  # it was let go meanwhile
-        return path.put_if(_content(owner, 0), None)
-    return path.put_if(_content(owner, 0), first)
-
-
-def _is_of(path: ObjectPath, owner: str) -> bool:
-    try:
-        return path.read_bytes().startswith(owner.encode())
-    except FileNotFoundError:
-        return False
-
-
-def _content(owner: str, count: int) -> bytes:
-    return f"{owner} {count}".encode()
+        first = None
+    return path.put_if(owner.encode(), first)

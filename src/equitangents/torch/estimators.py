@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from equitangents._types import FileName
+import numpy as np
+
+from equitangents._types import FileName, InputShape, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
+from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.training.batches import Augmented
 from equitangents.ensembles.training.run import TrainingState
-from equitangents.ensembles.training.variations import Variation
-from equitangents.scale.progress import ProgressCallback
-from equitangents.torch.backend import TorchBackend
-from equitangents.torch.modules import Factory
+from equitangents.ensembles.training.settings import OPTIMIZERS, check_settings, variation_of
+from equitangents.ensembles.training.variations import PLAIN, Bootstrap, Variation, ZeroOutput
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.extras import require
+from equitangents.nn import Admissible
+from equitangents.nn.admissible import is_admissible_law
+from equitangents.progress import ProgressCallback
+from equitangents.torch.job import ModuleJob, field_outputs, job_of
+from equitangents.torch.modules import LAYOUTS, Factory, evaluated, fill, make, outputs_of, tensors
+from equitangents.validation import check_choice
 
 if TYPE_CHECKING:
     import torch
+
+METHODS = ("auto", "torch.func", "in turn")
 
 
 @dataclass(eq=False, repr=False)
 class TorchEnsemble(FiniteEnsemble):
     """PyTorch modules trained from independent initialisations; `Ensemble` says what the parameters are."""
 
-    _backend = TorchBackend()
     executor = None
 
     factory: Factory
@@ -63,6 +74,68 @@ class TorchEnsemble(FiniteEnsemble):
 
     def _own_facts(self) -> list[tuple[str, object]]:
         return [("trained", self.trained_by_ if self.reason_ is None else f"{self.trained_by_}: {self.reason_}")]
+
+    def _check_settings(self) -> None:
+        if any(c.__module__ == "torch.nn.modules.module" for c in type(self.factory).__mro__):
+            raise InvalidTypeError(
+                "factory",
+                type(self.factory),
+                "a function that makes the module with new weights",
+                "such as lambda: Net()",
+                verb="is a module",
+            )
+        if not callable(self.factory):
+            raise InvalidTypeError("factory", self.factory, "a function without arguments that makes a module")
+        check_settings(self)
+        check_choice("layout", self.layout, LAYOUTS)
+        check_choice("method", self.method, METHODS)
+        if not callable(self.optimizer) and self.optimizer not in OPTIMIZERS:
+            raise InvalidArgumentError(
+                "optimizer", self.optimizer, [*OPTIMIZERS, "a function parameters -> torch.optim.Optimizer"]
+            )
+        variation = variation_of(self)
+        if not isinstance(variation, Bootstrap | ZeroOutput) and variation != PLAIN:
+            raise NetworkError(
+                "variation", variation, "Bootstrap() or zero_output=True for members that PyTorch trains"
+            )
+        require("torch", "torch", "equitangents.torch")
+
+    def _job(self, data: Augmented, first: int, members: int) -> ModuleJob:
+        return job_of(self, data, first, members)
+
+    def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
+        fields = field_outputs(self.layout, (*self.positions_, self.n_outputs_))
+        found = outputs_of(self._made(), self.params_, x, self.layout, fields)
+        if self.params0_ is None:
+            return found
+        start = outputs_of(self._made(), self.params0_, x, self.layout, fields)
+        return (after - before for after, before in zip(found, start, strict=True))
+
+    def _member(self, i: int) -> torch.nn.Module:
+        return fill(self._made(), {name: a[i] for name, a in self.params_.items()})
+
+    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
+        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
+
+    def _variables(self) -> Tree:
+        return dict.fromkeys(tensors(self._made()), 0)
+
+    def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
+        self._check_settings()
+
+        def outputs(x: np.ndarray) -> Iterator[np.ndarray]:
+            for i in range(members):
+                yield evaluated(self._made(i), x.astype(self.dtype), self.layout, self._device)[None]
+
+        return is_admissible_law(outputs, action, shape, seed=int(self.seed))
+
+    def _made(self, i: int = 0) -> torch.nn.Module:
+        """Member i before training."""
+        return make(self.factory, int(self.seed), i, self.dtype, self._device)
+
+    @property
+    def _device(self) -> torch.device:
+        return require("torch", "torch", "equitangents.torch").device(self.device)
 
 
 class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):

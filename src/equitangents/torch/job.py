@@ -3,44 +3,41 @@
 from __future__ import annotations
 
 import io
+import logging
 import pickle
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equitangents.ensembles.training.batches import Augmented
+from equitangents.ensembles.training.checkpoints import array_digest
+from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.variations import Variation, variation_key
-from equitangents.errors import StoreError
-from equitangents.torch.modules import Factory, Tensors, make, member_seeds, outputs_of, tensors
-from equitangents.torch.recipe import Data, Recipe
-from equitangents.torch.trainers import OneByOne, Vectorised
+from equitangents.ensembles.training.settings import resolve_batch_size, variation_of
+from equitangents.ensembles.training.variations import variation_key
+from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
+from equitangents.torch.modules import (
+    Factory,
+    FieldOutputs,
+    Tensors,
+    make,
+    member_seeds,
+    outputs_of,
+    tensors,
+    to_tensor,
+)
+from equitangents.torch.trainers import Data, OneByOne, Recipe, Vectorised, reason_against
 
 if TYPE_CHECKING:
     import torch
 
+logger = logging.getLogger("equitangents")
 
-class Trainer(Protocol):
-    """Some modules in training: `vectorised` or `one_by_one`."""
-
-    optimiser: torch.optim.Optimizer
-
-    def training(self) -> AbstractContextManager[None]:
-        """Within it epochs are trained."""
-
-    def epoch(self, orders: Sequence[torch.Tensor]) -> np.ndarray:
-        """One pass over the rows that each member visits in order; mean losses (members,)."""
-
-    def tensors(self) -> Tensors:
-        """Parameters and buffers by name, stacked over members."""
-
-    def noise(self) -> list[torch.Tensor]:
-        """States of the generators that modules draw from."""
-
-    def set_noise(self, states: Sequence[torch.Tensor]) -> None:
-        """Go on from `noise`."""
+_AT_ONCE = 16  # members trained at once, by default
+_SETTINGS = ("seed", "learning_rate", "momentum", "layout", "augmentation_mode", "dtype")  # that members depend on
 
 
 class Here:
@@ -55,7 +52,7 @@ class Here:
 class ModuleJob(Job):
     """What a run computes by PyTorch: members `first` to `first + members − 1`, trained by `recipe` on `data`.
 
-    `resampled` is how many transformed copies of each sample the data hold. `vectorised`: several modules at once.
+    `resampled` is how many transformed copies of each sample the data hold.
     """
 
     factory: Factory
@@ -67,8 +64,9 @@ class ModuleJob(Job):
     members: int
     seed: int
     dtype: str
-    variation: Variation
-    vectorised: bool
+    plan: Plan
+    reason: str | None = None  # why modules are trained one after another
+    fingerprint: dict[str, str] = field(default_factory=dict)
 
     stacks_state = False
     in_pieces = True
@@ -79,17 +77,13 @@ class ModuleJob(Job):
         return int(self.data.y.shape[1])
 
     @property
-    def has_baseline(self) -> bool:
-        """Whether something is subtracted from a member's outputs."""
-        return self.variation.has_baseline
+    def facts(self) -> dict[str, object]:
+        """How members are trained, and why."""
+        return {"reason_": self.reason, "trained_by_": "torch.func" if self.reason is None else "one after another"}
 
-    def in_blocks(self, rows: int) -> ModuleJob:
-        """This job: batches are computed whole."""
-        return self
-
-    def groups(self, chunk: int) -> list[range]:
+    def groups(self) -> list[range]:
         """The members of every chunk, the last of which may have fewer."""
-        ids = range(self.first, self.first + self.members)
+        ids, chunk = range(self.first, self.first + self.members), self.plan.chunk
         return [ids[k : k + chunk] for k in range(0, len(ids), chunk)]
 
     def workers(self) -> AbstractContextManager[Any]:
@@ -109,9 +103,9 @@ class ModuleJob(Job):
         import torch
 
         data, device, own, offsets = self.data, self.recipe.device, None, None
-        if self.variation.gathers:
+        if self.recipe.variation.gathers:
             samples, copies = len(data.x) // self.resampled, self.resampled
-            rows = [self.variation.rows(variation_key(self.seed, i), samples, copies) for i in ids]
+            rows = [self.recipe.variation.rows(variation_key(self.seed, i), samples, copies) for i in ids]
             own = torch.from_numpy(np.array(rows, np.int64)).to(device)
         if start is not None:
             x = data.x.cpu().numpy()
@@ -130,12 +124,12 @@ class ModuleChunk:
         self._template: torch.nn.Module | None = None  # which members fill to be evaluated
         modules, seeds = [job.made(i) for i in ids], [member_seeds(job.seed, i) for i in ids]
         self._generators = [torch.Generator().manual_seed(s.order) for s in seeds]
-        kind = Vectorised if job.vectorised else OneByOne
+        kind = Vectorised if job.reason is None else OneByOne
         self.start: dict[str, np.ndarray] | None = None
-        if job.has_baseline:
+        if job.recipe.variation.has_baseline:
             parts = [_copied(tensors(module)) for module in modules]
             self.start = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-        self._trainer: Trainer = kind(modules, job.own_data(ids, self.start), job.recipe, seeds)
+        self._trainer: OneByOne | Vectorised = kind(modules, job.own_data(ids, self.start), job.recipe, seeds)
 
     def restore(self, params: Sequence[np.ndarray], state: Sequence[np.ndarray]) -> None:
         """Go on from parameters and buffers in the order of their names, and from what `state` gave."""
@@ -152,7 +146,7 @@ class ModuleChunk:
             reason = str(error).partition("\n")[0]
             raise StoreError("checkpoint", reason, "an optimizer's state that can be read", "train anew") from None
         self._trainer.optimiser.load_state_dict(found["optimizer"])
-        self._trainer.set_noise(found["noise"])
+        self._trainer.noise = list(found["noise"])
         for generator, order in zip(self._generators, found["orders"], strict=True):
             generator.set_state(order)
 
@@ -188,10 +182,98 @@ class ModuleChunk:
 
         written = io.BytesIO()
         orders = [generator.get_state() for generator in self._generators]
-        held = {"optimizer": self._trainer.optimiser.state_dict(), "noise": self._trainer.noise(), "orders": orders}
+        held = {"optimizer": self._trainer.optimiser.state_dict(), "noise": self._trainer.noise, "orders": orders}
         torch.save(held, written)
         return [np.frombuffer(written.getvalue(), np.uint8)]
 
 
 def _copied(found: Tensors) -> dict[str, np.ndarray]:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in found.items()}
+
+
+def job_of(estimator: Any, made: Augmented, first: int, members: int) -> ModuleJob:
+    """Members `first` to `first + members − 1` of an estimator on augmented data, and how they are trained and why.
+
+    Raises NetworkError unless the module makes the outputs of the targets.
+    """
+    import torch
+
+    p, device = estimator, torch.device(estimator.device)
+    recipe = Recipe(
+        p._loss,
+        p.optimizer,
+        float(p.learning_rate),
+        float(p.momentum),
+        resolve_batch_size(p.optimizer, p.batch_size, made.samples),
+        device,
+        variation_of(p),
+        field_outputs(p.layout, made.targets.shape[1:]),
+    )
+    data = Data(to_tensor(made.x, p.layout, device), torch.from_numpy(made.y).to(device), made.samples, made.copies)
+    plan = Plan(1, recipe.batch_size)
+    job = ModuleJob(p.factory, recipe, data, made.transformed, p.layout, first, members, int(p.seed), p.dtype, plan)
+    module = job.made(first)
+    _check_module(module, job, p)
+    job = replace(job, reason=_reason(job, p.method))
+    if job.reason is None:
+        job = replace(job, plan=replace(plan, chunk=p.members_per_chunk or _AT_ONCE))
+    fingerprint = {name: repr(getattr(p, name)) for name in _SETTINGS} | {
+        "loss": recipe.loss,
+        "optimizer": p.optimizer if isinstance(p.optimizer, str) else "given",
+        "batch size": str(recipe.batch_size),
+        "X (after augmentation)": array_digest(data.x.cpu().numpy()),
+        "y (after augmentation)": array_digest(data.y.cpu().numpy()),
+        "variation": repr(recipe.variation),
+        "module": repr(module),
+        "trained by": str(job.facts["trained_by_"]),
+    }
+    return replace(job, fingerprint=fingerprint)
+
+
+def _reason(job: ModuleJob, method: str) -> str | None:
+    """Why members are trained one after another; None if they are not. Says which in the log."""
+    if method == "in turn":
+        return "method is 'in turn'"
+    reason = reason_against([job.made(job.first), job.made(job.first + 1)], job.data, job.recipe, job.seed)
+    if reason is None:
+        logger.info("members are trained together, by torch.func")
+    elif method == "torch.func":
+        raise InvalidArgumentError("method", "torch.func", "'in turn' for this module", reason)
+    else:
+        logger.info("members are trained one after another: %s", reason)
+    return reason
+
+
+def field_outputs(layout: str, shape: tuple[int, ...]) -> FieldOutputs | None:
+    """How a module gives fields of this shape, (*positions, outputs); None for other outputs."""
+    *grid, outputs = shape
+    return FieldOutputs(tuple(grid), outputs, layout == "channels_first" and len(grid) > 1) if grid else None
+
+
+def _check_module(module: torch.nn.Module, job: ModuleJob, estimator: Any) -> None:
+    """Raise NetworkError unless the module makes the outputs of y."""
+    import torch
+
+    data, fields, layout = job.data, job.recipe.fields, job.layout
+    try:
+        with torch.no_grad():
+            shape = tuple(module.eval()(data.x[:2]).shape)
+    except EquitangentsError:
+        raise
+    except Exception as error:
+        message = " ".join(str(error).split())[:300]
+        raise NetworkError(
+            "module",
+            tuple(data.x[:2].shape),
+            "inputs that it takes",
+            f"layout is {layout!r}: {message}",
+            verb="fails on inputs of shape",
+        ) from error
+    rows, outputs = len(data.x[:2]), data.y.shape[1]
+    if fields is not None and shape != (rows, *fields.shape):
+        raise NetworkError(
+            "module", shape, (rows, *fields.shape), "the shape of y's fields; see layout", verb="gives outputs of shape"
+        )
+    if fields is None and shape != (rows, outputs):
+        labels = "; for labels take EnsembleClassifier" if outputs == 1 and estimator._default_loss == "mse" else ""
+        raise NetworkError("module", shape, (rows, outputs), f"as y has{labels}", verb="gives outputs of shape")

@@ -17,8 +17,7 @@ from equitangents._types import Numbers
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
 from equitangents.memory import default_memory_limit
-from equitangents.torch.backend import LAYOUTS
-from equitangents.torch.modules import to_tensor
+from equitangents.torch.modules import LAYOUTS, to_tensor
 from equitangents.validation import check_array, check_choice
 
 if TYPE_CHECKING:

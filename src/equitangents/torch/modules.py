@@ -7,21 +7,41 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from equitangents.errors import InvalidTypeError
-from equitangents.torch.recipe import FieldOutputs
 
 if TYPE_CHECKING:
     import torch
 
+LAYOUTS = ("channels_first", "channels_last")
 _ROWS = 256  # evaluated at once
 Tensors = dict[str, "torch.Tensor"]
 """Parameters and buffers by name."""
 Factory = Callable[[], Any]
 """What makes a module."""
+
+
+@dataclass(frozen=True)
+class FieldOutputs:
+    """Outputs that are fields, (rows, *positions, outputs) or, with channels first, (rows, outputs, *positions)."""
+
+    grid: tuple[int, ...]
+    outputs: int
+    channels_first: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample's outputs as the module makes them."""
+        return (self.outputs, *self.grid) if self.channels_first else (*self.grid, self.outputs)
+
+    def rows(self, outputs: torch.Tensor) -> torch.Tensor:
+        """All numbers of a sample in one row, position by position."""
+        moved = outputs.movedim(1, -1) if self.channels_first else outputs
+        return moved.reshape(len(outputs), -1)
 
 
 class Seeds(NamedTuple):
@@ -99,6 +119,14 @@ def outputs_of(
                 filled = fill(module, {name: a[i] for name, a in params.items()})
                 parts.append(as_rows(filled(rows)).cpu().numpy())
         yield np.stack(parts)
+
+
+def evaluated(module: torch.nn.Module, x: np.ndarray, layout: str, device: torch.device) -> np.ndarray:
+    """Outputs of a module in evaluation mode."""
+    import torch
+
+    with torch.inference_mode():  # left before what is made here is used elsewhere
+        return np.asarray(module.eval()(to_tensor(x, layout, device)).cpu().numpy())
 
 
 def to_tensor(x: np.ndarray, layout: str, device: torch.device) -> torch.Tensor:

@@ -1,5 +1,6 @@
-"""Members in training: one by itself, by autograd, for every module; or all by one gradient, by torch.func's vmap.
+"""How every member is trained, and on what: losses, optimisers, the order of the data.
 
+One member by itself, by autograd, for every module; or all by one gradient, by torch.func's vmap.
 The latter is for modules that are functions of their parameters, buffers and inputs alone. `reason_against` says of
 others why they are not, after a trial whose gradients are compared with autograd's.
 """
@@ -8,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents.torch.modules import Seeds, Tensors, random_numbers, tensors
-from equitangents.torch.recipe import Data, Recipe
+from equitangents.ensembles.training.variations import Variation
+from equitangents.torch.modules import FieldOutputs, Seeds, Tensors, random_numbers, tensors
 
 if TYPE_CHECKING:
     import torch
@@ -27,14 +29,109 @@ _ELEMENTWISE = (
 """Optimisers that treat every entry of a parameter by itself, so that stacked parameters are trained as single ones."""
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the arithmetic of training, apart from data and seeds."""
+
+    loss: str
+    optimizer: str | Callable[..., torch.optim.Optimizer]
+    learning_rate: float
+    momentum: float
+    batch_size: int
+    device: torch.device
+    variation: Variation
+    fields: FieldOutputs | None = None
+
+    def lost(self, outputs: torch.Tensor, targets: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
+        """The loss of what a module makes of a batch, less `offsets`, on targets, both (rows, numbers)."""
+        rows = outputs if self.fields is None else self.fields.rows(outputs)
+        if offsets is not None:
+            rows = rows - offsets
+        if self.fields is None:
+            return LOSSES[self.loss](rows, targets)
+        classes = self.fields.outputs
+        if self.loss == "cross_entropy":
+            at_positions = LOSSES[self.loss](rows.reshape(-1, classes), targets.reshape(-1, classes))
+            return at_positions * (rows.shape[1] // classes)  # a sum over positions, a mean over samples
+        return LOSSES[self.loss](rows, targets)
+
+    def optimiser(self, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+        """A new optimiser of these tensors."""
+        import torch
+
+        if callable(self.optimizer):
+            return self.optimizer(parameters)
+        if self.optimizer == "adam":
+            return torch.optim.Adam(parameters, lr=self.learning_rate)
+        momentum = self.momentum if self.optimizer == "momentum" else 0.0
+        return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=momentum)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Inputs x as modules read them and targets y (rows, outputs); an epoch visits `samples`, each of `copies` rows.
+
+    own: (members, rows) or None, the row of x and y that stands in the place of each. offsets: (members, rows, outputs)
+    or None, what is subtracted from outputs. Both are of the members that a trainer has.
+    """
+
+    x: torch.Tensor
+    y: torch.Tensor
+    samples: int
+    copies: int
+    own: torch.Tensor | None = None
+    offsets: torch.Tensor | None = None
+
+    def order(self, generator: torch.Generator, batch_size: int) -> torch.Tensor:
+        """The rows that an epoch visits, one after another, (samples,)."""
+        import torch
+
+        whole = batch_size == self.samples
+        rows = torch.arange(self.samples) if whole else torch.randperm(self.samples, generator=generator)
+        if self.copies > 1:
+            rows = rows + self.samples * torch.randint(self.copies, (self.samples,), generator=generator)
+        return rows
+
+    def batch(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(x, y) or (x, y, offsets) of some rows, (rows,) of one member or (members, rows)."""
+        import torch
+
+        alone = rows.ndim == 1
+        if self.own is not None:
+            rows = rows.to(self.own.device)  # orders are drawn on the CPU
+            rows = self.own[0][rows] if alone else torch.gather(self.own, 1, rows)
+        if self.offsets is None:
+            return self.x[rows], self.y[rows]
+        members = 0 if alone else torch.arange(len(rows))[:, None]
+        return self.x[rows], self.y[rows], self.offsets[members, rows]
+
+
+def squared_error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """½ Σ_k (f_k − y_k)², its mean over a batch."""
+    return 0.5 * ((outputs - targets) ** 2).sum(dim=-1).mean()
+
+
+def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """−Σ_k y_k log softmax(f)_k, its mean over a batch."""
+    import torch
+
+    return -(targets * torch.log_softmax(outputs, dim=-1)).sum(dim=-1).mean()
+
+
+LOSSES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "mse": squared_error,
+    "cross_entropy": cross_entropy,
+}
+
+
 class OneByOne:
-    """One module in training (`torch.job.Trainer`), which draws from a generator of its own."""
+    """One module in training, which draws from a generator of its own."""
 
     def __init__(self, modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]) -> None:
         (self._module,), (self._seeds,) = modules, seeds
         self._data, self._recipe = data, recipe
         self.optimiser = recipe.optimiser(self._module.parameters())
-        self._noise: list[torch.Tensor] = []
+        self.noise: list[torch.Tensor] = []  # states of the generators that the module draws from
 
     def epoch(self, orders: Sequence[torch.Tensor]) -> np.ndarray:
         """One pass over the rows that the member visits in order; its mean loss, (1,)."""
@@ -56,32 +153,24 @@ class OneByOne:
         device = self._recipe.device
         self._module.train()
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            if self._noise:
-                torch.set_rng_state(self._noise[0])
+            if self.noise:
+                torch.set_rng_state(self.noise[0])
                 if device.type == "cuda":
-                    torch.cuda.set_rng_state(self._noise[1], device)
+                    torch.cuda.set_rng_state(self.noise[1], device)
             else:
                 torch.manual_seed(self._seeds.noise)
             yield
-            self._noise = [torch.get_rng_state()]
+            self.noise = [torch.get_rng_state()]
             if device.type == "cuda":
-                self._noise.append(torch.cuda.get_rng_state(device))
+                self.noise.append(torch.cuda.get_rng_state(device))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by name, stacked over members, of which there is one."""
         return {name: tensor[None] for name, tensor in tensors(self._module).items()}
 
-    def noise(self) -> list[torch.Tensor]:
-        """States of the generators that the module draws from."""
-        return self._noise
-
-    def set_noise(self, states: Sequence[torch.Tensor]) -> None:
-        """Go on from `noise`."""
-        self._noise = list(states)
-
 
 class Vectorised:
-    """Modules in training, all of them by one gradient a step (`torch.job.Trainer`)."""
+    """Modules in training, all of them by one gradient a step."""
 
     def __init__(self, modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]) -> None:
         import torch
@@ -89,6 +178,7 @@ class Vectorised:
         self._data, self._recipe, self._count = data, recipe, len(modules)
         self._stacked = _Stacked(modules, recipe)
         self.optimiser = recipe.optimiser(list(self._stacked.trained.values()))
+        self.noise: list[torch.Tensor] = []  # no module draws random numbers
         parts = 4 if data.offsets is None else 5
         self._step = torch.func.vmap(self._stacked.gradient, in_dims=(0,) * parts)
 
@@ -114,13 +204,6 @@ class Vectorised:
     def tensors(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by name, stacked over members."""
         return self._stacked.trained | self._stacked.fixed
-
-    def noise(self) -> list[torch.Tensor]:
-        """States of generators that modules draw from: none."""
-        return []
-
-    def set_noise(self, states: Sequence[torch.Tensor]) -> None:
-        """Go on from `noise`."""
 
 
 def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seed: int) -> str | None:

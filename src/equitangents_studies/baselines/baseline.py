@@ -66,18 +66,6 @@ class Baseline(Protocol):
         """Scores (N, K), the largest of which decides, or labels (N,)."""
 
 
-class CountedBaseline(Baseline, Protocol):
-    """A baseline that says what it costs."""
-
-    @property
-    def parameters(self) -> int:
-        """How many numbers are learnt."""
-
-    @property
-    def multiplications(self) -> int:
-        """How many multiplications one prediction takes."""
-
-
 Factory = Callable[..., Baseline]
 """What makes a baseline: a class or function of nothing, or of the `Problem`."""
 

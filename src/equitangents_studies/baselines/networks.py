@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,20 +14,10 @@ from jaxtyping import Float, Int
 
 from equitangents import actions, nn
 from equitangents.ensembles import DeepEnsembleClassifier, InfiniteEnsembleClassifier
-from equitangents.extending import ArrayLike, DType, Params
-from equitangents_studies.baselines.baseline import CountedBaseline, Problem, checked
+from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params
+from equitangents_studies.baselines.baseline import Problem, checked
 
 W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
-
-
-class Network(Protocol):
-    """What ensembles train: parameters from a key, and outputs from parameters."""
-
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
-        """Random parameters, a pytree."""
-
-    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
-        """What the network makes of images x, (N, classes)."""
 
 
 def cnn(problem: Problem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
@@ -42,13 +32,13 @@ def cnn(problem: Problem, channels: tuple[int, ...] | None = None) -> nn.Sequent
     return nn.Sequential(*layers, nn.Flatten(), nn.Dense(problem.classes, W_std=LAST_STD))
 
 
-def count_parameters(net: Network, shape: tuple[int, ...]) -> int:
+def count_parameters(net: FiniteNetwork, shape: tuple[int, ...]) -> int:
     """How many numbers are learnt; nothing is drawn."""
     params = jax.eval_shape(lambda key: net.init(key, shape, "float32"), jax.random.key(0))
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
 
 
-def count_multiplications(net: Network, shape: tuple[int, ...]) -> int:
+def count_multiplications(net: FiniteNetwork, shape: tuple[int, ...]) -> int:
     """Multiplications in matrix products and convolutions, for every further image that is predicted."""
     params = jax.eval_shape(lambda key: net.init(key, shape, "float32"), jax.random.key(0))
     counts = [
@@ -125,7 +115,7 @@ class TrainedNetworks:
     a comparison take the same number of steps.
     """
 
-    def __init__(self, net: Network, problem: Problem, *, members: int = 1, augmented: bool = False) -> None:
+    def __init__(self, net: FiniteNetwork, problem: Problem, *, members: int = 1, augmented: bool = False) -> None:
         self.net, self.problem, self.members = net, problem, members
         self.ensemble = DeepEnsembleClassifier(
             net,
@@ -210,10 +200,10 @@ class Averaged:
 
     Invariant exactly where ρ is exact; where it resamples, f̄(ρ(h)x) sees images that were resampled twice.
 
-    Of a baseline that gives labels, not scores, it is the vote.
+    Of a baseline that gives labels, not scores, it is the vote. Costs are known if the baseline says its own.
     """
 
-    def __init__(self, baseline: CountedBaseline, problem: Problem) -> None:
+    def __init__(self, baseline: Any, problem: Problem) -> None:
         self.baseline, self.action, self.classes = baseline, problem.action, problem.classes
 
     @property

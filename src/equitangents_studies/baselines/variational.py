@@ -22,7 +22,6 @@ from jaxtyping import Float
 from equitangents.ensembles import Variables, Variation
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params, standard_normal
-from equitangents_studies.baselines.networks import Network
 
 
 class Posterior(TypedDict):
@@ -48,7 +47,7 @@ class MeanField:
     (3, 3, 1)
     """
 
-    net: Network
+    net: FiniteNetwork
     scale: float = 0.1
 
     def __post_init__(self) -> None:
@@ -128,7 +127,7 @@ def drawn(q: Posterior, noise: Params) -> Params:
 
 @partial(jax.jit, static_argnames=("net", "count"))
 def outputs_of_draws(
-    net: Network, q: Posterior, key: jax.Array, x: jax.Array, count: int
+    net: FiniteNetwork, q: Posterior, key: jax.Array, x: jax.Array, count: int
 ) -> Float[jax.Array, "count n outputs"]:
     """Outputs of `count` networks drawn from q, on all of x."""
     draw = lambda key: net.apply(drawn(q, standard_noise(key, q["mean"])), x)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents.extending import one_of, there
+from equitangents.extending import one_of, there, writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ def systems(
         bool, typer.Option(help="Subtract the mean of all entries of x, and divide by their standard deviation.")
     ] = True,
     seed: Annotated[int, typer.Option(help="Of inputs, training sets and the groups' elements.")] = 0,
-    json: Annotated[Path | None, typer.Option(help="Write all numbers.")] = None,
+    json: Annotated[Path | None, typer.Option(callback=writable, help="Write all numbers.")] = None,
 ) -> None:
     """Which architecture's symmetries hurt on your data, which help, and how many samples each saves.
 
@@ -59,10 +59,8 @@ def systems(
     moved by random elements of groups. Labels (whole numbers or text in y) make classifiers, other targets regressions.
     """
     given, compared = _read(data, layout), None if architectures is None else _known(architectures)
-    from equitangents.extending import check_writable
     from equitangents_studies.systems import compare_architectures
 
-    check_writable("json", json)
     found = compare_architectures(
         given,
         architectures=compared,

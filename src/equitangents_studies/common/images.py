@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -29,36 +28,22 @@ _TITLES = {
 }
 
 
-class ImageChoice(Protocol):
-    """Which images a study asks for: these fields of its settings."""
+@dataclass(frozen=True)
+class Chosen:
+    """Which images: settings of studies of images derive from it.
 
-    @property
-    def data(self) -> str:
-        """The set `digits`, a data set in the data folder, or a file of one's own, `….npz`."""
+    `data` is "digits", a data set in the data folder, or a file of one's own, `….npz`; `foreign` lists other sets to
+    test on: "photographs", "noise" or data sets. So many images to train and to test on (None: all), and
+    `foreign_images` of each foreign set, averaged down to `pixels` a side (None: as they are), are chosen by `seed`.
+    """
 
-    @property
-    def foreign(self) -> tuple[str, ...]:
-        """Other sets to test on: "photographs", "noise", or data sets."""
-
-    @property
-    def train_images(self) -> int | None:
-        """How many to train on; None: all."""
-
-    @property
-    def test_images(self) -> int | None:
-        """How many to test on; None: all."""
-
-    @property
-    def foreign_images(self) -> int:
-        """How many of each foreign set."""
-
-    @property
-    def pixels(self) -> int | None:
-        """How many each side of an image is averaged down to; None: as many as it has."""
-
-    @property
-    def seed(self) -> int:
-        """Which of them are chosen."""
+    data: str = "digits"
+    foreign: tuple[str, ...] = ("photographs", "noise")
+    train_images: int | None = None
+    test_images: int | None = None
+    foreign_images: int = 300
+    pixels: int | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +73,7 @@ class Images:
         return self.probabilities - 1 / self.classes
 
 
-def load_images(settings: ImageChoice, data_dir: Path | None, *, draw: int = 0) -> Images:
+def load_images(settings: Chosen, data_dir: Path | None, *, draw: int = 0) -> Images:
     """All images of the study, averaged over areas to `pixels` × `pixels`.
 
     Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
@@ -122,11 +107,11 @@ def load_images(settings: ImageChoice, data_dir: Path | None, *, draw: int = 0) 
     return Images(sized(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
 
 
-def stands_for(name: str, data_dir: Path | None, otherwise: str = "textures") -> str:
-    """What the name "auto" of a data set stands for: CIFAR-10 where the data folder has it, else `otherwise`."""
+def stands_for(name: str, data_dir: Path | None) -> str:
+    """What the name "auto" of a data set stands for: CIFAR-10 where the data folder has it, else textures."""
     if name != "auto":
         return name
-    return "cifar10" if data.available("cifar10", data_dir) else otherwise
+    return "cifar10" if data.available("cifar10", data_dir) else "textures"
 
 
 def is_own(name: str) -> bool:
@@ -134,7 +119,7 @@ def is_own(name: str) -> bool:
     return name.endswith(".npz") or "/" in name
 
 
-def _source(settings: ImageChoice, data_dir: Path | None) -> data.Dataset:
+def _source(settings: Chosen, data_dir: Path | None) -> data.Dataset:
     if is_own(settings.data):
         return data.load_own(settings.data, seed=settings.seed)
     return data.load(settings.data, data_dir)
@@ -161,7 +146,7 @@ def _shifted(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarra
     return x - np.median(ring, axis=1)[:, None, None]
 
 
-def _foreign(name: str, settings: ImageChoice, shape: tuple[int, int, int], data_dir: Path | None) -> np.ndarray:
+def _foreign(name: str, settings: Chosen, shape: tuple[int, int, int], data_dir: Path | None) -> np.ndarray:
     count = settings.foreign_images
     if name == "noise":
         return data.gaussian_noise(count, shape, seed=settings.seed)

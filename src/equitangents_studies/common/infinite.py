@@ -16,7 +16,6 @@ from equitangents.actions import Action
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.extending import ArrayLike
 from equitangents.kernels import KernelFunction
-from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch
 
 
@@ -70,11 +69,6 @@ def expected_squares(
     c = covariance.reshape(len(covariance), order, n, order, n)
     terms = [c[:, g, k, g, k] + c[:, e, k, e, k] - 2 * c[:, g, k, e, k] for g in range(order) if g != e]
     return np.mean(terms, axis=(0, 2))
-
-
-def fluctuation(squares: Float[np.ndarray, " members"], bias: float, level: float = 0.95) -> Estimate:
-    """A from the members' mean square changes, less B; the interval is over members."""
-    return bootstrap(squares, lambda m: m - bias, confidence=level)
 
 
 def squares_of_means(

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import jax
 import numpy as np
@@ -56,31 +55,23 @@ class SystemImages:
         return np.eye(self.classes)[self.train_y] - 1 / self.classes
 
 
-class Asked(Protocol):
-    """Which images: these fields of a study's settings."""
+@dataclass(frozen=True)
+class SystemSettings:
+    """Which images: settings of studies of learning systems derive from it.
 
-    @property
-    def data(self) -> str:
-        """A data set, "textures" or "auto"."""
+    `data`: "cifar10" or another data set of the data folder, "digits", "textures" (generated), or "auto": CIFAR-10
+    where the folder has it, else textures. So many images to train and to test on, averaged down to `pixels` a side,
+    are chosen by `seed`.
+    """
 
-    @property
-    def train_images(self) -> int:
-        """How many to train on."""
-
-    @property
-    def test_images(self) -> int:
-        """How many to test on."""
-
-    @property
-    def pixels(self) -> int:
-        """How many each side is averaged down to."""
-
-    @property
-    def seed(self) -> int:
-        """Which of them are chosen."""
+    data: str = "auto"
+    train_images: int = 300
+    test_images: int = 300
+    pixels: int = 8
+    seed: int = 0
 
 
-def asked_images(s: Asked, data_dir: Path | None) -> SystemImages:
+def asked_images(s: SystemSettings, data_dir: Path | None) -> SystemImages:
     """The images that settings ask for; raises where a file is missing, before anything is computed."""
     return load_system_images(s.data, data_dir, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed)
 
@@ -113,7 +104,7 @@ def load_system_images(
     return SystemImages(name, sized(few.train_x), few.train_y, sized(few.test_x), few.test_y)
 
 
-def repeated_images(s: Asked, data_dir: Path | None, repetitions: int) -> list[SystemImages]:
+def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) -> list[SystemImages]:
     """As `asked_images`, for each of `repetitions` others, as far as the data have enough."""
     train, test = s.train_images, s.test_images
     whole = load_system_images(
@@ -210,17 +201,12 @@ def draw_accuracies(
         for r, one in enumerate(images):
             tau = transformation(group, one.train_x.shape[1:], seed=seed + r)
             x, test = (np.asarray(tau(part), np.float32) for part in (one.train_x, one.test_x))
-            right = right_of(one.test_y)
+            right = lambda outputs, y=one.test_y: (np.asarray(outputs).argmax(axis=-1) == y).mean(axis=-1)
             ensemble = InfiniteEnsemble(net, ridge=ridge).fit(x, one.targets)
             mean[i, r] = right(ensemble.predict(test))
             single[i, r] = right(ensemble.sample(test, draws, key=jax.random.key(seed + r)))
             task.step(i * len(images) + r + 1, len(groups) * len(images))
     return {"draws": single, "mean": mean}
-
-
-def right_of(labels: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The share of inputs that outputs (…, inputs, classes) classify rightly."""
-    return lambda outputs: np.asarray((outputs.argmax(axis=-1) == labels).mean(axis=-1))
 
 
 def predicted(K: np.ndarray, across: np.ndarray, targets: np.ndarray, ridge: float) -> np.ndarray:

@@ -14,7 +14,6 @@ from equitangents_studies.baselines.turned_filters import exact_on_filters
 from equitangents_studies.comparison.study import (
     ACCURACY,
     AGREEMENT,
-    COSTS,
     MEASURES,
     PRESETS,
     Results,
@@ -27,18 +26,9 @@ from equitangents_studies.comparison.study import (
     measure,
     repeated,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, in_words, ours, theirs
-from equitangents_studies.framework.page import (
-    Columns,
-    Presentation,
-    Records,
-    RunFolder,
-    Shown,
-    columns,
-    drawing,
-    table,
-)
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import EXACT, Claim, Records, agreement, claim, in_words, ours, table, theirs
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors
@@ -269,9 +259,8 @@ _FLOOR = "resampling floor"
 _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE, palette.ORANGE, palette.INK, palette.MUTED)
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    tables = {"baselines": baseline_table(results), "costs": cost_table(results)}
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Baselines beside the source, behind the best one, in numbers, and against cost."""
     shown: list[Shown] = [
         *_beside_the_source(settings, results, folder),
         lag_table(settings, results),
@@ -281,7 +270,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     if results.left_out:
         rows = [(baselines.find(name).title, why) for name, why in results.left_out.items()]
         shown.append(table("Baselines that cannot run on this problem.", ["", "reason"], rows))
-    return Presentation(tables, shown)
+    return shown
 
 
 def _amount(value: float) -> str:
@@ -320,27 +309,6 @@ def _main_table(settings: Settings, results: Results) -> Table:
         HEADER,
         rows,
     )
-
-
-def baseline_table(results: Results) -> Columns:
-    """One row per baseline and measure."""
-    rows = []
-    for name, labels in {**results.labels, **({_FLOOR: results.floor} if results.floor else {})}.items():
-        for which in MEASURES:
-            e = results.estimate(labels, which)
-            of_source = stated_text(name, results.problem.group) if which == "outside" else ""
-            rows.append((name, which, e, of_source))
-    return columns(("baseline", "measure", "value", "low", "high", "source"), rows)
-
-
-def cost_table(results: Results) -> Columns:
-    """What every baseline took in every repetition."""
-    rows = [
-        (name, r + 1, *(float(costs[which][r]) for which in COSTS))
-        for name, costs in results.costs.items()
-        for r in range(len(costs[COSTS[0]]))
-    ]
-    return columns(("baseline", "repetition", *COSTS), rows)
 
 
 def _cost_figure(results: Results, folder: RunFolder) -> Figure:

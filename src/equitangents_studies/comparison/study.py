@@ -34,17 +34,17 @@ from equitangents_studies.baselines import Problem
 from equitangents_studies.baselines.baseline import Entry
 from equitangents_studies.baselines.networks import TrainedNetworks, cnn, count_multiplications
 from equitangents_studies.baselines.registry import group_convolutional
-from equitangents_studies.common.images import Images, load_images, zero_at_border
+from equitangents_studies.common.images import Chosen, Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch, same_predictions
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` is "digits", a data set in the data folder, or a file `mine.npz` with x and y (and x_test, y_test).
+class Settings(Chosen):
+    """`baselines` are names, or "module:Name" of one's own. A file of one's own as `data` has x and y (and x_test,
+    y_test).
 
-    `pixels` averages images over areas to pixels × pixels. `baselines` are names, or "module:Name" of one's own.
     Every repetition has other initial weights, orders of data and, where there are more images than `train_images`,
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.
     `shrink` are the factors by which channels are divided for ensembles of small networks (empty: none), each of which
@@ -54,10 +54,7 @@ class Settings:
     recommended.
     """
 
-    data: str = "digits"
-    foreign: tuple[str, ...] = ("photographs", "noise")
     group: Literal["C2", "C4", "C8", "C16", "D4"] = "C4"
-    pixels: int | None = None
     baselines: tuple[str, ...] = (
         "plain", "augmented", "ensemble", "gcnn", "gcnn-ensemble", "canonicalisation", "test-time", "infinite",
         "invariant-kernel",
@@ -77,7 +74,6 @@ class Settings:
     most_members: int = 32
     zero: Literal["mean", "border"] = "mean"
     tolerated: float = 0.02
-    seed: int = 0
 
 
 # Turns that resample: corners turn in; kernel matrices of 4,800 rows are solved whole, as there are no irreps; and
@@ -260,7 +256,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     found: dict[str, list[Arrays]] = {
         entry.name: [
             folder.stage(
-                f"{_file(entry.name)}-{r}",
+                f"{entry.name}-{r}",
                 f"{entry.title}, repetition {r + 1} of {settings.repetitions}",
                 partial(_baseline, entry, settings, folder, r, entry.name == floor_of),
             )
@@ -291,10 +287,6 @@ def _same_data(folder: RunFolder, images: Images) -> None:
     now = np.frombuffer(digest, np.uint8)
     then = folder.stage("data", "Images", lambda task: {"sha256": now})["sha256"]
     check(np.array_equal(then, now), "data", "changed since the run began", "what it was, or start anew with --force")
-
-
-def _file(name: str) -> str:
-    return "".join(c if c.isalnum() or c == "-" else "_" for c in name)
 
 
 def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: int, floor: bool, task: Task) -> Arrays:

@@ -11,7 +11,6 @@ from equitangents.statistics import Estimate, bootstrap, exactly, power_law, sha
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.study import (
     PRESETS,
-    WAYS,
     ImageEnsembles,
     Results,
     Settings,
@@ -20,6 +19,7 @@ from equitangents_studies.continuous.study import (
     finite_violation,
     measure,
 )
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import (
     Claim,
     Records,
@@ -27,11 +27,12 @@ from equitangents_studies.framework.claims import (
     claim,
     exact,
     ours,
+    proved,
+    table,
     theirs,
     to_rounding,
 )
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, table
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 
@@ -63,13 +64,13 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"the largest gradient of the closed-form mean at {settings.points}² places on the chords, by central "
             "differences.",
             at_most=1,
-            by=theirs(EMERGENT_EQUIVARIANCE, "Lemma 6.2", "at most 1"),
+            by=proved(EMERGENT_EQUIVARIANCE, "Lemma 6.2", "at most 1"),
         ),
         to_rounding(
             "On the test images the mean does not change under the rotations of C_k, to rounding",
             Records.over(own, words, k=settings.orders, t=times),
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
-            by=theirs(EMERGENT_EQUIVARIANCE, "main theorem", "0"),
+            by=proved(EMERGENT_EQUIVARIANCE, "main theorem", "0"),
         ),
         claim(
             "The change under all rotations falls at least in proportion to κ",
@@ -237,46 +238,14 @@ def _at_equal_cost(found: ImageEnsembles, agreement: str, over: str) -> list[Cla
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Changes of closed-form means as a table; of image ensembles, which may be left out, agreement over angles."""
-    tables = {"violation": violation_table(settings, results)}
-    if results.images is None:
-        return Presentation(tables, [])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Agreement over angles of image ensembles, which may be left out."""
     found = results.images
-    return Presentation(
-        {**tables, "image_ensembles": image_table(found)}, [_images_over_angles(found, folder), _table(found)]
-    )
-
-
-def violation_table(settings: Settings, results: Results) -> Columns:
-    """Relative change of every input by way, k and step, with κ, the share of the bound, and the floor on pixels."""
-    share, floor = bound_share(results), np.sqrt(results.relative_floor())
-    rest = {"rings": lambda at: (share[at], 0.0), "pixels": lambda at: ("", floor[at])}
-    rows = [
-        (way, settings.orders[i], results.kappa[way][i], int(results.steps[t]), n, value, *rest[way]((i, t, n)))
-        for way in WAYS
-        for (i, t, n), value in np.ndenumerate(np.sqrt(results.relative(way)))
-    ]
-    names = ("way", "k", "kappa", "step", "input", "relative_change", "share_of_bound", "resampling_floor")
-    return columns(names, rows)
+    return [] if found is None else [_images_over_angles(found, folder), _table(found)]
 
 
 _DASHED = (0, (3, 3))
 _FLOOR = "floor of resampling"
-
-
-def image_table(found: ImageEnsembles) -> Columns:
-    """Scores by k, epoch, ensemble and set."""
-    rows = [
-        (k, int(epoch), r, found.images.titles[name], *(of(k, name)[e, r].mean() for of in scores))
-        for scores in [(found.agreement, found.floor, found.of_members)]
-        for k in found.orders
-        for e, epoch in enumerate(found.epochs)
-        for r in range(found.recipe.ensembles)
-        for name in found.sets
-    ]
-    measured = ("agreement", "agreement_floor", "agreement_of_members")
-    return columns(("k", "epoch", "ensemble", "inputs", *measured), rows)
 
 
 def _at_angles(found: ImageEnsembles, k: int, name: str) -> np.ndarray:

@@ -20,13 +20,12 @@ from equitangents.statistics import Estimate, squared_mean
 from equitangents_studies import data
 from equitangents_studies.common.image_ensembles import (
     AnswersOnOrbits,
-    Chosen,
     Recipe,
     check_images,
     rotations,
     train_on_orbits,
 )
-from equitangents_studies.common.images import load_images, standardise
+from equitangents_studies.common.images import Chosen, load_images, standardise
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, there_and_back

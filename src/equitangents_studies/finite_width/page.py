@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import scipy.stats
 
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -33,9 +33,9 @@ from equitangents_studies.finite_width.study import (
     measure,
     width_name,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, ours, theirs
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, ours, proved
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 OPEN = "open question of arXiv 2403.03103"
@@ -92,15 +92,10 @@ def excess(cell: Cell, width: int, time: int) -> np.ndarray:
     return cell.fluctuations("complete", width, time) / cell.fluctuation["complete"][time] - 1
 
 
-def group_change(results: Results, task: str, width: int, time: int) -> float:
-    """The largest change of any group-convolutional network, in units of the targets’ size."""
-    return float(np.abs(results.group[task][width][time]).max())
-
-
 def group_claim(settings: Settings, results: Results) -> Claim:
     """Exact at any width."""
     largest = Records.over(
-        lambda task, width, t: exactly(group_change(results, task, width, t)),
+        lambda task, width, t: exactly(float(np.abs(results.group[task][width][t]).max())),
         lambda task, width, t: f"{results.titles[task]}, {width_name('gcnn', width)}, {after(int(results.steps[t]))}",
         task=tuple(results.group),
         width=settings.widths_of("gcnn"),
@@ -183,7 +178,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             covers="members",
             at_most=3,
             unit="%",
-            by=theirs(EXACT_AT_ANY_WIDTH, "arXiv 2410.01452, main theorem", "0"),
+            by=proved(EXACT_AT_ANY_WIDTH, "arXiv 2410.01452, main theorem", "0"),
         ),
         claim(
             f"The violation of {nouns} falls as one over the square root of the number of members, at every width",
@@ -257,21 +252,6 @@ def _over(estimate: Estimate, scale: float) -> Estimate:
     return estimate.times(1 / scale) if scale > 0 else no_interval(np.nan, estimate.confidence)
 
 
-def parts_table(settings: Settings, results: Results) -> Columns:
-    """A(n) and B(n) with intervals beside A(∞) and B(∞)."""
-    rows = []
-    for (architecture, task), cell in results.cells.items():
-        for kind in KINDS:
-            for t, step in enumerate(map(int, results.steps)):
-                for width in settings.widths_of(architecture):
-                    a, b = bootstrap(cell.fluctuations(kind, width, t)), cell.bias_of(kind, width, t)
-                    first = (a, cell.fluctuation[kind][t])
-                    second = (b, cell.bias[kind][t])
-                    rows.append((architecture, task, TITLES[kind], step, width, *first, *second))
-    part = lambda name: (name, f"{name}_low", f"{name}_high", f"{name}_infinite")
-    return columns(("architecture", "task", "augmentation", "step", "width", *part("A"), *part("B")), rows)
-
-
 def single_changes(results: Results, architecture: str, task: str, width: int, time: int) -> Estimate:
     """Root mean square change of one network, with an interval over networks."""
     if architecture == "gcnn":
@@ -284,12 +264,8 @@ def single_changes(results: Results, architecture: str, task: str, width: int, t
 _COLOURS = {"mlp": palette.BLUE, "cnn": palette.ORANGE, "gcnn": palette.GREEN}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """A(n), B(n) beside the closed form as a table, and single networks of every architecture."""
-    return Presentation({"parts": parts_table(settings, results)}, [_architectures(settings, results, folder)])
-
-
-def _architectures(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Single networks of every architecture."""
     last = len(results.steps) - 1
     with drawing.panels(
         folder,
@@ -311,7 +287,7 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
                 values = [single_changes(results, name, task, width, last) for width in widths]
                 drawing.estimates(axes, widths, values, _COLOURS[name].light, label=NOUNS[name])
             drawing.logarithmic(axes, "both", sorted({*settings.widths, *settings.group_channels}), base=2)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

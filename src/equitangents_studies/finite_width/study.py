@@ -18,8 +18,7 @@ from jaxtyping import Float
 from equitangents import actions, nn
 from equitangents.statistics import Estimate, squared_mean
 from equitangents_studies.common import networks
-from equitangents_studies.common.image_ensembles import Chosen
-from equitangents_studies.common.images import is_own, load_images
+from equitangents_studies.common.images import Chosen, is_own, load_images
 from equitangents_studies.common.infinite import gradient_descent, predicted_parts
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.orbits import deviations

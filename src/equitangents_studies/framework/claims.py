@@ -1,6 +1,6 @@
 """Make claims: a statement, its numbers, its bound, and whose claim it is; and records, numbers at named coordinates.
 
-The same record is rows of a CSV, points of a figure and numbers of a claim.
+The same record is points of a figure and numbers of a claim.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from equitangents_studies.claim import (
     decide,
     margin,
 )
-from equitangents_studies.framework.folder import Columns
 
 __all__ = [
     "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement",
-    "claim", "exact", "identity", "in_words", "ours", "theirs", "to_rounding",
+    "claim", "exact", "identity", "in_words", "ours", "proved", "table", "theirs", "to_rounding",
 ]  # fmt: skip
 
 
@@ -46,8 +45,6 @@ class Records:
         >>> squares = Records.over(lambda n, sign: Estimate(sign * n**2, 0, 9), n=(1, 2), sign=(1, -1))
         >>> squares.where(sign=1).values.tolist()
         [1, 4]
-        >>> squares.table("square")
-        {'n': [1, 1, 2, 2], 'sign': [1, -1, 1, -1], 'square': [1, -1, 4, -4], 'low': [0, 0, 0, 0], 'high': [9, 9, 9, 9]}
     """
 
     names: tuple[str, ...]
@@ -89,12 +86,6 @@ class Records:
         """Lower and upper ends of the intervals."""
         return np.array([e.low for e in self.estimates]), np.array([e.high for e in self.estimates])
 
-    def table(self, value: str = "value") -> Columns:
-        """One row per record: its coordinates, its number under the name `value`, its interval."""
-        coordinates = {name: [row[i] for row in self.rows] for i, name in enumerate(self.names)}
-        numbers = {key: [getattr(e, of) for e in self.estimates] for key, of in ((value, "value"), ("low", "low"))}
-        return {**coordinates, **numbers, "high": [e.high for e in self.estimates]}
-
     def labelled(self) -> Mapping[str, Estimate]:
         """Numbers by their labels, as `words` has them, else "members 3, step 10"."""
         plain = lambda **at: ", ".join(f"{name} {value}" for name, value in at.items())
@@ -103,22 +94,6 @@ class Records:
             words(**dict(zip(self.names, row, strict=True))): e
             for row, e in zip(self.rows, self.estimates, strict=True)
         }
-
-
-def columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Columns:
-    """Rows as columns under `names`, where an estimate fills three: its value and the ends of its interval.
-
-    Raises InvalidArgumentError for a row of another length.
-
-    >>> columns(("n", "error", "low", "high"), [(10, Estimate(0.2, 0.1, 0.4))])
-    {'n': [10], 'error': [0.2], 'low': [0.1], 'high': [0.4]}
-    """
-    ends = lambda x: (x.value, x.low, x.high) if isinstance(x, Estimate) else (x,)
-    kept = [tuple(cell for x in row for cell in ends(x)) for row in rows]
-    for row in kept:
-        if len(row) != len(names):
-            raise InvalidArgumentError("row", len(row), len(names), ", ".join(names), verb="has entries,")
-    return {name: [row[i] for row in kept] for i, name in enumerate(names)}
 
 
 def in_words(estimate: Estimate) -> str:
@@ -137,7 +112,8 @@ Covers = str | tuple[str, int | None]
 
 @dataclass(frozen=True)
 class By:
-    """Whose claim it is, the `source`, the `place` in it ("Table 1"), and the source's own number, `stated`.
+    """Whose claim it is, the `source`, the `place` in it ("Table 1"), and the source's own number, `stated`; whether
+    the source proves it (`theorem`).
 
     Raises InvalidArgumentError for another kind, and for a source's claim without its place.
     """
@@ -146,6 +122,7 @@ class By:
     source: str
     place: str = ""
     stated: str = ""
+    theorem: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -157,6 +134,11 @@ class By:
 def theirs(source: str, place: str, stated: str = "") -> By:
     """A claim that a `source` makes in a `place`, with the number `stated`."""
     return By("source", source, place, stated)
+
+
+def proved(source: str, place: str, stated: str = "") -> By:
+    """A theorem of a `source`, as `theirs`."""
+    return By("source", source, place, stated, theorem=True)
 
 
 def ours(source: str, *, place: str = "", stated: str = "") -> By:
@@ -194,24 +176,25 @@ def claim(
         raise InvalidArgumentError("numbers is empty; a claim needs at least one number")
     over, repeated = _covered(covers)
     bound = (at_least, at_most)
-    shown = aggregate or _least_favourable(numbers, bound, single=over == SINGLE)
+    label, e = aggregate or _least_favourable(numbers, bound, single=over == SINGLE)
     return Claim(
         statement=statement,
         kind=by.kind,
         source=str(by.source),  # plain text, of a Work too
         place=by.place,
         measure=measure,
-        number=shown[1].value,
-        interval=shown[1].interval,
+        number=e.value,
+        interval=e.interval,
         bound=bound,
         stated=by.stated,
         unit=unit,
         covers=over,
-        confidence=shown[1].confidence,
+        confidence=e.confidence,
         repeated=repeated,
         numbers=numbers,
-        shown=shown[0],
+        shown=label,
         aggregate=aggregate is not None,
+        theorem=by.theorem,
     )
 
 
@@ -245,24 +228,9 @@ def agreement(
         raise InvalidArgumentError(
             "stated_spread", (stated_value, stated_spread), "a finite value, and a spread of at least 0"
         )
-    over, repeated = _covered(covers)
-    return Claim(
-        statement=statement,
-        kind="source",
-        source=str(by.source),
-        place=by.place,
-        measure=measure,
-        number=ours.value,
-        interval=ours.interval,
-        stated=f"{stated_value:g} ± {stated_spread:g} {unit}".replace("-", "−").strip(),
-        unit=unit,
-        covers=over,
-        confidence=ours.confidence,
-        repeated=repeated,
-        numbers=dict(numbers or {}),
-        aggregate=True,
-        reference=(stated_value, stated_spread),
-    )
+    stated = f"{stated_value:g} ± {stated_spread:g} {unit}".replace("-", "−").strip()
+    made = claim(statement, {"": ours}, measure=measure, covers=covers, by=by, unit=unit, aggregate=("", ours))
+    return replace(made, stated=stated, numbers=dict(numbers or {}), reference=(stated_value, stated_spread))
 
 
 def _least_favourable(

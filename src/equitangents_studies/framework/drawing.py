@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +11,13 @@ import numpy as np
 from matplotlib import font_manager, rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator
 
 from equitangents.report import Figure, figures, palette
 from equitangents.statistics import Estimate
-from equitangents_studies.framework.folder import RunFolder
+from equitangents_studies.framework.folder import Columns, RunFolder
 
 _CHARACTER = 0.6  # width of a figure over the size of its type
 
@@ -73,7 +75,8 @@ def panels(
     ylabel: str = "",
     **layout: Any,
 ) -> Iterator[Panels]:
-    """Draw in the block; afterwards `figures/<name>.svg` and `.png` exist, and `.figure` goes into a section.
+    """Draw in the block; afterwards `figures/<name>.svg` and `.png` exist, `results/<name>.csv` has the points of what
+    has a label or bars, and `.figure` goes on the page.
 
     One panel for every one of `titles`, in `rows` rows; `xlabel` stands below the last row, `ylabel` beside the first
     column; `layout` goes to `matplotlib.figure.Figure.subplots` (`sharey=True`, `width_ratios=...`).
@@ -91,7 +94,28 @@ def panels(
         yield drawn
         drawn.legend_if_missing()
         svg = figures.save(canvas, folder.figures, name)
+        if (points := drawn_points(drawn.axes))["x"]:
+            folder.write_table(name, points)
     drawn.figure = Figure(name, drawn.caption, svg, alt=alt)
+
+
+def drawn_points(panels: Sequence[Axes]) -> Columns:
+    """Every point with its bar, low to high: its panel by title or place, and its series by label."""
+    names = ("panel", "series", "x", "y", "low", "high")
+    rows: list[tuple[Any, ...]] = []
+    for i, axes in enumerate(panels, 1):
+        panel = axes.get_title() or i
+        for held in axes.containers:
+            if isinstance(held, ErrorbarContainer):
+                line, _, (bars, *_) = held.lines
+                label = "" if held.get_label().startswith("_") else held.get_label()
+                ends = [path.vertices[:, 1] for path in bars.get_paths()]
+                rows += [(panel, label, *xy, *end) for xy, end in zip(line.get_xydata(), ends, strict=True)]
+        for line in axes.lines:
+            label = str(line.get_label())
+            if not label.startswith("_"):
+                rows += [(panel, label, *xy, math.nan, math.nan) for xy in line.get_xydata()]
+    return {name: [row[k] for row in rows] for k, name in enumerate(names)}
 
 
 def estimates(

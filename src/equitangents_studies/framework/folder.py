@@ -68,7 +68,7 @@ def only_run(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locks.held(path / _LOCK))
+            stack.enter_context(locks.alone(path / _LOCK, "another run is writing here"))
         except locks.HeldError as error:
             who = f" (process {error.owner})" if error.owner else ""
             raise InvalidArgumentError(
@@ -173,7 +173,7 @@ class RunFolder:
 
     def checkpoints(self, stage: str) -> Path:
         """Where a stage may keep what it needs to go on after being killed; deleted when the stage is done."""
-        return self.path / "checkpoints" / stage
+        return self.path / "checkpoints" / _as_file(stage)
 
     @property
     def figures(self) -> Path:
@@ -204,7 +204,7 @@ class RunFolder:
         shutil.rmtree(self.checkpoints(name), ignore_errors=True)
 
     def _file(self, name: str) -> Path:
-        return self.path / "stages" / f"{name}.npz"
+        return self.path / "stages" / f"{_as_file(name)}.npz"
 
     def _now_and_then(self) -> None:
         """`keep_time`, but not often: what a kill loses of the run time is little."""
@@ -291,6 +291,11 @@ def _sweep(path: Path) -> None:
         for item in place.glob(".*"):
             if item.is_file() and LEFTOVER.fullmatch(item.name):
                 item.unlink()
+
+
+def _as_file(name: str) -> str:
+    """The name of a stage as one that files may have: O(3)^d is O_3__d."""
+    return "".join(c if c.isalnum() or c == "-" else "_" for c in name)
 
 
 def write_json(path: Path, content: object) -> None:

@@ -2,7 +2,7 @@
 
 A `Part` is a family of stages, one for each combination of the coordinates that its name mentions. A `Measured` says by
 which coordinates each of its arrays is asked for, and which axes it then has: the stages' arrays are cut and stacked
-accordingly, and its tables list every number at its coordinates.
+accordingly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.framework.folder import Columns, RunFolder, Stage
+from equitangents_studies.framework.folder import RunFolder, Stage
 from equitangents_studies.framework.stage_files import Arrays
 
 T = TypeVar("T")
@@ -34,13 +34,12 @@ class Part:
     """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
 
     There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
-    coordinates or a function of them; `file` makes of such a name one that files may have.
+    coordinates or a function of them.
     """
 
     name: str
     title: str | Callable[..., str]
     compute: Callable[..., Arrays]
-    file: Callable[[str], str] = str
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -57,8 +56,7 @@ class Part:
         values = [point[name] for name in self.coordinates]
         places = {f"{name}#": levels[name].index(x) for name, x in point.items() if name in levels}
         title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
-        name = self.file(self.name.format(**point, **places))
-        return Stage(name, title, partial(self.compute, *values))
+        return Stage(self.name.format(**point, **places), title, partial(self.compute, *values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,48 +111,8 @@ def measured(folder: RunFolder, *parts: Part, levels: Mapping[str, Iterable[Any]
     return Found({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, alone)
 
 
-class Keyed(dict[Any, T]):
-    """Values by their coordinates `names`: by the one itself, or by a tuple of several; arrays have the named `axes`.
-
-    >>> scores = Keyed(("law",), ("member",), {}, {"normal": np.array([1, 2]), "uniform": np.array([3, 4])})
-    >>> scores["uniform"]
-    array([3, 4])
-    >>> scores.table("score")
-    {'law': ['normal', 'normal', 'uniform', 'uniform'], 'member': [0, 1, 0, 1], 'score': [1, 2, 3, 4]}
-    """
-
-    def __init__(self, names: Sequence[str], axes: Sequence[str], levels: Levels, values: Mapping[Any, T]) -> None:
-        super().__init__(values)
-        self.names, self.axes, self.levels = tuple(names), tuple(axes), levels
-
-    def along(self, name: str) -> list[Any]:
-        """The values of a coordinate, each once."""
-        k = self.names.index(name)
-        return list(dict.fromkeys(key[k] if len(self.names) > 1 else key for key in self))
-
-    def alike(self, values: Mapping[Any, T]) -> Keyed[T]:
-        """Other values by the same coordinates and with the same axes."""
-        return Keyed(self.names, self.axes, self.levels, values)
-
-    def table(self, value: str = "value", order: str = "", **others: Keyed[T]) -> Columns:
-        """A row for every number: its coordinates, places along axes or what is there, the number as `value`.
-
-        `order` names all coordinates and axes, the one that changes fastest last; without it they are as declared.
-        `others` have the same coordinates, and give columns of their own.
-        """
-        rows: list[tuple[Any, ...]] = []
-        for key, whole in self.items():
-            at, array = key if len(self.names) > 1 else (key,), np.asarray(whole)
-            labels = [self.levels.get(axis, range(n)) for axis, n in zip(self.axes, array.shape, strict=True)]
-            numbers = [np.ravel(np.asarray(of)).tolist() for of in (array, *(other[key] for other in others.values()))]
-            rows += [(*at, *place, *x) for place, *x in zip(itertools.product(*labels), *numbers, strict=True)]
-        names = (*self.names, *self.axes, value, *others)
-        wanted = order.split() or names[: len(names) - 1 - len(others)]
-        kept = next((i for i, name in enumerate(wanted) if name != names[i]), len(wanted))
-        sortable = lambda row: (row[:kept], *(row[names.index(name)] for name in wanted[kept:]))
-        seen = [{x: i for i, x in enumerate(dict.fromkeys(of))} for of in zip(*map(sortable, rows), strict=True)]
-        rows.sort(key=lambda row: [ranks[x] for ranks, x in zip(seen, sortable(row), strict=True)])
-        return {name: [row[names.index(name)] for row in rows] for name in (*wanted, value, *others)}
+Keyed = dict[Any, T]
+"""Values by their coordinates: by the one itself, or by a tuple of several."""
 
 
 @dataclass(frozen=True)
@@ -189,12 +147,6 @@ class Measured:
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, eq=False)(cls)
-
-    def __post_init__(self) -> None:
-        for name, declared in _declared(type(self)).items():
-            value = getattr(self, name)
-            if declared.names and not isinstance(value, Keyed):
-                object.__setattr__(self, name, Keyed(declared.names, declared.axes, {}, value))
 
     @classmethod
     def read(cls: type[MeasuredT], found: Found, **others: object) -> MeasuredT:
@@ -235,7 +187,7 @@ def _read(found: Found, name: str, declared: _By) -> Any:
         return array if axes else array.item()
 
     values = {key if len(key) > 1 else key[0] if key else None: whole(parts) for key, parts in cells.items()}
-    return Keyed(names, axes, found.levels, values) if names else values[None]
+    return values if names else values[None]
 
 
 def _mentioned(text: str) -> tuple[str, ...]:

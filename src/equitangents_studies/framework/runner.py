@@ -125,15 +125,20 @@ def _report(
 
     claims = tuple(study.claims(settings, results))
     shown = present(settings, results, folder)
-    for table, columns in shown.tables.items():
-        folder.write_table(table, columns)
+    numbers = [
+        (c.statement, label, e.value, *e.interval, c.unit)
+        for c in claims
+        for label, e in (c.numbers or {c.shown: c.estimate}).items()
+    ]
+    names = ("claim", "of", "number", "low", "high", "unit")
+    folder.write_table("claims", {name: [row[i] for row in numbers] for i, name in enumerate(names)})
     write_json(folder.path / "claims.json", [claim.to_dict() for claim in claims])
     seconds = folder.seconds
     page = Page(
         info=info,
         preset=preset,
         claims=claims,
-        shown=shown.shown,
+        shown=shown,
         settings=as_text(settings),
         versions=installed_versions(),
         rerun=rerun,

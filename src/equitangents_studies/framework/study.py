@@ -1,6 +1,6 @@
 """A study: settings, a measurement, claims about it, figures and tables.
 
-With `framework.claims` it has all that `study.py` of a study needs, as `framework.page` has for its page.
+With `framework.claims` and `framework.drawing` it has all that a study needs.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Generic, TypeVar
 
 from equitangents.report import Figure, Table
 from equitangents_studies.claim import Claim
-from equitangents_studies.framework.folder import Columns, RunFolder, Stage
+from equitangents_studies.framework.folder import RunFolder, Stage
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.framework.settings import at_least, check, check_some, presets
 from equitangents_studies.framework.stage_files import Arrays
 
 __all__ = [
-    "Arrays", "Present", "Presentation", "RunFolder", "Shown", "Stage", "Study", "Task", "at_least", "check",
+    "Arrays", "Present", "RunFolder", "Shown", "Stage", "Study", "Task", "at_least", "check",
     "check_some", "presets",
 ]  # fmt: skip
 
@@ -27,17 +27,7 @@ ResultsT = TypeVar("ResultsT")
 
 
 Shown = Figure | Table
-
-
-@dataclass(frozen=True)
-class Presentation:
-    """A study's results for readers: `tables` for `results/`, figures and tables `shown` on the page.
-
-    The first figure is the one that the source shows, and stands above the claims.
-    """
-
-    tables: Mapping[str, Columns]
-    shown: Sequence[Shown]
+"""What a page shows. The first figure is the one that the source shows, and stands above the claims."""
 
 
 @dataclass(frozen=True)
@@ -57,4 +47,4 @@ class Study(Generic[SettingsT, ResultsT]):
     check: Callable[[SettingsT, Path | None], None] = lambda settings, data_dir: None
 
 
-Present = Callable[[Any, Any, RunFolder], Presentation]
+Present = Callable[[Any, Any, RunFolder], Sequence[Shown]]

@@ -26,10 +26,20 @@ from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
-from equitangents_studies.framework.claims import Claim, claim, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, claim, table, theirs
 from equitangents_studies.framework.measured import Part, measured
-from equitangents_studies.framework.page import Presentation, Shown, columns, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, check_some, presets
+from equitangents_studies.framework.study import (
+    Arrays,
+    RunFolder,
+    Shown,
+    Study,
+    Task,
+    at_least,
+    check,
+    check_some,
+    presets,
+)
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.systems import fit_power_law, textures, transformation
 from equitangents_studies.systems.power_laws import PowerLaw
@@ -212,10 +222,6 @@ class Results:
         clean, moved = self.right[network, "I"][-1], self.right[network, group][-1]
         return mean_over_images(100.0 * clean - 100.0 * moved, (-100, 100), level)
 
-    def accuracy_permuted(self, network: str, level: float = 0.95) -> Estimate:
-        """Accuracy, per cent, with all coordinates permuted."""
-        return mean_over_images(100.0 * self.permuted[network], (0, 100), level)
-
 
 def mean_over_images(table: np.ndarray, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
     """The mean of a table (runs, images); of many images, the interval is that of means of random groups of them."""
@@ -251,7 +257,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         "{network}-{group}-{size}-{run}",
         lambda network, group, size, run: f"{network}, {group}, {size:,} images, run {run + 1}",
         partial(_trained, s, folder, images),
-        file=_plain,
     )
     found = measured(folder, part, levels={"network group size": cells, "run": range(s.runs)})
     runs = found.by("network group size", "right", "run image")
@@ -259,11 +264,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     permuted = {n: runs[n, PERMUTED, sizes[-1]] for n in s.networks if s.permuted}
     shutil.rmtree(generated, ignore_errors=True)
     return Results(sizes, right, permuted)
-
-
-def _plain(name: str) -> str:
-    """Names of groups as parts of a file's name."""
-    return "".join(c for c in name if c.isalnum() or c == "-")
 
 
 def _check_files(images: ImageFolder, folder: RunFolder) -> None:
@@ -292,7 +292,7 @@ def _trained(
     )  # fmt: skip
     order = np.random.default_rng([s.seed, run]).permutation(len(images.train))  # the same for all sizes: nested
     tau = transformation(group, (s.pixels, s.pixels, 3), seed=s.seed + run)
-    checkpoints = folder.checkpoints(_plain(f"{network}-{group}-{size}-{run}"))
+    checkpoints = folder.checkpoints(f"{network}-{group}-{size}-{run}")
     module = training.network(network, len(images.class_names), shrink=s.shrink, patch=s.patch)
     state = training.train(module, images.train[order[:size]], tau, recipe, checkpoints, task)
     return {"right": training.right(module, state, images.test, tau, recipe)}
@@ -350,37 +350,10 @@ _TITLES = {
 }
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    s, r = settings, results
-    errors = [
-        (n, g, size, run, r.errors((n, g))[i, run]) for n, g in r.right for i, size in enumerate(r.sizes)
-        for run in range(s.runs)
-    ]  # fmt: skip
-    errors += [
-        (n, PERMUTED, r.sizes[-1], run, 1 - right[run].mean()) for n, right in r.permuted.items()
-        for run in range(s.runs)
-    ]  # fmt: skip
-    laws = [
-        (*key, what, e)
-        for key, law in r.laws.items()
-        for what, e in (
-            ("exponent before the cusp", law.exponents[0]),
-            ("exponent beyond the cusp", law.exponents[1]),
-            ("cusp", law.cusp),
-            ("growth of the exponent", law.grows.difference),
-        )
-    ]
-    tables = {
-        "errors": columns(("network", "group", "training_images", "run", "error"), errors),
-        "power_laws": columns(("network", "group", "quantity", "value", "low", "high"), laws),
-    }
-    shown: list[Shown] = [
-        _curves(s, r, folder),
-        _laws(r),
-        *([_permuted_page(r)] if r.permuted else []),
-    ]
-    return Presentation(tables, shown)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Learning curves, their power laws, and accuracies with permuted coordinates."""
+    permuted = [_permuted_page(results)] if results.permuted else []
+    return [_curves(settings, results, folder), _laws(results), *permuted]
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -422,7 +395,7 @@ def _laws(results: Results) -> Table:
 
 
 def _permuted_page(results: Results) -> Table:
-    rows = [[n, results.accuracy_permuted(n)] for n in results.permuted]
+    rows = [[n, mean_over_images(100.0 * right, (0, 100))] for n, right in results.permuted.items()]
     return table("Accuracy in per cent; in brackets 95 % intervals.", ["", PERMUTED], rows)
 
 

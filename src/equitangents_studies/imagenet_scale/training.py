@@ -41,7 +41,6 @@ RESNETS = {
     "ResNet-101": ((3, 4, 23, 3), True),
 }  # blocks of each stage, and whether they are bottlenecks
 MIXERS = {"Mixer-S": (8, 512, 256, 2048), "Mixer-B": (12, 768, 384, 3072)}  # blocks, width, token and channel MLPs
-NETWORKS = (*RESNETS, *MIXERS)
 
 
 class Block(nn.Module):
@@ -121,7 +120,7 @@ class Mixer(nn.Module):
 
 
 def network(name: str, classes: int, *, shrink: int = 1, patch: int = 16) -> nn.Module:
-    """The network called `name`, one of NETWORKS."""
+    """The network called `name`, of RESNETS or MIXERS."""
     if name in RESNETS:
         blocks, bottleneck = RESNETS[name]
         return ResNet(blocks=blocks, bottleneck=bottleneck, width=max(64 // shrink, 1), classes=classes)

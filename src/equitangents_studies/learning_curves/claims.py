@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
-from equitangents_studies.framework.claims import EXACT, By, Claim, agreement, claim, identity, ours, theirs
+from equitangents_studies.framework.claims import EXACT, By, Claim, agreement, claim, identity, ours, proved, theirs
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
@@ -93,7 +93,8 @@ def _predictions(settings: Settings, results: Results) -> list[Claim]:
 
 
 def _growth(settings: Settings, results: Results) -> Claim:
-    numbers = {m: t_interval(row) for (m, g), row in results.half_growths().items() if g == "I"}
+    errors = {m: results.classification[m, "I"] for m in results.sizes}
+    numbers = {m: t_interval(half_growth(results.sizes[m], errors[m])) for m in errors}
     return claim(
         "Data do not improve the data efficiency of the NTK: its exponent does not grow",
         numbers,
@@ -172,7 +173,7 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 measure="Largest relative change of the squared error, all sizes and repetitions; kernels in float32.",
                 covers=EXACT,
                 at_most=1e-2,
-                by=theirs(SYNERGY_AND_SYMMETRY, "Theorem 4.1", "equal"),
+                by=proved(SYNERGY_AND_SYMMETRY, "Theorem 4.1", "equal"),
             )
         )
     pooling = [model for model in results.sizes if pools(model)]
@@ -222,7 +223,7 @@ def whole_claims(settings: Settings, results: Results) -> list[Claim]:
             for flips in (("", "-flips") if settings.flips else ("",)) for field in FIELDS
         }  # fmt: skip
         if model in SOURCE and full_size(settings) and not settings.flips:
-            right = {field: results.accuracy_of_all(model, field, "test") for field in FIELDS}
+            right = {field: float(100 * results.whole[model, "", field, "test"].mean()) for field in FIELDS}
             found.append(
                 agreement(
                     f"Infinitely wide {model} classifies {SOURCE[model]:g} % after {FULL:,} images",
@@ -306,11 +307,6 @@ _IN_FULL = {"VEC on rotated images": "VEC on images whose positions are rotated 
 _SEEN = "runs, each with images, a rotation and initial weights of its own"
 
 
-def growths(settings: Settings, results: Results) -> dict[str, Estimate]:
-    """By how much the exponent of each kind of network grows, over runs; nothing of fewer than four sizes."""
-    return {label: t_interval(runs) for label, runs in _growths(settings, results).items()}
-
-
 def _growths(settings: Settings, results: Results) -> dict[str, np.ndarray]:
     """The same by run: run r of every kind of network has the same training and test images."""
     sizes = np.array(settings.network_sizes)
@@ -323,7 +319,7 @@ def trained_claims(settings: Settings, results: Results) -> list[Claim]:
     """The source's: the exponent of VEC grows with data, but not on rotated images, and not that of LCN."""
     found, covers = [], (_SEEN, settings.members)
     by_run = _growths(settings, results)
-    numbers = growths(settings, results)
+    numbers = {label: t_interval(runs) for label, runs in by_run.items()}
     measure = (
         "Exponent of the classification error over the upper half of training sizes (in logarithms) minus that over "
         f"the lower half, by run; {settings.width} channels, {settings.network_depth} hidden layers, {results.source} "

@@ -7,8 +7,9 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import t_interval
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import table
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
 from equitangents_studies.learning_curves.claims import FULL, SOURCE, claims, network_label, share
 from equitangents_studies.learning_curves.settings import (
@@ -44,15 +45,8 @@ _ABOVE = {HOLDS: "yes", FAILS: "no", UNDECIDED: "open"}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Tables and figures of what was measured: not all settings have every part."""
-    trained = dict(results.networks.table("classification_error"))
-    tables: dict[str, Columns] = {
-        "curves": _curve_rows(settings, results),
-        "predictions": results.measured.table("squared_error"),
-        "estimates": results.omniscient.table("omniscient", by_input=results.inputs),
-        "networks": {"model": trained.pop("network"), **trained},
-    }
     shown: list[Shown] = []
     if results.networks:
         shown.append(_trained(settings, results, folder))
@@ -60,32 +54,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         shown += [_curves(results, folder), _laws(results)]
     for model in results.feature_right:
         shown += [_features(settings, results, folder, model), _learnt(settings, results, model)]
-    if results.feature_right:
-        tables["features"] = results.feature_validation.table("validation_accuracy", ridge=results.feature_ridge)
     if results.whole:
-        tables["whole"] = _whole_rows(results)
         shown.insert(1, _whole(settings, results))
-    return Presentation(tables, shown)
-
-
-def _curve_rows(settings: Settings, results: Results) -> Columns:
-    rows = [
-        (model, group, int(n), r, errors[i, r], results.squared[model, group][i, r])
-        for (model, group), errors in results.classification.items()
-        for i, n in enumerate(results.sizes[model])
-        for r in range(settings.repetitions)
-    ]
-    return columns(("model", "group", "training_images", "repetition", "classification_error", "squared_error"), rows)
-
-
-def _whole_rows(results: Results) -> Columns:
-    whole = results.whole.items()
-    rows = [
-        (model, flips.lstrip("-"), field, part, len(right), share(right))
-        for (model, flips, field, part), right in whole
-    ]
-    names = ("model", "flips", "kernel", "part", "images", "accuracy", "low", "high")
-    return columns(names, rows)
+    return shown
 
 
 def _whole(settings: Settings, results: Results) -> Table:

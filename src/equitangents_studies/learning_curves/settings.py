@@ -262,10 +262,6 @@ class Results(Measured):
             found[key] = fit_power_law(self.sizes[key[0]], fitted, 2)
         return found
 
-    def half_growths(self) -> dict[tuple[str, str], np.ndarray]:
-        """`half_growth` of every curve of infinite width, (repetitions,)."""
-        return {key: half_growth(self.sizes[key[0]], errors) for key, errors in self.classification.items()}
-
     def exponent(self, model: str, group: str) -> float:
         """The exponent of one power law through all mean errors."""
         mean = np.maximum(self.classification[model, group].mean(axis=1), 1e-9)
@@ -284,10 +280,6 @@ class Results(Measured):
         law = np.exp(np.polyval(np.polyfit(x, np.log(errors.mean(axis=1)), 1), x))
         off = 100 * (errors / law[:, None] - 1)
         return t_interval(off[np.argmax(np.abs(off.mean(axis=1)))])
-
-    def accuracy_of_all(self, model: str, field: str, part: str, flips: bool = False) -> float:
-        """The accuracy of a kernel that learnt the largest training set, on a part of the other images, in per cent."""
-        return float(100 * self.whole[model, "-flips" if flips else "", field, part].mean())
 
     def accuracy(self, model: str, group: str) -> np.ndarray:
         """The accuracy of every repetition with the largest training set, in per cent."""

@@ -84,7 +84,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         folder,
         Part("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, data_dir)),
         Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
-        Part("whole-{whole}{flips}", partial(_whole_title, s), partial(_whole, s, folder)),
+        Part("whole-{whole}{flips}", f"{{whole}}{{flips}}, {s.whole_images:,} images", partial(_whole, s, folder)),
         Part("recovered", "Synthetic power laws", partial(_recover, s)),
         levels={
             "model": s.models,
@@ -107,7 +107,6 @@ def _trained(s: Settings, folder: RunFolder) -> Found:
         "network-{network}-{group}-{training_images}-{run}",
         lambda network, group, images, run: f"{network} of finite width, {group}, {images} images, run {run + 1}",
         partial(_network, s, folder.data_dir),
-        file=lambda name: name.replace("O(3)^d", "rotated"),
     )
     levels = {"network group": trained_on(s), "training_images": s.network_sizes, "run": range(s.members)}
     return measured(folder, part, levels=levels)
@@ -134,10 +133,6 @@ def _approximated(s: Settings, folder: RunFolder) -> Found:
         return learnt(np.concatenate(each), whole_images(s, data_dir), s)
 
     return found | measured(folder, Part("learnt-{approximated}", title + "learn", learn), levels=levels)
-
-
-def _whole_title(s: Settings, model: str, flips: str) -> str:
-    return f"{model}, {s.whole_images:,} images{' and their flips' if flips else ''}"
 
 
 def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -> Arrays:

@@ -17,9 +17,9 @@ from jaxtyping import Float
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, second_moment_share, shared_level, t_interval
-from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, theirs, to_rounding
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
-from equitangents_studies.framework.study import Stage, Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, table, theirs, to_rounding
+from equitangents_studies.framework.study import RunFolder, Shown, Stage, Study
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT, EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.moving_outputs import fields, turns
 from equitangents_studies.moving_outputs.kernels import (
@@ -369,31 +369,16 @@ _TITLES = {
 }
 
 
-def present(settings: CommonSettings, results: Results, folder: RunFolder) -> Presentation:
+def present(settings: CommonSettings, results: Results, folder: RunFolder) -> list[Shown]:
     """Of every task scores against training sets."""
     noun = "flows" if isinstance(settings, fields.FlowSettings) else "images"
     shown: list[Shown] = []
-    tables = {}
     for label, learning in results.learnings.items():
         name, what = (label.rstrip(", "), "signals" if label.startswith("rotations") else noun)
         titles = {score: title for score, title in _TITLES.items() if score in learning.scores}
-        shown += [
-            scores_figure(folder, name or "learning", learning, titles, what),
-            scores_table(learning, titles, what),
-        ]
-        tables[name or "scores"] = score_columns(name or noun, learning)
-    return Presentation(tables, shown)
-
-
-def score_columns(task: str, learning: Learning) -> Columns:
-    """One row for each symmetry, draw and size."""
-    rows = [
-        (task, title, draw, size, *(of[symmetry][draw, j] for of in learning.scores.values()))
-        for symmetry, title in learning.titles.items()
-        for draw in range(len(learning.scores["squared"][symmetry]))
-        for j, size in enumerate(learning.sizes)
-    ]
-    return columns(("task", "built_in", "draw", "training_size", *learning.scores), rows)
+        figure = scores_figure(folder, name or "learning", learning, titles, what)
+        shown += [figure, scores_table(learning, titles, what)]
+    return shown
 
 
 STUDY: Study[Any, Any] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS, EMERGENT_EQUIVARIANCE), check_settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from equitangents.report import Figure, Table, palette
-from equitangents.statistics import bootstrap, bootstrap_intervals
+from equitangents.statistics import bootstrap
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import in_words
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.rotated_images.study import (
     ORDER,
@@ -27,40 +27,9 @@ from equitangents_studies.rotated_images.study import (
 )
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Agreement over training, and the scores after the last epoch."""
-    tables = {"agreement": agreement_table(results), "accuracy": accuracy_table(results)}
-    return Presentation(tables, [agreement_figure(settings, results, folder), _final_table(settings, results)])
-
-
-def _models(results: Results, name: str) -> dict[str, np.ndarray]:
-    """Predicted classes (E, |G|, N) by model."""
-    members = {f"member {m}": results.members[name][:, m] for m in range(results.members[name].shape[1])}
-    infinite = {"infinite width": results.infinite[name]} if results.infinite else {}
-    return {**members, "ensemble mean": results.mean[name], **infinite}
-
-
-def _table(results: Results, names: Sequence[str], which: str, column: str) -> Columns:
-    score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
-    rows = []
-    for name in names:
-        models = _models(results, name)
-        scores = np.stack([score(labels) for labels in models.values()], axis=1)  # (E, models, N)
-        mean, low, high = bootstrap_intervals(np.moveaxis(scores, -1, 0), resamples=1000, bounds=results.scales[which])
-        for m, model in enumerate(models):
-            for i, epoch in enumerate(results.epochs):
-                rows.append((results.images.titles[name], int(epoch), model, mean[i, m], low[i, m], high[i, m]))
-    return columns(("inputs", "epoch", "model", column, "low", "high"), rows)
-
-
-def agreement_table(results: Results) -> Columns:
-    """Orbit same predictions by set, epoch and model, with 95 % intervals over inputs."""
-    return _table(results, list(results.images.sets), "agreement", "orbit_same_predictions")
-
-
-def accuracy_table(results: Results) -> Columns:
-    """Accuracy on the test set over all orientations, by epoch and model, with 95 % intervals over inputs."""
-    return _table(results, ["test"], "accuracy", "accuracy")
+    return [agreement_figure(settings, results, folder), _final_table(settings, results)]
 
 
 def _through_training(axes: Axes, settings: Settings, results: Results, name: str, which: str) -> None:

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
 from equitangents_studies.common.scores import covered, table_mean
-from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs, to_rounding
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, ours, proved, table, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.page import Presentation, RunFolder, Shown, drawing, table
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.sampling.study import (
     PAIRS,
@@ -64,7 +64,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Complete augmentation leaves the mean invariant at all times, to rounding",
             Records.over(lambda t, s: exactly(float(results.complete[t, s])), words, t=times, s=sets),
             measure="Root mean square change over orbits, relative to the prediction.",
-            by=theirs(EMERGENT_EQUIVARIANCE, "main theorem", "exactly invariant"),
+            by=proved(EMERGENT_EQUIVARIANCE, "main theorem", "exactly invariant"),
         ),
         claim(
             "Random elements of each input’s own violate the symmetry less than as many that all inputs share, at "
@@ -165,13 +165,10 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Every choice in closed form as a table; of trained ensembles, which may be left out, scores by way."""
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Scores of trained ensembles, which may be left out."""
     found = results.trained
-    shown: list[Shown] = [] if found is None else [_figure(found, folder), _table(found)]
-    return Presentation(
-        {"choices": results.violation.table("violation", distance_from_complete=results.distance)}, shown
-    )
+    return [] if found is None else [_figure(found, folder), _table(found)]
 
 
 _FLOOR = "floor of resampling"

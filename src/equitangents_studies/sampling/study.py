@@ -29,13 +29,12 @@ from equitangents.statistics import Estimate, bootstrap, log_ratio, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.image_ensembles import (
     AnswersOnOrbits,
-    Chosen,
     Recipe,
     check_images,
     rotations,
     train_on_orbits,
 )
-from equitangents_studies.common.images import Images, load_images, standardise
+from equitangents_studies.common.images import Chosen, Images, load_images, standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.scores import table_mean

@@ -8,16 +8,15 @@ import numpy as np
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, t_interval
-from equitangents_studies.framework.claims import Claim, claim, exact, ours, theirs
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, table
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, claim, exact, ours, proved, table, theirs
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.spurious_symmetries.study import (
     GROUPS,
     INFERENCES,
     ORDER,
     PRESETS,
-    Pool,
     Results,
     Settings,
     check_settings,
@@ -147,7 +146,7 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
             numbers,
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            at_most=1e-5, by=theirs(SYNERGY_AND_SYMMETRY, "Theorem 4.1", "equal"),
+            at_most=1e-5, by=proved(SYNERGY_AND_SYMMETRY, "Theorem 4.1", "equal"),
         ),
         exact(
             "At infinite width LCN and VEC are one algorithm",
@@ -204,42 +203,9 @@ _COLOURS = {
 _TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Figure 2 and its table."""
-    tables = {"accuracy": _rows(results), "pools": _pool_rows(settings, results)}
-    return Presentation(tables, [_accuracies(results, folder), _accuracy_table(results)])
-
-
-def _rows(results: Results) -> Columns:
-    """One row for every run."""
-    rows = [
-        (a, how, g, r, results.best[a, how][i, r], results.last[a, how][i, r], results.learnt[a, how][i, r])
-        for a in results.architectures for how in INFERENCES for i, g in enumerate(GROUPS)
-        for r in range(results.best[a, how].shape[1])
-    ]  # fmt: skip
-    return columns(
-        ("architecture", "inference", "group", "repetition", "best_accuracy", "last_accuracy", "training_accuracy"),
-        rows,
-    )
-
-
-def _every_pool(s: Settings, results: Results) -> list[tuple[str, str, int, Pool]]:
-    """(model, what moved all images, pixels, pool)."""
-    found = [(model, "I", s.kernel_pixels, pool) for model, pool in results.pools.items()]
-    if results.beside is not None:
-        found.append(("VEC", "I", s.kernel_pixels, results.beside))
-    return found + [(model, group, s.small_pixels, pool) for (model, group), pool in results.small.items()]
-
-
-def _pool_rows(s: Settings, results: Results) -> Columns:
-    """One row for every fold and size."""
-    rows = [
-        (model, group, pixels, int(n), fold, error)
-        for model, group, pixels, pool in _every_pool(s, results)
-        for n, errors in zip(pool.sizes, pool.errors, strict=True)
-        for fold, error in enumerate(errors)
-    ]
-    return columns(("model", "group", "pixels", "training_images", "fold", "error"), rows)
+    return [_accuracies(results, folder), _accuracy_table(results)]
 
 
 def _accuracies(results: Results, folder: RunFolder) -> Figure:

@@ -20,6 +20,7 @@ from equitangents.kernels import KeptKernel, KernelStore
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
     SystemImages,
+    SystemSettings,
     by_key,
     counted_runs,
     counting,
@@ -111,11 +112,6 @@ class Pool:
         return np.array(found)
 
 
-def share(pool: Pool, level: float = 0.95) -> Estimate:
-    """Accuracy in percent after the largest training set, with Student’s interval over folds."""
-    return t_interval(pool.accuracies, level, (0, 100))
-
-
 def lead(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
     """Accuracy minus accuracy after the largest training sets, the same images in every fold, percentage points."""
     return t_interval(better.accuracies - worse.accuracies, level, (-100, 100))
@@ -190,8 +186,8 @@ SMALL_GROUPS = ("I", "O(3)^d", "P(3d)", "O(3d)")  # that move the images of GAP;
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` as in `symmetry-groups`. Figure 2: in each of `repetitions` all six architectures of `depth` hidden layers
+class Settings(SystemSettings):
+    """Figure 2: in each of `repetitions` all six architectures of `depth` hidden layers
     and `width` channels (FCN 8 times as many, LCN a quarter) see `train_images` and `test_images` of their own,
     averaged down to `pixels`; networks are trained for at most `epochs`.
 
@@ -200,10 +196,8 @@ class Settings:
     `small_images` of `small_pixels`, GAP on moved ones, too. `ridge`: relative to the mean diagonal of kernels.
     """
 
-    data: str = "auto"
     train_images: int = 60
     test_images: int = 200
-    pixels: int = 8
     depth: int = 1
     width: int = 32
     epochs: int = 300
@@ -218,7 +212,6 @@ class Settings:
     folds: int = 6
     smallest: int = 20
     ridge: float = 1e-4
-    seed: int = 0
 
 
 PRESETS = presets(

@@ -9,11 +9,8 @@ LAPk  (Conv 3×3, ReLU) × depth, AvgPool k×k, Flatten, Dense
 Circular padding; every layer, the readout too, has σ_w² = 2 and σ_b² = 0.01. Source: Xiao & Pennington 2022, arXiv
 2207.04612. It states neither the window nor LAP's width: 3 and that of VEC are this library's choice.
 
-The same functions come from other parameters, and from first layers drawn by another law:
-
-ntk        y = σ_w/√n W x + σ_b b, gradients by W and b, which are N(0, 1)
-standard   y = V x + a, gradients by V = σ_w/√n W and a = σ_b b
-uniform    the first layer's W uniform on [−√3, √3], of variance 1
+The same functions come from other parameters (the layers' own `parametrisation`: "ntk" or "standard"), and networks of
+another law from a first layer whose weights are uniform on [−√3, √3], of variance 1, in place of Gaussian.
 
 Coupled initialisation: parameters θ′ with f(θ′, τx) = f(θ, x). The first layer is y = Σ_i w_i x_i. If τ keeps apart
 what different weights read, w' = τw gives Σ_i w'_i (τx)_i = y for every x. A Gaussian w' has the law of w for every
@@ -30,7 +27,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, cast, final, overload, runtime_checkable
+from typing import Any, Literal, cast, final, overload
 
 import jax
 import numpy as np
@@ -66,6 +63,7 @@ def architecture(
     width: int | None = None,
     outputs: int = 1,
     *,
+    parametrisation: str = "ntk",
     first_layer: Literal["gaussian"] = "gaussian",
 ) -> Sequential: ...
 
@@ -79,7 +77,7 @@ def architecture(
     *,
     parametrisation: str = "ntk",
     first_layer: str = "gaussian",
-) -> Sequential | Reparametrised: ...
+) -> Sequential | UniformFirst: ...
 
 
 def architecture(
@@ -90,7 +88,7 @@ def architecture(
     *,
     parametrisation: str = "ntk",
     first_layer: str = "gaussian",
-) -> Sequential | Reparametrised:
+) -> Sequential | UniformFirst:
     """One of FCN, LCN, VEC, GAP, LAP2, LAP4, … (LAPk pools over k × k for any k) with `depth` hidden layers.
 
     Args:
@@ -98,11 +96,11 @@ def architecture(
         depth: hidden layers.
         width: channels of each of them; None: the source's, 1024 / 32 / 128 / 128 for FCN / LCN / VEC / GAP, and 128.
         outputs: of the readout; a `System` sets it to the number of classes itself.
-        parametrisation: "ntk", or "standard": gradients are taken of the weights as they multiply inputs.
+        parametrisation: of every layer, "ntk" or "standard".
         first_layer: the distribution of the first layer's weights, "gaussian" or "uniform", of equal variance.
 
-    Returns an `nn.Sequential`, with `init`, `apply` and, at infinite width, `kernel`; with a standard parametrisation
-    or a uniform first layer a network with `init` and `apply` alone, since its infinite width is another one.
+    Returns an `nn.Sequential`, with `init`, `apply` and, at infinite width, `kernel`; with a uniform first layer a
+    network with `init` and `apply` alone, since its infinite width is another one.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(3, 4, 4, 3))
@@ -119,102 +117,55 @@ def architecture(
     check_choice("parametrisation", parametrisation, ("ntk", "standard"))
     check_choice("first_layer", first_layer, ("gaussian", "uniform"))
     width = WIDTHS[name[:3]] if width is None else check_whole("width", width, 1)
-    net = Sequential(*_layers(name, int(pooled[1]) if pooled else None, depth, width), _dense(outputs))
-    if (parametrisation, first_layer) == ("ntk", "gaussian"):
-        return net
-    return Reparametrised(net, parametrisation, first_layer)
-
-
-def _layers(name: str, pool: int | None, depth: int, width: int) -> list[Layer]:
-    layers: dict[str, Layer] = {
-        "FCN": _dense(width),
-        "LCN": LocallyConnected(width, WINDOW, W_std=W_STD, b_std=B_STD),
-    }
-    hidden = [layers.get(name, Conv(width, WINDOW, W_std=W_STD, b_std=B_STD)), Relu()] * depth
+    std: dict[str, Any] = {"W_std": W_STD, "b_std": B_STD, "parametrisation": parametrisation}
     if name == "FCN":
-        return [Flatten(), *hidden]
-    if name == "GAP":
-        return [*hidden, GlobalAvgPool()]
-    return [*hidden, Flatten()] if pool is None else [*hidden, AvgPool(pool), Flatten()]
-
-
-def _dense(channels: int) -> Dense:
-    return Dense(channels, W_std=W_STD, b_std=B_STD)
+        layers: list[Layer] = [Flatten(), *[Dense(width, **std), Relu()] * depth]
+    else:
+        kind = LocallyConnected if name == "LCN" else Conv
+        layers = [kind(width, WINDOW, **std), Relu()] * depth
+        layers += (
+            [GlobalAvgPool()] if name == "GAP" else [AvgPool(int(pooled[1])), Flatten()] if pooled else [Flatten()]
+        )
+    net = Sequential(*layers, Dense(outputs, **std))
+    return net if first_layer == "gaussian" else UniformFirst(net)
 
 
 @final
 @dataclass(frozen=True)
-class Reparametrised:
-    """A network of Conv, LocallyConnected and Dense layers in another parametrisation; hashable, with init and apply.
-
-    Args:
-        net: the network in NTK parametrisation.
-        parametrisation: "ntk" or "standard".
-        first_layer: "gaussian" or "uniform".
-    """
+class UniformFirst:
+    """`net` with the weights of its first layer drawn uniformly, of equal variance; hashable, with init and apply."""
 
     net: Sequential
-    parametrisation: str = "standard"
-    first_layer: str = "gaussian"
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers, first to last."""
         return self.net.layers
 
-    @property
-    def kind(self) -> str:
-        """Which of the architectures it is."""
-        return kind_of(self.net)
-
-    def with_outputs(self, outputs: int) -> Reparametrised:
-        """The network with so many outputs."""
-        return replace(self, net=with_outputs(self.net, outputs))
-
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Parameters as they are trained, one entry a layer."""
-        params = self.net.init(key, input_shape, dtype)
-        if self.first_layer == "uniform":
-            i = first_linear(self.net)
-            with precision.scope(dtype):
-                draw = jax.random.uniform(
-                    jax.random.fold_in(key, _TAG), params[i]["w"].shape, dtype, -math.sqrt(3), math.sqrt(3)
-                )
-            params = (*params[:i], params[i] | {"w": draw}, *params[i + 1 :])
+        params, i = self.net.init(key, input_shape, dtype), first_linear(self.net)
+        shape = params[i]["w"].shape
         with precision.scope(dtype):
-            return self._scaled(params, 1)
+            draw = jax.random.uniform(jax.random.fold_in(key, _TAG), shape, dtype, -math.sqrt(3), math.sqrt(3))
+            draw = draw / in_ntk_scale(self.net.layers[i], shape)
+        return (*params[:i], params[i] | {"w": draw}, *params[i + 1 :])
 
     def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """Outputs (N, outputs) for x (N, *positions, channels)."""
-        with precision.scope(jax.tree.leaves(params)[0].dtype):
-            return self.net.apply(self._scaled(params, -1), x)
-
-    def in_ntk(self, params: Params) -> tuple[Sequential, Params]:
-        """The network in NTK parametrisation, and the parameters with which it computes what this one does of these."""
-        with precision.scope(jax.tree.leaves(params)[0].dtype):
-            return self.net, self._scaled(params, -1)
-
-    def _scaled(self, params: Params, power: int) -> Params:
-        """Parameters times the scales of their layers, to this power; in NTK parametrisation as they are."""
-        if self.parametrisation == "ntk":
-            return params
-        scaled: list[Params] = []
-        for layer, p in zip(self.net.layers, params, strict=True):
-            if not p:
-                scaled.append(p)
-                continue
-            if not isinstance(layer, LINEAR):
-                raise NetworkError(
-                    "layer", layer, "Conv, LocallyConnected or Dense, which have a standard parametrisation"
-                )
-            if layer.W_std == 0:
-                raise NetworkError("layer", layer, "W_std above 0, for weights in standard parametrisation")
-            weights = {"w": p["w"] * (layer.W_std / math.sqrt(p["w"].shape[-2])) ** power}
-            scaled.append(weights | ({"b": p["b"] * layer.b_std**power} if "b" in p else {}))
-        return tuple(scaled)
+        return self.net.apply(params, x)
 
 
-def first_linear(net: Sequential | Reparametrised) -> int:
+def in_ntk_scale(layer: Any, shape: tuple[int, ...]) -> float:
+    """What takes the weights (…, n, channels) of a layer to those of NTK parametrisation: √n/W_std, or 1."""
+    if layer.parametrisation == "ntk":
+        return 1.0
+    if layer.W_std == 0 or layer.width_scale != 1 or layer.bias is not None:
+        raise NetworkError("layer", layer, "W_std above 0, width_scale 1 and no bias of its own")
+    return math.sqrt(shape[-2]) / float(layer.W_std)
+
+
+def first_linear(net: Sequential | UniformFirst) -> int:
     """The number of the first layer that has weights."""
     for i, layer in enumerate(net.layers):
         if isinstance(layer, LINEAR):
@@ -224,26 +175,16 @@ def first_linear(net: Sequential | Reparametrised) -> int:
     raise NetworkError("net", net, "Conv, LocallyConnected or Dense as the first layer")
 
 
-@runtime_checkable
-class Named(Protocol):
-    """A network that knows its architecture's name and can change its outputs."""
-
-    @property
-    def kind(self) -> str:
-        """The name of its architecture, such as "VEC"."""
-
-    def with_outputs(self, outputs: int) -> Named:
-        """The network with so many outputs."""
-
-
 def with_outputs(net: object, outputs: int) -> Any:
     """The network with a readout of so many outputs, where it ends with Dense; other networks must have them already.
 
     >>> with_outputs(architecture("FCN", depth=1, width=4), 10).layers[-1].channels
     10
     """
+    if isinstance(net, UniformFirst):
+        return UniformFirst(with_outputs(net.net, outputs))
     if not isinstance(net, Sequential):
-        return net.with_outputs(outputs) if isinstance(net, Named) else net
+        return net
     last = net.layers[-1]
     if not isinstance(last, Dense):
         raise NetworkError("net", net, "Dense as the last layer, a readout")
@@ -256,8 +197,8 @@ def kind_of(net: object) -> str:
     >>> kind_of(architecture("LAP4", depth=2))
     'LAP4'
     """
-    if not isinstance(net, Sequential):
-        return net.kind if isinstance(net, Named) else "network"
+    if not isinstance(net, Sequential | UniformFirst):
+        return "network"
     layers = net.layers
     weighted = [layer for layer in layers[:-1] if not isinstance(layer, Relu | Flatten | GlobalAvgPool | AvgPool)]
     rest = tuple(layer for layer in layers if not isinstance(layer, Relu) and layer not in weighted)[:-1]
@@ -281,11 +222,11 @@ def why_uncoupled(net: object, group: DataGroup) -> str | None:
     """
     if group.letter == "I":
         return None
-    if not isinstance(net, Sequential | Reparametrised):
+    if not isinstance(net, Sequential | UniformFirst):
         return f"{type(net).__name__} is no Sequential network"
     i = first_linear(net)
     layer, flat = net.layers[i], i > 0
-    if isinstance(net, Reparametrised) and net.first_layer == "uniform" and group.letter != "P":
+    if isinstance(net, UniformFirst) and group.letter != "P":
         return "rotated uniform weights are not uniform"
     return _why_not_read_apart(layer, flat, group)
 
@@ -318,7 +259,7 @@ def coupled(net: FiniteNetwork, params: Params, tau: Transformation) -> Params:
         raise NetworkError("tau", tau.group, "a group with a coupled initialisation", reason)
     if tau.group.letter == "I":
         return params
-    layered = cast(Sequential | Reparametrised, net)
+    layered = cast(Sequential | UniformFirst, net)
     i = first_linear(layered)
     layer, w = layered.layers[i], params[i]["w"]
     given = np.asarray(w, np.float64)

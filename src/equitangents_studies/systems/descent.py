@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, final
@@ -37,7 +37,6 @@ from sklearn.exceptions import ConvergenceWarning
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFiniteError
 from equitangents.extending import (
-    ArrayLike,
     FiniteNetwork,
     Numbers,
     Params,
@@ -70,7 +69,7 @@ class Eigenvalue:
         return self.value
 
 
-def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps: int = 24, seed: int = 0) -> Eigenvalue:
+def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps: int = 24) -> Eigenvalue:
     """The largest eigenvalue of J Jᵀ/N, the tangent kernel between all outputs on x, over the number of inputs N.
 
     It does not carry 1/K: the loss (1/2KN) Σ_i |f(x_i) − y_i|² over K outputs has the curvature λ_max/K.
@@ -96,7 +95,7 @@ def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps:
         outputs = jax.eval_shape(net.apply, params, jax.ShapeDtypeStruct((1, *x.shape[1:]), dtype)).shape[-1]
         steps = min(check_whole("steps", steps, 1), len(x) * outputs)
         start = np.zeros((blocks * rows, outputs), dtype)
-        start[: len(x)] = np.random.default_rng(seed).standard_normal((len(x), outputs))
+        start[: len(x)] = np.random.default_rng(0).standard_normal((len(x), outputs))
         mask = np.arange(blocks * rows) < len(x)
         diagonal, beside = _lanczos(
             net,
@@ -295,7 +294,7 @@ def train(
     `prepared` changes stacked initial parameters.
     """
     rule = _rule(how.momentum, how.weight_decay * y.shape[1])
-    job, chunk = network_job.planned_job(
+    job = network_job.planned_job(
         net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
     )
     begin, dtype, outputs = job.beginner(), job.dtype, job.numbers
@@ -310,7 +309,8 @@ def train(
         accuracy, losses = np.full(count, np.nan), np.full(count, np.nan)
         watched: list[np.ndarray] = []
         for epoch in range(how.epochs):
-            members.restore(jax.tree.leaves(params), _at_rates(members.state(), np.where(stopped > epoch, rate, 0)))
+            state = [*members.state()[:-1], np.where(stopped > epoch, rate, 0)]
+            members.restore(jax.tree.leaves(params), state)
             loss = np.asarray(members.advance(epoch, 1)[0], np.float64) / outputs
             losses = np.where(stopped > epoch, loss, losses)
             params = members.params()
@@ -326,7 +326,7 @@ def train(
         return arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), count))
 
     with job.workers() as workers:
-        parts = workers.map(some, job.groups(chunk), first_alone=True)
+        parts = workers.map(some, job.groups(), first_alone=True)
     params, *measured, watched = zip(*parts, strict=True)
     longest = max(map(len, watched))
     grown = [np.concatenate([w, np.repeat(w[-1:], longest - len(w), axis=0)]) for w in watched]
@@ -350,7 +350,7 @@ class _Rate(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _rule(momentum: float, decay: float) -> optax.GradientTransformation:
-    """Penalty, momentum, and the member's own learning rate, which `_at_rates` sets; one object for equal arguments."""
+    """Penalty, momentum, and the member's own learning rate, the last of the state; one object for equal arguments."""
     penalty = [optax.add_decayed_weights(decay)] if decay else []
     return optax.chain(*penalty, *([optax.trace(momentum)] if momentum else []), _own_rate())
 
@@ -363,11 +363,6 @@ def _own_rate() -> optax.GradientTransformation:
         return jax.tree.map(lambda g: -state.rate * g, gradient), state
 
     return optax.GradientTransformation(init, update)
-
-
-def _at_rates(state: Sequence[jax.Array], rates: np.ndarray) -> list[ArrayLike]:
-    """The leaves of the members' optimiser states, of which the last are these learning rates."""
-    return [*state[:-1], rates]
 
 
 @final

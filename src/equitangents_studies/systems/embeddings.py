@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +26,7 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.extending import ArrayLike, Params, check_shape
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
-from equitangents_studies.systems.architectures import Reparametrised, kind_of
+from equitangents_studies.systems.architectures import UniformFirst, in_ntk_scale, kind_of
 
 
 class Embedded(NamedTuple):
@@ -35,7 +36,7 @@ class Embedded(NamedTuple):
     params: Params
 
 
-def embed(net: Sequential | Reparametrised, params: Params, target: str, input_shape: tuple[int, ...]) -> Embedded:
+def embed(net: Sequential | UniformFirst, params: Params, target: str, input_shape: tuple[int, ...]) -> Embedded:
     """A network of the architecture `target` and weights of it that compute the same function.
 
     Args:
@@ -57,21 +58,19 @@ def embed(net: Sequential | Reparametrised, params: Params, target: str, input_s
     >>> wide.net.layers[1].channels, bool(np.allclose(wide.net.apply(wide.params, x), net.apply(params, x), atol=1e-5))
     (64, True)
     """
-    if not isinstance(net, Sequential | Reparametrised):
+    if not isinstance(net, Sequential | UniformFirst):
         raise InvalidTypeError("net", net, "a network that architecture() makes")
     if not isinstance(target, str):
         raise InvalidTypeError("target", target, "'LAPk', 'VEC', 'LCN' or 'FCN'")
-    if any(getattr(layer, "parametrisation", "ntk") != "ntk" for layer in net.layers):
-        raise NetworkError("net", net, "the NTK parametrisation in every layer")
     route, shape = _route(kind_of(net), target), check_shape("input_shape", input_shape)
     _check_params(net, params, shape)
-    current = Embedded(net, params) if isinstance(net, Sequential) else Embedded(*net.in_ntk(params))
+    current = _in_ntk(net, params)
     for step in route:
         current = step(current, shape)
     return current
 
 
-def _check_params(net: Sequential | Reparametrised, params: Params, shape: tuple[int, ...]) -> None:
+def _check_params(net: Sequential | UniformFirst, params: Params, shape: tuple[int, ...]) -> None:
     """Raise InvalidArgumentError unless these are parameters of the network, of the shapes that `init` gives."""
     fresh = jax.eval_shape(lambda key: net.init(key, shape), jax.random.key(0))
     given = tuple(params) if isinstance(params, tuple | list) else None
@@ -79,6 +78,18 @@ def _check_params(net: Sequential | Reparametrised, params: Params, shape: tuple
         raise InvalidArgumentError(
             "params", given, "parameters that fit the network", "as net.init(key, shape) gives", verb="have shapes"
         )
+
+
+def _in_ntk(net: Sequential | UniformFirst, params: Params) -> Embedded:
+    """The network in NTK parametrisation, and parameters with which it computes the same function."""
+    pairs: list[tuple[Layer, Params]] = []
+    for layer, p in zip(net.layers, params, strict=True):
+        if isinstance(layer, Conv | Dense | LocallyConnected) and layer.parametrisation != "ntk":
+            scales = {"w": in_ntk_scale(layer, p["w"].shape), "b": 1 / layer.b_std if "b" in p else 1.0}
+            p = {name: np.asarray(value) * scales[name] for name, value in p.items()}
+            layer = replace(layer, parametrisation="ntk")
+        pairs.append((layer, p))
+    return _embedded(pairs)
 
 
 def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]], Embedded]]:

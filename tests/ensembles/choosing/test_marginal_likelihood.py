@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from equitangents import actions, groups
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite.evidence import sample_evidence, target_evidence
+from equitangents.ensembles.infinite.leave_one_out import sample_evidence, target_evidence
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
 from oracles.literal_network import LiteralNetwork
 

@@ -8,7 +8,7 @@ import pytest
 
 from equitangents import actions, kernels, nn, solvers
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite.evidence import sample_evidence
+from equitangents.ensembles.infinite.leave_one_out import sample_evidence
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, NotPositiveDefiniteError
 from oracles.literal_network import LiteralNetwork
 

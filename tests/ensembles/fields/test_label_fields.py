@@ -123,7 +123,7 @@ def test_labels_that_do_not_fit_the_positions_are_refused_in_words(data):
         et.InfiniteEnsembleClassifier(net).fit(x, y[:, 0, 0])
     with pytest.raises(InvalidArgumentError, match="one class"):
         et.InfiniteEnsembleClassifier(NET).fit(x, np.zeros((5, 3, 3), int))
-    with pytest.warns(DataConversionWarning, match="last axis was dropped"):
+    with pytest.warns(DataConversionWarning, match="column-vector"):
         model = et.InfiniteEnsembleClassifier(NET, ridge=0.1).fit(x, y[..., None])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -7,7 +7,6 @@ import json
 from equitangents import studies
 from equitangents.report import Table
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.study import Presentation
 from studies.small import Small
 
 NAME = "drawn"
@@ -21,7 +20,7 @@ class Drawn(Small):
         with drawing.panels(folder, "draws", caption="Draws * of y.", alt="Numbers in their order") as drawn:
             drawn[0].plot(y)
         table = Table("Of 4.", ["", "OSP"], [["ensemble | mean", "3.9 (3.8 to 4.0)"]])
-        return Presentation({"numbers": {"y": y}}, [drawn.figure, table])
+        return [drawn.figure, table]
 
 
 def everything(root):

@@ -125,8 +125,9 @@ class TestTheIndex:
         }  # fmt: skip
         claims = [
             of("A number", 1.0, reference=[1.1, 0.2]), of("Another", 1.0, reference=[9.0, 0.2]),
-            of("Equal", 0.0, bound=[None, 1.0], place="Theorem 2", covers="deterministic"),
-            of("In the mean", 0.0, bound=[None, 1.0], place="Theorem 2"), of("More", 1.0, bound=[0.0, None]),
+            of("Equal", 0.0, bound=[None, 1.0], theorem=True, covers="deterministic"),
+            of("In the mean", 0.0, bound=[None, 1.0], theorem=True),
+            of("More", 1.0, bound=[0.0, None], place="Theorem 2"),
             of("Of others", 1.0, bound=[0.0, None], source="arXiv 1"),
         ]  # fmt: skip
         (folder / "claims.json").write_text(json.dumps(claims))

@@ -53,7 +53,7 @@ _TOGETHER, _LEAST, _MOST = 512, 4, 16  # copies: so many together, and at least 
 def is_open(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgement) -> bool:
     """Whether rounding hides the answer, or may be what small errors are though its type is not known."""
     plain = not (orbits.class_numbers.any() or orbits.actions.compared or judgement.scales.nothing)
-    if not (floors.deterministic and plain and task.tolerances.tolerance is None and orbits.undefined.sum() == 0):
+    if not (floors.deterministic and plain and task.settings.tolerance is None and orbits.undefined.sum() == 0):
         return False
     small = judgement.headline.error.estimate.mean <= UNINFORMATIVE
     unsure = floors.float_floor.method != "float64" and judgement.above.any() and small
@@ -108,7 +108,7 @@ def _judged(
     over = relative(unit, np.ones(stays.shape), rows) ** 2
     squares, noise = stays * over, _root((changes * over).mean(axis=2))
     mean, n = squares.mean(axis=2), squares.shape[2]
-    half = float(ndtri(0.5 + task.bootstrap.confidence / 2)) * squares.std(axis=2) / math.sqrt(max(n - 1, 1))
+    half = float(ndtri(0.5 + task.settings.confidence / 2)) * squares.std(axis=2) / math.sqrt(max(n - 1, 1))
     unit_rounding = eps(orbits.dtype)
     least = unit_rounding if floors.float_floor.method == "copies" else max(ROUNDING, unit_rounding)
     beside = FACTOR * relative(unit, floors.resampled, floors.rows).mean(axis=2)[:, tried]

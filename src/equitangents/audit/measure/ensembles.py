@@ -71,7 +71,7 @@ def _section(task: AuditTask, D: np.ndarray, outputs: np.ndarray) -> EnsembleSec
     M = len(D)
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
-    found = squared_mean(D.reshape(M, -1), confidence=task.bootstrap.confidence) if M >= FEWEST else no_interval(0.0)
+    found = squared_mean(D.reshape(M, -1), confidence=task.settings.confidence) if M >= FEWEST else no_interval(0.0)
     low, high = (end * D.shape[3] for end in found.interval)  # of sums over outputs
     sizes = []
     for k in sorted({*(2**j for j in range(int(math.log2(M)) + 1)), M}):

@@ -266,7 +266,7 @@ def jitter(task: AuditTask, x: Inputs, actions: Actions) -> Float[np.ndarray, "o
 def in_double(task: AuditTask, x: Inputs) -> int:
     """How many inputs are evaluated in double precision: few large ones, as that takes ten times as long or more."""
     numbers = sum(a[:1].size for a in x.batches)
-    return min(x.n, x.n if numbers <= _LARGE else _FEW_QUICK if task.quick else _FEW)
+    return min(x.n, x.n if numbers <= _LARGE else _FEW_QUICK if task.settings.quick else _FEW)
 
 
 def widened(x: Inputs) -> Inputs:

@@ -28,13 +28,12 @@ ROWS = 128
 _FLOOR_ROWS = 16
 
 
-def off_data_sets(
-    task: AuditTask, off_data: Any, without: Callable[[str, str], None]
-) -> list[tuple[str, SetKind, Inputs]]:
+def off_data_sets(task: AuditTask, without: Callable[[str, str], None]) -> list[tuple[str, SetKind, Inputs]]:
     """What `off_data` asks for: True the noise and the shuffled data, a mapping other sets by name, False nothing.
 
     `without` notes the name of a set that would be the data themselves, and why.
     """
+    off_data = task.settings.off_data
     if off_data is False or off_data is None:
         return []
     if isinstance(off_data, Mapping):
@@ -78,7 +77,7 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResu
     rows = np.arange(min(x.n, _FLOOR_ROWS))
     part = x.subset(rows)
     resampled = larger(*resampling(task, part, task.evaluate(part), orbits.actions))
-    scales = make_scales(orbits, None, task.tolerances)
+    scales = make_scales(orbits, None, task.settings)
     sizes = orbits.separate_sizes[:, rows]
     fixed = np.where(sizes > 0, always[:, None], 0.0) * sizes
     found = []
@@ -86,7 +85,7 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResu
         floor = scales.largest(one, resampled + fixed[:, None], rows)
         found.append((task.resampler(x.n).mean(scales.largest(one, orbits.separate)), float(floor.mean())))
     result = set_result(task, name, kind, orbits, *found)
-    if not (result.above and m.verdict in HOLDING and result.shown.mean <= UNINFORMATIVE):
+    if not (result.above and m.verdict in HOLDING and result.judged.mean <= UNINFORMATIVE):
         return [result]
     own = measure_floors(replace(task, x=x, record=Record()), orbits.actions, _FLOOR_ROWS)
     found = [
@@ -117,7 +116,7 @@ def set_result(
         same_predictions=same_predictions(task, orbits),
         judged=judged,
         judged_floor=judged_floor,
-        above=told and standing(judged, judged_floor, task.tolerances.tolerance) == "above",
+        above=told and standing(judged, judged_floor, task.settings.tolerance) == "above",
     )
 
 

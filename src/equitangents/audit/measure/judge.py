@@ -29,7 +29,6 @@ from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import AuditTask, Resampler, spread_of
-from equitangents.audit.records import Parts, Tolerances
 from equitangents.audit.report.numbers import FACTOR, Estimate, Spread, Unit, standing
 from equitangents.audit.report.sections import (
     Counterexample,
@@ -40,6 +39,7 @@ from equitangents.audit.report.sections import (
     UndefinedPose,
     Verdict,
 )
+from equitangents.audit.settings import Settings
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import ratio
 
@@ -82,7 +82,7 @@ class Judgement:
 
 def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
     """The judgement of a task's orbits."""
-    told = task.tolerances
+    told = task.settings
     scales = make_scales(orbits, floors, told)
     judged, inputs = scales.judged, task.over_inputs(task.x.n)
     errors_in = lambda unit: scales.largest(unit, orbits.separate)
@@ -121,7 +121,7 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
     )
 
 
-def choose_unit(scales: Scales, told: Tolerances, errors_in: object) -> tuple[Unit, str]:
+def choose_unit(scales: Scales, told: Settings, errors_in: object) -> tuple[Unit, str]:
     """The headline's unit and why it is that one."""
     judged = scales.judged
     if scales.nothing:
@@ -306,7 +306,6 @@ class Measured:
     """The audit as it was asked for."""
     task: AuditTask
     """The audit of the inputs and elements that count."""
-    parts: Parts
     y: np.ndarray | None
     sought: list[RuleResult] | None
     """What was found of how the outputs move, where that was asked for."""
@@ -320,11 +319,6 @@ class Measured:
     """Why the verdict is what it is."""
     same: Estimate | None
     """Share of predictions that stay the same; None without classes."""
-
-    @property
-    def quick(self) -> bool:
-        """Whether the error and its floor are asked for alone."""
-        return self.task.quick
 
     @property
     def group(self) -> bool:
@@ -409,7 +403,7 @@ class Scales:
         return np.where(np.isnan(fixed)[:, None], sizes, fixed[:, None])
 
 
-def make_scales(orbits: Orbits, floors: Floors | None, told: Tolerances) -> Scales:
+def make_scales(orbits: Orbits, floors: Floors | None, told: Settings) -> Scales:
     """The divisors of outputs whose rounding is known (of other sets of inputs it is not, and nothing vanishes)."""
     none = np.zeros(len(orbits.spreads))
     roundings, drowned = (none, none > 0) if floors is None else (floors.roundings, floors.drowned)

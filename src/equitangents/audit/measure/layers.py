@@ -52,7 +52,7 @@ def layer_errors(m: Measured) -> LayerSection | str:
         return str(error)
     if not results:
         return f"a model of kind {model.kind!r} does not show its layers"
-    steepest = None if guilty is None else max(results, key=lambda layer: layer.growth or 0.0).name
+    steepest = None if guilty is None else max(results, key=lambda layer: layer.growth).name
     if m.verdict == "equivariant" and guilty is not None:
         guilty, reason = None, "mended"
     return LayerSection(results, guilty, reason, steepest)

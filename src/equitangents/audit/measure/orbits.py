@@ -156,7 +156,7 @@ class _Tables:
             structure=first.structure,
             output_axes=first.axes,
             dtype=first.dtype,
-            probabilities=task.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
+            probabilities=task.settings.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
             classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
             shares=np.array([by is not None and by.share for by in compared]),
             complex_pairs=np.array(first.complex_pairs or [False] * outputs),

@@ -190,7 +190,7 @@ class Averaged:
 
 def _augmentation(m: Measured) -> Remedy:
     """Refit a copy of an estimator on moved training data, and measure it on the sample."""
-    task, orbits, train = m.task, m.orbits, m.parts.train
+    task, orbits, train = m.task, m.orbits, m.task.settings.train
     estimator = getattr(task.model, "estimator", None)
     why: How | None = "no refit" if estimator is None else "no training data" if train is None else None
     if why is None and any(a is not None for a in orbits.actions):
@@ -219,7 +219,7 @@ def _augmentation(m: Measured) -> Remedy:
     refitted = clone(estimator).fit(flat, np.concatenate([y_train] * len(copies)))
     model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
     again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
-    errors = make_scales(again, None, task.tolerances).largest(m.judgement.headline.unit, again.separate)
+    errors = make_scales(again, None, task.settings).largest(m.judgement.headline.unit, again.separate)
     labels = None if m.y is None else m.y[orbits.kept]
     return replace(
         known,

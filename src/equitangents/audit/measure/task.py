@@ -28,11 +28,12 @@ from equitangents.audit.adapters.model import answer, axes_of
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs, to_numpy
-from equitangents.audit.records import Tolerances
 from equitangents.audit.report.numbers import Estimate, Spread
+from equitangents.audit.settings import Settings
 from equitangents.errors import EquitangentsError, ShapeError
+from equitangents.memory import ran_out
 from equitangents.metrics.measure import Bootstrap
-from equitangents.scale.progress import Progress
+from equitangents.progress import Progress
 from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample, table_interval
 
 logger = logging.getLogger("equitangents.audit")
@@ -142,14 +143,10 @@ class AuditTask:
     elements: list[Any]
     complete: bool
     output_action: AnyAction
-    outputs: str
     regression: bool
     """Whether the labels are real numbers, so that outputs are not class scores."""
     batch_size: int
-    bootstrap: Bootstrap
-    tolerances: Tolerances = field(default_factory=Tolerances)
-    quick: bool = False
-    """Whether the error and its floor are asked for alone."""
+    settings: Settings
     clock: Clock = field(default_factory=Clock)
     record: Record = field(default_factory=Record)
     given_rows: np.ndarray | None = None
@@ -178,16 +175,16 @@ class AuditTask:
     def resampler(self, inputs: int) -> Resampler:
         """Intervals over this many inputs, and over the elements if they are a sample."""
         elements = None if self.complete else len(self.elements)
-        return _resampler(inputs, elements, self.bootstrap)
+        return _resampler(inputs, elements, self.settings.bootstrap)
 
     def over_inputs(self, inputs: int) -> Resampler:
         """Intervals over this many inputs alone."""
-        return _resampler(inputs, None, self.bootstrap)
+        return _resampler(inputs, None, self.settings.bootstrap)
 
     @property
     def seed(self) -> int:
         """The seed of everything random in the audit."""
-        return self.bootstrap.seed
+        return self.settings.seed
 
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
@@ -255,14 +252,14 @@ class AuditTask:
             try:
                 return given(x) if size == x.n else in_chunks(given, x, size, self.output_action)
             except Exception as error:
-                if size == 1 or not out_of_memory(error):
+                if size == 1 or not ran_out(error):
                     raise
                 clock.most = -(-size // 2)
                 logger.warning("the model ran out of memory with %d inputs; given %d at a time", size, clock.most)
 
     def _with_classes(self, y: Answer) -> Answer:
         """Class numbers as int64, which `apart` compares for being the same."""
-        if self.outputs != "auto" or self.regression or not any(y.whole):
+        if self.settings.outputs != "auto" or self.regression or not any(y.whole):
             return y
         leaves = tuple(a.astype(np.int64) if w else a for a, w in zip(y.leaves, y.whole, strict=True))
         return replace(y, leaves=leaves)
@@ -276,14 +273,6 @@ class AuditTask:
         if self.x.n <= count:
             return np.arange(self.x.n)
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether NumPy, JAX, PyTorch or onnxruntime could not allocate an array."""
-    return isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY)
-
-
-_NO_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory", "Failed to allocate memory")
 
 
 def in_chunks(

@@ -37,6 +37,7 @@ class AtomsReport(WrittenReport):
     """Everything that an audit of a potential found; made by `equitangents.audit.atoms`."""
 
     title: ClassVar[str] = "Audit of a potential"
+    states: ClassVar[dict[Outcome, State]] = STATES
     format: Literal["equitangents.audit.atoms/2"]
     verdict: Outcome
     """"fails" if some row does, or some pose has no finite result, else "undecided" if some row is, else "within
@@ -89,11 +90,6 @@ class AtomsReport(WrittenReport):
             for error in (interval(row.error, format_number), format_number(row.error.mean))
         ]
         return next((line for line in lines if len(line) <= LENGTH), folded(lines[-1], LENGTH))
-
-    @property
-    def state(self) -> State:
-        """Whether the potential holds, fails, or is undecided."""
-        return STATES[self.verdict]
 
     @property
     def audited(self) -> tuple[str, str]:

@@ -45,7 +45,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelErr
 from equitangents.extras import require
 from equitangents.groups import so3
 from equitangents.keywords import unknown
-from equitangents.scale.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, told_by
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -125,7 +125,9 @@ def atoms(
     if not isinstance(tolerances, Mapping | None):
         raise InvalidTypeError("tolerances", tolerances, "numbers by quantity, as {'forces': 1.0}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
-    shown = Progress(0, sum(planned(test, len(given), elements) for test in asked), progress, "audit", "structures")
+    shown = Progress(
+        0, sum(planned(test, len(given), elements) for test in asked), progress, task="audit", unit="structures"
+    )
     potential.progress = lambda calls: shown.add(1, 1)
     stop = Interruption()
     rows: list[Row] = []

@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtr
 
-from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import FACTOR, UNITS, Standing, interval, number, standing
 from equitangents.audit.report.rows import above
 from equitangents.audit.report.sections import DECIDES, REASONS, Reason
@@ -19,6 +18,9 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
 from equitangents.keywords import unknown
+
+if TYPE_CHECKING:
+    from equitangents.audit.report.result import AuditReport
 
 _REPORT = "an audit that --json wrote, with the errors of single inputs"
 LEVEL = 0.05
@@ -37,9 +39,9 @@ class Check:
     """Whether it is not met because the report does not decide it."""
 
 
-def below(report: Findings, limit: float) -> Check:
+def below(report: AuditReport, limit: float) -> Check:
     """Whether the headline's mean error is at most `limit`, on the data and off them, and the report can tell."""
-    name, headline = f"error ≤ {number(limit)}", report.shown
+    name, headline = f"error ≤ {number(limit)}", report.headline
     if report.unscaled and report.reason == "vanishing":
         return _undecided(name, "vanishing")
     found, by = headline.standing(limit)
@@ -48,7 +50,7 @@ def below(report: Findings, limit: float) -> Check:
         return Check(name, False, value)
     elsewhere = above(report.sets, limit)
     if elsewhere:
-        return Check(name, False, f"off the data, {elsewhere[0].name}: {interval(elsewhere[0].shown)} {report.unit}")
+        return Check(name, False, f"off the data, {elsewhere[0].name}: {interval(elsewhere[0].judged)} {report.unit}")
     open_ = _open(report, found, headline.floor, limit)
     if open_ is None and _tolerated(report, limit) and report.verdict == "undecided":
         open_ = report.reason
@@ -59,13 +61,13 @@ def _undecided(name: str, why: Reason) -> Check:
     return Check(name, False, "; ".join(filter(None, (REASONS[why], DECIDES.get(why)))), True)
 
 
-def _tolerated(report: Findings, limit: float) -> bool:
+def _tolerated(report: AuditReport, limit: float) -> bool:
     """Whether the report judged by a tolerance that is no less strict: what does not keep it keeps no such limit."""
-    tolerance = report.shown.tolerance
+    tolerance = report.headline.tolerance
     return tolerance is not None and limit <= tolerance
 
 
-def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reason | None:
+def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> Reason | None:
     """Why an error that is not above a limit does not show that the limit is kept; None where it does."""
     if report.undefined:
         return "not finite"
@@ -75,10 +77,10 @@ def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reas
         return None
     if FACTOR * floor <= limit:
         return "interval"
-    return report.reason if report.reason in DECIDES and report.reason != "interval" else report.shown.hiding
+    return report.reason if report.reason in DECIDES and report.reason != "interval" else report.headline.hiding
 
 
-def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
+def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
     """Whether outputs are below limits of their own: by the output's name, or "invariant" or an action's name for all
     outputs that should move so.
     """
@@ -89,11 +91,11 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
             known = dict.fromkeys(part for o in report.contract.outputs for part in (o.name, o.action))
             raise unknown("fail_above", name, list(known))
         for o in outputs:
-            stands = standing(o.shown, o.floor or 0.0, limit)
+            stands = standing(o.judged, o.floor, limit)
             title = f"output {o.name} ≤ {number(limit)}"
-            why = None if stands == "above" else _open(report, stands, o.floor or 0.0, limit)
+            why = None if stands == "above" else _open(report, stands, o.floor, limit)
             why = "vanishing" if o.vanishes and o.scale is None else why
-            value = f"{interval(o.shown)} {report.unit_of(o)}"
+            value = f"{interval(o.judged)} {report.unit_of(o)}"
             found.append(Check(title, stands == "within", value) if why is None else _undecided(title, why))
     return found
 
@@ -108,7 +110,7 @@ def _kinds(action: str) -> list[str]:
     return [*words, *_ALSO.get(words[0], ())]
 
 
-def agrees(report: Findings, least: float) -> Check:
+def agrees(report: AuditReport, least: float) -> Check:
     """Whether moved inputs keep their predicted class in at least this share of cases."""
     same, name = report.orbit.same_predictions, f"agreement ≥ {number(least)}"
     if same is None:
@@ -118,7 +120,7 @@ def agrees(report: Findings, least: float) -> Check:
     return Check(name, bool(same.mean >= least), f"{number(same.mean)} {UNITS['classes']}")
 
 
-def no_worse(report: Findings, baseline: Path) -> Check:
+def no_worse(report: AuditReport, baseline: Path) -> Check:
     """Whether errors of the same inputs did not grow in any unit that a headline may have.
 
     By paired one-sided t-tests, which together take chance for growth in at most `LEVEL` of cases; below the floor
@@ -143,9 +145,9 @@ def _both_known(now: Sequence[float], before: Sequence[float]) -> np.ndarray:
     return both[:, np.isfinite(both).all(axis=0)]
 
 
-def _hidden(report: Findings, unit: str) -> float:
+def _hidden(report: AuditReport, unit: str) -> float:
     """The error up to which the mean floor in a unit explains it; of labels none."""
-    headline = report.shown
+    headline = report.headline
     floors = {"norm": report.floor, "spread": report.relative.floor_by_spread or 0.0, headline.unit: headline.floor}
     return FACTOR * floors.get(unit, 0.0)
 

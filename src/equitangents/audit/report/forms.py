@@ -9,7 +9,7 @@ import math
 import platform
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -42,25 +42,6 @@ def plain(value: Any) -> Any:
 
 
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML, even escaped
-
-
-def suite(title: str, model: str, cases: Sequence[Check], seconds: float, finding: str) -> str:
-    """The XML of one suite of cases; those that fail quote the finding."""
-    root = Element(
-        "testsuite",
-        name=f"equitangents audit of {title}",
-        tests=str(len(cases)),
-        failures=str(sum(not case.passed for case in cases)),
-        errors="0",
-        skipped="0",
-        time=f"{seconds:.3f}",
-    )
-    for case in cases:
-        node = SubElement(root, "testcase", classname=f"equitangents.audit.{model}", name=case.name)
-        if not case.passed:
-            SubElement(node, "failure", message=case.value).text = finding
-    text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", tostring(root, encoding="unicode"))
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
 def text_table(table: Table) -> str:
@@ -96,16 +77,13 @@ class WrittenReport(ABC):
     verdict: Any
     title: ClassVar[str]
     """What kind of report it is."""
+    states: ClassVar[Mapping[Any, State]]
+    """What each verdict comes to."""
 
     @property
     @abstractmethod
     def first_line(self) -> str:
         """The finding in one line."""
-
-    @property
-    @abstractmethod
-    def state(self) -> State:
-        """What the verdict comes to."""
 
     @property
     @abstractmethod
@@ -141,23 +119,9 @@ class WrittenReport(ABC):
         first, *others = map(text_table, self.tables())
         return "\n\n".join(["\n".join((self.first_line, first)), *others, *self.notes()])
 
-    def markdown(self) -> str:
-        """The report as Markdown that GitHub renders."""
-        name = escaped(self.audited[0])
-        parts = [f"## {_SIGNS[self.state]} {self.title}: {name}", f"**{escaped(self.first_line)}**"]
-        for table in (*self.tables(), *self.details()):
-            parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]
-        return "\n\n".join([*parts, *map(escaped, self.notes())]) + "\n"
-
-    def junit(self, checks: Sequence[Check] = ()) -> str:
-        """The report as JUnit's XML, one test case a finding and one a check."""
-        name, under = self.audited
-        of = " under ".join(filter(None, (name, under)))
-        return suite(of, name, [*self.cases(), *checks], self.duration(), self.summary())
-
     def html(self) -> str:
         """The report as one HTML page that loads nothing."""
-        name, badge = folded(self.audited[0]), (self.state, str(self.verdict))
+        name, badge = folded(self.audited[0]), (self.states[self.verdict], str(self.verdict))
         return Document(name, self.title, self.first_line, self.sections(), badge=badge, cards=False).html()
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,11 +134,34 @@ class WrittenReport(ABC):
 
     def to_markdown(self, path: FileName | None = None) -> str:
         """The report as Markdown that GitHub renders, also written to `path` if one is given."""
-        return _also_written(path, self.markdown())
+        name = escaped(self.audited[0])
+        parts = [f"## {_SIGNS[self.states[self.verdict]]} {self.title}: {name}", f"**{escaped(self.first_line)}**"]
+        for table in (*self.tables(), *self.details()):
+            parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]
+        return _also_written(path, "\n\n".join([*parts, *map(escaped, self.notes())]) + "\n")
 
     def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
-        """The report as JUnit's XML, one test case a finding and one a check, also written to `path` if given."""
-        return _also_written(path, self.junit(checks))
+        """JUnit's XML, one test case a finding and one a check; those that fail quote the summary.
+
+        Also written to `path` if one is given.
+        """
+        name, under = self.audited
+        cases, finding = [*self.cases(), *checks], self.summary()
+        root = Element(
+            "testsuite",
+            name=f"equitangents audit of {' under '.join(filter(None, (name, under)))}",
+            tests=str(len(cases)),
+            failures=str(sum(not case.passed for case in cases)),
+            errors="0",
+            skipped="0",
+            time=f"{self.duration():.3f}",
+        )
+        for case in cases:
+            node = SubElement(root, "testcase", classname=f"equitangents.audit.{name}", name=case.name)
+            if not case.passed:
+                SubElement(node, "failure", message=case.value).text = finding
+        text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", tostring(root, encoding="unicode"))
+        return _also_written(path, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
 
     def to_html(self, path: FileName) -> Path:
         """Write the report as one HTML file that needs nothing else. Returns the path."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
 from equitangents.report.numbers import format_number
 
@@ -90,33 +90,6 @@ class Spread:
         e = self.estimate
         low, high = self.median if math.isnan(e.low) else e.low, self.worst if math.isnan(e.high) else e.high
         return Estimate(e.mean, low, high)
-
-
-E = TypeVar("E", Estimate, Spread)
-
-
-class Shown(Generic[E]):
-    """An error relative to ‖f(x)‖ that may be known in the headline's unit, too: so it is shown."""
-
-    error: E
-    judged: E | None
-
-    @property
-    def shown(self) -> E:
-        """The error in the headline's unit where there is one."""
-        return self.judged or self.error
-
-
-class ShownFloor:
-    """A floor in both units."""
-
-    floor: float
-    judged_floor: float | None
-
-    @property
-    def shown_floor(self) -> float:
-        """The floor in the headline's unit where there is one."""
-        return self.floor if self.judged_floor is None else self.judged_floor
 
 
 def number(value: float | None) -> str:

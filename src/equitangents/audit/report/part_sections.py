@@ -5,7 +5,7 @@ audit went: members, the data's own symmetry, remedies, points of training, time
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from equitangents.audit.report.numbers import Estimate
@@ -39,7 +39,7 @@ class LayerResult:
     broken: bool
     noise: float
     """Relative difference of two evaluations; above 0 in layers that are random."""
-    growth: float | None = None
+    growth: float
     """How much larger the error is than that of the layer's input, or of the layer before where that is not seen."""
 
 
@@ -51,7 +51,7 @@ class LayerSection:
     guilty: str | None
     """Name of the layer where it starts; null if no layer breaks the symmetry."""
     reason: LayerReason
-    steepest: str | None = None
+    steepest: str | None
     """Name of the layer where the error grows most; null if no layer breaks the symmetry."""
 
 
@@ -164,11 +164,11 @@ class Timing:
     evaluations: int
     """Inputs that the model, its members, layers and changed copies were given, in all parts of the audit;
     copies that fill up a batch count."""
-    batches: int = 0
+    batches: int
     """Calls in which they were given."""
-    parts: dict[str, int] = field(default_factory=dict)
+    parts: dict[str, int]
     """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
-    passes: float = 0.0
+    passes: float
     """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
 
 
@@ -181,4 +181,4 @@ class AuditSettings:
     seed: int
     batch_size: int
     inputs: int
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any]

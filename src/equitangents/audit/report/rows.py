@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import (
     NAMED,
     UNITS,
@@ -32,6 +31,9 @@ from equitangents.audit.report.sections import (
     Verdict,
 )
 from equitangents.report.render import Table
+
+if TYPE_CHECKING:
+    from equitangents.audit.report.result import AuditReport
 
 NEARLY = 0.1
 """Up to here a violation is small enough to ask whether it is as small off the data."""
@@ -67,9 +69,9 @@ class Row:
 HEAD = ["", "of", "value", "interval", "noise floor", "unit"]
 
 
-def first_line(report: Findings) -> str:
+def first_line(report: AuditReport) -> str:
     """Verdict, error with its interval, noise floor and group, in at most `LENGTH` characters."""
-    headline = report.shown
+    headline = report.headline
     write = format_number if report.unscaled else number
     known = (
         [report.verdict] if report.verdict not in ("broken", "undecided") else [report.verdict, f"({report.reason})"]
@@ -80,12 +82,12 @@ def first_line(report: Findings) -> str:
     return line + folded(report.contract.group, max(LENGTH - len(line), 1))
 
 
-def table(report: Findings) -> Table:
+def table(report: AuditReport) -> Table:
     """The table of all that a reader acts on."""
     return Table("", HEAD, [row.cells for row in rows(report)], text=True)
 
 
-def rows(report: Findings) -> list[Row]:
+def rows(report: AuditReport) -> list[Row]:
     """Everything that a reader acts on, in the order in which it is read."""
     return [row for part in (_decision, _errors, _outputs, _beside, _causes, _helps, _sample) for row in part(report)]
 
@@ -95,17 +97,17 @@ def measured(label: str, of: str, error: Estimate, unit: str, floor: float | Non
     return Row(label, of, number(error.mean), ends(error), number(floor), unit)
 
 
-def _decision(report: Findings) -> Iterator[Row]:
+def _decision(report: AuditReport) -> Iterator[Row]:
     yield Row("model", folded(report.model.name))
     yield Row("reason", report.reason, REASONS[report.reason])
     if report.reason in DECIDES:
         yield Row("would decide", "", DECIDES[report.reason])
-    if report.shown.tolerance is not None:
-        yield Row("tolerance", "", number(report.shown.tolerance))
+    if report.headline.tolerance is not None:
+        yield Row("tolerance", "", number(report.headline.tolerance))
 
 
-def _errors(report: Findings) -> Iterator[Row]:
-    headline, spread = report.shown, report.relative.error_by_spread
+def _errors(report: AuditReport) -> Iterator[Row]:
+    headline, spread = report.headline, report.relative.error_by_spread
     if not report.unscaled:
         yield measured("error", "", headline.error.estimate, report.unit, headline.floor)
     if headline.unit == "spread":
@@ -137,13 +139,13 @@ def _errors(report: Findings) -> Iterator[Row]:
             yield measured("labels that change", "", change, UNITS["classes"])
 
 
-def _outputs(report: Findings) -> Iterator[Row]:
+def _outputs(report: AuditReport) -> Iterator[Row]:
     outputs = report.contract.outputs
     for o in outputs:
         if o.vanishes:
             yield Row("vanishes", folded(o.name), format_number(o.rms or 0.0), unit="root mean square")
         if len(outputs) > 1 and not (o.vanishes and o.scale is None):
-            yield measured("output", folded(o.name), o.shown, report.unit_of(o), o.floor)
+            yield measured("output", folded(o.name), o.judged, report.unit_of(o), o.floor)
         if o.compared is not None:
             yield Row("error is", folded(o.name), o.compared)
         if o.matching is not None:
@@ -158,9 +160,9 @@ def _outputs(report: Findings) -> Iterator[Row]:
 MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
 
 
-def _beside(report: Findings) -> Iterator[Row]:
+def _beside(report: AuditReport) -> Iterator[Row]:
     for s in report.sets[1:]:
-        yield measured("off the data", s.name, s.shown, report.unit, s.shown_floor)
+        yield measured("off the data", s.name, s.judged, report.unit, s.judged_floor)
     for t in report.transforms:
         yield transform_row(t)
     if report.data is not None:
@@ -174,7 +176,7 @@ def transform_row(t: TransformResult) -> Row:
     return measured("transform", f"{t.name} {worst.strength:g}", worst.error, UNITS[t.unit], worst.floor)
 
 
-def _causes(report: Findings) -> Iterator[Row]:
+def _causes(report: AuditReport) -> Iterator[Row]:
     layers = report.layers
     if layers is not None:
         yield Row("layers", "", LAYER_REASONS[layers.reason])
@@ -204,7 +206,7 @@ def rule_rows(rule: RuleResult) -> Iterator[Row]:
         yield Row("output_action", name, rule.by_hand)
 
 
-def _helps(report: Findings) -> Iterator[Row]:
+def _helps(report: AuditReport) -> Iterator[Row]:
     if report.verdict not in ("broken", "equivariant on its data"):
         return
     for m in report.remedies:
@@ -218,7 +220,7 @@ def _helps(report: Findings) -> Iterator[Row]:
             yield Row("not tried", m.name, HOW[m.how])
 
 
-def _sample(report: Findings) -> Iterator[Row]:
+def _sample(report: AuditReport) -> Iterator[Row]:
     if not report.model.deterministic:
         yield Row("noise of the model", "", number(report.model.noise), unit=UNITS["norm"])
     if report.unmoved:
@@ -243,7 +245,7 @@ def beyond(verdict: Verdict, headline: Headline, sets: Sequence[SetResult]) -> l
 
 def above(sets: Sequence[SetResult], limit: float | None) -> list[SetResult]:
     """The sets off the data whose error is above a limit, and above what their floors explain."""
-    return [s for s in sets if s.kind != "data" and s.above and standing(s.shown, s.shown_floor, limit) == "above"]
+    return [s for s in sets if s.kind != "data" and s.above and standing(s.judged, s.judged_floor, limit) == "above"]
 
 
 def within(headline: Headline) -> float:

@@ -6,11 +6,11 @@ The units of their numbers are those of `numbers.py`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from equitangents._types import Element
-from equitangents.audit.report.numbers import Estimate, Shown, ShownFloor, Spread, Standing, Unit, standing
+from equitangents.audit.report.numbers import Estimate, Spread, Standing, Unit, standing
 
 Verdict = Literal["equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "undecided"]
 HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
@@ -171,7 +171,7 @@ class RuleResult:
 
 
 @dataclass(frozen=True)
-class ElementResult(Shown[Spread], ShownFloor):
+class ElementResult:
     """Everything about one element of the group."""
 
     label: str
@@ -194,11 +194,11 @@ class ElementResult(Shown[Spread], ShownFloor):
     """Whether the error is no larger than what the floor explains."""
     same_prediction: float | None
     """Share of inputs whose predicted class stays; null if the output is not a vector of class scores."""
-    judged: Spread | None = None
+    judged: Spread
     """The error in the headline's unit."""
-    judged_floor: float | None = None
+    judged_floor: float
     """The floor in the headline's unit."""
-    above: bool | None = None
+    above: bool
     """Whether some output fails under it."""
 
 
@@ -210,7 +210,7 @@ class OrbitSection:
     """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
     outputs: Literal["values", "logits", "probabilities"]
     """What the outputs were taken for."""
-    answers: int | None = None
+    answers: int | None
     """How many different classes were predicted; null without classes."""
 
 
@@ -227,15 +227,15 @@ class RelativeSection:
     task_error: float | None
     transformed_task_error: float | None
     """The task's error on transformed inputs."""
-    error_by_spread: Spread | None = None
+    error_by_spread: Spread | None
     """Violations over the spread between inputs and moved copies, the largest over the outputs; null where there is
     none."""
-    floor_by_spread: float | None = None
+    floor_by_spread: float | None
     """Mean over elements of their floors, in the same unit."""
 
 
 @dataclass(frozen=True)
-class SetResult(Shown[Estimate], ShownFloor):
+class SetResult:
     """The error on one set of inputs, on the data or off it."""
 
     name: str
@@ -245,10 +245,10 @@ class SetResult(Shown[Estimate], ShownFloor):
     floor: float
     at_floor: bool
     same_predictions: Estimate | None
-    judged: Estimate | None = None
+    judged: Estimate
     """The error in the headline's unit; a spread is that between the inputs of this set."""
-    judged_floor: float | None = None
-    above: bool | None = None
+    judged_floor: float
+    above: bool
     """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval; false of
     errors that their floor is too large to tell. Off the data no model is called equivariant that has one."""
 
@@ -339,7 +339,7 @@ class Matching:
 
 
 @dataclass(frozen=True)
-class OutputContract(Shown[Estimate]):
+class OutputContract:
     """One array that the model returns, how it should transform, and the error of that array alone."""
 
     name: str
@@ -348,26 +348,26 @@ class OutputContract(Shown[Estimate]):
     action: str
     """How it should transform; "invariant": not at all."""
     error: Estimate
-    judged: Estimate | None = None
+    judged: Estimate
     """The error in the headline's unit, or in the output's own, `unit`."""
-    floor: float | None = None
+    floor: float
     """Mean over elements of its floors, in the same unit."""
-    rms: float | None = None
+    rms: float
     """Root mean square of its norm over the inputs."""
-    spread: float | None = None
+    spread: float | None
     """Root mean square distance of this output from its mean over the inputs and their moved copies; null: of a single
     input, of class numbers, and where that is no more than rounding."""
-    scale: float | None = None
+    scale: float | None
     """The output_scale that was given for it."""
-    vanishes: bool = False
+    vanishes: bool
     """Whether it is no larger than its rounding for all inputs, moved or not."""
-    fails_under: list[str] = field(default_factory=list)
+    fails_under: list[str]
     """Labels of the elements under which it fails: its interval lies above twice the floor, and above the tolerance."""
-    compared: str | None = None
+    compared: str | None
     """What its error is, of masks of classes and of sets; null: the norm of a difference."""
-    matching: Matching | None = None
+    matching: Matching | None
     """What was matched, missed and extra, where the output is a set."""
-    unit: Unit | None = None
+    unit: Unit
     """What `judged` is relative to: that of the headline, but for class numbers, masks and sets, outputs with an
     output_scale, and outputs without a spread."""
 
@@ -387,7 +387,7 @@ class ContractSection:
     """Where images keep their channels; null: no input is an image."""
     inputs: list[InputContract]
     outputs: list[OutputContract]
-    law: bool = True
+    law: bool
     """False: transforms, which form no group; their strengths stand where elements do."""
 
     @property

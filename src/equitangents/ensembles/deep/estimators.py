@@ -8,32 +8,37 @@ mse            targets one-hot minus 1/K; P(k) = P(output k is the largest) of a
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
+import jax
+import numpy as np
 import optax
 from sklearn.base import BaseEstimator
 
 from equitangents._protocols import ExecutorLike
-from equitangents._types import FileName, Network
+from equitangents._types import AnyModel, FileName, InputShape, Network, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.deep.predictions import Classification, Regression
-from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
-from equitangents.ensembles.training.backend import JaxBackend
+from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin, check_network
+from equitangents.ensembles.fields.targets import Positions, output_positions
+from equitangents.ensembles.networks import ForeignNetwork, as_network
+from equitangents.ensembles.training.batches import Augmented
+from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
 from equitangents.ensembles.training.run import TrainingState
+from equitangents.ensembles.training.settings import check_optimizer, check_settings
 from equitangents.ensembles.training.variations import Variation
-from equitangents.scale.progress import ProgressCallback
-from equitangents.validation import is_whole
+from equitangents.nn import Admissible, Sequential, is_admissible
+from equitangents.progress import ProgressCallback
+from equitangents.validation import check_number, is_whole
 
 
 @dataclass(eq=False, repr=False)
 class DeepEnsembleBase(FiniteEnsemble):
     """Finite networks trained together by JAX; DeepEnsemble says what the parameters are."""
-
-    _backend = JaxBackend()
 
     net: Network
     members: int = 10
@@ -76,6 +81,40 @@ class DeepEnsembleBase(FiniteEnsemble):
 
     def _own_facts(self) -> list[tuple[str, object]]:
         return [("architecture", self.net)]
+
+    def _check_settings(self) -> None:
+        as_network(self.net)
+        check_settings(self)
+        check_optimizer(self.optimizer)
+        name = "equivariance_penalty"
+        check_number(name, self.equivariance_penalty, "a finite number ≥ −1", lambda v: v >= -1)
+
+    def _check_net(self, x: np.ndarray) -> None:
+        check_network(as_network(self.net), x)
+
+    def _job(self, data: Augmented, first: int, members: int) -> NetworkJob:
+        return job_of(self, data, first, members)
+
+    def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
+        return ensemble_outputs(self, x)
+
+    def _member(self, i: int) -> AnyModel:
+        net, params = as_network(self.net), jax.tree.map(lambda a: a[i], self.params_)
+        return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
+
+    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
+        net = as_network(self.net)
+        if isinstance(net, Sequential) or np.ndim(y) < 3:
+            positions = output_positions(net, x, y)
+            return None if positions is None or positions.turning else positions
+        return Positions(np.shape(y)[1:-1])
+
+    def _variables(self) -> Tree:
+        net: Network = as_network(self.net)
+        return jax.eval_shape(lambda: net.init(jax.random.key(0), self.sample_shape_, self.dtype))
+
+    def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
+        return is_admissible(as_network(self.net), action, shape, members=members, seed=int(self.seed))
 
 
 class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):

@@ -7,24 +7,29 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import AnyModel, FileName, Numbers, Targets
+from equitangents._types import AnyModel, FileName, InputShape, Numbers, Targets, Tree
 from equitangents.actions import as_action
 from equitangents.actions.kinds import ActionLike
+from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles.estimator import Estimator, check_inputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
 from equitangents.ensembles.storage import estimator_file
+from equitangents.ensembles.training.batches import Augmented, augment
 from equitangents.ensembles.training.checkpoints import check_same, record_fingerprint
-from equitangents.ensembles.training.jobs import Backend, check_room, execute, prepare
-from equitangents.ensembles.training.run import Trained
-from equitangents.ensembles.training.settings import HasSettings, check_record
+from equitangents.ensembles.training.plan import check_room
+from equitangents.ensembles.training.run import Assignment, Job, Trained, train_alone, train_in_parts
+from equitangents.ensembles.training.settings import check_actions, check_probabilities, check_record
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
 from equitangents.nn import Admissible
@@ -35,14 +40,13 @@ _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
 _LOOKED_AT = 64  # inputs on which members are asked whether they diverged
 
 
-class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
-    """Finite networks trained from independent initialisations by a backend.
+class FiniteEnsemble(StandardisedInputs, Estimator):
+    """Finite networks trained from independent initialisations.
 
     `DeepEnsemble` and `equitangents.torch.Ensemble`, and their classifiers, are this with parameters of their own.
     """
 
     fitted_attribute = "params_"
-    _backend: ClassVar[Backend]
     _default_loss: ClassVar[str]
 
     members: int
@@ -128,7 +132,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         """
         self._check_fitted()
         check_whole("i", i, 0, self._trained - 1)
-        return self._backend.member(self, i)
+        return self._member(i)
 
     def is_admissible(
         self, action: ActionLike | None = None, input_shape: tuple[int, ...] | None = None, *, members: int = 1024
@@ -151,7 +155,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
             if value is None:
                 raise InvalidArgumentError(name, None, "a value, since this ensemble says none")
         check_whole("members", members, 30)
-        return self._backend.is_admissible(self, action, check_shape("input_shape", shape), members)
+        return self._admissible(action, check_shape("input_shape", shape), members)
 
     def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
@@ -170,7 +174,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         It runs no code but that of equitangents and of what is given here, whoever wrote the folder. Raises
         StoreError for a folder that is damaged or holds something else.
         """
-        loaded: Self = estimator_file.load(cls, local("path", path), parameters, cls._backend.variables)
+        loaded: Self = estimator_file.load(cls, local("path", path), parameters, cls._variables)
         return loaded
 
     def _fit(
@@ -181,8 +185,8 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         record_at: Sequence[int] | None,
         resume: bool,
     ) -> None:
-        prepared = prepare(self._backend, self, self._loss, x, targets, 0, self.members)
-        run = execute(prepared, self, self._inputs, record, record_at, resume)
+        job = self._prepared(x, targets, 0, self.members)
+        run = self._run(job, record, record_at, resume)
         self.n_outputs_ = targets.shape[-1]
         self.positions_ = targets.shape[1:-1]
         self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(x))
@@ -191,11 +195,11 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         self.history_ = run.history
         self.params0_ = run.start
         self.params_ = run.params
-        self._variation = prepared.variation
+        self._variation = job.recipe.variation
         self._chunk = run.chunk
-        self._fingerprint = prepared.fingerprint
+        self._fingerprint = job.fingerprint
         self._recorded_inputs = record_fingerprint(self._record_sets(record))
-        self.__dict__.update(prepared.facts)
+        self.__dict__.update(job.facts)
         self._warn_if_diverged(x)
 
     def _extend(
@@ -204,14 +208,14 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         check_whole("members", members, self._trained)
         if members == self._trained:
             return
-        prepared = prepare(self._backend, self, self._loss, x, targets, self._trained, members - self._trained)
-        check_same(self._fingerprint, prepared.fingerprint, "this fitted ensemble")
+        job = self._prepared(x, targets, self._trained, members - self._trained)
+        check_same(self._fingerprint, job.fingerprint, "this fitted ensemble")
         if len(self.history_) != self.epochs:
             raise InvalidArgumentError("epochs", self.epochs, len(self.history_), "as the members so far had")
         if record_fingerprint(self._record_sets(record)) != getattr(self, "_recorded_inputs", None):
             raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
         epochs = self.recorded_epochs_.tolist() if record else None
-        run = execute(prepared, self, self._inputs, record, epochs, resume)
+        run = self._run(job, record, epochs, resume)
         append = lambda old, new: np.concatenate([old, new])
         recorded = self._recorded(run)
         self.recorded_ = {name: np.concatenate([a, recorded[name]], axis=1) for name, a in self.recorded_.items()}
@@ -219,8 +223,57 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         self.params0_ = jax.tree.map(append, self.params0_, run.start)
         self.params_ = jax.tree.map(append, self.params_, run.params)
         self.members = members
-        self.__dict__.update(prepared.facts)
+        self.__dict__.update(job.facts)
         self._warn_if_diverged(x)
+
+    def _prepared(self, x: np.ndarray, targets: np.ndarray, first: int, members: int) -> Job:
+        """Members `first` to `first + members − 1` on x (N, …), targets (N, outputs) or fields; nothing is trained.
+
+        Checks everything before anything large is allocated. Raises InvalidArgumentError, InvalidTypeError,
+        NotAnActionError, NetworkError, MemoryLimitError.
+        """
+        self._check_settings()
+        augmentation = as_action("augmentation", self.augmentation, x.shape)
+        check_actions(augmentation, self.label_action, x, targets)
+        self._check_net(x)
+        if augmentation is not None:
+            order = len(augmenting_elements(augmentation))
+            if isinstance(augmentation, ActionSubset) and np.ptp(augmentation.weights):
+                raise InvalidArgumentError(
+                    "augmentation",
+                    augmentation,
+                    remedy="finite networks count every copy alike: repeat elements in place of weights, or draw them "
+                    "at random, as actions.sampled(action, count) does of SO(3)",
+                )
+            needed = 2 * order * (np.asarray(x).nbytes + targets.nbytes)
+            task = f"the {order} transformed copies of {len(x)} samples"
+            check_room(task, needed, self.memory_limit, "take fewer samples or a subgroup")
+        data = augment(augmentation, self.label_action, self.augmentation_mode, x, targets, self.dtype)
+        if self._loss == "cross_entropy":
+            check_probabilities(data.y.reshape(-1, targets.shape[-1]))
+        return self._job(data, first, members)
+
+    def _run(
+        self, job: Job, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None, resume: bool
+    ) -> Trained:
+        """Train members to the end, from a checkpoint if there is one and `resume`, here or by the executor."""
+        sets, epochs = check_record(record, record_at, self.epochs)
+        sets = {name: self._inputs(x) for name, x in sets.items()}
+        numbers = sum(len(x) for x in sets.values()) * job.members * job.numbers
+        needed = 2 * len(epochs) * numbers * np.dtype(job.dtype).itemsize
+        check_room("the recorded outputs", needed, self.memory_limit, "record fewer inputs, or at fewer epochs")
+        if resume and self.checkpoint_dir is None:
+            raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
+        folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
+        assignment = Assignment(
+            job, self.epochs, sets, epochs, self.callback, folder, resume, self.checkpoint_every, self.progress
+        )
+        if self.executor is not None:
+            return train_in_parts(assignment, self.executor)
+        assignment = replace(assignment, inputs=self._inputs)
+        if job.in_pieces and self.callback is None:  # which sees all members after every epoch
+            return train_in_parts(assignment)
+        return train_alone(assignment)
 
     def _record_sets(self, record: Mapping[str, Numbers] | None) -> dict[str, np.ndarray]:
         """The inputs whose outputs are recorded, by name, as networks take them."""
@@ -245,12 +298,6 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
     def _query(self, x: Numbers) -> np.ndarray:
         self._check_fitted()
         return self._inputs(x)
-
-    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
-        return self._backend.ends_on(self, x, y)
-
-    def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
-        return self._backend.outputs(self, x)
 
     def _in_fields(self, values: np.ndarray) -> np.ndarray:
         """Rows of all numbers of an output, (…, outputs), as (…, *positions, outputs)."""
@@ -306,5 +353,36 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         ]
 
     def _own_facts(self) -> list[tuple[str, object]]:
-        """What a notebook shows of members of this backend."""
+        """What a notebook shows of these members alone."""
         return []
+
+    @abstractmethod
+    def _check_settings(self) -> None:
+        """Raise for parameters that cannot be; before data are looked at."""
+
+    def _check_net(self, x: np.ndarray) -> None:
+        """Raise for a network that does not take such inputs, where that is known before data are augmented."""
+
+    @abstractmethod
+    def _job(self, data: Augmented, first: int, members: int) -> Job:
+        """Members `first` to `first + members − 1` on data, all checked; nothing is trained."""
+
+    @abstractmethod
+    def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
+        """Outputs of all members, (members, some rows, outputs), for one block of rows after another."""
+
+    @abstractmethod
+    def _member(self, i: int) -> AnyModel:
+        """One member as its library has it."""
+
+    @abstractmethod
+    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
+        """The positions that networks end on, for targets that are fields; None for others."""
+
+    @abstractmethod
+    def _variables(self) -> Tree:
+        """A tree of the form that a member's variables have."""
+
+    @abstractmethod
+    def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
+        """Whether an action preserves the initial law of the members (`nn.is_admissible`)."""

@@ -26,7 +26,7 @@ from equitangents.ensembles.estimator import (
     labels_of,
     target_rows,
 )
-from equitangents.ensembles.training.jobs import check_room
+from equitangents.ensembles.training.plan import check_room
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also

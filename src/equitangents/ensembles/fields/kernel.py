@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -23,11 +23,10 @@ from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.result import FieldFunction, NngpKernels
 from equitangents.nn.sequential import Sequential, described_field
-from equitangents.solvers.matrices import KernelMatrix, spans
+from equitangents.solvers.matrices import KernelMatrix
 
 _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
 _LANDMARKS = 8192  # points from which landmarks are drawn, 256 MB of their kernel in float32
-_ROWS = 256  # of a field that are brought to float64 at once
 _TILE = 4096  # points: whole signals, so that no field is computed for a part of it, and enough pairs for all cores
 
 
@@ -51,13 +50,6 @@ def _each(kernels: AnyKernels, change: Callable[[np.ndarray], np.ndarray]) -> An
     return _like(kernels, [change(values) for values in _values(kernels)])
 
 
-class PointKernel(Protocol):
-    """Kernels between points: `FieldKernel`, or a mean of it over a group."""
-
-    def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
-        """NNGP and NTK between points, (A, B)."""
-
-
 class FieldKernel:
     """`kernel(a, b)` between points of a network that has `kernel_field`: an object with kernels as networks are.
 
@@ -73,18 +65,25 @@ class FieldKernel:
         return draws_noise(self.net)
 
     def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
-        """NNGP and NTK between points, (A, B); of points with themselves half of the blocks are computed."""
-        a, b = x1, x2
-        other = a if b is None else b
+        """NNGP and NTK between points, (A, B), from fields of blocks of signals; of points with themselves half."""
+        a, b = x1, x1 if x2 is None else x2
+        most = max(1, int((_ENTRIES / (a.count * b.count)) ** 0.5))
+        rows = list(_by_signals(a, most))
+        columns = rows if x2 is None else list(_by_signals(b, most))
         found: list[np.ndarray] = []
-        for rows, columns, field in self.blocks(a, b):
-            values = _values(field)
-            found = found or [np.empty((len(a), len(other)), a.dtype) for _ in values]
-            for out, each in zip(found, values, strict=True):
-                part = picked(each, a, other, rows, columns)
-                out[np.ix_(rows, columns)] = part
-                if b is None:
-                    out[np.ix_(columns, rows)] = part.T
+        for i, (images, here) in enumerate(rows):
+            one = np.asarray(a.signals)[images]
+            for others, there in columns[i:] if x2 is None else columns:
+                same = x2 is None and images is others
+                field = self.net.kernel_field(one, None if same else np.asarray(b.signals)[others])
+                values = _values(field)
+                found = found or [np.empty((len(a), len(b)), a.dtype) for _ in values]
+                for out, each in zip(found, values, strict=True):
+                    matrix = each.reshape(each.shape[0] * each.shape[1], -1)
+                    part = _selected(_selected(matrix, a, here, 0), b, there, 1)
+                    out[np.ix_(here, there)] = part
+                    if x2 is None:
+                        out[np.ix_(there, here)] = part.T
         return _like(field, found)
 
     def kernel_diagonal(self, a: FieldPoints) -> AnyKernels:
@@ -92,34 +91,6 @@ class FieldKernel:
         images, of = np.unique(a.image, return_inverse=True)
         field = _same_positions(self.net, np.asarray(a.signals)[images])
         return _each(field, lambda values: values[of, a.position])
-
-    def applied(self, a: FieldPoints, b: FieldPoints, name: str, weights: list[np.ndarray]) -> np.ndarray:
-        """Θ(a, b) W for each W (B, k) of the list, (len(weights), A, k) in float64, holding one block at a time.
-
-        name: "ntk" or "nngp".
-        """
-        total = np.zeros((len(weights), len(a), weights[0].shape[1]))
-        for rows, columns, field in self.blocks(a, b):
-            part = np.asarray(picked(getattr(field, name), a, b, rows, columns), np.float64)
-            for out, each in zip(total, weights, strict=True):
-                out[rows] += part @ each[columns]
-        return total
-
-    def blocks(self, a: FieldPoints, b: FieldPoints | None) -> Iterator[tuple[np.ndarray, np.ndarray, Any]]:
-        """(rows, columns, the field between the signals that they belong to), block by block; b None: a, half of it."""
-        other = a if b is None else b
-        rows = list(_by_signals(a, _signals_at_once(a, other)))
-        columns = rows if b is None else list(_by_signals(other, _signals_at_once(a, other)))
-        for i, (images1, here) in enumerate(rows):
-            x1 = np.asarray(a.signals)[images1]
-            for images2, there in columns[i:] if b is None else columns:
-                same = b is None and images1 is images2
-                field = self.net.kernel_field(x1, None if same else np.asarray(other.signals)[images2])
-                yield here, there, field
-
-
-def _signals_at_once(a: FieldPoints, b: FieldPoints) -> int:
-    return max(1, int((_ENTRIES / (a.count * b.count)) ** 0.5))
 
 
 def _by_signals(points: FieldPoints, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -130,13 +101,6 @@ def _by_signals(points: FieldPoints, most: int) -> Iterator[tuple[np.ndarray, np
     for begin in range(0, len(images), most):
         end = min(begin + most, len(images)) - 1
         yield images[begin : end + 1], order[starts[begin] : ends[end]]
-
-
-def picked(field: ArrayLike, a: FieldPoints, b: FieldPoints, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The entries of a field (n1, P, n2, P) at some points of a and b."""
-    values = np.asarray(field)
-    matrix = values.reshape(values.shape[0] * values.shape[1], -1)
-    return _selected(_selected(matrix, a, rows, 0), b, columns, 1)
 
 
 def _selected(matrix: np.ndarray, points: FieldPoints, chosen: np.ndarray, axis: int) -> np.ndarray:
@@ -158,7 +122,7 @@ def _same_positions(net: FieldFunction, signals: np.ndarray) -> AnyKernels:
 
 
 class FieldMatrix(KernelMatrix):
-    """Kernel of points with themselves, computed whenever it is asked for; a product computes every field once."""
+    """Kernel of points with themselves, computed whenever it is asked for."""
 
     def __init__(self, kernel: PointKernel, x: FieldPoints, field: str) -> None:
         side = max(1, _TILE // x.count) * x.count
@@ -176,20 +140,6 @@ class FieldMatrix(KernelMatrix):
     def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.x.image[rows])
 
-    def product(self, vectors: np.ndarray) -> np.ndarray:
-        """A V in float64; one field is computed for each pair of signals, and nothing else of its size is made."""
-        if not isinstance(self.kernel, FieldKernel):
-            return super().product(vectors)
-        total = np.zeros(vectors.shape)
-        for rows, columns, field in self.kernel.blocks(self.x, None):
-            entries = picked(getattr(field, self.field), self.x, self.x, rows, columns)
-            for part in spans(len(rows), _ROWS):
-                some = entries[part].astype(np.float64)
-                total[rows[part]] += some @ vectors[columns]
-                if rows is not columns:
-                    total[columns] += some.T @ vectors[rows[part]]
-        return self.checked(total)
-
     def _network_hash(self) -> str:
         net = getattr(self.kernel, "net", None)
         if not isinstance(self.kernel, FieldKernel) or not isinstance(net, Sequential):
@@ -204,7 +154,7 @@ class FieldMatrix(KernelMatrix):
 class PointAverage:
     """The kernel of points averaged over one orbit of an action under which it is invariant."""
 
-    base: PointKernel
+    base: FieldKernel
     action: PointAction
 
     def kernel(self, a: FieldPoints, b: FieldPoints | None = None) -> AnyKernels:
@@ -224,6 +174,10 @@ class PointAverage:
         parts = [self.kernel(a[part]) for part in a.blocks(max(256, a.count))]
         values = zip(*map(_values, parts), strict=True)
         return _like(parts[0], [np.concatenate([np.diagonal(each) for each in same]) for same in values])
+
+
+PointKernel: TypeAlias = FieldKernel | PointAverage
+"""Kernels between points."""
 
 
 @dataclass(frozen=True)

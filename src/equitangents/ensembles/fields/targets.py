@@ -17,6 +17,7 @@ from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.groups.group import GroupMap
 from equitangents.groups.symmetry_group import SymmetryGroup
+from equitangents.inference.augmented import augment_targets
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction
 from equitangents.nn import Sequential
@@ -113,14 +114,7 @@ def moved_targets(augmentation: AnyAction, label_action: AnyAction, y: np.ndarra
     """ρ_Y(g) y for the augmentation's elements, (|G|, *y.shape), y (N, *positions, outputs)."""
     elements = augmenting_elements(augmentation)
     action = value_keeping(whole_action(augmentation)) if label_action is None else label_action
-    if action is None:
-        return np.broadcast_to(y, (len(elements), *y.shape))
-    moved = [np.asarray(action(int(g) if np.ndim(g) == 0 else g, y), np.float64) for g in elements]
-    if moved[0].shape != y.shape:
-        raise ShapeError(
-            "label_action", moved[0].shape, y.shape, "it must keep the shape", verb="gives targets of shape"
-        )
-    return np.stack(moved)
+    return augment_targets(action, y, elements).reshape(len(elements), *y.shape)
 
 
 def value_keeping(action: AnyAction) -> AnyAction:

@@ -15,7 +15,7 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.infinite.evidence import target_evidence
+from equitangents.ensembles.infinite.leave_one_out import target_evidence
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.training import Training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
@@ -29,8 +29,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also
 from equitangents.solvers.choosing import as_method
-from equitangents.solvers.method import Method
-from equitangents.solvers.solution import Report
+from equitangents.solvers.method import Method, Report
 from equitangents.tiles.place import local
 from equitangents.validation import check_choice
 
@@ -132,7 +131,6 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             self.memory_limit,
             self.store,
             self.solver,
-            float(self.time),
         )
 
     @named_also(X="x")

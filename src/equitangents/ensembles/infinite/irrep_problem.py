@@ -1,20 +1,35 @@
-"""Full augmentation solved irrep by irrep: kernel entries Θ(x_i, ρ(q) x_j), their transforms, and queries.
+"""Full augmentation solved irrep by irrep: the explicit problem of N|G| samples, in blocks of its Fourier transform.
 
-The problem is the explicit one of N|G| samples, exactly (see `equitangents.inference.irrep_process`), at the cost of
-N²|G|/2 kernel entries and one eigendecomposition of size N·d for each irrep of dimension d.
+Number the augmented samples ρ_X(g) x_i by (g, i). Where the kernel is invariant their Gram matrix is
+    Θ(ρ_X(g) x_i, ρ_X(h) x_j) = F_ij(g⁻¹h),   F_ij(q) = Θ(x_i, ρ_X(q) x_j).
+On functions v_j(h) = ρ(h)_ab w_jb, ρ an irrep with matrices (d, d), it acts as
+    (Gram v)_i(g) = Σ_qj F_ij(q) Σ_c ρ(g)_ac ρ(q)_cb w_jb = Σ_c ρ(g)_ac (Θ̂ w)_ic,   Θ̂_(ic)(jb) = F̂_ij(ρ)_cb,
+whatever a: one Hermitian block of size N·d, d times. With f̂(ρ) = Σ_q f(q) ρ(q) taken of the labels, Ŷ_(jb)a =
+conj ŷ_j(ρ)_ab, and of a test row C_i(h) = Θ(x, ρ_X(h) x_i), Ĉ_a(ic) = Ĉ_i(ρ)_ac, every function of the Gram matrix is
+    Σ_ihj C_i(g) [φ(Gram)]_(gi)(hj) Y_j(h) = Σ_ρ (d/|G|) Σ_a Ĉ_a φ(Θ̂) Ŷ_a,
+so the dynamics act inside the blocks, with the eigenvalues, ridge and learning rate of the whole. K̂ likewise.
+Moving the test input, x → ρ_X(g) x, turns the rows of Ĉ by ρ(g): one transform serves a whole orbit.
 
-F_ij(q) = Θ(x_i, ρ(q) x_j) is a function of q for each pair. Kernels between inputs and whole orbits are computed tile
-by tile, and only their transforms Σ_q F_ij(q) ρ(q) are kept.
+Equal samples: those on an orbit of m samples act like one, times √m, with their mean label. If h ∈ H fixes x_i, the
+rows and columns of i hold vectors w_i with ρ(h) w_i = w_i alone; an orthonormal basis of those replaces all w_i.
+
+Cost: N²|G|/2 kernel entries and one eigendecomposition of size N·d for each irrep. Kernels between inputs and whole
+orbits are computed tile by tile, and only their transforms are kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self, TypeAlias
 
 import jax
 import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+from jaxtyping import Float, Inexact
 
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
@@ -22,14 +37,19 @@ from equitangents.ensembles.fields.points import PointAction
 from equitangents.ensembles.infinite.predictor import Decomposed
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
 from equitangents.ensembles.infinite.rows import kernel_diagonal, row_blocks
+from equitangents.errors import NotPositiveDefiniteError
+from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.inference.draws import sample_on_orbits
+from equitangents.inference.dynamics import Dynamics
+from equitangents.inference.gaussian import Projection
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
-from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
-from equitangents.inference.spectrum import Spectrum
+from equitangents.inference.spectrum import Spectrum, relative_resolution
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
-from equitangents.solvers.solution import Report
+from equitangents.solvers.method import Report
+
+Embedding: TypeAlias = "scipy.sparse.csr_array | None"  # from a block's reduced basis; None where nothing is reduced
 
 _ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the training data
 _TILE_ENTRIES = 2**21  # kernel entries of one tile
@@ -37,13 +57,26 @@ _INPUT_ENTRIES = 2**22  # of the orbits that kernels are computed with at once
 _TILE_COPIES = 8  # kernels and their transforms alive at once, as many numbers each
 _SMALLEST_TILE = 24
 _TILES = 8  # along one side: diagonal tiles are computed in full, off-diagonal ones once for both triangles
+_FEW = 50  # unknowns whose eigenvalues are computed all together
+_NO_LABELS = 1e-13  # labels whose transform is smaller, relative to all labels, hold nothing of an irrep
+
+
+@dataclass(frozen=True)
+class IrrepBlock:
+    """One irrep's share of the training problem; `labelled` says whether labels have a part in it."""
+
+    irrep: FourierIrrep
+    process: TrainedProcess
+    labelled: bool
 
 
 @dataclass(frozen=True)
 class IrrepProblem(Decomposed):
     """A solved problem: `inputs` are the orbits' representatives, `irreps` all that were asked for.
 
-    The process has a block for each irrep that is not empty of data. Orbits are those of its own action.
+    It has a block for each irrep that is not empty of data; all that hold labels are needed for its mean. Orbits are
+    those of its own action. consistent: whether equal samples agreed in their labels. bound: the largest eigenvalue
+    known of irreps that are left out, in which steps have to be stable, too.
     """
 
     kernel: KernelFunction
@@ -51,26 +84,76 @@ class IrrepProblem(Decomposed):
     field: KernelName
     inputs: DataRows
     irreps: tuple[FourierIrrep, ...]
-    process: IrrepProcess
+    blocks: tuple[IrrepBlock, ...]
+    orbits: DataOrbits
+    consistent: bool
+    bound: float
     self_kernels: np.ndarray  # the training kernel of every representative with itself
 
     @property
     def name(self) -> str:
         """How `solver_` calls it."""
-        return name_of(self.action, [block.irrep for block in self.process.blocks])
+        return name_of(self.action, [block.irrep for block in self.blocks])
+
+    @property
+    def dynamics(self) -> Dynamics:
+        """Those of all augmented samples."""
+        return self.blocks[0].process.dynamics
+
+    @property
+    def spectra(self) -> list[Spectrum]:
+        """Those of all blocks: eigenvalues of the explicit problem, of one ridge."""
+        return [block.process.spectrum for block in self.blocks]
+
+    @property
+    def outputs(self) -> int:
+        """Numbers in one label."""
+        block = self.blocks[0]
+        return block.process.targets.shape[1] // block.irrep.dimension
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N|G|/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.dynamics.max_learning_rate(max(self.bound, *(spectrum.largest for spectrum in self.spectra)))
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+        self.dynamics.check(self.bound, time)
+        for block in self.blocks:
+            block.process.check(time)
+        learns = any(block.labelled for block in self.blocks)  # else the mean stays 0 for ever, whatever the labels
+        if np.isinf(time) and learns and not self.consistent:
+            spectrum = max(self.spectra, key=lambda s: s.blur)
+            if spectrum.delta <= spectrum.blur:
+                raise NotPositiveDefiniteError(
+                    "some augmented training inputs are equal and their labels are not (an input that the augmentation "
+                    "fixes or repeats, with labels at odds with that), so training never ends (time=inf) at one "
+                    f"function; {spectrum.remedy(spectrum.delta)}, or take a finite time"
+                )
 
     def report(self, time: float) -> Report:
         """How it was solved: one decomposition for each irrep."""
-        spectra = [block.process.spectrum for block in self.process.blocks]
-        return spectral_report(spectra, time, math.nan, math.nan)
+        return spectral_report(self.spectra, time, math.nan, math.nan)
+
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+        """This problem with another ridge or learning rate, without another decomposition."""
+        first, trained = self.spectra[0], dynamics(self.dynamics.samples)
+        blocks = tuple(replace(block, process=block.process.retuned(ridge, trained)) for block in self.blocks)
+        bound = self.bound + (ridge - first.ridge) * first.ridge_unit if self.bound else self.bound
+        return replace(self, blocks=blocks, bound=bound)
 
     @property
     def transform(self) -> GroupFourier:
         """To the irreps of the problem."""
-        return GroupFourier(tuple(block.irrep for block in self.process.blocks))
+        return GroupFourier(tuple(block.irrep for block in self.blocks))
 
-    def weights(self, time: float) -> None:
+    def coefficients(self, time: float) -> None:
         """None: the mean takes the kernels with whole orbits."""
+
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, outputs)."""
+        blocks = (self._project(rows, prior=False) for rows in self._blocks(x))
+        return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
 
     def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
@@ -101,7 +184,7 @@ class IrrepProblem(Decomposed):
 
     def _orbit_sample_bytes(self, m: int, draws: int) -> int:
         """Bytes that `sample_orbits` takes."""
-        order, outputs = self.action.group.order, self.process.outputs
+        order, outputs = self.action.group.order, self.outputs
         return self.query_bytes(m, 1) + 8 * (6 * m * m * order + 4 * draws * m * order * outputs)
 
     def query_bytes(self, m: int, times: int) -> int:
@@ -114,7 +197,15 @@ class IrrepProblem(Decomposed):
         """Transforms of the kernels between x and the orbits of the training data."""
         fields, irreps = _fields(self.field, prior), self.transform.irreps
         found = cross_transforms(self.kernel, self.action, x, self.inputs, irreps, fields)
-        return self.process.project(found[0], found[-1] if prior else None)
+        projections = []
+        for i, (block, E) in enumerate(zip(self.blocks, self._embeddings, strict=True)):
+            projections.append(block.process.project(_rows(found[0][i], E), _rows(found[-1][i], E) if prior else None))
+        return IrrepProjection(self, tuple(projections))
+
+    @cached_property
+    def _embeddings(self) -> tuple[Embedding, ...]:
+        """From each block's reduced basis."""
+        return tuple(embedding(self.orbits, block.irrep) for block in self.blocks)
 
     def _orbit_means(self, at: IrrepProjection, times: np.ndarray) -> np.ndarray:
         means = np.stack([self.transform.inverse(at.orbit_mean(t)) for t in times])
@@ -122,6 +213,71 @@ class IrrepProblem(Decomposed):
 
     def _blocks(self, x: DataRows) -> Iterator[DataRows]:
         return row_blocks(x, max(1, _ROW_ENTRIES // (len(self.inputs) * self.action.group.order)))
+
+
+@dataclass(frozen=True)
+class IrrepProjection:
+    """The trained process at m inputs and on their orbits; each method takes the time."""
+
+    problem: IrrepProblem
+    projections: tuple[Projection, ...]
+
+    def mean(self, time: float) -> Float[np.ndarray, "m outputs"]:
+        """The mean μ_t at the queries after training for this time."""
+        m = len(self.projections[0].cross) // self.problem.blocks[0].irrep.dimension
+        total = np.zeros((m, self.problem.outputs))
+        for block, at in self._all():
+            if not block.labelled:
+                continue
+            d = block.irrep.dimension
+            moved = at.response(time)[:, None] * block.process.targets
+            moved = moved.reshape(len(moved), d, -1).transpose(1, 0, 2)
+            cross = at.cross.reshape(len(total), -1)
+            total += block.irrep.weight * (cross @ moved.reshape(cross.shape[1], -1)).real
+        return total
+
+    def variance(self, prior: Float[np.ndarray, " m"], time: float) -> Float[np.ndarray, " m"]:
+        """The diagonal of Σ_t of one output, clipped at 0; `prior` is K(x, x)."""
+        total = np.array(prior, dtype=np.float64)
+        for block, at in self._all():
+            A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
+            total += block.irrep.weight * np.einsum("mn,mn->m", A, B.conj()).real
+        return np.maximum(total, 0.0)
+
+    def covariance(self, prior: Float[np.ndarray, "m m"], time: float) -> Float[np.ndarray, "m m"]:
+        """Σ_t of one output, symmetric; `prior` is K(x, x′)."""
+        total = np.array(prior, dtype=np.float64)
+        for block, at in self._all():
+            A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
+            change = (A @ B.conj().T).real
+            total += block.irrep.weight / 2 * (change + change.T)
+        return total
+
+    def orbit_mean(self, time: float) -> list[Inexact[np.ndarray, "m outputs d d"]]:
+        """μ_t(ρ_X(·) x) as its transforms, one for each block: d × d matrices for every input and output."""
+        found = []
+        for block, at in self._all():
+            d = block.irrep.dimension
+            moved = at.response(time)[:, None] * block.process.targets
+            # W_ba = Ĉ_b φ Ŷ_a, μ(gx) = Σ_ρ (d/|G|) tr(ρ(g) W), the inverse transform of W*
+            W = (at.cross @ moved).reshape(len(at.cross) // d, d, d, -1)
+            found.append(W.conj().transpose(0, 3, 2, 1))
+        return found
+
+    def joint_orbit_covariance(self, time: float) -> list[Inexact[np.ndarray, "m m d d"]]:
+        """Σ_t(x, ρ_X(·) x′) − K as its transforms, for all pairs of inputs."""
+        found = []
+        for block, at in self._all():
+            d = block.irrep.dimension
+            A, B = at.covariance_factors(time)
+            change = A @ B.conj().T
+            change = (change + change.conj().T) / 2
+            m = len(A) // d
+            found.append(change.reshape(m, d, m, d).transpose(0, 2, 1, 3))
+        return found
+
+    def _all(self) -> list[tuple[IrrepBlock, Projection]]:
+        return list(zip(self.problem.blocks, self.projections, strict=True))
 
 
 def solve(
@@ -162,37 +318,92 @@ def solve(
     )
     inputs = x[orbits.first]
     self_kernels = kernel_diagonal(kernel, inputs, settings.field)
-    shared = Augmented(
-        orbits=orbits,
-        dynamics=settings.dynamics_of(len(x) * action.group.order),
-        ridge=settings.ridge.least,
-        mean_diagonal=float(orbits.copies @ self_kernels) / len(x),
-        precision=inputs.dtype,
-    )
+    ridge, mean_diagonal = settings.ridge.least, float(orbits.copies @ self_kernels) / len(x)
+    dynamics = settings.dynamics_of(len(x) * action.group.order)
+    there = {} if solved is None else {id(block.irrep): block.process.spectrum for block in solved.blocks}
     grams = gram_transforms(kernel, action, inputs, [*blocks_of, *bounding], _fields(settings.field, prior))
-    process = IrrepProcess(
-        shared,
-        blocks_of,
-        _spectra(shared, blocks_of, grams[0], solved),
-        grams[1] if prior else None,
-        [by_irrep[i] for i in places],
-        consistent=consistent,
-        label_size=label_size,
-        bound=shared.largest_eigenvalue(bounding[0], grams[0][-1]) if bounding else 0.0,
+    blocks = []
+    for i, irrep in enumerate(blocks_of):
+        E, found = embedding(orbits, irrep), by_irrep[places[i]]
+        spectrum = there.get(id(irrep)) or _spectrum(embed(grams[0][i], E), orbits, ridge, mean_diagonal, inputs.dtype)
+        grams[0][i] = np.empty((0, 0))  # a matrix that was decomposed is let go
+        labelled = holds_labels(found, label_size)
+        targets = found.conj().transpose(0, 3, 2, 1) * float(labelled)  # (orbits, b, a, outputs)
+        targets = targets.reshape(targets.shape[0] * irrep.dimension, -1)
+        own = embed(grams[1][i], E) if prior else None
+        targets = targets if E is None else E.conj().T @ targets
+        blocks.append(IrrepBlock(irrep, TrainedProcess(spectrum, targets, dynamics, prior=own), labelled))
+    bound = 0.0
+    if bounding:
+        reduced = embed(grams[0][-1], embedding(orbits, bounding[0]))
+        bound = largest_eigenvalue(reduced) + ridge * mean_diagonal
+    return IrrepProblem(
+        kernel,
+        action,
+        settings.field,
+        inputs,
+        tuple(irreps),
+        tuple(blocks),
+        orbits,
+        consistent,
+        bound,
+        self_kernels,
     )
-    return IrrepProblem(kernel, action, settings.field, inputs, tuple(irreps), process, self_kernels)
 
 
-def _spectra(
-    shared: Augmented, irreps: Sequence[FourierIrrep], grams: list[np.ndarray], solved: IrrepProblem | None
-) -> list[Spectrum]:
-    """Every irrep's spectrum: taken from `solved` where it is there, else from its matrix, which is then let go."""
-    there = {} if solved is None else {id(block.irrep): block.process.spectrum for block in solved.process.blocks}
-    spectra = []
-    for i, irrep in enumerate(irreps):
-        spectra.append(there[id(irrep)] if id(irrep) in there else shared.spectrum(irrep, grams[i]))
-        grams[i] = np.empty((0, 0))
-    return spectra
+def _spectrum(
+    gram: Inexact[np.ndarray, "n n"], orbits: DataOrbits, ridge: float, mean_diagonal: float, precision: np.dtype
+) -> Spectrum:
+    """The eigenvalues of one block, which are eigenvalues of the explicit problem; mean_diagonal: tr Θ/N|G| of it."""
+    n, order = len(orbits.orbit), orbits.group.order
+    return decompose(
+        gram,
+        ridge=ridge,
+        ridge_unit=mean_diagonal,
+        resolution=relative_resolution(n * order, precision),
+        scale=order * mean_diagonal * np.sqrt(n),
+        name=f"kernel matrix of the {n}·{order} augmented training inputs",
+    )
+
+
+def largest_eigenvalue(gram: Inexact[np.ndarray, "n n"]) -> float:
+    """λ_max of one block, without the others."""
+    if len(gram) < _FEW:
+        return float(np.linalg.eigvalsh(gram)[-1])
+    start = np.ones(len(gram), gram.dtype)
+    return float(scipy.sparse.linalg.eigsh(gram, k=1, which="LA", v0=start, return_eigenvectors=False)[0])
+
+
+def holds_labels(transformed: Inexact[np.ndarray, "orbits outputs d d"], label_size: float) -> bool:
+    """Whether labels, of which `transformed` is the transform to one irrep, have a part in it.
+
+    label_size: Σ_g |y(g)|, the size that the sums of the transform come from.
+    """
+    return bool(np.abs(transformed).max() > _NO_LABELS * label_size)
+
+
+def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Embedding:
+    """The sparse map (orbits·d, n) from a block's reduced basis, √copies included; None where nothing is reduced."""
+    if orbits.generic:
+        return None
+    d = irrep.dimension
+    parts = [
+        np.sqrt(m) * (irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d))
+        for o, m in enumerate(orbits.copies)
+    ]
+    return scipy.sparse.block_diag([scipy.sparse.coo_array(part) for part in parts], format="csr")
+
+
+def embed(matrix: Inexact[np.ndarray, "nd nd"], E: Embedding) -> Inexact[np.ndarray, "n n"]:
+    """The matrix restricted to the columns of E, E* M E; all of it where E is None."""
+    return matrix if E is None else (E.conj().T @ (matrix @ E))
+
+
+def _rows(transformed: Inexact[np.ndarray, "m orbits d d"], E: Embedding) -> Inexact[np.ndarray, "m*d n"]:
+    """Rows (m, a) and columns (o, c) of a test row's transform, in a block's reduced basis."""
+    m, orbits, d, _ = transformed.shape
+    rows = transformed.transpose(0, 2, 1, 3).reshape(m * d, orbits * d)
+    return rows if E is None else rows @ E
 
 
 def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:

@@ -1,14 +1,18 @@
-"""What an ensemble would predict at each training sample had it been trained without that sample, copies included.
+"""What choosing a model reads of one fit: each sample predicted without it, and how probable the targets are.
 
 A sample whose target is a field, or an output that turns, leaves with all its positions: they are rows of one problem.
 Exactly what fits to the other N − 1 samples give, ridge (relative to their mean diagonal) and learning rate (over their
 number) included, from the decomposition of the whole (`equitangents.inference.leave_out`).
+
+Targets are probable under the Gaussian process whose posterior mean is the ensemble's at time inf: its prior covariance
+is the kernel that trains, its noise δ = ridge · (mean diagonal); time has no part in it.
+Source: Rasmussen & Williams 2006, chapter 5.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -22,6 +26,8 @@ from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow, TrainedProcess, decompose
+from equitangents.inference.evidence import Evidence, check_density, evidence, noise
+from equitangents.inference.group_fourier import FourierIrrep
 from equitangents.inference.leave_out import errors_without, flow_ridges
 
 
@@ -126,7 +132,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
             "hold samples back, or compare by log_marginal_likelihood_",
         )
     problem = cast(IrrepProblem, training.mean_problem)
-    if not problem.process.consistent:
+    if not problem.consistent:
         # irreps in which labels cancel only as long as all are there
         problem = cast(IrrepProblem, training.covariance_problem)
     return _by_irreps(problem, training.augmented_labels(), labels, time)
@@ -159,49 +165,36 @@ def _original(training: Training) -> int:
     )
 
 
-@dataclass(frozen=True)
-class _Without:
-    """How the trainings without one sample differ: their ridge, (N,), and ηt/samples."""
+def _errors_without(
+    process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float, count: int = 1
+) -> Callable[..., np.ndarray]:
+    """y − prediction at the rows (M, b) of samples `at` (M,) trained on the others: (M, b, columns).
 
-    shifts: np.ndarray
-    scale: float
+    traces (N,): each sample's part of the mean diagonal's sum; copies: how many samples each counts as. count: points
+    of each copy, whose diagonal the ridge's unit is a mean over. What is returned takes (at, rows, weights, kept).
+    """
+    spectrum, targets, left = process.spectrum, process.targets, process.samples - copies
+    values, ridges = spectrum.eigenvalues - spectrum.delta, ridge * (traces.sum() - traces) / (left * count)
+    scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
 
     def errors(
-        self,
-        process: TrainedProcess,
-        at: np.ndarray,
-        rows: np.ndarray,
-        weights: np.ndarray,
-        kept: np.ndarray,
-        **known: np.ndarray,
+        at: np.ndarray, rows: np.ndarray, weights: np.ndarray, kept: np.ndarray, **known: np.ndarray
     ) -> np.ndarray:
-        """y − prediction at the rows (M, b) of samples `at` (M,): (M, b, columns)."""
-        spectrum, shifts = process.spectrum, self.shifts[at]
-        values = spectrum.eigenvalues - spectrum.delta
-        decomposition = values, spectrum.vectors, process.targets, rows
-        if math.isinf(self.scale):
-            return errors_without(*decomposition, shifts, weights, kept, **known)
-        total = np.zeros((*rows.shape, process.targets.shape[1]), process.targets.dtype)
+        ridged = lambda shift: errors_without(
+            values, spectrum.vectors, targets, rows, ridges[at] + shift, weights, kept, **known
+        )
+        if math.isinf(scale):
+            return ridged(0.0)
+        total = np.zeros((*rows.shape, targets.shape[1]), targets.dtype)
         for z, w in zip(*flow_ridges(), strict=True):
-            part = w * errors_without(*decomposition, shifts + z / self.scale, weights, kept, **known)
+            part = w * ridged(z / scale)
             if np.iscomplexobj(total):
-                z, w = z.conjugate(), w.conjugate()
-                total += part + w * errors_without(*decomposition, shifts + z / self.scale, weights, kept, **known)
+                total += part + w.conjugate() * ridged(z.conjugate() / scale)
             else:
                 total += 2 * part.real
         return total
 
-
-def _without(
-    process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float, count: int = 1
-) -> _Without:
-    """traces (N,): each sample's part of the mean diagonal's sum; copies: how many samples each counts as.
-
-    count: points of each copy, whose diagonal the ridge's unit is a mean over.
-    """
-    left = process.samples - copies
-    scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
-    return _Without(ridge * (traces.sum() - traces) / (left * count), scale)
+    return errors
 
 
 def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: float) -> np.ndarray:
@@ -222,10 +215,10 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
                 "of them positive: give one number, or take leave_one_out_refitted()"
             )
         process, whole, weight = _levelled(process, ridges, whole, weight, row)
-    without = _without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
+    without = _errors_without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
-        found = without.errors(process, at, rows, whole[rows], whole[rows] - removed)
+        found = without(at, rows, whole[rows], whole[rows] - removed)
         wanted = row[at, original * count : (original + 1) * count]
         own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
         errors[at] = found[np.arange(len(at))[:, None], own]
@@ -277,11 +270,10 @@ def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, n
 
 def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray, time: float) -> np.ndarray:
     """The predictions (N, outputs): errors on whole orbits, one irrep after another, read at each sample."""
-    process, transform = problem.process, problem.transform
-    orbits, n = process.shared.orbits, len(labels)
-    outputs, order = process.outputs, orbits.group.order
+    transform, orbits, n = problem.transform, problem.orbits, len(labels)
+    outputs, order = problem.outputs, orbits.group.order
     changes: list[np.ndarray] | None = None
-    if not process.consistent:
+    if not problem.consistent:
         means, _ = orbits.mean_labels(augmented)
         labels = means[orbits.element, orbits.orbit]
         others = np.maximum(orbits.copies[orbits.orbit] - 1, 1)[:, None, None]
@@ -291,9 +283,9 @@ def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray,
         )
     traces = order * problem.self_kernels[orbits.orbit]
     transformed = []
-    for k, block in enumerate(process.blocks):
+    for k, block in enumerate(problem.blocks):
         d = block.irrep.dimension
-        without = _without(block.process, traces, process.shared.ridge, order, time)
+        without = _errors_without(block.process, traces, block.process.spectrum.ridge, order, time)
         bases = [
             block.irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d)
             for o in range(len(orbits.first))
@@ -309,6 +301,116 @@ def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray,
             rows = starts[own, None] + np.arange(rank)
             weights = np.repeat(orbits.copies[own, None].astype(np.float64), rank, axis=1)
             known = {} if change is None else {"changes": B.conj().transpose(0, 2, 1) @ change[at]}
-            errors[at] = B @ without.errors(block.process, at, rows, weights, weights - 1, **known)
+            errors[at] = B @ without(at, rows, weights, weights - 1, **known)
         transformed.append(errors.reshape(n, d, d, outputs).conj().transpose(0, 3, 2, 1))
     return labels - transform.inverse(transformed)[np.arange(n), :, orbits.element]
+
+
+_ORTHOGONAL = 1e-6
+
+
+def target_evidence(training: Training) -> Evidence:
+    """The density N(Y; 0, Θ + δ) of all targets that are trained on, augmented copies included."""
+    training = training.decomposed
+    if not training.by_irreps:
+        return _of_rows(cast(Problem, training.covariance_problem))
+    problem = cast(IrrepProblem, training.covariance_problem)
+    outputs = problem.outputs
+    repeats = [block.irrep.count * block.irrep.dimension * outputs for block in problem.blocks]
+    targets = training.augmented_labels()
+    return _of_blocks(problem, repeats, targets, targets.size, unit=1.0)
+
+
+def sample_evidence(training: Training) -> Evidence:
+    """The density of the N targets as they are given, so that different augmentations compare on the same numbers.
+
+    With augmentation: the density, under the same process, of each sample's mean over its copies, labels moved back.
+    The differences between copies, which say nothing of the data, are left out. Where the kernel is invariant this is
+    the marginal likelihood under the kernel of the equivariant network, with noise δ/|G|.
+    """
+    if training.action is None or training.labels.ndim == 3:
+        return target_evidence(training)
+    training = training.decomposed
+    if training.reason is not None:
+        return _of_means(training)
+    if training.invariant_labels:
+        return _of_rows(cast(Problem, training.mean_problem))
+    return _of_equivariant(training)
+
+
+def _of_rows(problem: Problem) -> Evidence:
+    """With weights ω of samples their noise is δ/ω, and equal samples add one row and directions of noise alone."""
+    process = problem.process
+    outputs = process.targets.shape[1]
+    rows = evidence(process.spectrum, process.targets, repeats=outputs)
+    scale = Evidence(log_determinant=-outputs * float(np.log(problem.samples.weight).sum()))
+    found, spectrum = rows + scale, process.spectrum
+    if problem.above is None:
+        return found + noise(spectrum, (len(problem.samples.row) - len(process.targets)) * outputs)
+    equal = np.bincount(problem.samples.row, minlength=len(process.targets)) - 1
+    for count, above in zip(equal * outputs, problem.above, strict=True):
+        found += noise(spectrum, int(count), above=float(above))
+    return found
+
+
+def _of_blocks(problem: IrrepProblem, repeats: list[int], targets: np.ndarray, numbers: int, unit: float) -> Evidence:
+    """Blocks of which each eigenvalue counts `repeats` times; the rest of the `numbers` targets is noise alone.
+
+    targets: those of all augmented samples.
+    """
+    total, held = Evidence(), 0.0
+    for block, times in zip(problem.blocks, repeats, strict=True):
+        weight = block.irrep.weight
+        if times:
+            total += evidence(block.process.spectrum, block.process.targets, weight=weight, repeats=times, unit=unit)
+        held += weight * float((np.abs(block.process.targets) ** 2).sum())
+    spectrum = max(problem.spectra, key=lambda s: s.blur)
+    left = 0.0 if problem.consistent else float((targets**2).sum()) - held
+    return total + noise(spectrum, numbers - total.numbers, left, unit=unit)
+
+
+def _of_equivariant(training: Training) -> Evidence:
+    """N·outputs targets under (1/|G|) Σ_q Θ(x, ρ_X(q) x′) ρ_Y(q): blocks as often as ρ_Y holds their irreps."""
+    problem = cast(IrrepProblem, training.mean_problem)
+    n, outputs = training.labels.shape
+    moved = np.stack([np.asarray(training.label_action(g, np.eye(outputs))) for g in training.action.group])
+    if not np.abs(moved @ moved.swapaxes(1, 2) - np.eye(outputs)).max() <= _ORTHOGONAL:
+        raise InvalidArgumentError(
+            "label_action is not orthogonal, so that moving labels back changes their noise; augmentations can be "
+            "compared by leave-one-out"
+        )
+    characters = np.trace(moved, axis1=1, axis2=2)
+    if sum(_multiplicity(b.irrep, characters) * b.irrep.dimension * b.irrep.count for b in problem.blocks) < outputs:
+        # labels that vanish in an irrep have a density all the same
+        problem = cast(IrrepProblem, training.covariance_problem)
+    repeats = [block.irrep.count * _multiplicity(block.irrep, characters) for block in problem.blocks]
+    return _of_blocks(problem, repeats, training.augmented_labels(), n * outputs, unit=len(moved))
+
+
+def _multiplicity(irrep: FourierIrrep, characters: np.ndarray) -> int:
+    """How often a real representation with these characters holds the irrep."""
+    return round(float((irrep.matrices.trace(axis1=1, axis2=2) @ characters).real) / len(characters))
+
+
+def _of_means(training: Training) -> Evidence:
+    """The explicit problem: means over copies have the mean kernel over both orbits, and noise δ over their number."""
+    problem = cast(Problem, training.covariance_problem)
+    if not training.invariant_labels:
+        raise InvalidArgumentError(
+            f"labels move with the inputs and the problem is solved as {training.solver}; then augmentations can be "
+            "compared by leave-one-out, not by marginal likelihood"
+        )
+    process, samples, n = problem.process, problem.samples, len(training.rows)
+    spectrum, copies = process.spectrum, len(problem.samples.row) // n
+    check_density(spectrum)
+    training.settings.ridge.check_one("means over copies take one: give a number, or compare by leave-one-out")
+    rows = spectrum.vectors if process.scale is None else spectrum.vectors / process.scale[:, None]
+    mean = (samples.weight[:, None] * rows[samples.row]).reshape(copies, n, -1).sum(axis=0) / copies
+    means = decompose(
+        (mean * (spectrum.eigenvalues - spectrum.delta)) @ mean.T,
+        ridge=spectrum.ridge,
+        ridge_unit=spectrum.ridge_unit / copies,
+        resolution=spectrum.resolution,
+        name=f"kernel matrix of the {n} training samples, means over copies,",
+    )
+    return evidence(means, means.vectors.T @ training.labels, repeats=training.labels.shape[1])

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import jax
 import numpy as np
@@ -22,16 +22,13 @@ from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import applied, applied_features, compact, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import TrainedProcess
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.gaussian import Projection
-from equitangents.inference.irrep_process import IrrepProcess, IrrepProjection
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory
 from equitangents.solvers.matrices import SymmetricMatrix
-from equitangents.solvers.solution import Report, Solution
+from equitangents.solvers.method import Report, Solution
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import FeatureMatrix
 
@@ -64,8 +61,19 @@ class KernelPredictor(abc.ABC):
         """How it was solved."""
 
     @abc.abstractmethod
+    def coefficients(self, time: float) -> tuple[DataRows, np.ndarray] | None:
+        """Inputs and α (n, outputs) with μ_t(x) = Θ(x, inputs) α; None where the mean takes more than that."""
+
+    def weights(self, time: float) -> tuple[DataRows, np.ndarray] | None:
+        """`coefficients`; of a kernel of features weights (m, outputs) of these, and one input stands for all."""
+        found = self.coefficients(time)
+        return None if found is None else compact(self.kernel, self.field, *found)
+
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
+        found = [self.coefficients(t) for t in times]
+        weighted = [each for each in found if each is not None]
+        return applied(self.kernel, x, weighted[0][0], self.field, [each for _, each in weighted], _BLOCK_ENTRIES)
 
     @abc.abstractmethod
     def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
@@ -74,13 +82,6 @@ class KernelPredictor(abc.ABC):
     @abc.abstractmethod
     def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
-
-    @abc.abstractmethod
-    def weights(self, time: float) -> tuple[DataRows, np.ndarray] | None:
-        """Inputs and α (n, outputs) with μ_t(x) = Θ(x, inputs) α; None where the mean takes more than that.
-
-        Of a kernel of features α are weights (m, outputs) of these, μ_t(x) = φ(x)·α, and one input stands for all.
-        """
 
     @abc.abstractmethod
     def query_bytes(self, m: int, times: int) -> int:
@@ -109,36 +110,19 @@ class KernelPredictor(abc.ABC):
 
 
 class Decomposed(KernelPredictor):
-    """A trained kernel whose `process` knows eigenvalues: other ridges and learning rates cost no other solution."""
-
-    process: TrainedProcess | IrrepProcess
+    """A trained kernel of which eigenvalues are known: other ridges and learning rates cost no other solution."""
 
     @abc.abstractmethod
-    def _project(self, x: DataRows, *, prior: bool) -> Projection | IrrepProjection:
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+        """This problem with another ridge or learning rate, without another decomposition."""
+
+    @abc.abstractmethod
+    def _project(self, x: DataRows, *, prior: bool) -> Any:
         """The training kernel of x with the training data, and K if `prior`, along eigenvectors."""
 
     @abc.abstractmethod
     def _blocks(self, x: DataRows) -> Iterator[DataRows]:
         """x in parts whose kernels with the training data fit into memory."""
-
-    def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`."""
-        self.process.check(time)
-
-    @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.process.max_learning_rate
-
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
-        """This problem with another ridge or learning rate, without another decomposition."""
-        process = self.process.retuned(ridge, dynamics(self.process.samples))
-        return replace(self, process=process)  # type: ignore[type-var]  # those that derive from it are dataclasses
-
-    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """μ_t(x) at every time: (T, M, outputs)."""
-        blocks = (self._project(rows, prior=False) for rows in self._blocks(x))
-        return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
 
     def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
@@ -201,21 +185,20 @@ class SolvedProblem(KernelPredictor):
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
-        if isinstance(self.solver.system.matrix, FeatureMatrix):
-            of_features = [self.weights(t)[1] for t in times]
-            return applied_features(cast(FeatureMap, self.kernel), x, self.field, of_features)
-        weighted = [self._coefficients(t) for t in times]
-        return applied(self.kernel, x, weighted[0][0], self.field, [each for _, each in weighted], _BLOCK_ENTRIES)
+        if not isinstance(self.solver.system.matrix, FeatureMatrix):
+            return super().means(x, times)
+        of_features = [self.weights(t)[1] for t in times]
+        return applied_features(cast(FeatureMap, self.kernel), x, self.field, of_features)
 
     def weights(self, time: float) -> tuple[DataRows, np.ndarray]:
-        """Inputs and their weights (n, outputs), or one input and weights of features: `KernelPredictor.weights`."""
+        """`coefficients`, or one input and weights of features."""
         matrix = self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
             return self.inputs[:1], np.asarray(matrix.pulled(self.solution(time).coefficients))
-        return compact(self.kernel, self.field, *self._coefficients(time))
+        return compact(self.kernel, self.field, *self.coefficients(time))
 
-    def _coefficients(self, time: float) -> tuple[DataRows, np.ndarray]:
-        """Inputs and their weights (n, outputs): μ_t(x) = Θ(x, inputs) · weights."""
+    def coefficients(self, time: float) -> tuple[DataRows, np.ndarray]:
+        """Inputs and α (n, outputs): μ_t(x) = Θ(x, inputs) α."""
         solution = self.solution(time)
         chosen = slice(None) if solution.support is None else solution.support
         scale = 1.0 if self.scale is None else self.scale[chosen, None]

@@ -10,7 +10,7 @@ import math
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from equitangents.actions import Action
 from equitangents.ensembles.infinite.predictor import Decomposed, SolvedProblem
 from equitangents.ensembles.infinite.rows import (
     averaged,
-    compact,
     equal_orbits,
     equal_rows,
     kernel_diagonal,
@@ -38,10 +37,9 @@ from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
+from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix
-from equitangents.solvers.method import Method, System, Task
-from equitangents.solvers.solution import Report
+from equitangents.solvers.method import Method, Report, System
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 
@@ -64,7 +62,6 @@ class Settings:
     memory_limit: int | None
     store: FileName | None = None  # the folder in which the training kernel is kept
     solver: str | Method = "auto"
-    time: float = math.inf
     held: Kernels | None = None  # the training kernel, if it is there already
     points: int = 1
 
@@ -130,19 +127,26 @@ class Problem(Decomposed):
     seconds: float = math.nan  # of the decomposition
     above: np.ndarray | None = None  # what was added to the diagonal before, where ridges differ
 
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.process.max_learning_rate
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+        self.process.check(time)
+
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+        """This problem with another ridge or learning rate, without another decomposition."""
+        return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
+
     def report(self, time: float) -> Report:
         """How it was solved."""
         return spectral_report([self.process.spectrum], time, self.seconds, self.residual)
 
-    def weights(self, time: float) -> tuple[DataRows, np.ndarray]:
-        """Inputs and their weights α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
-        process = self.process
-        process.check(time)
-        response = process.dynamics.response(process.spectrum.eigenvalues, time)
-        coefficients = process.spectrum.vectors @ (response[:, None] * process.targets)
-        if process.scale is not None:
-            coefficients = coefficients * process.scale[:, None]
-        return compact(self.kernel, self.field, self.inputs, coefficients)
+    def coefficients(self, time: float) -> tuple[DataRows, np.ndarray]:
+        """Inputs and α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
+        return self.inputs, self.process.weights(time)
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
@@ -356,7 +360,6 @@ def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, re
     smallest = min(spectrum.smallest for spectrum in spectra)
     largest = max(spectrum.largest for spectrum in spectra)
     sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
-    plans = [plan_of(Eigh(), Task(size, 1, 8, True, False, size, 0)) for size in sizes]
     blocks = "one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps"
     return Report(
         solver="eigh",
@@ -369,7 +372,7 @@ def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, re
         largest=largest,
         iterations=0,
         seconds=seconds,
-        forecast_memory=max(plan.memory for plan in plans),
+        forecast_memory=dense_solve_bytes(max(sizes)),
         ridge=spectra[0].ridge,
         time=time,
     )

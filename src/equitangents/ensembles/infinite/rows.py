@@ -14,15 +14,16 @@ import numpy as np
 from equitangents._types import AnyAction, DataRows, FileName, KernelName
 from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage, PointKernel
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.store import FieldStore
-from equitangents.inference.augmented import orbit_digests, row_digests
+from equitangents.ensembles.fields.store import field_store
+from equitangents.inference.augmented import row_digests
+from equitangents.inference.data_orbits import find_orbits
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix, as_matrix
+from equitangents.validation import check_array
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
-_DIAGONAL_BLOCK = 32
 
 
 def equal_rows(x: DataRows) -> list[bytes]:
@@ -39,8 +40,8 @@ def equal_orbits(action: AnyAction, x: DataRows, variances: np.ndarray) -> list[
     near = np.diff(variances[order]) <= _SAME_VARIANCE * float(variances.max())
     alike = np.sort(order[np.append(near, False) | np.append(False, near)])
     if len(alike):
-        for i, digest in zip(alike, orbit_digests(action, x[alike]), strict=True):
-            labels[i] = b"orbit" + digest
+        for i, orbit in zip(alike, find_orbits(action, x[alike]).orbit, strict=True):
+            labels[i] = b"orbit" + int(orbit).to_bytes(8, "little")
     return labels
 
 
@@ -58,10 +59,10 @@ def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
     return (x[start : start + numbers] for start in range(0, len(x), numbers))
 
 
-def stored(store: FileName, kernel: KernelFunction, x: DataRows) -> GramStore | FieldStore:
+def stored(store: FileName, kernel: KernelFunction, x: DataRows) -> GramStore:
     """The store in a folder with the kernels of rows, of which all that was missing is computed."""
     if isinstance(x, FieldPoints):
-        return FieldStore(store, cast(PointKernel, kernel), x).compute()
+        return field_store(store, cast(PointKernel, kernel), x).compute()
     return GramStore(store, kernel, x).compute()
 
 
@@ -69,34 +70,25 @@ def matrices(
     kernel: KernelFunction, x: DataRows, fields: Sequence[KernelName], store: FileName | None
 ) -> list[SymmetricMatrix]:
     """Kernels of rows with themselves: those of a store, or in tiles that are computed whenever they are needed."""
-    points = isinstance(x, FieldPoints)
     if store is None:
-        makes: Any = FieldMatrix if points else KernelMatrix
+        makes: Any = FieldMatrix if isinstance(x, FieldPoints) else KernelMatrix
         return [makes(kernel, x, field) for field in fields]
     kept = stored(store, kernel, x)
-    return [as_matrix(getattr(kept, field)) if points else as_matrix(kept, field) for field in fields]
+    return [as_matrix(kept, field) for field in fields]
 
 
 def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:
-    """The kernel of every input with itself, (N,), in float64.
-
-    A kernel without `kernel_diagonal` is computed in blocks, whose off-diagonal entries are thrown away.
-    """
-    if hasattr(kernel, "kernel_diagonal"):
-        return np.asarray(getattr(kernel.kernel_diagonal(x), field), np.float64)
-    parts = (x[start : start + _DIAGONAL_BLOCK] for start in range(0, len(x), _DIAGONAL_BLOCK))
-    return np.concatenate([np.diagonal(np.asarray(getattr(kernel.kernel(b), field), np.float64)) for b in parts])
+    """The kernel of every input with itself, (N,), in float64."""
+    return KernelMatrix(kernel, x, field).diagonal()
 
 
 def applied(
     kernel: KernelFunction, x: DataRows, inputs: DataRows, field: str, weights: Sequence[np.ndarray], entries: int
 ) -> np.ndarray:
     """Θ(x, inputs) W for each W (n, k), (len(weights), M, k) in float64, `entries` of the kernel at a time."""
-    if isinstance(kernel, FieldKernel):
-        return kernel.applied(x, inputs, field, list(weights))
     parts = []
     for rows in row_blocks(x, max(1, entries // len(inputs))):
-        cross = np.asarray(getattr(kernel.kernel(rows, inputs), field), np.float64)
+        cross = np.asarray(check_array("cross", getattr(kernel.kernel(rows, inputs), field), rank=2), np.float64)
         parts.append(np.stack([cross @ each for each in weights]))
     return np.concatenate(parts, axis=1)
 

@@ -38,6 +38,7 @@ from equitangents.ensembles.infinite import irrep_problem, problem
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, SolvedProblem
 from equitangents.ensembles.infinite.problem import Settings
+from equitangents.ensembles.orbits import orbit_batch
 from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group
@@ -228,7 +229,7 @@ class Training:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
         if self.turning:
-            found = self.means(self._orbits(x), times)
+            found = self.means(orbit_batch(self.augmentation, x), times)
             return found.reshape(len(times), len(x), order, *found.shape[2:])
         rows, solved = self.rows_of(x), self.mean_problem
         if self.reason is None and self.invariant_labels:
@@ -241,7 +242,7 @@ class Training:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
         if self.turning:
-            found = self.sample(self._orbits(x), draws, time, key=key)
+            found = self.sample(orbit_batch(self.augmentation, x), draws, time, key=key)
             return found.reshape(draws, len(x), order, *found.shape[2:])
         solved, limit = self._covariance_problem_at(np.array([time]), points=0), self.settings.memory_limit
         return self._by_element(solved.sample_orbits(self.action, self.rows_of(x), draws, time, key=key, limit=limit))
@@ -346,11 +347,6 @@ class Training:
         if not isinstance(self.augmentation, Action):
             raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
         return self.augmentation.group
-
-    def _orbits(self, x: ArrayLike) -> np.ndarray:
-        """All ρ_X(g) x, input by input, (M·|G|, …)."""
-        moved = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
-        return moved.reshape(-1, *moved.shape[2:])
 
     def _by_element(self, values: np.ndarray) -> np.ndarray:
         """Values at g z for rows z, (·, rows, |G|, outputs), as those at ρ_X(g) x, (·, M, |G|, *positions, outputs).

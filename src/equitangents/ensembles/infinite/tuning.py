@@ -19,8 +19,7 @@ from sklearn.base import BaseEstimator, clone
 
 from equitangents import notebook
 from equitangents._types import Network, Numbers, Targets
-from equitangents.ensembles.infinite.evidence import sample_evidence
-from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
+from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut, sample_evidence
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration

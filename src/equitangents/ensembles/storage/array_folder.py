@@ -22,7 +22,7 @@ from equitangents.ensembles.storage.checks import check_of
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents.files import LEFTOVER, MOST, open_regular, real, sync_folder, whole_file
-from equitangents.tiles.store import store_errors
+from equitangents.tiles.place import store_errors
 
 MODEL = "model.npz"
 _JSON = "model.json"

@@ -196,7 +196,7 @@ FITS: dict[str, Fits] = {
     and _indices(p.image, len(p.signals)) and _indices(p.position, p.count),
     "ensembles.InfiniteEnsembleClassifier": lambda e: _ensemble(e) and e.classes_.ndim == 1
     and e.ensemble_.n_outputs_ == len(e.classes_) > 1 and (e.temperature_ is None or e.temperature_ > 0),
-    "ensembles.IrrepProblem": lambda p: len(p.irreps) >= len(p.process.blocks)
+    "ensembles.IrrepProblem": lambda p: len(p.irreps) >= len(p.blocks) > 0
     and p.self_kernels.ndim == 1,
     "ensembles.MeansAtATime": lambda m: m.coefficients.ndim == 2
     and len(m.coefficients) == (m.kernel.features if isinstance(m.kernel, FeatureMap) else len(m.inputs)) > 0,

@@ -56,23 +56,32 @@ def load(
     cls: type[BaseEstimator], path: Path, replacements: dict[str, Any], form: Callable[[BaseEstimator], Tree]
 ) -> BaseEstimator:
     """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
-    content = _read(cls, path)
-    missing = [name for name in content["left_out"] if name not in (*replacements, *_NOT_SAVED)]
+    about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
+    arrays: Any = Arrays(about)
+    try:
+        parameters = {name: build(tree, arrays) for name, tree in about["parameters"].items()}
+        state = build(about["state"], arrays)
+        check_attributes(cls, parameters)
+        check_attributes(cls, state)
+    except StoreError:
+        raise
+    except (ValueError, InvalidTypeError) as error:
+        raise about.damaged(error) from None
+    missing = [name for name in about["left_out"] if name not in (*replacements, *_NOT_SAVED)]
     if missing:
         raise InvalidArgumentError(
             missing[0], None, "what could not be saved with the ensemble", f"give it: load(path, {missing[0]}=...)"
         )
     check_keywords(cls, replacements)
-    first = [name for name in content["left_out"] if name in replacements]
-    estimator = cls(**content["parameters"], **{name: replacements[name] for name in first})
+    first = [name for name in about["left_out"] if name in replacements]
+    estimator = cls(**parameters, **{name: replacements[name] for name in first})
     estimator.set_params(**{name: value for name, value in replacements.items() if name not in first})
-    state = content["state"]
     leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
     vars(estimator).update(state)
     if "params_" in (*state, *leaves):
         lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
         if lacking:
-            raise content["about"].damaged(f"{lacking[0]} is missing, which predictions need")
+            raise about.damaged(f"{lacking[0]} is missing, which predictions need")
     for name, values in leaves.items():
         structure: Any = jax.tree.structure(form(estimator))
         if structure.num_leaves != len(values):
@@ -91,19 +100,3 @@ def describable(cls: type, name: str, value: object) -> bool:
     except InvalidTypeError:
         return False
     return True
-
-
-def _read(cls: type, path: Path) -> dict[str, Any]:
-    """The `parameters`, what was `left_out`, the `state`, and what the folder of an estimator of class `cls` says."""
-    about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
-    arrays: Any = Arrays(about)
-    try:
-        parameters = {name: build(tree, arrays) for name, tree in about["parameters"].items()}
-        state = build(about["state"], arrays)
-        check_attributes(cls, parameters)
-        check_attributes(cls, state)
-    except StoreError:
-        raise
-    except (ValueError, InvalidTypeError) as error:
-        raise about.damaged(error) from None
-    return {"about": about, "parameters": parameters, "left_out": about["left_out"], "state": state}

@@ -1,10 +1,10 @@
 """The kinds of objects that saved models consist of: a fixed list of classes, each with the type of every attribute.
 
-The layers and solvers that `nn` and `solvers` name in public are on it as they are written, where their fields are
-numbers and words; every other class stands in the table here. Files call a class by a public name, `room.Class`, which
-stays where the class moves (`register_kind`), and name nothing else. None of them runs a command or holds a function;
-the only ones that name files, or objects in an object store, are a store of kernels, which is read where it is the one
-that the model was fitted with, and the folder of a factor (`structure` says when).
+The layers and solvers that `nn` and `solvers` name in public are on it as they are written, where their fields are of
+the types in `_WORDS`; every other class stands in the table here. Files call a class by a public name, `room.Class`,
+which stays where the class moves (`register_kind`), and name nothing else. None of them runs a command or holds a
+function; the only ones that name files, or objects in an object store, are a store of kernels, which is read where it
+is the one that the model was fitted with, and the folder of a factor (`structure` says when).
 
 An attribute is `name type`, or `name? type` where not every object has it. Types: `none`, `bool`, `int`, `real`,
 `text`, `path`, `dtype`, `class` (a kind of dynamics), `label` (of an element of a group), `given` (what is given to
@@ -25,7 +25,7 @@ PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
     "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
-    "|PointAverage|RandomFeatures|FeatureNetwork|given",
+    "|PointAverage|PointRows|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
     "Kinetics": "class|Momentum",
@@ -35,8 +35,6 @@ UNIONS = {
     "Solved": "Problem|SolvedProblem|IrrepProblem",
 }
 _WEIGHTS = "W_std real; b_std real"
-_WINDOW = f"channels int; window Sizes; stride Sizes; padding text; {_WEIGHTS}"
-_PARAMETRISED = "parametrisation text; bias none|bool; width_scale real"
 _GROUP = (
     "name text; order int; identity int; inverses? ints; generators? (int); is_abelian? bool; "
     "conjugacy_classes? (ints); _complex_irreps? (groups.Irrep); _real_irreps? (groups.Irrep); "
@@ -72,35 +70,27 @@ _MATRIX = "size int; dtype dtype; tile int; words text"
 
 # rooms and the class of those of their public classes whose fields say what is saved
 _PUBLIC = {"nn": "nn.layer:Layer", "solvers": "solvers.method:Method"}
-_WORDS = {"None": "none", "bool": "bool", "int": "int", "float": "real", "str": "text"}
+_WORDS = {
+    "bool": "bool", "int": "int", "float": "real", "str": "text", "FileName": "path", "Features": "Features",
+    "Nonlinearity": "Nonlinearity",
+}  # fmt: skip
 
 _TABLE = {
     "nn": {
         "attention:Aggregate": "_matrix none|FrozenArray",
-        "conv:Conv": f"{_WINDOW}; {_PARAMETRISED}",
-        "conv:Dense": f"channels int; {_WEIGHTS}; {_PARAMETRISED}",
         "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
         "pooling:GroupPool": "subgroup none|(int); every none|Sizes",
         "group_conv:Elements": "numbers (int)",
         "group_conv:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
-        "conv:LocallyConnected": f"{_WINDOW}; parametrisation text; bias none|bool; width_scale real",
         "branches:Parallel": "_branches ((Layer))",
         "branches:Sum": "_groups ((int))",
         "branches:Concatenate": "_groups ((int))",
         "nonlinearities:Polynomial": "coefficients (real)",
-        "pooling:AvgPool": "window Sizes; stride none|Sizes; padding text",
-        "pooling:SumPool": "window Sizes",
-        "pooling:GlobalAvgPool": "every Sizes",
         "readout:Readout": f"representation Representation; {_WEIGHTS}",
         "branches:Residual": "_body Sequential",
         "sequential:Sequential": "_layers (Layer)",
         "sphere_lift:SphereLift": f"onto SymmetryGroup; channels int; window ZonalWindow; {_WEIGHTS}; tolerance real; "
         "resolution none|int",
-        "steerable.linear:SteerableConv": f"features text|Features; radii (real); width real; {_WEIGHTS}; "
-        "max_frequency none|int",
-        "steerable.linear:SteerableDense": f"features text|Features; {_WEIGHTS}",
-        "steerable.nonlinearity:GatedNonlinearity": "scalars Nonlinearity; gate Nonlinearity",
-        "steerable.nonlinearity:FourierNonlinearity": "function Nonlinearity; samples none|int",
         "steerable.nonlinearity:NormNonlinearity": "function Nonlinearity|GaussianSum; tolerance real; largest real; "
         "gaussians GaussianSum; error real; off (real)",
         "steerable.inputs:PointCloud": "group text; features Features",
@@ -125,10 +115,11 @@ _TABLE = {
         "plane_rotations:PlaneIsometries": "bandlimit int; matrices? floats",
         "plane_rotations:PlaneRotations": "bandlimit int",
         "representations:FiniteMatrices": "matrices floats; name text; digest text",
-        "representations:Representation": "parts (FiniteMatrices|steerable.Irrep); dimension? int",
+        "representations:Representation": "parts (FiniteMatrices|CompactIrrep); dimension? int",
         "rotation_group:RotationGroup": "name text; bandlimit int; reflections bool; euler_angles? floats; "
         "matrices? floats; weights? floats",
         "families:Permutations": "n int; name text",
+        "symmetry_group:CompactIrrep": "group text; degree int; parity int",
         "table_group:TableGroup": f"{_GROUP}; _table ints; labels none|(label)",
         "wallpaper_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
         "wallpaper_group:WallpaperGroup": f"{_GROUP}; rotations int; reflections bool; shape (int); point_order int; "
@@ -162,7 +153,7 @@ _TABLE = {
         "resolution none|int",
         "translations:TranslationMean": "net Network; torus (int)",
     },
-    "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real)"},
+    "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real); cells int; colours bool"},
     "inference": {
         "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",
@@ -174,11 +165,6 @@ _TABLE = {
         "_prior none|PriorInBasis",
         "group_fourier:FourierIrrep": "matrices numbers; count int; frequency none|Frequency",
         "group_fourier:Frequency": "torus (int); index int",
-        "irrep_process:Augmented": "orbits DataOrbits; dynamics Dynamics; ridge real; mean_diagonal real; "
-        "precision dtype",
-        "irrep_process:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool; "
-        "embedding? none|numbers",
-        "irrep_process:IrrepProcess": "shared Augmented; bound real; consistent bool; blocks (IrrepBlock)",
         "ridge:Ridge": "least real; above none|floats",
         "spectrum:Spectrum": "eigenvalues floats; vectors numbers; ridge real; ridge_unit real; resolution real; "
         "smallest real; scale real; name text",
@@ -191,20 +177,23 @@ _TABLE = {
         "fields.kernel:FieldKernel": "net Network",
         "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
+        "fields.store:PointRows": "points_kernel Network; signals numbers; count int",
         "fields.targets:Positions": "shape (int); turning bool",
         "fields.kernel:PointAverage": "base Network; action PointAction",
         "fields.kernel:TurningField": "net Network",
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
         "calibrate bool; temperature_ none|real",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
-        "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
+        "irreps (FourierIrrep); blocks (IrrepBlock); orbits DataOrbits; consistent bool; bound real; "
+        "self_kernels floats",
+        "infinite.irrep_problem:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool",
         "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
         "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "samples ensembles.Samples; residual real; seconds real; above none|floats",
         "infinite.problem:Samples": "row ints; weight floats; trace floats",
         "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
-        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points int",
+        "memory_limit none|real; store none|path; solver text|Method; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
         "infinite.predictor:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
@@ -229,13 +218,12 @@ _TABLE = {
         "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale none|floats; above none|floats; folder none|path; "
         f"in_memory bool; {_MATRIX}",
         "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; in_memory bool; {_MATRIX}",
-        "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
         "spectral:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
         "spectral:Primal": "features int",
-        "solution:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
+        "method:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
         "smallest real; largest real; iterations int; seconds real; forecast_memory int; "
         "ridge real; time real; rank none|int; error real; notes (text)",
-        "solution:Solution": "coefficients floats; report Report; support none|ints",
+        "method:Solution": "coefficients floats; report Report; support none|ints",
         "solving:Solver": "system System; _method none|Method; _consumed bool; _limit real",
         "method:System": "matrix SymmetricMatrix; ridge real; dynamics Dynamics; given_unit none|real; scale real; "
         "unit? real; delta? real; resolution? real",
@@ -245,7 +233,7 @@ _TABLE = {
         "record:Inputs": "shape (int); rows (int); digests (text)",
         "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
         "x1 scale.Inputs; x2 none|scale.Inputs; engine text; precision text; tile int; "
-        "inverses none|(int); version text; numbers int; format int; part none|int",
+        "inverses none|(int); version text; numbers int; format int",
         "work:Work": "path Place; kernel Network; action none|GroupAction; record Record",
     },
     "tiles": {

@@ -24,6 +24,7 @@ logger = logging.getLogger("equitangents")
 
 _WRITES = "solvers.OutOfCore"  # where factors are, and go
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
+_ALONE = (type(None), bool, int, float, str)  # what stands for itself
 _SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone; complex ones have two parts
 
 
@@ -51,7 +52,7 @@ class Described:
     def _of(self, value: Any, where: str) -> Any:
         if id(value) in self._given and value is not None:
             return {"is": "given", "name": self._given[id(value)]}
-        if value is None or type(value) in (bool, int, float, str):
+        if type(value) in _ALONE:
             return value
         if isinstance(value, jax.Array | np.ndarray):
             return {"is": "array", "number": self._array(value, where)}
@@ -184,10 +185,10 @@ class _Builder:
             "tuple": lambda tree: tuple(self._list(tree)),
             "dict": lambda tree: {self.of(key): self.of(item) for key, item in tree["items"]},
             "dtype": lambda tree: _dtype(tree["name"], _SCALARS + "c"),
-            "number": lambda tree: _dtype(tree["dtype"], _SCALARS).type(_plain(tree["value"])),
+            "number": lambda tree: _dtype(tree["dtype"], _SCALARS).type(_typed(tree["value"], *_ALONE)),
             "complex": lambda tree: complex(*map(float, tree["parts"])),
-            "slice": lambda tree: slice(*map(_index, tree["parts"])),
-            "path": lambda tree: Path(_text(tree["name"])),
+            "slice": lambda tree: slice(*(_typed(part, int, type(None)) for part in tree["parts"])),
+            "path": lambda tree: Path(_typed(tree["name"], str)),
             "class": self._class,
             "same": self._same,
             "object": self._object,
@@ -196,7 +197,7 @@ class _Builder:
     def of(self, tree: Any) -> Any:
         self._counted(1)
         if not isinstance(tree, dict):
-            return _plain(tree)
+            return _typed(tree, *_ALONE)
         kind = tree["is"]
         if not isinstance(kind, str) or kind not in self._kinds:
             raise ValueError(f"{kind!r} is not a known kind of value")
@@ -208,10 +209,10 @@ class _Builder:
             raise ValueError(f"it stands for more than {_MOST:,} values")
 
     def _given(self, tree: Any) -> Any:
-        return self.given[_text(tree["name"])]
+        return self.given[_typed(tree["name"], str)]
 
     def _array(self, tree: Any) -> np.ndarray:
-        return self.arrays[_whole(tree["number"])]
+        return self.arrays[_typed(tree["number"], int)]
 
     def _list(self, tree: Any) -> list[Any]:
         return [self.of(item) for item in tree["items"]]
@@ -220,15 +221,15 @@ class _Builder:
         return _kind(tree["name"]).load()
 
     def _same(self, tree: Any) -> Any:
-        thing, values = self._objects[_whole(tree["number"])]  # of objects that are whole: none holds itself
+        thing, values = self._objects[_typed(tree["number"], int)]  # of objects that are whole: none holds itself
         self._counted(values)
         return thing
 
     def _object(self, tree: Any) -> Any:
         before = self._count
         cls = _kind(tree["class"]).load()
-        made = restored(cls, {_text(key): self.of(item) for key, item in tree["state"]}, self.given)
-        self._objects[_whole(tree["number"])] = made, self._count - before
+        made = restored(cls, {_typed(key, str): self.of(item) for key, item in tree["state"]}, self.given)
+        self._objects[_typed(tree["number"], int)] = made, self._count - before
         return made
 
 
@@ -271,33 +272,16 @@ def _wrong(kind: Kind, state: Mapping[str, Any], given: Any, whole: bool = True)
     return f"{called} lacks {missing[0]!r}" if missing else None
 
 
-def _plain(value: Any) -> Any:
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    raise ValueError(f"a {type(value).__name__} stands where a value is expected")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not text")
-    return value
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not a number that counts")
-    return value
-
-
-def _index(value: Any) -> int | None:
-    if value is not None and type(value) is not int:
-        raise ValueError(f"{value!r} is not an index")
+def _typed(value: Any, *types: type) -> Any:
+    """A value of JSON, if it is of one of these types; else ValueError."""
+    if type(value) not in types:
+        raise ValueError(f"a {type(value).__name__} stands where a value is expected")
     return value
 
 
 def _dtype(name: Any, of: str) -> np.dtype:
     """A type of numbers or text; others may hold objects."""
-    dtype = np.dtype(_text(name))
+    dtype = np.dtype(_typed(name, str))
     if dtype.kind not in of:
         raise ValueError(f"{name!r} is not a type of numbers")
     return dtype

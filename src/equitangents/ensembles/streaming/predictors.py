@@ -16,7 +16,6 @@ import scipy.special
 from equitangents._types import AnyModel, ArrayLike, Network, Times
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.deep.predictions import Classification, Regression
-from equitangents.ensembles.estimator import one_time
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
@@ -24,6 +23,7 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.storage.array_folder import About
 from equitangents.ensembles.training.checkpoints import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.inference.dynamics import one_time
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.nn import Sequential

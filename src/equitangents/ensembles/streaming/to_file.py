@@ -31,12 +31,20 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFinit
 from equitangents.file_limits import UNREADABLE, check_arrays, part
 from equitangents.files import real, sweep_partials, whole_file
 from equitangents.kernels.store import VERSION
+from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.executors import part_of
-from equitangents.scale.identity import row_digests
-from equitangents.scale.opening import opened
-from equitangents.scale.progress import Progress, ProgressCallback, told_by
-from equitangents.tiles.place import ObjectPath, Place, alone, place, remove_all
-from equitangents.tiles.store import DamagedTileError, check_room, store_errors
+from equitangents.scale.identity import rows_digest
+from equitangents.scale.record import opened
+from equitangents.tiles.place import (
+    DamagedTileError,
+    ObjectPath,
+    Place,
+    alone,
+    check_room,
+    place,
+    remove_all,
+    store_errors,
+)
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -133,8 +141,7 @@ def predict_to_file(
             return given
         task.check_name(force)
         waiting = [chunk for chunk in mine if not task.path(chunk).is_file()]
-        check_room(task.out, task.nbytes(len(waiting) + len(task.chunks)), *_room(task.out))
-        counted = Progress(len(mine) - len(waiting), len(mine), progress, "predict", "chunks")
+        counted = Progress(len(mine) - len(waiting), len(mine), progress, task="predict", unit="chunks")
         for chunk in waiting:
             task.predict(chunk)
             counted.add(1, 1)
@@ -183,10 +190,6 @@ class PredictionTask:
         found = arrays if self.by.classes is None else {"label": arrays["mean"][:-1], **arrays}
         return dict([next(iter(found.items()))]) if self.out.suffix == ".npy" else found
 
-    def nbytes(self, chunks: int) -> int:
-        """Bytes of so many chunks."""
-        return 8 * chunks * self.rows * sum(int(np.prod(shape)) for shape in self.by.arrays.values())
-
     def path(self, chunk: int) -> Place:
         """The file of one chunk."""
         return self.folder / f"{chunk}.npz"
@@ -207,11 +210,11 @@ class PredictionTask:
         content, path = io.BytesIO(), self.path(chunk)
         np.savez(content, **values)  # type: ignore[arg-type]
         if isinstance(path, ObjectPath):
-            path.write_bytes(content.getbuffer())
+            path.write_bytes(content.getvalue())
             return values
         for _ in range(_ATTEMPTS):
             with suppress(FileNotFoundError), whole_file(path) as partial:
-                partial.write_bytes(content.getbuffer())
+                partial.write_bytes(content.getvalue())
                 break
         return values
 
@@ -278,7 +281,8 @@ class PredictionTask:
         """Remove all chunks of what was to become this file; others that are under way predict theirs again."""
         parts = self.parts
         with suppress(OSError):
-            for name in _names(parts):
+            there = [name for name, _ in parts.sizes()] if isinstance(parts, ObjectPath) else os.listdir(parts)
+            for name in {path.partition("/")[0] for path in there}:
                 if _GROUP.fullmatch(name):
                     remove_all(parts / name)
             if isinstance(parts, Path):
@@ -311,7 +315,8 @@ def _task(out: Place, x: Numbers, by: Predictor, rows: int | None) -> Prediction
     if shape not in (by.sample_shape, flat):
         raise ShapeError("x", shape, by.sample_shape, "as the model was fitted to", verb="has inputs of shape")
     count, dtype = array.shape[0], by.reads(array)
-    check_room(out, 8 * count * sum(int(np.prod(each)) for each in by.arrays.values()), *_room(out))
+    needed = 8 * count * sum(int(np.prod(each)) for each in by.arrays.values())
+    check_room(out, needed, f"predictions in {out} take", " on the way, and the disk")
     if rows is None:
         each = int(np.prod(by.sample_shape)) * dtype.itemsize
         rows = max(1, min(max(_ENTRIES // by.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
@@ -320,20 +325,9 @@ def _task(out: Place, x: Numbers, by: Predictor, rows: int | None) -> Prediction
         "version": __version__,
         "numbers": VERSION,
         "fingerprint": by.fingerprint,
-        "inputs": row_digests("x", array, dtype, (count,))[0],
+        "inputs": rows_digest("x", array, dtype, count),
         "count": count,
         "time": by.time,
         "arrays": {name: list(each) for name, each in by.arrays.items()},
     }
     return PredictionTask(out, array, by, count, rows, record)
-
-
-def _names(folder: Place) -> set[str]:
-    """What lies in a folder."""
-    if isinstance(folder, ObjectPath):
-        return {name.partition("/")[0] for name, _ in folder.sizes()}
-    return set(os.listdir(folder))
-
-
-def _room(out: Place) -> tuple[str, str]:
-    return f"predictions in {out} take", " on the way, and the disk"

@@ -24,12 +24,21 @@ from equitangents.inference.augmented import augment_targets
 
 @dataclass(frozen=True)
 class Augmented:
-    """Data x (rows, …), y (rows, outputs); an epoch visits `samples`, each drawn from `copies` rows."""
+    """Data x (rows, …), y (rows, outputs); an epoch visits `samples`, each drawn from `copies` rows.
+
+    targets (N, outputs), or fields: those of the N samples before augmentation.
+    """
 
     x: np.ndarray
     y: np.ndarray
     samples: int
     copies: int
+    targets: np.ndarray
+
+    @property
+    def transformed(self) -> int:
+        """How many transformed copies of each sample the rows hold, running slowest."""
+        return len(self.x) // len(self.targets)
 
 
 def augment(
@@ -42,7 +51,7 @@ def augment(
     The copies are made once, before training; images that are resampled cost no more later than exact ones.
     """
     if action is None:
-        return Augmented(np.asarray(x, dtype), np.asarray(y.reshape(len(y), -1), dtype), len(x), 1)
+        return Augmented(np.asarray(x, dtype), np.asarray(y.reshape(len(y), -1), dtype), len(x), 1, y)
     elements = augmenting_elements(action)
     moved = np.asarray(augment_inputs(action, x), dtype)
     if y.ndim > 2:
@@ -50,8 +59,8 @@ def augment(
     else:
         targets = np.asarray(augment_targets(label_action, y, elements), dtype)
     if mode == "full":
-        return Augmented(moved, targets, len(moved), 1)
-    return Augmented(moved, targets, len(x), len(elements))
+        return Augmented(moved, targets, len(moved), 1, y)
+    return Augmented(moved, targets, len(x), len(elements), y)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -22,17 +22,34 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
-from equitangents.ensembles.training.batches import Batches
+from equitangents.actions.kinds import as_action
+from equitangents.actions.subset import augmenting_elements
+from equitangents.ensembles.networks import as_network, traits
+from equitangents.ensembles.training.batches import Augmented, Batches
 from equitangents.ensembles.training.checkpoints import array_digest
-from equitangents.ensembles.training.plan import CACHE_BYTES, Workers, make_plan, on_cpu, peak_bytes
+from equitangents.ensembles.training.plan import (
+    CACHE_BYTES,
+    Plan,
+    Workers,
+    check_room,
+    make_plan,
+    on_cpu,
+    peak_bytes,
+    tree_bytes,
+    worker_count,
+    working_bytes,
+)
 from equitangents.ensembles.training.recipe import Members, Own, Recipe, flat, init_members, member_shapes, run_epochs
 from equitangents.ensembles.training.run import Job
+from equitangents.ensembles.training.settings import Penalty, resolve_batch_size, variation_of
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
+from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.nn.compiled_windows import compiled_windows
 
 Shapes = tuple[tuple[tuple[int, ...], str], ...]
 _FEWEST_ROWS = 16
 _DEVICE_BYTES = 2**30
+_ROWS = 1024  # evaluated by all members before the next
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -50,23 +67,21 @@ class NetworkJob(Job):
     members: int
     seed: int
     dtype: str
+    plan: Plan
     copies: int = 1
+    fingerprint: dict[str, str] = field(default_factory=dict)
 
     stacks_state = True
     in_pieces = False
-
-    @property
-    def has_baseline(self) -> bool:
-        """Whether something is subtracted from a member's outputs."""
-        return self.recipe.variation.has_baseline
 
     @property
     def numbers(self) -> int:
         """How many numbers the outputs at an input are."""
         return int(self.y.shape[1])
 
-    def groups(self, chunk: int) -> list[range]:
+    def groups(self) -> list[range]:
         """Chunk k is always members kc, …, kc + c − 1, whether all of them are wanted or not."""
+        chunk = self.plan.chunk
         begins = range(self.first // chunk * chunk, self.first + self.members, chunk)
         return [range(begin, begin + chunk) for begin in begins]
 
@@ -85,9 +100,9 @@ class NetworkJob(Job):
         """The shape of one sample, without the batch axis."""
         return tuple(self.x.shape[1:])
 
-    def in_blocks(self, rows: int) -> NetworkJob:
-        """This job, computing at most `rows` rows of a batch at once."""
-        recipe = replace(self.recipe, batches=replace(self.recipe.batches, rows=rows))
+    def in_blocks(self) -> NetworkJob:
+        """This job, computing as many rows of a batch at once as its plan says."""
+        recipe = replace(self.recipe, batches=replace(self.recipe.batches, rows=self.plan.rows))
         return replace(self, recipe=recipe)
 
     def member_shapes(self) -> Members:
@@ -125,6 +140,117 @@ class NetworkJob(Job):
             None if offsets is None else jnp.asarray(offsets, self.dtype),
             jnp.asarray(np.stack(rows)) if rows else None,
         )
+
+
+def job_of(estimator: Any, data: Augmented, first: int, members: int) -> NetworkJob:
+    """Members `first` to `first + members − 1` of an estimator on augmented data, all checked; nothing is trained.
+
+    Raises NetworkError where the outputs are not those of the targets, MemoryLimitError.
+    """
+    recipe = _recipe(estimator, data)
+    job = NetworkJob(
+        recipe, data.x, data.y, first, members, int(estimator.seed), estimator.dtype, Plan(1, 1), data.transformed
+    )
+    with precision.scope(estimator.dtype):
+        shapes = job.member_shapes()
+        _check_outputs(job, shapes.params, data.targets.shape[1:])
+        job = replace(job, plan=make_plan(recipe, shapes, data.x, data.y, members, estimator.members_per_chunk))
+        remedy = "train fewer, then extend"
+        check_room(f"training {members} members", _bytes(job, shapes), estimator.memory_limit, remedy)
+    settings = {
+        "seed": job.seed,
+        "zero_output": bool(estimator.zero_output),
+        "variation": repr(recipe.variation),
+        "loss": recipe.loss,
+        "batch size": recipe.batches.batch_size,
+        "augmentation_mode": estimator.augmentation_mode if estimator.augmentation is not None else None,
+    }
+    if recipe.penalty is not None:
+        settings["equivariance_penalty"] = recipe.penalty.weight
+    return replace(job, fingerprint=job_fingerprint(job, settings))
+
+
+def _recipe(estimator: Any, data: Augmented) -> Recipe:
+    """How every member is trained: what does not differ between members."""
+    net, loss, targets, input_shape = as_network(estimator.net), estimator._loss, data.targets, data.x.shape[1:]
+    batch_size = resolve_batch_size(estimator.optimizer, estimator.batch_size, data.samples)
+    variation = variation_of(estimator)
+    variation.check(net, loss)
+    shuffle = batch_size < data.samples
+    batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle, variation.gathers)
+    classes = targets.shape[-1] if targets.ndim > 2 else None
+    kind = traits(net, input_shape, estimator.dtype)
+    rate, momentum = float(estimator.learning_rate), float(estimator.momentum)
+    penalty = _penalty(estimator, data, variation)
+    if penalty is not None:  # a batch is of whole orbits, and counts as many rows
+        copies = data.transformed
+        orbits = max(1, batch_size // copies)
+        batches = replace(batches, samples=len(targets), batch_size=orbits, rows=orbits, copies=copies, orbits=True)
+    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, kind, classes, penalty)
+
+
+def _penalty(estimator: Any, data: Augmented, variation: Variation) -> Penalty | None:
+    """The penalty on orbits, None where it has no weight; raises where there are none, or it would not mean them."""
+    name, weight = "equivariance_penalty", float(estimator.equivariance_penalty)
+    if weight == 0:
+        return None
+    if estimator.augmentation is None or estimator.augmentation_mode != "full":
+        raise InvalidArgumentError(
+            name,
+            weight,
+            "0 unless all copies of a sample are compared",
+            'give augmentation=action, augmentation_mode="full"',
+        )
+    if estimator._loss != "mse" and weight < 0:
+        raise InvalidArgumentError(name, weight, "at least 0 unless the loss is 'mse'")
+    if data.targets.ndim > 2:
+        raise InvalidArgumentError(name, weight, "0 for targets that are fields")
+    if variation.disturbs:
+        raise InvalidArgumentError(name, weight, "0 with a variation that disturbs every copy's targets")
+    action = as_action("augmentation", estimator.augmentation, (len(data.targets), *data.x.shape[1:]))
+    return Penalty.of(weight, estimator.label_action, augmenting_elements(action), data.targets.shape[1])
+
+
+def _check_outputs(job: NetworkJob, params: Params, wanted: tuple[int, ...]) -> None:
+    x = jax.ShapeDtypeStruct((1, *job.input_shape), job.dtype)
+    shape = jax.eval_shape(job.recipe.net.apply, params, x).shape
+    if len(wanted) > 1 and shape[1:] != wanted:
+        raise NetworkError(
+            "net",
+            shape,
+            (*shape[:1], *wanted),
+            "end it on the positions of y, with as many channels",
+            verb="gives outputs of shape",
+        )
+    if len(wanted) == 1 and len(shape) != 2:
+        raise NetworkError(
+            "net",
+            shape,
+            "(N, outputs)",
+            "end it with Flatten, GlobalAvgPool or GroupPool, and Dense",
+            verb="gives outputs of shape",
+        )
+    if len(wanted) == 1 and shape[1] != job.y.shape[1]:
+        raise NetworkError(
+            "net",
+            shape[1],
+            job.y.shape[1],
+            "end it with Dense of as many outputs or classes as y has",
+            verb="gives outputs,",
+        )
+
+
+def _bytes(job: NetworkJob, shapes: Members) -> int:
+    """Bytes of data, of all members' parameters and optimiser states and a copy of them, and of what is at work."""
+    params = tree_bytes(shapes.params)
+    each = 2 * (params + tree_bytes(shapes.optimizer_state))
+    if job.recipe.variation.has_baseline:
+        each += 4 * params + job.y.nbytes
+    chunk = job.plan.chunk
+    members = -(-job.members // chunk) * chunk
+    at_once = min(members, chunk * worker_count())
+    working = working_bytes(job.recipe, shapes.params, job.x, job.y, job.plan.rows)
+    return job.x.nbytes + members * each + at_once * working
 
 
 def program_digest(job: NetworkJob) -> str:
@@ -171,17 +297,17 @@ def planned_job(
     members: int,
     seed: int,
     dtype: str,
-) -> tuple[NetworkJob, int]:
-    """Members 0 to `members` − 1 trained by an optimiser of optax on the mean square, and how many share a call.
+) -> NetworkJob:
+    """Members 0 to `members` − 1 trained by an optimiser of optax on the mean square.
 
     x (N, …), y (N, outputs); in batches that are shuffled in every epoch, unless one holds all.
     """
     size = min(batch_size, len(x))
     recipe = Recipe(net, "mse", rule, 1.0, 0.0, Batches(len(x), size, size, shuffle=size < len(x)))
-    job = NetworkJob(recipe, x.astype(dtype), y.astype(dtype), 0, members, seed, dtype)
+    job = NetworkJob(recipe, x.astype(dtype), y.astype(dtype), 0, members, seed, dtype, Plan(1, size))
     with precision.scope(dtype):
         plan = make_plan(recipe, job.member_shapes(), x, y, 1, None)
-    return job.in_blocks(plan.rows), plan.chunk
+    return replace(job, plan=plan).in_blocks()
 
 
 @partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))
@@ -240,6 +366,28 @@ class NetworkChunk:
     def state(self) -> list[jax.Array]:
         """What else the members go on from: leaves of the optimisers' states, stacked over members."""
         return jax.tree.leaves(self._state.optimizer_state)
+
+
+def ensemble_outputs(estimator: Any, x: np.ndarray) -> Iterator[np.ndarray]:
+    """Outputs of all members of a fitted estimator for one block of rows after another.
+
+    In the chunks of training: so a member's outputs too do not depend on how many members there are.
+    """
+    chunk, count, net = estimator._chunk, estimator.history_.shape[1], as_network(estimator.net)
+    begins = range(0, count, chunk)
+    some = lambda tree, begin: jax.tree.map(lambda a: filled_up(a[begin : begin + chunk], chunk), tree)
+    size = rows_at_once(net, some(estimator.params_, 0), x, estimator.dtype)
+    step = -(-_ROWS // size) * size
+
+    def part(begin: int, rows: np.ndarray) -> np.ndarray:
+        params, start = some(estimator.params_, begin), some(estimator.params0_, begin)
+        return evaluate(partial(outputs, net, estimator._variation, params, start), rows, estimator.dtype, size)
+
+    with Workers() as workers:
+        for first in range(0, len(x), step):
+            rows = x[first : first + step]
+            parts = workers.map(partial(part, rows=rows), begins, first_alone=first == 0)
+            yield np.concatenate(parts)[:count]
 
 
 def member_outputs(

@@ -27,6 +27,7 @@ from equitangents._types import Params, Tree
 from equitangents.ensembles.networks import ForeignNetwork
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.recipe import Members, Own, Recipe, batch_gradient, loss_and_gradient
+from equitangents.memory import check_memory
 
 Shaped = np.ndarray | jax.Array | jax.ShapeDtypeStruct
 CACHE_BYTES = 2 * 2**20
@@ -114,6 +115,13 @@ def device_bytes() -> int:
     """Memory of the device that computes, where it is not the CPU."""
     statistics = jax.local_devices()[0].memory_stats() or {}
     return int(statistics.get("bytes_limit", 8 * 2**30))
+
+
+def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
+    """Raise MemoryLimitError if `needed` bytes exceed `limit` (None: what the host or the device has to offer)."""
+    if limit is None and not on_cpu():
+        limit = device_bytes()
+    check_memory(task, needed, limit, remedy)
 
 
 class Workers:

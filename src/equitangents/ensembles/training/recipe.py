@@ -21,7 +21,7 @@ from equitangents._protocols import FiniteNetwork
 from equitangents._types import InputShape, Network, Params, Tree
 from equitangents.ensembles.networks.foreign import ROWWISE, ForeignNetwork, Traits, joined, split
 from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.descent import Penalty, loss_of, transformation
+from equitangents.ensembles.training.settings import Penalty, loss_of, transformation
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.nn.compiled_windows import compiled_windows
 

@@ -33,8 +33,8 @@ from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
+from equitangents.progress import Progress, ProgressCallback
 from equitangents.scale.executors import distribute
-from equitangents.scale.progress import Progress, ProgressCallback
 
 _SECONDS_A_CALL = 0.5  # between two looks at interrupts and progress
 
@@ -63,6 +63,7 @@ class Chunk(Protocol):
 class Job(abc.ABC):
     """What a run computes: members `first` to `first + members − 1`, whose outputs are of the type `dtype`.
 
+    fingerprint: what it depends on, by name.
     stacks_state: whether what `Chunk.state` gives has an axis of members; otherwise it is one array a chunk.
     in_pieces: whether a chunk is trained to the end before the next, so that one at a time is held.
     """
@@ -73,6 +74,9 @@ class Job(abc.ABC):
     first: int
     members: int
     dtype: str
+    recipe: Any  # of the library that trains; its `variation` is what sets members apart
+    plan: Plan
+    fingerprint: dict[str, str]
 
     @property
     @abc.abstractmethod
@@ -80,20 +84,20 @@ class Job(abc.ABC):
         """How many numbers the outputs at an input are."""
 
     @property
-    @abc.abstractmethod
-    def has_baseline(self) -> bool:
-        """Whether something is subtracted from a member's outputs."""
+    def facts(self) -> dict[str, object]:
+        """What the fitted estimator says of it, by attribute."""
+        return {}
 
     def of(self, first: int, members: int) -> Self:
         """The job for some of the members."""
         return replace(self, first=first, members=members)  # type: ignore[type-var]  # jobs are dataclasses
 
-    @abc.abstractmethod
-    def in_blocks(self, rows: int) -> Self:
-        """This job, computing at most `rows` rows of a batch at once."""
+    def in_blocks(self) -> Self:
+        """This job, computing as many rows of a batch at once as its plan says."""
+        return self
 
     @abc.abstractmethod
-    def groups(self, chunk: int) -> list[range]:
+    def groups(self) -> list[range]:
         """The members of every chunk, some of which may not be wanted."""
 
     @abc.abstractmethod
@@ -111,14 +115,12 @@ class Run:
     def __init__(
         self,
         job: Job,
-        plan: Plan,
         workers: Any,
         *,
         record: Mapping[str, np.ndarray] | None = None,
         snapshot: Snapshot | None = None,
     ) -> None:
         self.job = job
-        self._plan = plan
         self._workers = workers
         self._record = dict(record or {})
         self.torn = False
@@ -129,7 +131,7 @@ class Run:
             for i, epoch in enumerate(snapshot.recorded_epochs):
                 self._records.append((epoch, {name: snapshot.recorded[name][i] for name in self._record}))
         self._seen: set[tuple[int, ...]] = set()
-        groups = job.groups(plan.chunk)
+        groups = job.groups()
         self._wanted = slice(job.first - groups[0].start, job.first - groups[0].start + job.members)
         begin = job.beginner()
 
@@ -175,11 +177,6 @@ class Run:
         return np.concatenate(parts)[self._wanted]
 
     @property
-    def chunk(self) -> int:
-        """Members that share a call."""
-        return self._plan.chunk
-
-    @property
     def epoch(self) -> int:
         """How many epochs have been trained."""
         return len(self._history)
@@ -212,7 +209,11 @@ class Run:
 
     def start(self) -> Tree:
         """What the members' baselines depend on, stacked; None if they have none."""
-        return self._cut(_stacked([chunk.start for chunk in self._chunks])) if self.job.has_baseline else None
+        return (
+            self._cut(_stacked([chunk.start for chunk in self._chunks]))
+            if self.job.recipe.variation.has_baseline
+            else None
+        )
 
     def snapshot(self) -> Snapshot:
         """A copy of everything that changes."""
@@ -287,15 +288,13 @@ class Trained:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Members to be trained: the job, how it is computed, what is recorded and when, and where checkpoints are.
+    """Members to be trained: the job, what is recorded and when, and where checkpoints are.
 
     `record_at`: sorted epochs at which outputs on the `sets` are kept. `callback`: called after every epoch, or None;
     `inputs` turns what it gives as X into the array that networks take. `checkpoint_every`: epochs between checkpoints.
     """
 
     job: Job
-    plan: Plan
-    fingerprint: dict[str, str]
     epochs: int
     sets: dict[str, np.ndarray]
     record_at: tuple[int, ...] = ()
@@ -332,26 +331,26 @@ class Assignment:
 
 def train_alone(assignment: Assignment) -> Trained:
     """Train the members to the end, in this process; an interrupt saves what is done first."""
-    job, plan, sets = assignment.job, assignment.plan, assignment.sets
+    job, sets = assignment.job, assignment.sets
     store, snapshot = None, None
     if assignment.folder is not None:
         directory = run_directory(assignment.folder, job.first, job.members)
-        store = CheckpointStore(directory, assignment.fingerprint | record_fingerprint(sets))
+        store = CheckpointStore(directory, job.fingerprint | record_fingerprint(sets))
     try:
         if store is not None:
             found = store.latest(resume=assignment.resume)
             if found is not None:
-                snapshot, plan = found[0], Plan(**found[1])
+                snapshot, job = found[0], replace(job, plan=Plan(**found[1]))  # type: ignore[type-var]
                 assignment.check_progress(snapshot)
             if snapshot is None or snapshot.epoch < assignment.epochs:
                 store.check_writable()
         with job.workers() as workers:
-            run = Run(job.in_blocks(plan.rows), plan, workers, record=sets, snapshot=snapshot)
+            run = Run(job.in_blocks(), workers, record=sets, snapshot=snapshot)
             # in a thread, so that an interrupt of the main one waits for it
-            write = None if store is None else partial(store.write, plan=asdict(plan))
+            write = None if store is None else partial(store.write, plan=asdict(job.plan))
             save = None if write is None else lambda: workers.map(write, [run.snapshot()])
             _train(run, assignment, save)
-        return Trained(run.params(), run.start(), run.history, run.recorded, run.recorded_epochs, plan.chunk)
+        return Trained(run.params(), run.start(), run.history, run.recorded, run.recorded_epochs, job.plan.chunk)
     finally:
         if store is not None:
             store.close()
@@ -360,7 +359,7 @@ def train_alone(assignment: Assignment) -> Trained:
 def _train(run: Run, assignment: Assignment, save: Callable[[], object] | None) -> None:
     """Train to the last epoch; `save` writes a checkpoint of the run."""
     count, epochs, every = 1, assignment.epochs, assignment.checkpoint_every
-    counted = Progress(run.epoch, epochs, assignment.progress, "ensemble", "epochs")
+    counted = Progress(run.epoch, epochs, assignment.progress, task="ensemble", unit="epochs")
     try:
         _record_if_due(run, assignment)
         while run.epoch < epochs:
@@ -393,13 +392,13 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
     """
     job = assignment.job
     last = job.first + job.members
-    bounds = [(max(ids.start, job.first), min(ids.stop, last)) for ids in job.groups(assignment.plan.chunk)]
+    bounds = [(max(ids.start, job.first), min(ids.stop, last)) for ids in job.groups()]
     pieces = [(start, stop - start) for start, stop in bounds]
     if executor is None and len(pieces) == 1:
         return train_alone(assignment)
     if assignment.folder is not None and not assignment.resume:
         check_unused(assignment.folder, job.first, job.members)
-    counted = Progress(0, len(pieces), assignment.progress, "ensemble", "parts")
+    counted = Progress(0, len(pieces), assignment.progress, task="ensemble", unit="parts")
     # resume: of what a worker saved that died
     assignment = replace(assignment, progress=False, resume=assignment.folder is not None)
     parts: dict[tuple[int, int], Trained] = {}

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import ArrayLike, Params
+from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import SymmetryGroup
 from equitangents.kernels.program import Op
@@ -57,11 +57,6 @@ class _WholeInput(InputLayer):
     def on_points(self) -> bool:
         """False, since the features belong to the whole input."""
         return False
-
-    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> None:
-        """None, since there are no positions that a mask could mark as missing."""
-        if mask is not None:
-            raise NetworkError("layers", self, "layers that take masks", verb="hold")
 
 
 @dataclass(frozen=True)
@@ -188,10 +183,6 @@ class PointCloud(InputLayer):
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The points as they came, with a 1 where there are no features."""
         return x if self.features is not None else jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1)
-
-    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """The mask that comes in: no point comes or goes."""
-        return mask
 
 
 @dataclass(frozen=True)

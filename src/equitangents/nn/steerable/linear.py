@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import ArrayLike, DType, Params
+from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.steerable.execute import (
     count,
@@ -21,7 +21,7 @@ from equitangents.kernels.steerable.execute import (
     point_kernels,
 )
 from equitangents.kernels.steerable.program import Filter, Kernels, PointMap, PointMean, filter_kernels
-from equitangents.nn.layer import Layer, ParameterFree, Structure, check_number, check_scale
+from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure, check_number, check_scale
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.inputs import InputLayer
 from equitangents.nn.steerable.signal import joined, parted, steerable, with_features
@@ -40,10 +40,6 @@ class _Linear(Layer):
     b_std: float
 
     steers: ClassVar[bool] = True
-
-    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """The mask that comes in: no point comes or goes."""
-        return mask
 
     def signal(self, signal: Signal) -> Signal:
         """The new features at the points that come in, Gaussian."""
@@ -231,7 +227,7 @@ def _name(to: Irrep, into: Irrep) -> str:
 
 
 @dataclass(frozen=True)
-class PointFeatures(ParameterFree):
+class PointFeatures(ByRun, ParameterFree):
     """Readout of the features on points, without coordinates: forces, flows, masks.
 
     D features that turn are D positions of one channel, (N, P, D, 1), since they covary: targets and predictions of
@@ -261,12 +257,8 @@ class PointFeatures(ParameterFree):
             return Signal(Grid(grid), size, gaussian=True)
         return Signal(Grid((*grid, size)), 1, gaussian=True)
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The features at each point, without coordinates."""
-        return parted(x, signal)[1].reshape((len(x), *self.signal(signal).array_shape))
-
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """As `apply`; zero at points that do not exist."""
+        """The features at each point, without coordinates; zero at points that do not exist."""
         values = parted(x, signal)[1]
         if structure.mask is not None:
             values = jnp.where(structure.mask[..., None], values, 0)
@@ -303,7 +295,7 @@ def _all(layers: tuple[Layer, ...]) -> Iterator[Layer]:
 
 
 @dataclass(frozen=True)
-class SteerablePool(ParameterFree):
+class SteerablePool(ByRun, ParameterFree):
     """Mean of features over existing points: global features, without coordinates."""
 
     steers: ClassVar[bool] = True
@@ -320,14 +312,10 @@ class SteerablePool(ParameterFree):
             given=False,
         )
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Means over points, (N, channels)."""
-        return jnp.mean(parted(x, signal)[1], axis=1)
-
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """As `apply`; under a mask over the points that exist."""
+        """Means over points, (N, channels); under a mask over the points that exist."""
         if structure.mask is None:
-            return self.apply(params, x, signal), structure
+            return jnp.mean(parted(x, signal)[1], axis=1), structure
         there = structure.mask.astype(x.dtype)
         weights = there / jnp.maximum(there.sum(axis=1, keepdims=True), 1)
         y = jnp.einsum("np,npc->nc", weights, parted(x, signal)[1], precision="highest")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import ArrayLike, DType, Params
+from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.steerable.program import Gate, Norm, Sampled
 from equitangents.nn.layer import ParameterFree, check_number
@@ -28,10 +28,6 @@ class SteerableNonlinearity(ParameterFree):
     """A nonlinearity that commutes with the group."""
 
     steers: ClassVar[bool] = True
-
-    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """The mask that comes in: no point comes or goes."""
-        return mask
 
     @abc.abstractmethod
     def after(self, features: Features) -> Features:

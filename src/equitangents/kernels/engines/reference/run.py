@@ -18,8 +18,8 @@ from equitangents.kernels.fields import MATRIX, FieldPlan, Part, field_plan
 from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import plan
 from equitangents.kernels.program import Program
-from equitangents.kernels.progress import Progress
 from equitangents.kernels.scales import with_affine
+from equitangents.progress import Progress
 
 Scales = tuple[tuple[Any, Any], ...]  # W_var and b_var of layers
 
@@ -48,7 +48,8 @@ def kernels(
     else:
         blocks2 = Blocks(steps, tables, x2, columns)
     nngp, ntk = layout.zeros((n1, n2), x1.dtype), layout.zeros((n1, n2), x1.dtype)
-    progress = Progress(len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2))
+    tiles = len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2)
+    progress = Progress(0, tiles, task="kernels")
     for i in range(len(blocks1)):
         one = blocks1[i]
         for j in range(i if symmetric else 0, len(blocks2)):
@@ -56,7 +57,7 @@ def kernels(
             found = _compiled(reference.tile, bare, scales, tables, *one, *blocks2[j])
             for out, values in zip((nngp, ntk), found, strict=True):
                 layout.write(out, r, c, values, symmetric)
-            progress.step()
+            progress.add()
     return nngp, ntk
 
 

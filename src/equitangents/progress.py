@@ -32,12 +32,7 @@ class Progress:
     """
 
     def __init__(
-        self,
-        there: int,
-        total: int,
-        progress: bool | ProgressCallback | None = None,
-        task: str = "gram",
-        unit: str = "tiles",
+        self, there: int, total: int, progress: bool | ProgressCallback | None = None, *, task: str, unit: str = "tiles"
     ) -> None:
         self._words = task, unit
         self.there, self.total, self.computed = there, total, 0
@@ -50,9 +45,9 @@ class Progress:
         done = self.there - self._first
         return (time.monotonic() - self._start) * max(self.total - self.there, 0) / done if done else float("nan")
 
-    def add(self, tiles: int, computed: int) -> None:
-        """So many more tiles are there, of which `computed` were computed now."""
-        self.there += tiles
+    def add(self, pieces: int = 1, computed: int = 1) -> None:
+        """So many more pieces are there, of which `computed` were computed now."""
+        self.there += pieces
         self.computed += computed
         if self._told is not None:
             self._told(self.there, self.total, self.left)
@@ -60,8 +55,7 @@ class Progress:
         if now - self._shown >= _REPORTED and self.there < self.total:
             self._shown = now
             task, unit = self._words
-            left = duration(self.left)
-            said = f"{task}: {self.there} of {self.total} {unit} are there, about {left} to go"
+            said = f"{task}: {self.there} of {self.total} {unit} are there, about {duration(self.left)} to go"
             if self._on_stderr:
                 print(said, file=sys.stderr, flush=True)
             else:

@@ -1,4 +1,4 @@
-"""Gram matrices of irreps, read from the matrices of group elements that a store holds.
+"""What a store gives to read: its Zarr arrays, whose damage is an error of this package, and matrices of irreps.
 
 K̂(ρ)_{ia,jb} = Σ_g Θ(x_i, ρ_X(g) x_j) ρ(g)_{ab}, (N1 d, N2 d). Training on all moved copies falls apart into these: the
 eigenvalues of its |G|N × |G|N matrix are those of the K̂(ρ), each d times (2d where one stands for its conjugate, too).
@@ -6,19 +6,76 @@ eigenvalues of its |G|N × |G|N matrix are those of the K̂(ρ), each d times (2
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
+import zarr
 from jaxtyping import Inexact
+from zarr.storage import LocalStore, StorePath
 
 from equitangents._types import DType
+from equitangents.errors import StoreError
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
+from equitangents.tiles.place import Place, zarr_node
 
-if TYPE_CHECKING:  # Zarr takes a while to import
-    from equitangents.scale.checked import CheckedArray
+_DAMAGE = ("checksum", "buffer", "size", "reshape")  # words of errors of codecs
+
+if TYPE_CHECKING:
+    _Array = zarr.Array[Any]
+else:
+    _Array = zarr.Array  # no generic class at run time before Zarr 3.1
+
+P = ParamSpec("P")
+Found = TypeVar("Found")
+
+
+def _checked(
+    read: Callable[Concatenate[zarr.Array[Any], P], Found],
+) -> Callable[Concatenate[zarr.Array[Any], P], Found]:
+    """A way of reading that raises StoreError for a damaged chunk."""
+
+    @functools.wraps(read)
+    def reading(array: zarr.Array[Any], /, *args: P.args, **kwargs: P.kwargs) -> Found:
+        try:
+            return read(array, *args, **kwargs)
+        except (ValueError, RuntimeError) as error:  # of the codecs: a checksum, a length
+            if any(word in str(error) for word in _DAMAGE):
+                raise StoreError(
+                    "store", str(array.store_path), "undamaged tiles", f"verify() repairs it: {_line(error)}"
+                ) from None
+            raise
+
+    return reading
+
+
+class CheckedArray(_Array):
+    """A Zarr array that is read; StoreError for a chunk that is damaged, as for anything else that is."""
+
+    get_basic_selection = _checked(zarr.Array.get_basic_selection)
+    get_orthogonal_selection = _checked(zarr.Array.get_orthogonal_selection)
+    get_coordinate_selection = _checked(zarr.Array.get_coordinate_selection)
+    get_mask_selection = _checked(zarr.Array.get_mask_selection)
+    get_block_selection = _checked(zarr.Array.get_block_selection)
+
+
+def open_checked(path: Place) -> CheckedArray:
+    """The array in a folder; StoreError where it, or what describes it, is damaged or gone."""
+    try:
+        node = zarr_node(path)
+        store = LocalStore(path, read_only=True) if isinstance(path, Path) else node["store"]
+        return CheckedArray.open(StorePath(store, node.get("path", "")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            "store", str(path), "a store that can be read", f"verify() repairs what is damaged: {_line(error)}"
+        ) from None
+
+
+def _line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +130,7 @@ class IrrepGram:
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[:, :], dtype)
 
-    @cached_property
+    @functools.cached_property
     def _array(self) -> CheckedArray:
         return self.elements()
 

@@ -1,0 +1,145 @@
+"""Arguments of `audit`: how actions may be given, and all that it is told by keyword, as one record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypedDict, get_args
+
+import numpy as np
+
+from equitangents.actions.action import GroupAction
+from equitangents.audit.contract.changes import Transform
+from equitangents.audit.contract.kinds import Boxes, Custom, Keypoints, Labels
+from equitangents.audit.contract.trees import Batch, Layout
+from equitangents.audit.contract.unordered import Unordered
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.groups.representations import RepresentationLike
+from equitangents.keywords import meant
+from equitangents.metrics.measure import Bootstrap
+
+AuditedAction = str | GroupAction | Transform | Sequence[Any] | Mapping[str, Any]
+"""The name of a group, an action, or a change; of several inputs a tuple or dictionary of actions and None."""
+
+OutputAction = (
+    str
+    | GroupAction
+    | RepresentationLike
+    | Labels
+    | Boxes
+    | Keypoints
+    | Unordered
+    | Custom
+    | Batch
+    | Sequence[Any]
+    | Mapping[str, Any]
+    | None
+)
+"""What a group does to outputs: an action, a representation, a kind ("vectors"), a rule; of several outputs a tree."""
+
+InputKinds = str | Custom | Sequence[Any] | Mapping[str, Any] | None
+Effort = Literal["quick", "full"]
+OutputKind = Literal["auto", "values", "logits", "probabilities"]
+RelativeTo = Literal["larger", "norm", "spread"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the model is read, what is looked at, and how it is judged: the keywords of `audit`, which explains them."""
+
+    elements: int | None = None
+    batch_size: int | None = None
+    effort: Effort = "full"
+    inputs: InputKinds = None
+    layout: Layout | None = None
+    output_layout: Layout | None = None
+    outputs: OutputKind = "auto"
+    method: str | None = None
+    select: str | int | None = None
+    off_data: bool | Mapping[str, Any] = True
+    layers: Sequence[Any] | bool = True
+    train: tuple[Any, Any] | None = None
+    data_test: Literal["kernel"] | None = "kernel"
+    relative_to: RelativeTo = "larger"
+    tolerance: float | None = None
+    output_scale: float | Mapping[str, float] | None = None
+    confidence: float = 0.95
+    resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("elements", "batch_size"):
+            count = getattr(self, name)
+            if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+                raise InvalidArgumentError(name, count, "a whole number, at least 1")
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise InvalidArgumentError(name, getattr(self, name), list(known))
+        Bootstrap(self.confidence, self.resamples, self.seed)
+        scale = self.output_scale
+        by_name = [(repr(k), v) for k, v in scale.items()] if isinstance(scale, Mapping) else [(None, scale)]
+        for name, at, value in (("tolerance", None, self.tolerance), *(("output_scale", *pair) for pair in by_name)):
+            if value is None and at is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                raise InvalidTypeError(name, value, "a number above 0", at=at)
+            if not (value > 0 and math.isfinite(value)):
+                raise InvalidArgumentError(name, value, "a number above 0", at=at)
+
+    @property
+    def quick(self) -> bool:
+        """Whether the error and its floor are asked for alone."""
+        return self.effort == "quick"
+
+    @property
+    def bootstrap(self) -> Bootstrap:
+        """How intervals are found."""
+        return Bootstrap(self.confidence, self.resamples, self.seed)
+
+
+class Keywords(TypedDict, total=False):
+    """The fields of `Settings`, for type checkers."""
+
+    elements: int | None
+    batch_size: int | None
+    effort: Effort
+    inputs: InputKinds
+    layout: Layout | None
+    output_layout: Layout | None
+    outputs: OutputKind
+    method: str | None
+    select: str | int | None
+    off_data: bool | Mapping[str, Any]
+    layers: Sequence[Any] | bool
+    train: tuple[Any, Any] | None
+    data_test: Literal["kernel"] | None
+    relative_to: RelativeTo
+    tolerance: float | None
+    output_scale: float | Mapping[str, float] | None
+    confidence: float
+    resamples: int
+    seed: int
+
+
+_LAYOUTS = (None, "channels_last", "channels_first")
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "effort": get_args(Effort),
+    "layout": _LAYOUTS,
+    "output_layout": _LAYOUTS,
+    "outputs": get_args(OutputKind),
+    "data_test": (None, "kernel"),
+    "relative_to": get_args(RelativeTo),
+}
+_QUICK: dict[str, Any] = {"off_data": False, "layers": False, "data_test": None, "resamples": 200}
+"""What settings of a quick audit are that are not given."""
+
+
+def settings_of(given: Mapping[str, Any]) -> Settings:
+    """The settings of these keywords; InvalidTypeError, with the nearest known one, for others."""
+    known = [field.name for field in fields(Settings)]
+    for name in given:
+        if name not in known:
+            said = meant(name, [*known, "y", "progress", "output_action"])
+            raise InvalidTypeError("audit", name, [*known, "y", "progress"], said, verb="has no argument")
+    return Settings(**{**(_QUICK if given.get("effort") == "quick" else {}), **given})
