@@ -23,7 +23,7 @@ def probabilities(
     mean, scale = x.mean(axis=(0, 1, 2)), x.std(axis=(0, 1, 2)) + 1e-6
     x, new = ((smaller(images) - mean) / scale for images in (x, new))
     most = 40 + 16_000 // len(x)  # epochs: 600 steps and more
-    best = (np.inf, 0.0, 0, np.zeros(0))
+    tried: list[tuple[float, float, int, np.ndarray]] = []
     for rate in RATES:
         held, epochs = np.zeros((len(x), classes)), []
         for fold in folds:
@@ -32,10 +32,10 @@ def probabilities(
             epochs.append(count)
             held[fold] = logits
         loss = float(-scipy.special.log_softmax(held, axis=1)[np.arange(len(y)), y].mean())
-        best = min(best, (loss, rate, int(np.median(epochs)), held), key=lambda each: each[0])
-    _, rate, count, held = best
+        tried.append((loss, rate, int(np.median(epochs)), held))
+    _, rate, count, logits = min(tried, key=lambda each: each[0])
     members = [trained(x, y, new, None, rate, count, classes, turned, seed + 1 + i)[1] for i in range(MEMBERS)]
-    beta = float(calibrated(held[None], y)[0])
+    beta = float(calibrated(logits[None], y)[0])
     return np.asarray(scipy.special.softmax(beta * np.mean(members, axis=0), axis=1))
 
 

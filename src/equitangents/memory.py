@@ -73,7 +73,7 @@ def ran_out(error: BaseException) -> bool:
     if jax is None or not isinstance(error, jax.errors.JaxRuntimeError):
         return False
     status = getattr(error, "error_code_string", None)
-    return str(error).startswith(_EXHAUSTED) if status is None else status == _EXHAUSTED
+    return str(error).startswith(_EXHAUSTED) if status is None else bool(status == _EXHAUSTED)
 
 
 def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None:

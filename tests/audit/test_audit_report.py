@@ -19,7 +19,8 @@ from equitangents.audit.report.forms import markdown_table
 from equitangents.audit.report.numbers import Estimate, number
 from equitangents.audit.report.sections import DECIDES, REASONS, Headline
 from equitangents.errors import InvalidArgumentError
-from equitangents.report.render import Table, outside_resources
+from equitangents.report.render import Table
+from pages import outside_resources
 
 VERDICTS = {
     "equivariant": ["at noise floor"],

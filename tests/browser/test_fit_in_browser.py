@@ -7,7 +7,6 @@ import pytest
 
 from equitangents.fit import auto
 from equitangents.fit.page import held_out_page
-from equitangents.report import render
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +20,7 @@ def fitted():
     y = np.array(["upper", "lower", "none"])[labels]
     y[:3] = "none"
     choice = auto(x, y, minutes=0.2)
-    return render(held_out_page(choice.model, title="Tiles", choice=choice, next_command="equitangents predict"))
+    return held_out_page(choice.model, title="Tiles", choice=choice, next_command="equitangents predict").html()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -12,8 +12,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.fit import auto, page
 from equitangents.fit.held_out import HeldOut
 from equitangents.fit.page import held_out_page
-from equitangents.report import render
-from equitangents.report.render import outside_resources
+from pages import outside_resources
 
 RNG = np.random.default_rng(0)
 NET = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -58,7 +57,7 @@ def test_a_wrong_label_is_the_first_that_looks_mislabelled_and_turned_copies_are
     model, *_ = fitted
     names = [f"image-{i}.png" for i in range(60)]
     assert int(np.argmin(HeldOut.of(model).of_label)) == PLANTED
-    html = render(held_out_page(model, names, title="What <b> was learnt", next_command="predict it"))
+    html = held_out_page(model, names, title="What <b> was learnt", next_command="predict it").html()
     assert "What &lt;b&gt; was learnt" in html
     assert outside_resources(html) == []
     shown = section(html, "wrong-or-mislabelled")
@@ -76,7 +75,7 @@ def test_images_are_turned_by_all_quarters_that_keep_their_shape(shape):
     x, labels = RNG.normal(0, 0.1, (24, *shape, 1)), np.array(["lying", "standing"] * 12)
     x[::2, 1:3] += 1
     x[1::2, :, 1:3] += 1
-    html = render(held_out_page(et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x, labels), title="t"))
+    html = held_out_page(et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x, labels), title="t").html()
     right = dict(re.findall(r'row">(.+?)</th><td>(.+?)%', section(html, "turning")))
     assert ("turned by 90°" in right) == (shape == (4, 4))
     assert float(right.get("turned by 90°", 0)) < 50 <= float(right["mirrored"])
@@ -119,7 +118,7 @@ def test_predictions_may_be_left_open_below_a_probability():
 def test_a_choice_has_baselines_angles_and_a_learning_curve():
     x, y = bright_above(40)
     choice = auto(x, y, baselines=False, minutes=600)
-    html = render(held_out_page(choice.model, [f"{i}.png" for i in range(40)], title="t", choice=choice))
+    html = held_out_page(choice.model, [f"{i}.png" for i in range(40)], title="t", choice=choice).html()
     assert outside_resources(html) == []
     assert choice.best.name in html
     assert [each.angle for each in choice.turned] == [0, *(40.0 * k for k in range(1, 9))]
@@ -130,9 +129,9 @@ def test_a_choice_has_baselines_angles_and_a_learning_curve():
 def test_an_augmented_model_has_no_quarters_and_arrays_have_tables(fitted):
     _, x, y = fitted
     model = et.InfiniteEnsembleClassifier(NET, augmentation="C4", ridge=1e-2).fit(x, y)
-    assert 'id="turning"' not in render(held_out_page(model, title="t"))
+    assert 'id="turning"' not in held_out_page(model, title="t").html()
     flat = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x.reshape(60, -1), y)
-    html = render(held_out_page(flat, title="t"))
+    html = held_out_page(flat, title="t").html()
     assert "sample 7" in html
     assert "turned by" not in html
 

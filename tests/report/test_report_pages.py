@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from equitangents.report import Figure, Table, figures, format_number, palette, render
-from equitangents.report.render import outside_resources
+from equitangents.report import Figure, Table, figures, format_number, palette
 from equitangents_studies.claim import Claim
 from equitangents_studies.framework.catalogue import StudyInfo
 from equitangents_studies.framework.report import Page
+from pages import outside_resources
 
 
 def _claim(**changes):
@@ -116,23 +116,23 @@ class TestNumbers:
 class TestPage:
     @pytest.mark.parametrize(("bound", "outcome"), [(1.0, "holds"), (0.3, "fails"), (0.5, "undecided")])
     def test_the_outcome_is_that_of_the_claim(self, bound, outcome):
-        html = render(_page(claims=[_claim(bound=(-math.inf, bound))]))
+        html = _page(claims=[_claim(bound=(-math.inf, bound))]).html()
         assert re.findall(r'class="badge (\w+)">(\w+)<', html) == [(outcome, outcome)]
 
     def test_claims_stand_in_tables_by_kind_the_sources_first(self):
         kinds = [_claim(kind=kind, statement=f"By {kind}") for kind in ("check", "ours", "source")]
-        html = render(_page(claims=kinds))
+        html = _page(claims=kinds).html()
         places = [html.index(x) for x in ("Claims of the source", "By source", "By ours", "By check")]
         assert places == sorted(places)
         assert "equitangents reproduce x" in html
 
     def test_says_how_many_repetitions_would_decide_a_claim(self):
         undecided = _claim(bound=(0.45, 1.0), covers="splits", repeated=5)
-        assert f"<td>{undecided.further}</td>" in render(_page(claims=[undecided]))
+        assert f"<td>{undecided.further}</td>" in _page(claims=[undecided]).html()
 
     def test_its_first_figure_stands_before_the_claims_and_once(self, tmp_path):
         one, other = (Figure(name, f"Caption of {name}.", "<svg></svg>") for name in ("one", "other"))
-        html = render(_page(shown=[one, other]))
+        html = _page(shown=[one, other]).html()
         assert [html.count(f"Caption of {name}.") for name in ("one", "other")] == [1, 1]
         places = [html.index(x) for x in ("Caption of one", 'id="claims"', "Caption of other")]
         assert places == sorted(places)
@@ -140,13 +140,13 @@ class TestPage:
     def test_is_complete_in_itself(self, tmp_path):
         figure = Figure("curve", "A caption.", _draw(tmp_path))
         table = Table("Numbers.", ["set", "mean"], [["digits", "3.9"]])
-        html = render(_page(shown=[figure, table]))
+        html = _page(shown=[figure, table]).html()
         assert outside_resources(html) == []
         assert "A caption." in html
         assert "<td>3.9</td>" in html
 
     def test_text_is_escaped(self):
-        html = render(_page(summary="a < b & <script>alert(1)</script>"))
+        html = _page(summary="a < b & <script>alert(1)</script>").html()
         assert "<script>alert" not in html
         assert "a &lt; b" in html
 

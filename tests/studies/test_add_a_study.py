@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from equitangents import studies
-from equitangents.report.render import outside_resources
+from pages import outside_resources
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "add-a-study.md"
 

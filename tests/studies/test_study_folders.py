@@ -8,8 +8,8 @@ import pytest
 from tools.results.markers import filled, finder, plain
 from tools.results.publish import publish
 
-from equitangents.report.render import outside_resources
 from equitangents_studies.framework.settings import as_dict, changed
+from pages import outside_resources
 from studies.miniatures import EXACT, TINY, run, study
 
 # The dearest, which compile for 7 seconds to a minute and a half; the claims of all are tested on made-up numbers, the

@@ -11,9 +11,9 @@ from equitangents import studies
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 from equitangents.formatting import exact_duration
-from equitangents.report.render import outside_resources
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.settings import as_text, changed
+from pages import outside_resources
 from studies.small import Settings
 
 

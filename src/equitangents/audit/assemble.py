@@ -15,7 +15,7 @@ from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import output_kind, task_error
 from equitangents.audit.measure.remedies import averaged
 from equitangents.audit.measure.task import AuditTask, spread_of
-from equitangents.audit.parts import Bench, Interruption, measure_parts
+from equitangents.audit.parts import Bench, measure_parts
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
 from equitangents.audit.report.result import FORMAT, AuditReport, cited
@@ -42,14 +42,13 @@ def assemble(
     task: AuditTask,
     began: float,
     y: np.ndarray | None,
-    stop: Interruption,
+    bench: Bench,
     sought: list[RuleResult] | None = None,
 ) -> AuditReport:
     """The whole report; of an audit that is stopped, what was measured until then.
 
     `sought`: what was found of how the outputs move, where that was asked for; otherwise failing outputs are tried.
     """
-    bench = Bench(task.clock, stop)
     m = measure_data(task, y, sought, bench)
     orbits, floors, judgement, task = m.orbits, m.floors, m.judgement, m.task
     found = measure_parts(m, bench)
@@ -74,7 +73,15 @@ def assemble(
         verdict=verdict,
         reason=reason,
         contract=_contract(m),
-        model=_model(m),
+        model=ModelSection(
+            name=task.model.name,
+            kind=task.model.kind,
+            dtype=orbits.dtype.name,
+            device=task.model.device,
+            deterministic=floors.deterministic,
+            batch_independent=floors.batch_independent,
+            noise=floors.noise,
+        ),
         error=error,
         floor=floor,
         elements=_elements(m),
@@ -91,12 +98,19 @@ def assemble(
             **vars(settings.bootstrap), batch_size=task.clock.most or task.batch_size, inputs=task.x.n, values=values
         ),
         versions=_versions(task),
-        timing=_timing(task, began),
+        timing=Timing(
+            time.perf_counter() - began,
+            task.clock.seconds,
+            task.clock.evaluations,
+            task.clock.batches,
+            dict(task.clock.parts),
+            task.clock.evaluations / task.x.n,
+        ),
         citations=[],
         errors=orbits.errors,
         floors=floors.table,
         parameters=task.elements,
-        partial=stop.stopped,
+        partial=bench.stopped,
         headline=headline,
         rules=rules if sought is None else sought,
         averaged=averaged(m),
@@ -117,19 +131,6 @@ def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
         return "equivariant on its data", "fails off the data"
     worse = m.verdict == "broken" and m.reason != "not finite" and beyond(m.verdict, m.judgement.headline, sets)
     return m.verdict, "worse off the data" if worse else m.reason
-
-
-def _model(m: Measured) -> ModelSection:
-    model, floors = m.task.model, m.floors
-    return ModelSection(
-        name=model.name,
-        kind=model.kind,
-        dtype=m.orbits.dtype.name,
-        device=model.device,
-        deterministic=floors.deterministic,
-        batch_independent=floors.batch_independent,
-        noise=floors.noise,
-    )
 
 
 def _elements(m: Measured) -> list[ElementResult]:
@@ -186,18 +187,6 @@ def _whole(task: AuditTask, table: np.ndarray) -> list[float]:
     return [float(e) for e in found]
 
 
-def _timing(task: AuditTask, began: float) -> Timing:
-    clock = task.clock
-    return Timing(
-        time.perf_counter() - began,
-        clock.seconds,
-        clock.evaluations,
-        clock.batches,
-        dict(clock.parts),
-        clock.evaluations / task.x.n,
-    )
-
-
 def _digest(task: AuditTask) -> str:
     """A hash of the inputs, the group and its elements."""
     found = hashlib.sha256(task.contract.group.name.encode())
@@ -210,8 +199,8 @@ def _digest(task: AuditTask) -> str:
 
 def _missing(m: Measured, bench: Bench) -> list[Missing]:
     """What the report lacks, and why: first where the audit was stopped."""
-    stop, clock = bench.stop, m.task.clock
-    first = [_stopped(m.asked, m.task), *(part for part in stop.missing if part.section != "elements")]
+    clock = m.task.clock
+    first = [_stopped(m.asked, m.task), *(part for part in bench.interrupted if part.section != "elements")]
     refused = []
     if clock.refused is not None:  # of a model that takes one size alone
         alone = clock.largest == 1
@@ -219,7 +208,7 @@ def _missing(m: Measured, bench: Bench) -> list[Missing]:
         refused = [Missing("larger batches" if alone else "smaller batches", f"{given}: {clock.refused}")]
     if clock.most is not None:
         refused.append(Missing("larger batches", "out of memory; fewer inputs were given at a time"))
-    return (first if stop.stopped else []) + bench.missing + refused
+    return (first if bench.stopped else []) + bench.missing + refused
 
 
 def _stopped(asked: AuditTask, task: AuditTask) -> Missing:

@@ -16,7 +16,7 @@ from equitangents.audit.measure.input_sets import off_data_sets
 from equitangents.audit.measure.judge import Measured, decide, judge, reason
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, misfit, same_predictions
 from equitangents.audit.measure.task import AuditTask, Record
-from equitangents.audit.parts import Bench, Interruption
+from equitangents.audit.parts import Bench
 from equitangents.audit.report.part_sections import TASK
 from equitangents.audit.report.sections import RuleResult, UndefinedPose
 from equitangents.errors import NotFiniteError
@@ -30,25 +30,25 @@ def measure_data(asked: AuditTask, y: np.ndarray | None, sought: list[RuleResult
     """The pass over the data, its floors, and what follows from both."""
     sets = off_data_sets(asked, bench.without)
     with asked.clock.during("elements"):
-        task, y, orbits, undefined = _passed(asked, y, bench.stop)
+        task, y, orbits, undefined = _passed(asked, y, bench)
     wrong = misfit(orbits, y)
     if wrong:
         bench.without(TASK, wrong)
         y = None
-    rows = _STOPPED_ROWS if bench.stop.stopped else _QUICK_ROWS if task.settings.quick else ROWS
+    rows = _STOPPED_ROWS if bench.stopped else _QUICK_ROWS if task.settings.quick else ROWS
     with task.clock.during("floors"):
-        known = bench.stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
+        known = bench.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
     floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes) if known is None else known
     judgement = replace(judge(task, orbits, floors), undefined=undefined)
     same = same_predictions(task, orbits)
     if known is not None and not task.nothing_moves and is_open(task, orbits, floors, judgement):
         with task.clock.during("floors"):
-            found = bench.stop.attempted("floors", lambda: settled(task, orbits, floors, judgement))
+            found = bench.attempted("floors", lambda: settled(task, orbits, floors, judgement))
         floors, judgement = (floors, judgement) if found is None else found
     m = Measured(asked, task, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
     m = bench.measured("single inputs", lambda: confirmed(m), m, counted="floors")
     verdict = decide(m.judgement, m.floors)
-    cut = bench.stop.stopped and len(task.elements) < len(asked.elements)
+    cut = bench.stopped and len(task.elements) < len(asked.elements)
     if task.nothing_moves:
         return m
     if known is None or (verdict != "broken" and cut):
@@ -57,12 +57,12 @@ def measure_data(asked: AuditTask, y: np.ndarray | None, sought: list[RuleResult
 
 
 def _passed(
-    task: AuditTask, y: np.ndarray | None, stop: Interruption
+    task: AuditTask, y: np.ndarray | None, bench: Bench
 ) -> tuple[AuditTask, np.ndarray | None, Orbits, list[UndefinedPose]]:
     """The task that counts with its labels and orbits, and the elements under which there were NaN."""
     labels = lambda part: None if y is None else y[: part.x.n]
     task.record.recording = True
-    orbits: Orbits | None = stop.measured("elements", lambda: measure_orbits(task))
+    orbits: Orbits | None = bench.unless_stopped("elements", lambda: measure_orbits(task))
     task.record.recording = False
     if orbits is None:
         task = stopped_task(task)

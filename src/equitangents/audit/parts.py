@@ -72,7 +72,11 @@ def measure_parts(m: Measured, bench: Bench) -> dict[str, Any]:
     for part in chain.from_iterable(known.expanded(m) for known in PARTS):
         wanted = part.wanted_by(m)
         run = partial(part.measure, m, *(found[name] for name in part.needs))
-        got = wanted if isinstance(wanted, str) else _measured(part, run, bench) if wanted else part.otherwise
+        got = part.otherwise
+        if isinstance(wanted, str):
+            got = wanted
+        elif wanted:
+            got = bench.measured(part.name, run, part.otherwise, part.counted, part.always)
         if isinstance(got, str):
             bench.without(part.name, got)
             got = part.otherwise
@@ -85,13 +89,6 @@ def measure_parts(m: Measured, bench: Bench) -> dict[str, Any]:
     if m.task.settings.quick:
         bench.without("ensemble, remedies, rules and witnesses", "effort='quick'")
     return found
-
-
-def _measured(part: AuditPart, run: Callable[[], Any], bench: Bench) -> Any:
-    if not part.always:
-        return bench.measured(part.name, run, part.otherwise, part.counted)
-    with bench.clock.during(part.name):
-        return bench.stop.attempted(part.name, run, part.otherwise)
 
 
 def _in_full(m: Measured) -> bool:
@@ -125,21 +122,24 @@ logger = logging.getLogger("equitangents.audit")
 T = TypeVar("T")
 
 
-class Interruption:
-    """Within `watching`, the first Ctrl-C ends the part that is being measured; later parts are left out.
+class Bench:
+    """Measures one part of an audit after another, and notes in `missing` and `interrupted` why some are not there.
 
-    Between parts it is noted alone, so that a report can be made of what there is. One more Ctrl-C while the report is
-    made ends the audit at once.
+    Within `watching`, the first Ctrl-C ends the part that is being measured; later parts are left out. Between parts it
+    is noted alone, so that a report can be made of what there is. One more Ctrl-C while the report is made ends the
+    audit at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
         self.stopped = False
         self.missing: list[Missing] = []
+        self.interrupted: list[Missing] = []
         self._measuring = False
         self._signalled = False
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[Interruption]:
+    def watching(self) -> Iterator[Bench]:
         """Handle Ctrl-C; where somebody else does already, or in another thread, only what is raised is caught."""
         main = threading.current_thread() is threading.main_thread()
         if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -151,10 +151,33 @@ class Interruption:
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def measured(self, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:
+    def without(self, name: str, why: str) -> None:
+        """Note that a part is missing."""
+        self.missing.append(Missing(name, why))
+        logger.info("audit: no %s: %s", name, why)
+
+    def measured(
+        self, name: str, measure: Callable[[], T], otherwise: Any = None, counted: str = "", always: bool = False
+    ) -> T | Any:
+        """What it gives, its evaluations counted; `otherwise` if the audit was stopped, or the model failed on it.
+
+        `always`: also in an audit that was stopped.
+        """
+        with self.clock.during(counted or name):
+            try:
+                if always:
+                    return self.attempted(name, measure, otherwise)
+                return self.unless_stopped(name, measure, otherwise)
+            except Exception as error:
+                if not (isinstance(error, NotFiniteError) or error is self.clock.failed):
+                    raise
+                self.without(name, f"the model failed on it: {type(error).__name__}: {error}")
+                return otherwise
+
+    def unless_stopped(self, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:
         """What it gives; `otherwise`, and a note that `name` is missing, if this or an earlier part was stopped."""
         if self.stopped:
-            self.missing.append(Missing(name, "interrupted before it was measured"))
+            self.interrupted.append(Missing(name, "interrupted before it was measured"))
             return otherwise
         return self.attempted(name, measure, otherwise)
 
@@ -167,7 +190,7 @@ class Interruption:
             if not self.stopped:
                 logger.warning("interrupted while measuring %s; a partial report is made", name)
             self.stopped = True
-            self.missing.append(Missing(name, "interrupted"))
+            self.interrupted.append(Missing(name, "interrupted"))
             return otherwise
         finally:
             self._measuring = False
@@ -182,27 +205,3 @@ class Interruption:
         if self._measuring or self.stopped:
             raise KeyboardInterrupt
         self.stopped = True
-
-
-class Bench:
-    """Measures one part of an audit after another, and notes in `missing` why some are not there."""
-
-    def __init__(self, clock: Clock, stop: Interruption) -> None:
-        self.clock, self.stop = clock, stop
-        self.missing: list[Missing] = []
-
-    def without(self, name: str, why: str) -> None:
-        """Note that a part is missing."""
-        self.missing.append(Missing(name, why))
-        logger.info("audit: no %s: %s", name, why)
-
-    def measured(self, name: str, measure: Callable[[], T], otherwise: Any = None, counted: str = "") -> T | Any:
-        """What it gives, its evaluations counted; `otherwise` if the audit was stopped, or the model failed on it."""
-        with self.clock.during(counted or name):
-            try:
-                return self.stop.measured(name, measure, otherwise)
-            except Exception as error:
-                if not (isinstance(error, NotFiniteError) or error is self.clock.failed):
-                    raise
-                self.without(name, f"the model failed on it: {type(error).__name__}: {error}")
-                return otherwise

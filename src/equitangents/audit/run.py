@@ -21,7 +21,7 @@ from equitangents.audit.measure import floors, input_sets
 from equitangents.audit.measure.orbits import check_labels, is_classes
 from equitangents.audit.measure.rules import settled
 from equitangents.audit.measure.task import AuditTask, default_batch_size
-from equitangents.audit.parts import Interruption
+from equitangents.audit.parts import Bench
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.settings import AuditedAction, Keywords, OutputAction, Settings, settings_of
 from equitangents.errors import InvalidArgumentError
@@ -126,12 +126,12 @@ def audit(
         batch_size=asked.batch_size or default_batch_size(batch),
         settings=asked,
     )
-    stop = Interruption()
-    task.clock.check = stop.check
+    bench = Bench(task.clock)
+    task.clock.check = bench.check
     task.clock.progress = Progress(0, planned_inputs(task), progress, task="audit", unit="inputs")
-    with model.ready(), stop.watching():
+    with model.ready(), bench.watching():
         task, labels, rules = settled(task, labels)
-        return assemble(task, began, labels, stop, rules)
+        return assemble(task, began, labels, bench, rules)
 
 
 def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tuple[Inputs, Contract]:

@@ -78,8 +78,12 @@ class Settings:
                 raise InvalidArgumentError(name, getattr(self, name), list(known))
         Bootstrap(self.confidence, self.resamples, self.seed)
         scale = self.output_scale
-        by_name = [(repr(k), v) for k, v in scale.items()] if isinstance(scale, Mapping) else [(None, scale)]
-        for name, at, value in (("tolerance", None, self.tolerance), *(("output_scale", *pair) for pair in by_name)):
+        sizes: list[tuple[str, str | None, Any]] = [("tolerance", None, self.tolerance)]
+        if isinstance(scale, Mapping):
+            sizes += [("output_scale", repr(k), v) for k, v in scale.items()]
+        else:
+            sizes.append(("output_scale", None, scale))
+        for name, at, value in sizes:
             if value is None and at is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float | np.number):

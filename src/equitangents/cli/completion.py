@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
@@ -42,7 +42,11 @@ _NETS = ("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP2", "LAP4", "FILE.json", 
 """LAPk pools over k × k for any k."""
 
 
-def reads(read: Callable[[str, Any], Any]) -> Callable[[typer.CallbackParam, Any], Any]:
+Given = TypeVar("Given")
+Read = TypeVar("Read")
+
+
+def reads(read: Callable[[str, Given], Read]) -> Callable[[typer.CallbackParam, Given | None], Read | None]:
     """A callback of `typer.Option`: what `read(option, value)` makes of a value, or raises; None stays None."""
 
     def called(parameter: typer.CallbackParam, value: Any) -> Any:
@@ -104,13 +108,14 @@ def gigabytes(option: str, value: float) -> int:
     return int(value * 1e9)
 
 
-def one_ridge(text: str) -> float:
+@reads
+def one_ridge(option: str, text: str) -> float:
     """The number of --ridge; a value for each sample is for the library alone."""
     try:
         return float(text)
     except ValueError:
         remedy = "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)"
-        raise InvalidArgumentError("--ridge", text, "one number", remedy) from None
+        raise InvalidArgumentError(option, text, "one number", remedy) from None
 
 
 def numbers(
@@ -171,8 +176,8 @@ def any_group(option: str, value: str) -> str:
 def net_name(option: str, value: str) -> str:
     """The name of an architecture, a file of layers that is there, or package.module:object."""
     if value.lower().endswith(".json"):
-        return _there(option, value)
-    if ":" not in value and value not in NETS("") and not re.fullmatch(r"LAP[1-9]\d*", value):
+        _there(option, value)
+    elif ":" not in value and value not in NETS("") and not re.fullmatch(r"LAP[1-9]\d*", value):
         raise unknown(option, value, _NETS)
     return value
 

@@ -123,12 +123,12 @@ _NAMED = {
     "time": option(float, "Training time; inf: until the end.", math.inf),
     "learning_rate": option(float, "Learning rate; time counts in its units.", 1.0),
     "ridge": option(
-        float,
+        str,
         "Relative to the kernel's mean diagonal.",
-        0.0,
+        "0.0",
         "--ridge",
         "--diag-reg",
-        parser=one_ridge,
+        callback=one_ridge,
         metavar="<float>",
     ),
     "kernel": option(str, "ntk: all layers learn; nngp: the last one.", "ntk", **one_of("ntk", "nngp")),
@@ -189,6 +189,10 @@ def fit(o: Any) -> None:
         stage(f"reading {o.data}")
         of_images, x, y, together = _read(o, stage)
         stage("loading what computes kernels")
+        import numpy as np
+
+        from equitangents.array_files import text_of
+
         network = networks.network("mlp" if o.net == AUTO else o.net, o.depth, o.w_std, o.b_std)
     _check_place(o.out)
     before = images.digest(o.out)
@@ -196,7 +200,8 @@ def fit(o: Any) -> None:
         computing = lambda: stage("computing kernels, and solving with them")
         lines.enter_context(announced("equitangents", err=True, then=computing))
         computing()
-        inputs, y = in_precision(x, o.precision), _targets(y)
+        inputs, y = in_precision(x, o.precision), np.asarray(y)
+        y = text_of(y) if y.dtype.kind == "S" else y
         kind = _kind(o.task, network, inputs, y)
         choice, tuned = None, None
         if o.net == AUTO:
@@ -240,8 +245,11 @@ def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
         return found, found.x, found.y, found.together
     if o.size is not None:
         raise InvalidArgumentError("--size", o.size, "none, since --data is no folder of images")
-    x, y = _arrays(o.data, o.targets)
-    return None, x, y, None if o.keep_together is None else _array(o.data, o.keep_together)
+    from equitangents.scale.reading import read_inputs, read_pair
+
+    apart = (read_inputs("data", o.data), read_inputs("targets", o.targets, "y")) if o.targets is not None else None
+    x, y = apart or read_pair(o.data)
+    return None, x, y, None if o.keep_together is None else read_inputs("data", o.data, o.keep_together)[:]
 
 
 def _chosen(o: Any, x: Any, y: Any, together: Any, stage: Callable[[str], None]) -> Choice:
@@ -405,20 +413,6 @@ def _saved(out: Path) -> str:
     return f"the model is saved in {out}, {report}: equitangents predict {out} goes on with it"
 
 
-def _arrays(data: str, targets: str | None) -> tuple[Any, Any]:
-    from equitangents.scale.reading import read_inputs, read_pair
-
-    if targets is None:
-        return read_pair(data)
-    return read_inputs("data", data), read_inputs("targets", targets, "y")
-
-
-def _array(data: str, key: str) -> Any:
-    from equitangents.scale.reading import read_inputs
-
-    return read_inputs("data", data, key)[:]
-
-
 def _kind(
     task: str, network: KernelFunction, x: ArrayLike, y: ArrayLike
 ) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
@@ -432,15 +426,6 @@ def _kind(
     if task == "classification" or (task == "auto" and labels):
         return InfiniteEnsembleClassifier
     return InfiniteEnsemble
-
-
-def _targets(y: ArrayLike) -> Any:
-    import numpy as np
-
-    from equitangents.array_files import text_of
-
-    y = np.asarray(y)
-    return text_of(y) if y.dtype.kind == "S" else y
 
 
 def _check_place(out: Path) -> None:

@@ -79,9 +79,10 @@ def gram(o: Any) -> None:
     with stages() as stage:
         stage("loading what computes kernels")
         from equitangents.scale import GramStore
+        from equitangents.scale.reading import read_inputs
         from equitangents.validation import check_whole
 
-    x1, x2 = _inputs("data", o.data), None if o.against is None else _inputs("against", o.against)
+    x1, x2 = read_inputs("data", o.data), None if o.against is None else read_inputs("against", o.against)
     network = networks.network(o.net, o.depth, o.w_std, o.b_std)
     if o.standardise:
         x1, x2 = _standardised(network, x1, x2, o.group)
@@ -134,12 +135,6 @@ def _check_is_there(out: str, given: dict[str, Any]) -> None:
             raise InvalidArgumentError(
                 name, x.shape[0], range(1, stored.rows[-1] + 1), "add rows without --verify first", verb="has rows,"
             )
-
-
-def _inputs(name: str, path: str) -> Any:
-    from equitangents.scale.reading import read_inputs
-
-    return read_inputs(name, path)
 
 
 def _standardised(net: Any, x1: ArrayLike, x2: ArrayLike | None, group: str | None) -> Any:

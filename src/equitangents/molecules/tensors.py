@@ -19,7 +19,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.memory import check_fits
 from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.regressor_base import LearntRows, MolecularRegressor, check_lone_atoms
+from equitangents.molecules.regressor_base import LearntRows, MolecularRegressor, check_lone_atoms, checked_targets
 from equitangents.molecules.resolution import kernel_for_tensors
 from equitangents.molecules.signals import Neighbourhoods
 from equitangents.molecules.smooth_kernel import SmoothKernel

@@ -2,7 +2,7 @@
 
 from equitangents.report import figures, palette
 from equitangents.report.numbers import format_number, with_interval
-from equitangents.report.render import Figure, Section, Table, environment, render, write
+from equitangents.report.render import Figure, Section, Table, environment, write
 
 __all__ = [
     "Figure",
@@ -12,7 +12,6 @@ __all__ = [
     "figures",
     "format_number",
     "palette",
-    "render",
     "with_interval",
     "write",
 ]

@@ -83,28 +83,11 @@ class Rendered(Protocol):
         ...
 
 
-_RESOURCE = re.compile(
-    r"""<(?:script|img|iframe|source|video|audio|embed|object|image|use)\b[^>]*\s(?:src|href|data)\s*=\s*["']?+(?!data:|\#)
-        |<link\b(?![^>]*href=["']data:)|@import|url\(\s*["']?+(?!data:|\#)""",
-    re.I | re.X,
-)
-
-
-def render(page: Rendered) -> str:
-    """The page as HTML."""
-    return page.html()
-
-
 def write(page: Rendered, path: Path) -> Path:
     """Render `page` to `path`, which appears only when it is complete."""
     with whole_file(path) as partial:
-        partial.write_text(render(page), encoding="utf-8")
+        partial.write_text(page.html(), encoding="utf-8")
     return path
-
-
-def outside_resources(html: str) -> list[str]:
-    """Everything in `html` that a browser would fetch from elsewhere; links a reader may follow do not count."""
-    return [html[m.start() : m.start() + 120] for m in _RESOURCE.finditer(html)]
 
 
 def environment(*packages: str) -> Environment:

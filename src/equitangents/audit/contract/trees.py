@@ -219,11 +219,6 @@ def spatial(shape: tuple[int, ...], layout: Layout | None) -> tuple[int, ...]:
     return shape[2:] if layout == "channels_first" else shape[1:-1]
 
 
-def looks_first(shape: Sequence[int]) -> bool:
-    """Whether axis 1 has as many entries as images have channels, and the last has more."""
-    return len(shape) > 2 and _few(shape[1], shape) and not _few(shape[-1], shape)
-
-
 def layout_of(shape: Sequence[int], stated: Sizes | None = None) -> Layout | None:
     """The layout that the shape of a batch leaves no doubt of, or the shape that a file states; None where it does.
 
@@ -248,13 +243,9 @@ def _by_grid(shape: Sequence[int]) -> Layout | None:
 
 def _by_channels(shape: Sequence[int]) -> Layout | None:
     """By which reading there are as many channels as images have."""
-    if looks_first(shape):
-        return "channels_first"
-    return "channels_last" if _few(shape[-1], shape) and not _few(shape[1], shape) else None
-
-
-def _few(size: int, shape: Sequence[int]) -> bool:
-    return size in (_CHANNELS if len(shape) > 3 else _CHANNELS[:1])
+    few = _CHANNELS if len(shape) > 3 else _CHANNELS[:1]
+    first, last = shape[1] in few, shape[-1] in few
+    return None if first == last else "channels_first" if first else "channels_last"
 
 
 def settled_layout(shapes: Sequence[tuple[int, ...]], stated: Sequence[Sizes | None], needed: bool) -> Layout:

@@ -217,11 +217,6 @@ class Potential:
         """The rounding of one operation, of single precision if every number that was seen is one of these."""
         return float(np.finfo(np.float32 if self.single else np.float64).eps)
 
-    @property
-    def seconds_each(self) -> float:
-        """Mean time of one evaluation."""
-        return self.seconds / max(self.calls, 1)
-
 
 def _made(factory: Callable[[], Any]) -> Any:
     """The calculator of a class or function; ModelError where that raises."""

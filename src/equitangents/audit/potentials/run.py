@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equitangents.audit.parts import Interruption
+from equitangents.audit.parts import Bench
 from equitangents.audit.potentials.calculator import Potential, Quantity
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation, dynamics, smoothness
 from equitangents.audit.potentials.known import Known, as_they_are, null
@@ -129,7 +129,7 @@ def atoms(
         0, sum(planned(test, len(given), elements) for test in asked), progress, task="audit", unit="structures"
     )
     potential.progress = lambda calls: shown.add(1, 1)
-    stop = Interruption()
+    bench = Bench()
     rows: list[Row] = []
     missing: list[Missing] = []
     known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
@@ -138,22 +138,22 @@ def atoms(
         "dynamics": partial(dynamics, known, seed, time_step),
         "smoothness": partial(smoothness, known),
     }
-    with stop.watching():
+    with bench.watching():
         for test in asked:
             run = alone.get(test, partial(measure, known, test, elements, sampling))
-            found = stop.measured(test, partial(_measured, test, known, run), [])
+            found = bench.unless_stopped(test, partial(_measured, test, known, run), [])
             if isinstance(found, str):
                 missing.append(Missing(test, found))
             else:
                 rows += found
-    missing += stop.missing
-    if stop.stopped and not rows:
+    missing += bench.interrupted
+    if bench.stopped and not rows:
         raise KeyboardInterrupt
     if not rows:
         raise InvalidArgumentError(f"no test applies: {'; '.join(f'{m.section}: {m.reason}' for m in missing)}")
     noisy = known.noise()
     rows = [replace(r, decide=what_decides(r, potential.single, r.quantity in noisy)) for r in rows]
-    verdict, reason = _verdict(rows, known.broken, stop.stopped)
+    verdict, reason = _verdict(rows, known.broken, bench.stopped)
     return AtomsReport(
         format=FORMAT,
         verdict=verdict,
@@ -173,7 +173,7 @@ def atoms(
         seconds=potential.seconds,
         total_seconds=time.perf_counter() - began,
         structures_digest=_digest(given, elements, seed),
-        partial=stop.stopped,
+        partial=bench.stopped,
     )  # fmt: skip
 
 
