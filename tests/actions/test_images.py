@@ -166,6 +166,19 @@ class TestSplines:
         assert splines.mirrored(np.array(i), n) == padded[i + 60]
 
 
+@pytest.mark.parametrize("mask", [None, "circle"])
+def test_resampled_reflections_come_before_turns(mask):
+    x = np.random.default_rng(3).normal(size=(2, 7, 7, 2))
+    action, turns = actions.image_dihedral(8, mask=mask), actions.image_rotations(8, mask=mask)
+    assert (action.group.order, action.exact, action.angle(9)) == (16, False, None)
+    orbit = np.asarray(action.orbit(x))
+    for k in range(8):
+        np.testing.assert_allclose(orbit[k], turns(k, x), atol=1e-12)
+        np.testing.assert_allclose(orbit[8 + k], turns(k, x[:, :, ::-1]), atol=1e-12)
+    np.testing.assert_allclose(action.in_numpy()(11, x), orbit[11], atol=1e-12)
+    np.testing.assert_allclose(action._act_each(np.array([3, 14]), x), [orbit[3, 0], orbit[14, 1]], atol=1e-12)
+
+
 class TestBadInput:
     def test_constructors(self):
         with pytest.raises(InvalidArgumentError, match="n is 0"):
@@ -176,11 +189,11 @@ class TestBadInput:
             actions.image_rotations(8, order=6)
         with pytest.raises(InvalidArgumentError, match="mask is 'square'"):
             actions.image_rotations(8, mask="square")
-        with pytest.raises(InvalidArgumentError, match="n is 3; expected 1, 2 or 4"):
-            actions.image_dihedral(3)
+        with pytest.raises(InvalidArgumentError, match="n is 0"):
+            actions.image_dihedral(0)
 
     @pytest.mark.parametrize(
-        "action", [actions.image_rotations(4), actions.image_rotations(8), actions.image_dihedral(4)]
+        "action", [actions.image_rotations(4), actions.image_rotations(8), actions.image_dihedral(8)]
     )
     def test_images(self, action):
         with pytest.raises(ShapeError, match=r"x has images of shape .*; expected square images"):

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import kills
+from equitangents.ensembles.storage.array_folder import Arrays, read_about, write_folder
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call
 from storage.every_call import listed
@@ -275,3 +276,22 @@ def test_no_device_is_replaced_by_a_file(tmp_path):
     with whole_file(Path(os.devnull)) as partial:
         partial.write_text("nothing")
     assert Path(os.devnull).is_char_device()
+
+
+def test_images_of_whole_numbers_take_less_than_half_and_come_back_as_they_were(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = [
+        (rng.integers(0, 256, (50, 16, 16, 3)) / 255).astype(np.float32),
+        np.asfortranarray(rng.normal(size=(300, 40))),
+        np.zeros((0, 3)),
+        np.array(2.5),
+    ]
+    write_folder(tmp_path / "model", {"class": "X"}, arrays)
+    about = read_about(tmp_path / "model")
+    packed = [about.archive.getinfo(f"{i}.npy").compress_size for i in range(4)]
+    assert packed[0] < arrays[0].nbytes / 2
+    assert packed[1] > arrays[1].nbytes
+    for i, array in enumerate(arrays):
+        found = Arrays(about)[i]
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)

@@ -65,15 +65,17 @@ class ImageTurns(PositionAction):
         check_square(name, positions, self.turns)
 
 
-def image_dihedral(n: int) -> ImageTurns:
-    """The dihedral group D_n, n in {1, 2, 4}, on images (N, H, W, C) about their centre, exactly.
+def image_dihedral(n: int, order: int = 3, mask: Literal["circle"] | None = None) -> ImageTurns | ResampledRotations:
+    """The dihedral group D_n on images (N, H, W, C) about their centre, exactly for n in {1, 2, 4}.
 
     Element f·n + k reflects left and right f times, (i, j) → (i, W − 1 − j), then turns counter-clockwise by
-    k·360°/n. Quarter turns (n = 4) need square images.
+    k·360°/n. For other n, and with a mask, images are read from a spline of `order` as in `image_rotations`. Images
+    must be square unless n is 1 or 2.
     """
-    if n not in (1, 2, 4):
-        raise InvalidArgumentError("n", n, "1, 2 or 4 (other turns do not map pixels to pixels)")
-    return ImageTurns(dihedral(int(n)), int(n), f"turns by {360 // n}° and reflections of images")
+    n, order = _checked(n, order, mask)
+    if n in (1, 2, 4) and mask is None:
+        return ImageTurns(dihedral(n), n, f"turns by {360 // n}° and reflections of images")
+    return ResampledRotations(dihedral(n), n, order, mask)
 
 
 def exact_rotations(n: int) -> ImageTurns:
@@ -147,7 +149,7 @@ class ImageMotions(GivenMap):
 
 @final
 class ResampledRotations(Action):
-    """Rotations of images (N, H, W, C) read from a spline through the pixels; made by `image_rotations`.
+    """Rotations by multiples of 360°/n, and reflections, of images (N, H, W, C) read from a spline through the pixels.
 
     Multiples of 90° move pixels to pixels and are not interpolated. What turns in from outside the image is zero.
     """
@@ -155,24 +157,26 @@ class ResampledRotations(Action):
     exact = False
     linear = True
     channels_last = True
+    turns: int
     order: int
 
-    def __init__(self, n: int, order: int, mask: str | None):
+    def __init__(self, group: Group, turns: int, order: int, mask: str | None):
+        what = f"turns by {360 / turns:g}°" + (" and reflections" if group.order > turns else "")
         masked = "" if mask is None else f", {mask} mask"
-        name = f"turns by {360 / n:g}° of images, splines of order {order}{masked}"
-        vars(self).update(group=cyclic(n), order=order, mask=mask, name=name)
+        name = f"{what} of images, splines of order {order}{masked}"
+        vars(self).update(group=group, turns=turns, order=order, mask=mask, name=name)
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         x = check_array("x", x, rank=4)
         try:
-            check_square("x", x.shape[1:-1], self.group.order)
+            check_square("x", x.shape[1:-1], self.turns)
         except ShapeError as error:
             raise ShapeError(f"{error}{channels_first('x', x.shape)}") from None
         return x
 
-    def angle(self, g: Element) -> float:
-        """Rotation angle of element g in degrees, counter-clockwise."""
-        return 360.0 * g / self.group.order
+    def angle(self, g: Element) -> float | None:
+        """Rotation angle of element g in degrees, counter-clockwise; None for reflections."""
+        return None if g >= self.turns else 360.0 * g / self.turns
 
     def moves_exactly(self, g: Element) -> bool:
         """True of quarter turns: they take pixels to pixels."""
@@ -180,9 +184,9 @@ class ResampledRotations(Action):
 
     def in_numpy(self) -> ImageMotions:
         """These rotations by splines that are read through one sparse matrix an angle."""
-        n = self.group.order
-        motion = lambda g: (360.0 * g / n, False)
-        return ImageMotions(self.group, motion, self.order, self.mask, f"turns by {360 / n:g}° of images")
+        n = self.turns
+        motion = lambda g: (360.0 * (g % n) / n, g >= n)
+        return ImageMotions(self.group, motion, self.order, self.mask, self.name.split(",")[0])
 
     def more_accurate(self) -> ImageMotions | None:
         """Splines of order 5."""
@@ -209,20 +213,21 @@ class ResampledRotations(Action):
 
     def _readings(self, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """`_reading` of every element, (|G|, taps, pixels), into pixels and coefficients laid end to end."""
-        n, P = self.group.order, positions[0] * positions[1]
-        index = np.zeros((n, (self.order + 1) ** 2, P), np.int64)
+        n, P = self.turns, positions[0] * positions[1]
+        index = np.zeros((self.group.order, (self.order + 1) ** 2, P), np.int64)
         weights = np.zeros(index.shape)
         pixels = np.arange(P).reshape(positions)
-        for g in range(n):
+        for g in range(self.group.order):
+            start, k = (pixels[:, ::-1] if g >= n else pixels), g % n
             if self._interpolates(g):
-                index[g], weights[g] = _reading(n, g, self.order, positions)
-                index[g] += P
+                taps, weights[g] = _reading(n, k, self.order, positions)
+                index[g] = start.ravel()[taps] + P
             else:
-                index[g, 0], weights[g, 0] = np.rot90(pixels, 4 * g // n).ravel(), 1
+                index[g, 0], weights[g, 0] = np.rot90(start, 4 * k // n).ravel(), 1
         return index, weights
 
     def _interpolates(self, g: int) -> bool:
-        return (4 * g) % self.group.order != 0
+        return (4 * (g % self.turns)) % self.turns != 0
 
     def _coefficients(self, x: ArrayLike) -> ArrayLike:
         """Spline coefficients of the images."""
@@ -234,14 +239,17 @@ class ResampledRotations(Action):
 
     def _turn(self, g: int, x: ArrayLike, c: ArrayLike | None) -> ArrayLike:
         xp, dtype = _namespace(x)
+        f, k = divmod(g, self.turns)
+        x = x[:, :, ::-1] if f else x
         if self._interpolates(g):
-            index, weights = _reading(self.group.order, g, self.order, x.shape[1:3])
+            index, weights = _reading(self.turns, k, self.order, x.shape[1:3])
             assert c is not None
+            c = c[:, :, ::-1] if f else c
             flat = c.reshape(len(c), -1, c.shape[-1])
             y = sum(flat[:, i] * xp.asarray(w[:, None], dtype) for i, w in zip(index, weights, strict=True))
             y = y.reshape(x.shape)
         else:
-            y = xp.rot90(x, 4 * g // self.group.order, axes=(1, 2))
+            y = xp.rot90(x, 4 * k // self.turns, axes=(1, 2))
         return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], dtype)
 
 
@@ -261,12 +269,17 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
     array([[1., 3.],
            [0., 2.]])
     """
+    n, order = _checked(n, order, mask)
+    return exact_rotations(n) if n in (1, 2, 4) and mask is None else ResampledRotations(cyclic(n), n, order, mask)
+
+
+def _checked(n: int, order: int, mask: str | None) -> tuple[int, int]:
     n = check_whole("n", n, 1)
     if isinstance(order, bool) or order not in range(6):
         raise InvalidArgumentError("order", order, "a spline order from 0 to 5")
     if mask not in (None, "circle"):
         raise InvalidArgumentError("mask", mask, "None or 'circle'")
-    return exact_rotations(n) if n in (1, 2, 4) and mask is None else ResampledRotations(n, int(order), mask)
+    return n, int(order)
 
 
 @lru_cache(maxsize=256)

@@ -35,25 +35,29 @@ def check_group(group: str | None, why: str) -> None:
 
 
 def other_option(context: typer.Context, names: Iterable[str]) -> str | None:
-    """One of these options that is given, which --net auto does not take: `mlp` is meant; None where there is none.
+    """Why `mlp` is meant: one of these options is given, which --net auto does not take; None where none is.
 
     Raises InvalidArgumentError where --net auto is given as well.
     """
-    options = {str(p.name): p.opts[0] for p in context.command.params}
-    given = [options[name] for name in names if _is_given(context, name)]
+    given = [name for name in names if _is_given(context, name)]
     if given and _is_given(context, "net"):
-        raise InvalidArgumentError(
-            given[0], "given", "none with --net auto", "leave it out, or name a network by --net"
-        )
-    return given[0] if given else None
+        raise _unexpected(context, given[0], "none with --net auto", "leave it out, or name a network by --net")
+    return f"auto takes no {_option(context, given[0])}" if given else None
 
 
 def check_named(context: typer.Context, names: Iterable[str], why: str) -> None:
     """Raise InvalidArgumentError where one of these options, of --net auto, is given and `why` not it is fitted."""
-    options = {str(p.name): p.opts[0] for p in context.command.params}
     for name in names:
         if _is_given(context, name):
-            raise InvalidArgumentError(options[name], "given", "none without --net auto", why)
+            raise _unexpected(context, name, "none without --net auto", why)
+
+
+def _unexpected(context: typer.Context, name: str, expected: str, remedy: str) -> InvalidArgumentError:
+    return InvalidArgumentError(_option(context, name), context.params[name], expected, remedy, verb="was given as")
+
+
+def _option(context: typer.Context, name: str) -> str:
+    return next(p.opts[0] for p in context.command.params if p.name == name)
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -68,10 +72,10 @@ def obstacle(x: Any, y: Any, classifies: bool) -> str | None:
     if not classifies:
         return REGRESSION
     if y.ndim > 1:
-        return "labels at positions"
+        return "auto takes no labels at positions"
     if x.ndim not in (2, 4):
-        return f"inputs with {x.ndim - 1} axes"
-    return None if LEAST <= len(x) <= MOST else f"{len(x):,} samples"
+        return f"auto takes no inputs with {x.ndim - 1} axes"
+    return None if LEAST <= len(x) <= MOST else f"auto takes {LEAST} to {MOST:,} samples, and there are {len(x):,}"
 
 
 def progress(stage: Callable[[str], None]) -> Callable[[Step], None]:

@@ -94,7 +94,7 @@ _INPUTS = {
     "group": option(
         str,
         "Augmentation by all elements of a group: C4, D4, S5, translations, …; of images by --net auto also auto: the "
-        "best of none, C4, D4 and C8.",
+        "best of none, C4, D4, C8 and D8.",
         autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *GROUPS(incomplete)],
         callback=group_or_auto,
     ),
@@ -212,7 +212,7 @@ def fit(o: Any) -> None:
                 _check_named(o, why)
                 tuned = _tuned(o, kind(network, **settings), inputs, y) if why == REGRESSION else None
                 if tuned is None:
-                    typer.echo(f"network: mlp ({why}, which auto does not take)", err=True)
+                    typer.echo(f"network: mlp ({why})", err=True)
         if choice is not None:
             model: Any = choice.model
         else:

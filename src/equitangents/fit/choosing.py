@@ -43,7 +43,7 @@ _SHARE = 0.8  # of the time, after which nothing new is begun: the model is fitt
 _TURNING = 0.1  # of the time, at most, for turned copies
 _BASELINES = 0.3  # of the time, after which no further baseline is begun
 _PRECISIONS, _ROUNDING = ("float32", "float64"), 1e-6  # of the standard deviation of pixels
-_SQUARE, _OBLONG = (None, "C4", "D4", "C8"), (None, "C2", "D2")  # groups of augmentation="auto"
+_SQUARE, _OBLONG = (None, "C4", "D4", "C8", "D8"), (None, "C2", "D2")  # groups of augmentation="auto"
 
 
 def auto(
@@ -73,8 +73,8 @@ def auto(
         x: (N, features), or images (N, H, W, C); 4 to 2,000 of them.
         y: (N,) labels of any type.
         augmentation: the name of a group or an action, all of whose copies are trained on: see `InfiniteEnsemble`. With
-            a resampled one, such as C8, the network is the `orbit_average` in place of that, which is only nearly
-            invariant. "auto", of images: the best of none, C4, D4 and C8 (none, C2 and D2 of oblong ones).
+            a resampled one, such as C8 or D8, the network is the `orbit_average` in place of that, which is only nearly
+            invariant. "auto", of images: the best of none, C4, D4, C8 and D8 (none, C2 and D2 of oblong ones).
         together: (N,) what samples that belong together have in common, such as the slide that a tile is of: they are
             left out together, and lie in one fold. None: each sample is left out alone.
         minutes: what the choice may take, fit included; the cheapest network is tried in any case. Ctrl-C takes the

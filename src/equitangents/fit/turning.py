@@ -69,9 +69,7 @@ def _turns(result: Result) -> int | None:
     action = result.trial.action
     if action is None:
         return 1
-    if isinstance(action, ResampledRotations):
-        return action.group.order
-    return action.turns if isinstance(action, ImageTurns) else None
+    return action.turns if isinstance(action, (ImageTurns, ResampledRotations)) else None
 
 
 def _copies(

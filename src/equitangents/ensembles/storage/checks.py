@@ -188,6 +188,7 @@ def _units(e: Any) -> bool:
 
 FITS: dict[str, Fits] = {
     "actions.ImageTurns": lambda a: a.turns > 0,
+    "actions.ResampledRotations": lambda a: a.turns > 0 and a.group.order in (a.turns, 2 * a.turns),
     "actions.Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
     "actions.ActionSubset": lambda a: len(a.elements) == len(a.weights) > 0,
     "actions.LastAxisPermutation": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,

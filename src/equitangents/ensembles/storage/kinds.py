@@ -134,7 +134,7 @@ _TABLE = {
         "products:PulledBackAction": "group Group; exact bool; name text; permutes_positions bool; channels_last bool; "
         "action GroupAction; homomorphism ints",
         "rings:RingRotations": "group Group; name text",
-        "images:ResampledRotations": "group Group; order int; mask none|text; name text",
+        "images:ResampledRotations": "group Group; turns int; order int; mask none|text; name text",
         "given_maps:CircularShifts": "group TranslationGroup; channels_last bool; name text",
         "given_maps:Reversal": "group SymmetryGroup; channels_last bool; name text",
         "given_maps:SignChange": "group SymmetryGroup; name text",
