@@ -110,6 +110,7 @@ def test_parallel_and_equal_inputs_are_the_limit_of_close_ones(rng):
         assert k.ntk[0, 1] == pytest.approx(same.ntk[0, 0], rel=1e-2)
 
 
+@pytest.mark.slow
 def test_an_invariant_network_has_one_value_on_an_orbit(rng):
     net = Sequential(Lift(C4, 16, window="full"), Relu(), GroupConv(16, window="full"), Relu(), GroupPool(), Dense(1))
     x = rng.standard_normal((2, 4, 1))

@@ -33,6 +33,7 @@ NETWORKS = {
         ),
         (5,),
     ),
+    "flat": (nn.Sequential(*FLAT, nn.Relu(), nn.Dense(1)), (4, 4, 1)),
     "pooled": (nn.Sequential(CONV, nn.Relu(), CONV, nn.Gelu(), nn.GlobalAvgPool(), nn.Dense(1, b_std=0.1)), (4, 4, 2)),
     "pools between": (
         nn.Sequential(
@@ -189,7 +190,8 @@ def test_both_precisions_jax_arrays_and_traced_ones_agree(rng):
     np.testing.assert_allclose(traced, single @ single.T, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["pooled", pytest.param("pools between", marks=pytest.mark.slow)])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("name", ["flat", "pooled", "pools between"])
 def test_features_of_an_orbit_average_are_means_over_the_orbit(name, rng):
     net, shape = NETWORKS[name]
     x = rng.standard_normal((3, *shape))
