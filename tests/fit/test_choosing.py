@@ -12,7 +12,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPosit
 from equitangents.fit import MOST, Grown, Step, auto, turning
 from equitangents.fit.assessing import Best, _within, assessed, lightest
 from equitangents.fit.baselines import baselines
-from equitangents.fit.candidates import Candidate
+from equitangents.fit.candidates import Candidate, candidates
 from equitangents.fit.growing import doubled
 from equitangents.fit.left_out import Gram
 from equitangents.fit.problem import Problem, make_problem
@@ -247,6 +247,8 @@ def test_the_end_of_the_grid_is_no_answer_where_predictions_have_ended_there(len
 
 def test_the_smallest_ridge_of_single_precision_is_followed_by_double_precision(monkeypatch):
     monkeypatch.setattr("equitangents.fit.searching._FIELDS", ("nngp",))
+    deepest = candidates((2,))[-1:]
+    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: deepest)
     x = np.linspace(-1, 1, 40, dtype=np.float32)[:, None] * np.array([1.0, 0.5], np.float32)
     choice = auto(x, (np.arange(40) // 8) % 2, baselines=False, minutes=LONG)
     single = [each for each in choice.tried if each.precision == "float32"]
