@@ -16,9 +16,10 @@ from equitangents.audit.measure.orbits import output_kind, task_error
 from equitangents.audit.measure.remedies import averaged
 from equitangents.audit.measure.task import AuditTask, spread_of
 from equitangents.audit.parts import Bench, measure_parts
+from equitangents.audit.report.findings import FORMAT, cited
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
-from equitangents.audit.report.result import FORMAT, AuditReport, cited
+from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,

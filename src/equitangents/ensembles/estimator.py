@@ -296,9 +296,9 @@ def labels_of(
             "this classifier requires y to be passed, but the target y is None; expected labels (N,)"
         )
     check_unmasked("y", y)
-    y = np.asarray(y)
+    y, samples = np.asarray(y), len(np.asarray(x))
     positions = ends_on(x, y if y.ndim < 2 or y.shape[-1] == 1 else y[..., None])
-    whole = (len(x), *(() if positions is None else positions.shape))
+    whole = (samples, *(() if positions is None else positions.shape))
     if y.ndim == len(whole) + 1 and y.shape[-1] == 1:
         text = f"A column-vector y was passed when a 1d array was expected: y has shape {y.shape}, expected {whole}"
         warnings.warn(text, DataConversionWarning, stacklevel=4)
@@ -311,8 +311,8 @@ def labels_of(
         raise ShapeError(
             "y",
             y.shape,
-            remedy=f"the network ends on {positions}, so for {len(x)} samples expected labels {whole}. For one label a "
-            "sample, end the network with Flatten, GlobalAvgPool or GroupPool, and a Dense layer",
+            remedy=f"the network ends on {positions}, so for {samples} samples expected labels {whole}. For one label "
+            "a sample, end the network with Flatten, GlobalAvgPool or GroupPool, and a Dense layer",
         )
     _check_discrete(y.ravel())
     return y, positions

@@ -108,13 +108,14 @@ def drawn_points(panels: Sequence[Axes]) -> Columns:
         for held in axes.containers:
             if isinstance(held, ErrorbarContainer):
                 line, _, (bars, *_) = held.lines
-                label = "" if held.get_label().startswith("_") else held.get_label()
-                ends = [path.vertices[:, 1] for path in bars.get_paths()]
-                rows += [(panel, label, *xy, *end) for xy, end in zip(line.get_xydata(), ends, strict=True)]
+                label = str(held.get_label())
+                label = "" if label.startswith("_") else label
+                ends = [np.asarray(path.vertices)[:, 1] for path in bars.get_paths()]
+                rows += [(panel, label, *xy, *end) for xy, end in zip(np.asarray(line.get_xydata()), ends, strict=True)]
         for line in axes.lines:
             label = str(line.get_label())
             if not label.startswith("_"):
-                rows += [(panel, label, *xy, math.nan, math.nan) for xy in line.get_xydata()]
+                rows += [(panel, label, *xy, math.nan, math.nan) for xy in np.asarray(line.get_xydata())]
     return {name: [row[k] for row in rows] for k, name in enumerate(names)}
 
 

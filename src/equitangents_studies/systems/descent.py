@@ -309,7 +309,7 @@ def train(
         accuracy, losses = np.full(count, np.nan), np.full(count, np.nan)
         watched: list[np.ndarray] = []
         for epoch in range(how.epochs):
-            state = [*members.state()[:-1], np.where(stopped > epoch, rate, 0)]
+            state: list[Any] = [*members.state()[:-1], np.where(stopped > epoch, rate, 0)]
             members.restore(jax.tree.leaves(params), state)
             loss = np.asarray(members.advance(epoch, 1)[0], np.float64) / outputs
             losses = np.where(stopped > epoch, loss, losses)

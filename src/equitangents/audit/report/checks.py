@@ -20,7 +20,7 @@ from equitangents.files import file_bytes
 from equitangents.keywords import unknown
 
 if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
+    from equitangents.audit.report.findings import Findings
 
 _REPORT = "an audit that --json wrote, with the errors of single inputs"
 LEVEL = 0.05
@@ -39,7 +39,7 @@ class Check:
     """Whether it is not met because the report does not decide it."""
 
 
-def below(report: AuditReport, limit: float) -> Check:
+def below(report: Findings, limit: float) -> Check:
     """Whether the headline's mean error is at most `limit`, on the data and off them, and the report can tell."""
     name, headline = f"error ≤ {number(limit)}", report.headline
     if report.unscaled and report.reason == "vanishing":
@@ -61,13 +61,13 @@ def _undecided(name: str, why: Reason) -> Check:
     return Check(name, False, "; ".join(filter(None, (REASONS[why], DECIDES.get(why)))), True)
 
 
-def _tolerated(report: AuditReport, limit: float) -> bool:
+def _tolerated(report: Findings, limit: float) -> bool:
     """Whether the report judged by a tolerance that is no less strict: what does not keep it keeps no such limit."""
     tolerance = report.headline.tolerance
     return tolerance is not None and limit <= tolerance
 
 
-def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> Reason | None:
+def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reason | None:
     """Why an error that is not above a limit does not show that the limit is kept; None where it does."""
     if report.undefined:
         return "not finite"
@@ -80,7 +80,7 @@ def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> R
     return report.reason if report.reason in DECIDES and report.reason != "interval" else report.headline.hiding
 
 
-def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
+def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
     """Whether outputs are below limits of their own: by the output's name, or "invariant" or an action's name for all
     outputs that should move so.
     """
@@ -110,7 +110,7 @@ def _kinds(action: str) -> list[str]:
     return [*words, *_ALSO.get(words[0], ())]
 
 
-def agrees(report: AuditReport, least: float) -> Check:
+def agrees(report: Findings, least: float) -> Check:
     """Whether moved inputs keep their predicted class in at least this share of cases."""
     same, name = report.orbit.same_predictions, f"agreement ≥ {number(least)}"
     if same is None:
@@ -120,7 +120,7 @@ def agrees(report: AuditReport, least: float) -> Check:
     return Check(name, bool(same.mean >= least), f"{number(same.mean)} {UNITS['classes']}")
 
 
-def no_worse(report: AuditReport, baseline: Path) -> Check:
+def no_worse(report: Findings, baseline: Path) -> Check:
     """Whether errors of the same inputs did not grow in any unit that a headline may have.
 
     By paired one-sided t-tests, which together take chance for growth in at most `LEVEL` of cases; below the floor
@@ -145,7 +145,7 @@ def _both_known(now: Sequence[float], before: Sequence[float]) -> np.ndarray:
     return both[:, np.isfinite(both).all(axis=0)]
 
 
-def _hidden(report: AuditReport, unit: str) -> float:
+def _hidden(report: Findings, unit: str) -> float:
     """The error up to which the mean floor in a unit explains it; of labels none."""
     headline = report.headline
     floors = {"norm": report.floor, "spread": report.relative.floor_by_spread or 0.0, headline.unit: headline.floor}

@@ -21,7 +21,7 @@ from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
-from equitangents.kernels.result import FieldFunction, NngpKernels
+from equitangents.kernels.result import FieldFunction, KernelField, NngpKernels
 from equitangents.nn.sequential import Sequential, described_field
 from equitangents.solvers.matrices import KernelMatrix
 
@@ -34,13 +34,13 @@ AnyKernels = Kernels | NngpKernels
 """Of networks without a tangent kernel the NNGP alone."""
 
 
-def _values(kernels: AnyKernels, dtype: DType | None = None) -> list[np.ndarray]:
+def _values(kernels: AnyKernels | KernelField, dtype: DType | None = None) -> list[np.ndarray]:
     """The NNGP, and the NTK if there is one."""
     names = ("nngp",) if hasattr(kernels, "reason") else ("nngp", "ntk")
     return [np.asarray(getattr(kernels, name), dtype) for name in names]
 
 
-def _like(kernels: AnyKernels, values: list[np.ndarray]) -> AnyKernels:
+def _like(kernels: AnyKernels | KernelField, values: list[np.ndarray]) -> AnyKernels:
     """Kernels of these values, without an NTK where `kernels` have none."""
     reason = getattr(kernels, "reason", None)
     return Kernels(values[0], values[1]) if reason is None else NngpKernels(values[0], reason)
