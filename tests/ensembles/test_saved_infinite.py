@@ -180,7 +180,7 @@ class TestAFolder:
         assert len(entries) > 4
         good = files[0].read_bytes()
         for entry in entries:
-            at = entry.header_offset + 60 + entry.file_size // 2  # beyond the header
+            at = entry.header_offset + 60 + entry.compress_size // 2  # beyond the header
             files[0].write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
             with pytest.raises(StoreError, match="a saved model that can be read"):
                 et.InfiniteEnsemble.load(saved), saving.load_means(saved)  # coefficients are read by the second

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
@@ -35,6 +36,7 @@ _TILES, _SIDE = 8, 16  # of a side of a kernel matrix, at most, and samples of o
 _FIELDS = ("nngp", "ntk")
 _FIRST = 0.25  # of the time, after which no further candidate is scored on one fold
 _LEAST = 30  # samples of a fold that candidates are scored on
+_SHORT = 0.01  # of the time that is left: what is tried in any case
 _LONG = 0.5  # seconds: shorter ones are compiled for longer than they run
 _DOUBLE = 3.0  # times: what a kernel in double precision takes, at most
 
@@ -78,24 +80,30 @@ class Trial:
         action = self.training.augmentation
         return self.candidate.net if action is None else orbit_average(self.candidate.net, action)
 
-    def cost(self, samples: int) -> KernelCost:
-        """What the kernel is known to cost."""
+    def seconds(self, samples: int) -> float:
+        """What the kernel is known to take."""
+        return self._cost(self.kernel, samples).seconds
+
+    @cached_property
+    def work(self) -> int:
+        """Operations of the network's kernel, without a group: what makes it heavier or lighter than others."""
+        net = self.candidate.net
+        cost = self._cost(net.base if isinstance(net, OrbitAverage) else net, len(self.training.x))
+        return cost.element_layers + cost.multiply_adds
+
+    def _cost(self, kernel: Any, samples: int) -> KernelCost:
         x = self.training.x
         dtype = x.dtype if x.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        return cast(CostedKernel, self.kernel).kernel_cost(x.shape[1:], samples, None, dtype)
+        return cast(CostedKernel, kernel).kernel_cost(x.shape[1:], samples, None, dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A trial with one of its kernels, assessed; the kernel, and both kernels, where it leads.
-
-    work: operations of the kernel, by which it is heavier or lighter than others. double: in float64.
-    """
+    """A trial with one of its kernels, assessed; the kernel, and both kernels, where it leads. double: in float64."""
 
     tried: Tried
     assessed: Assessed
     trial: Trial
-    work: int
     double: bool
     gram: Gram | None
     kernels: Kernels | None
@@ -127,7 +135,7 @@ class Search:
     @property
     def chosen(self) -> int:
         """The number of the lightest that is as good as the best."""
-        return lightest([each.assessed.best for each in self.results], [each.work for each in self.results])
+        return lightest([each.assessed.best for each in self.results], [each.trial.work for each in self.results])
 
     def best(self) -> Result:
         """The chosen one, its kernels computed again where others led since they were."""
@@ -148,7 +156,7 @@ class Search:
     def run(self, trials: Sequence[Trial], problem: Problem) -> None:
         """Try the cheapest, and others in the order of their scores on one fold, or of their cost where all fit."""
         n, fold = len(problem.labels), problem.part(problem.folds[0])
-        costs = {trial: trial.cost(n).seconds for trial in trials}
+        costs = {trial: trial.seconds(n) for trial in trials}
         first, *order = sorted(trials, key=costs.__getitem__)
         self._try(first, problem, costs[first])
         every = max(1.0, self._slower) * sum(costs.values())  # other layers may keep to what is foretold
@@ -162,14 +170,14 @@ class Search:
         self._retry(problem)
 
     def _screened(self, order: list[Trial], problem: Problem, costs: dict[Trial, float]) -> list[Trial]:
-        """By their scores on one fold; then those without a score, by their cost."""
+        """Those that take next to no time first; by their scores on one fold, those without one by their cost."""
         start = time.perf_counter()
         until = start + _FIRST * (self.deadline - start)
         part = problem.part(problem.folds[0])
         scores: dict[Trial, float] = {}
         for trial in order:
             x = trial.training.x[part.rows]
-            late = time.perf_counter() + self._slower * trial.cost(len(x)).seconds > until
+            late = time.perf_counter() + self._slower * trial.seconds(len(x)) > until
             kernels = None if late or self._is_late(costs[trial]) else self._computed(trial, x)
             if kernels is None:
                 continue
@@ -179,7 +187,8 @@ class Search:
                     scores[trial] = min(found.log_loss, scores.get(trial, math.inf))
         if scores:
             self.screened = 0
-        return sorted(order, key=lambda trial: (scores.get(trial, math.inf), costs[trial]))
+        short = _SHORT * (self.deadline - time.perf_counter())
+        return sorted(order, key=lambda t: (costs[t] > short, scores.get(t, math.inf), costs[t]))
 
     def _is_late(self, seconds: float) -> bool:
         """Whether what is known to take so long does not end in time; never before there is a result."""
@@ -250,9 +259,7 @@ class Search:
             speed = (n + 1) / 2 / max(seconds, 1e-9)
             score = best.ridge, best.log_loss, best.accuracy
             tried = Tried(*named, *score, seconds, speed, best.ridge == found.least)
-            cost = trial.cost(n)
-            work = cost.element_layers + cost.multiply_adds
-            self.results.append(Result(tried, found, trial, work, double, gram, kernels))
+            self.results.append(Result(tried, found, trial, double, gram, kernels))
             chosen = self.chosen
             self.results = [
                 each if i == chosen else replace(each, gram=None, kernels=None) for i, each in enumerate(self.results)
@@ -267,7 +274,7 @@ class Search:
         single = [each for each in self.results if not each.double]
         for f, fold in enumerate(problem.folds):
             parts = [each.assessed.folds[f] for each in single]
-            _, logits = parts[lightest([best for best, _ in parts], [each.work for each in single])]
+            _, logits = parts[lightest([best for best, _ in parts], [each.trial.work for each in single])]
             found[problem.inside(fold)] = np.exp(logits - logits.max(axis=1, keepdims=True))
         return found / found.sum(axis=1, keepdims=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from equitangents.kernels.operation import (
     DualActivation,
     FrozenArray,
     L,
-    Moves,
     NoFibresError,
     Operation,
     Pointwise,
@@ -24,6 +23,9 @@ from equitangents.kernels.operation import (
     by_slots,
     of_none,
 )
+
+if TYPE_CHECKING:
+    from equitangents.kernels.operation import Moves
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,10 +30,13 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.branches import flat
-from equitangents.kernels.operation import FrozenArray, Moves, Operation, by_blocks, by_matrix
+from equitangents.kernels.operation import FrozenArray, Operation, by_blocks, by_matrix
 from equitangents.kernels.operations import Blocks, Box
 from equitangents.kernels.program import Program
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
+
+if TYPE_CHECKING:
+    from equitangents.kernels.operation import Moves
 
 
 class Structured(Operation):
