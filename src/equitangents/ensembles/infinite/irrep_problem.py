@@ -97,12 +97,12 @@ class IrrepProblem(Decomposed):
 
     @property
     def dynamics(self) -> Dynamics:
-        """Those of all augmented samples."""
+        """Dynamics of all augmented samples."""
         return self.blocks[0].process.dynamics
 
     @property
     def spectra(self) -> list[Spectrum]:
-        """Those of all blocks: eigenvalues of the explicit problem, of one ridge."""
+        """Spectra of all blocks: eigenvalues of the explicit problem, of one ridge."""
         return [block.process.spectrum for block in self.blocks]
 
     @property
