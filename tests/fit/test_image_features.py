@@ -33,7 +33,9 @@ def test_each_image_has_its_own_whatever_their_number():
     assert found.dtype == np.float64
     for i in (0, 63, 64, 129):
         np.testing.assert_allclose(colours_and_edges(x[i : i + 1])[0], found[i], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(directions(x[i : i + 1], 2)[0], directions(x, 2)[i], rtol=1e-12, atol=1e-14)
     assert colours_and_edges(x[:0]).shape == (0, found.shape[1])
+    assert directions(x[:0], 2).shape == (0, 32)
 
 
 def test_colours_are_those_of_the_pixels():
@@ -69,6 +71,7 @@ def test_the_kernel_is_invariant_under_every_symmetry_of_the_grid(seed, side, ch
     x = np.random.default_rng(seed).normal(size=(4, side, side, channels))
     net = FeatureNetwork.of(DENSE, x, cells, colours or not cells)
     kernel = net.kernel(x, x[::-1].copy()).ntk
+    assert np.isfinite(kernel).all()
     for mirrored in (False, True):
         for k in range(4):
 
@@ -95,9 +98,11 @@ def test_the_mean_over_a_group_is_that_of_its_copies(cells):
     net = FeatureNetwork.of(DENSE, x, cells)
     action = et.actions.as_action("augmentation", "D4", x.shape)
     found, expected = net.averaged(x, action), et.kernels.orbit_average(net, action).kernel(x)
+    assert np.isfinite(expected.ntk).all()
     np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-12)
     np.testing.assert_allclose(found.nngp, expected.nngp, rtol=1e-12)
     np.testing.assert_allclose(net.averaged(x, None).ntk, net.kernel(x).ntk, rtol=1e-12)
+    assert net.averaged(x.astype(np.float32), action).ntk.dtype == np.float32
 
 
 @pytest.mark.parametrize("cells", [0, 2])

@@ -76,20 +76,23 @@ def best_of(gram: Gram, problem: Problem, part: Part) -> tuple[Solved, Best]:
     return solved, Best(float(scores[at]), solved.ridges[at], float(betas[at]), float(hits.mean()), of_sets)
 
 
-def lightest(found: Sequence[Best], work: Sequence[int]) -> int:
-    """The number of the one with the least work among those as good as the best, of equal ones the best.
-
-    As good is what is behind by at most a standard error of the difference, over sets (the rule of one standard error:
-    Breiman, Friedman, Olshen & Stone, *Classification and Regression Trees*, 1984).
-    """
+def as_good(found: Sequence[Best]) -> list[int]:
+    """The numbers of those whose score is behind the best by at most a standard error of the difference, over sets."""
     best = min(found, key=lambda each: each.log_loss)
 
     def is_as_good(each: Best) -> bool:
         behind, n = each.losses - best.losses, len(best.losses)
         return bool(behind.sum() ** 2 <= n * behind.var(ddof=1)) or each.log_loss == best.log_loss
 
-    as_good = [i for i, each in enumerate(found) if is_as_good(each)]
-    return min(as_good, key=lambda i: (work[i], found[i].log_loss))
+    return [i for i, each in enumerate(found) if is_as_good(each)]
+
+
+def lightest(found: Sequence[Best], work: Sequence[int]) -> int:
+    """The number of the one with the least work among those that are as good as the best, of equal ones the best.
+
+    The rule of one standard error (Breiman, Friedman, Olshen & Stone, *Classification and Regression Trees*, 1984).
+    """
+    return min(as_good(found), key=lambda i: (work[i], found[i].log_loss))
 
 
 def _within(scores: Float[np.ndarray, " ridges"]) -> int:

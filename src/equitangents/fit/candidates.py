@@ -7,7 +7,7 @@ for it, and it keeps the moves of pixels. Sides are those nearest to 8, 16 and 3
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -76,11 +76,10 @@ def of_features(x: Float[np.ndarray, "n height width channels"]) -> tuple[Candid
     for cells in _CELLS:
         if min(x.shape[1:3]) >= 2 * cells:
             kinds += [("directions", cells, False), ("directions, colours and edges", cells, True)]
+    nets = [FeatureNetwork.of(_dense(1, 1), x, cells, colours) for _, cells, colours in kinds]
     return tuple(
-        Candidate(
-            family, depth, (cells, cells) if cells else (), FeatureNetwork.of(_dense(1, depth), x, cells, colours)
-        )
-        for family, cells, colours in kinds
+        Candidate(family, depth, (cells, cells) if cells else (), replace(net, base=_dense(1, depth)))
+        for (family, cells, _), net in zip(kinds, nets, strict=True)
         for depth in _ON_FEATURES
     )
 

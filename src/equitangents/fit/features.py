@@ -17,7 +17,7 @@ has an invariant kernel where all that are permuted share their mean and deviati
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,10 +50,14 @@ def features_of(x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n features"
 
 def colours_and_edges(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n features"]:
     """Both, (N, features), in float64, of some images at a time: memory does not grow with their number."""
-    return np.concatenate([_of_some(x[i : i + _AT_ONCE]) for i in range(0, max(1, len(x)), _AT_ONCE)])
+    return _some_at_a_time(_colours_and_edges, x)
 
 
-def _of_some(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n features"]:
+def _some_at_a_time(features: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+    return np.concatenate([features(x[i : i + _AT_ONCE]) for i in range(0, max(1, len(x)), _AT_ONCE)])
+
+
+def _colours_and_edges(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n features"]:
     n, height, width, channels = x.shape
     signals = np.ascontiguousarray(np.moveaxis(x, 3, 1), np.float64)
     flat = signals.reshape(n, channels, height * width)
@@ -96,7 +100,11 @@ def _gradient(x: Float[np.ndarray, "*n h w"]) -> list[Float[np.ndarray, "*n h w"
 
 
 def directions(x: Float[np.ndarray, "n height width channels"], cells: int) -> Float[np.ndarray, "n features"]:
-    """Directions of edges in cells × cells cells, (N, cells²·8), in float64."""
+    """Directions of edges in cells × cells cells, (N, cells²·8), in float64, of some images at a time."""
+    return _some_at_a_time(lambda some: _directions(some, cells), x)
+
+
+def _directions(x: Float[np.ndarray, "n height width channels"], cells: int) -> Float[np.ndarray, "n features"]:
     down, across = _gradient(np.asarray(x, np.float64).mean(axis=3))
     strength = np.hypot(down, across)
     least = np.maximum(_RIGHT * strength, np.finfo(float).tiny)
@@ -106,7 +114,7 @@ def directions(x: Float[np.ndarray, "n height width channels"], cells: int) -> F
         towards = 2 * np.pi * k / _DIRECTIONS
         along = np.cos(towards) * across + np.sin(towards) * down
         found.append(rows @ (np.where(along > least, along, 0.0) ** 2 / np.maximum(strength, least)) @ columns.T)
-    return np.sqrt(np.stack(found, axis=3)).reshape(len(x), -1)
+    return np.sqrt(np.stack(found, axis=3)).reshape(len(x), cells**2 * _DIRECTIONS)
 
 
 def _pyramids(side: int, cells: int) -> Float[np.ndarray, "cells side"]:
@@ -157,12 +165,20 @@ class FeatureNetwork:
         return self.base.kernel(self._features(x1).astype(dtype), second)
 
     def averaged(self, x: Float[np.ndarray, "n height width channels"], action: AnyAction) -> Kernels:
-        """(1/|G|) Σ_g K(x, ρ(g)x), both (N, N): as `orbit_average` has it, the features of each copy computed once."""
+        """(1/|G|) Σ_g K(x, ρ(g)x), both (N, N): as `orbit_average` has it, the features of each copy computed once.
+
+        One copy is held at a time.
+        """
         first = self._features(x).astype(x.dtype)
         if action is None:
             return self.base.kernel(first)
-        copies = [self.base.kernel(first, self._features(copy).astype(x.dtype)) for copy in action.orbit(x)]
-        return Kernels(*(np.mean([getattr(k, name) for k in copies], axis=0) for name in ("nngp", "ntk")))
+        n, order = len(x), action.group.order
+        nngp, ntk = np.zeros((n, n), x.dtype), np.zeros((n, n), x.dtype)
+        for g in range(order):
+            k = self.base.kernel(first, self._features(action(g, x)).astype(x.dtype))
+            nngp += np.asarray(k.nngp) / order
+            ntk += np.asarray(k.ntk) / order
+        return Kernels(nngp, ntk)
 
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"

@@ -22,7 +22,7 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.rows import kernel_diagonal
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.assessing import Assessed, assessed, best_of, lightest
+from equitangents.fit.assessing import Assessed, as_good, assessed, best_of, lightest
 from equitangents.fit.candidates import Candidate
 from equitangents.fit.features import FeatureNetwork
 from equitangents.fit.left_out import Gram
@@ -99,7 +99,10 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A trial with one of its kernels, assessed; the kernel, and both kernels, where it leads. double: in float64."""
+    """A trial with one of its kernels, assessed; the kernel, and both kernels, while it is as good as the best.
+
+    double: in float64.
+    """
 
     tried: Tried
     assessed: Assessed
@@ -138,14 +141,16 @@ class Search:
         return lightest([each.assessed.best for each in self.results], [each.trial.work for each in self.results])
 
     def best(self) -> Result:
-        """The chosen one, its kernels computed again where others led since they were."""
+        """The chosen one; where others led since its kernels were computed, they are computed again, once."""
         found = self.results[self.chosen]
         if found.gram is not None:
             return found
         x = found.trial.training.x
         kernels = self._computed(found.trial, x.astype(np.float64) if found.double else x, in_time=False)
         assert kernels is not None
-        return replace(found, gram=_gram(found.trial, kernels, found.tried.kernel, x), kernels=kernels)
+        found = replace(found, gram=_gram(found.trial, kernels, found.tried.kernel, x), kernels=kernels)
+        self.results[self.chosen] = found
+        return found
 
     def report(self, name: str, share: float) -> None:
         """Say how far it is."""
@@ -260,9 +265,9 @@ class Search:
             score = best.ridge, best.log_loss, best.accuracy
             tried = Tried(*named, *score, seconds, speed, best.ridge == found.least)
             self.results.append(Result(tried, found, trial, double, gram, kernels))
-            chosen = self.chosen
+            kept = as_good([each.assessed.best for each in self.results])
             self.results = [
-                each if i == chosen else replace(each, gram=None, kernels=None) for i, each in enumerate(self.results)
+                each if i in kept else replace(each, gram=None, kernels=None) for i, each in enumerate(self.results)
             ]
 
     def probabilities(self, problem: Problem) -> np.ndarray:
