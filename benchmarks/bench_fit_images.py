@@ -10,7 +10,7 @@ and 300 test images each; `--full`: all sets, also 1,000 images, five draws (1,5
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ PICTURES = {
 }
 """Of scikit-image: which picture is a tile of 16×16 pixels from?"""
 _TILE, _BLOCK = 16, 64
-SMALL_FORM, FULL_FORM = (3.0, 300), (5.0, 300)  # minutes of a choice, and test images of a draw
+SMALL_FORM, FULL_FORM = (3.0, 300), (5.0, 1000)  # minutes of a choice, and test images of a draw
 PLACE = Path("runs/fit_images")
 
 
@@ -49,6 +49,13 @@ class Images:
     test_x: np.ndarray
     test_y: np.ndarray
     together: np.ndarray | None
+
+    @property
+    def sets(self) -> list[np.ndarray]:
+        """Of training images that leave together."""
+        from equitangents.fit.problem import sets_of
+
+        return sets_of(np.arange(len(self.x)) if self.together is None else self.together, len(self.x))
 
 
 def drawn(name: str, count: int, draw: int, tests: int) -> Images:
@@ -92,53 +99,58 @@ def of_pictures(name: str, count: int, tests: int, rng: np.random.Generator) -> 
     return Images(images[train], labels[train], images[test], labels[test], numbers[train])
 
 
-def cell(name: str, count: int, draw: int, minutes: float, tests: int) -> dict[str, dict[str, Any]]:
-    """Accuracy, log loss, calibration error and seconds of every model on new images."""
+Found = dict[str, dict[str, Any]]  # by model: accuracy, log loss, calibration error, seconds
+
+
+def auto(images: Images, group: str | None, seed: int, minutes: float) -> Found:
+    """By `et.fit.auto`, with the name of what it chose and its left-out accuracy."""
     import equitangents as et
 
-    images = drawn(name, count, draw, tests)
-    group = None if name in UPRIGHT else "C4"
     start = time.perf_counter()
     choice = et.fit.auto(
-        images.x, images.y, augmentation=group, together=images.together, minutes=minutes, baselines=False, seed=draw
+        images.x, images.y, augmentation=group, together=images.together, minutes=minutes, baselines=False, seed=seed
     )
     took = time.perf_counter() - start
     probabilities = choice.model.predict_proba(images.test_x)
     about = {"seconds": took, "network": choice.best.name, "left_out": choice.score.accuracy.value}
-    found = {"auto": measured(probabilities, images.test_y, choice.model.classes_) | about}
-    start = time.perf_counter()
-    for other, probabilities in others(images, group, choice.model.classes_, draw):
-        now = time.perf_counter()
-        found[other] = measured(probabilities, images.test_y, choice.model.classes_) | {"seconds": now - start}
-        start = now
-    return found
+    return {"auto": measured(probabilities, images.test_y, choice.model.classes_) | about}
 
 
-def others(images: Images, group: str | None, classes: np.ndarray, seed: int) -> Iterator[tuple[str, np.ndarray]]:
-    """The baselines of `fit`, trained on all training images, the test images being their one fold; a small network."""
-    from benchmarks.small_cnn import probabilities as probabilities_of_network
+def simple(images: Images, group: str | None, seed: int, minutes: float) -> Found:
+    """By the baselines of `fit`, trained on all training images, the test images being their one fold."""
     from equitangents.actions import as_action
     from equitangents.fit.baselines import baselines
-    from equitangents.fit.problem import Problem, folds_of, sets_of
+    from equitangents.fit.problem import Problem
 
     x = np.concatenate([images.x, images.test_x])
     n, m = len(images.x), len(images.test_x)
-    known = sets_of(np.arange(n) if images.together is None else images.together, n)
-    labels = np.concatenate([np.searchsorted(classes, images.y), np.zeros(m, int)])
-    sets = [*known, np.arange(n, n + m)]
-    problem = Problem(labels, tuple(map(str, classes)), sets, ((len(known),),))
+    classes, numbers = np.unique(images.y, return_inverse=True)
+    sets = [*images.sets, np.arange(n, n + m)]
+    problem = Problem(np.append(numbers, np.zeros(m, int)), tuple(map(str, classes)), sets, ((len(images.sets),),))
     action = None if group is None else as_action("augmentation", group, x.shape)
+    found, start = {}, time.perf_counter()
     for name, probabilities in baselines(x, problem, action, seed):
-        yield name, probabilities[n:]
-    inner = folds_of(problem.labels[:n], known, len(classes), seed, 3)
-    folds = [np.concatenate([known[i] for i in fold]) for fold in inner]
-    turned = group is not None
-    yield (
-        "network",
-        probabilities_of_network(
-            images.x, problem.labels[:n], folds, images.test_x, len(classes), turned=turned, seed=seed
-        ),
-    )
+        seconds = time.perf_counter() - start
+        found[name] = measured(probabilities[n:], images.test_y, classes) | {"seconds": seconds}
+        start = time.perf_counter()
+    return found
+
+
+def network(images: Images, group: str | None, seed: int, minutes: float) -> Found:
+    """By a small network in PyTorch, tuned by folds of the training images."""
+    from benchmarks.small_cnn import probabilities as of_network
+    from equitangents.fit.problem import folds_of
+
+    classes, numbers = np.unique(images.y, return_inverse=True)
+    inner = folds_of(numbers, images.sets, len(classes), seed, 3)
+    folds = [np.concatenate([images.sets[i] for i in fold]) for fold in inner]
+    start, turned = time.perf_counter(), group is not None
+    probabilities = of_network(images.x, numbers, folds, images.test_x, len(classes), turned=turned, seed=seed)
+    seconds = time.perf_counter() - start
+    return {"network": measured(probabilities, images.test_y, classes) | {"seconds": seconds}}
+
+
+MODELS = (auto, simple, network)
 
 
 def measured(probabilities: np.ndarray, y: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
@@ -156,17 +168,21 @@ def measured(probabilities: np.ndarray, y: np.ndarray, classes: np.ndarray) -> d
     }
 
 
-def kept(name: str, count: int, draw: int, minutes: float, tests: int) -> dict[str, Any]:
-    """A cell from its file, or computed into it."""
+def kept(name: str, count: int, draw: int, minutes: float, tests: int) -> Found:
+    """A cell from its files, one of each kind of models, or computed into them."""
     from equitangents.files import whole_file
 
-    path = PLACE / f"{name}-{count}-{draw}-{minutes:g}-{tests}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        found = cell(name, count, draw, minutes, tests)
-        with whole_file(path) as partial:
-            partial.write_text(json.dumps(found, indent=1), "utf-8")
-    return json.loads(path.read_text("utf-8"))
+    found: Found = {}
+    PLACE.mkdir(parents=True, exist_ok=True)
+    for models in MODELS:
+        path = PLACE / f"{name}-{count}-{draw}-{minutes:g}-{tests}-{models.__name__}.json"
+        if not path.exists():
+            images = drawn(name, count, draw, tests)
+            measures = models(images, None if name in UPRIGHT else "C4", draw, minutes)
+            with whole_file(path) as partial:
+                partial.write_text(json.dumps(measures, indent=1), "utf-8")
+        found |= json.loads(path.read_text("utf-8"))
+    return found
 
 
 @dataclass(frozen=True)
