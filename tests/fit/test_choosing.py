@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
-from equitangents.fit import MOST, Grown, Step, auto, turning
+from equitangents.fit import MOST, Grown, Step, auto, choosing, turning
 from equitangents.fit.assessing import Best, _within, assessed, lightest
 from equitangents.fit.baselines import baselines
 from equitangents.fit.candidates import Candidate, candidates
@@ -326,6 +326,16 @@ def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(mo
             np.testing.assert_allclose(logits[k], best.beta * mean, rtol=2e-2, atol=2e-2 * abs(best.beta))
     assert doubled((Grown(10, Estimate(0.6, 0, 1)), Grown(20, Estimate(0.8, 0, 1)))) == pytest.approx(0.9)
     assert doubled((Grown(10, Estimate(0.8, 0, 1)), Grown(20, Estimate(0.6, 0, 1)))) is None
+
+
+def test_candidates_that_are_not_known_to_be_invariant_are_named():
+    x, y = images(8)
+    x = np.kron(x, np.ones((1, 2, 2, 1), np.float32))
+    _, trials, refused = choosing._trials(x, y, [et.actions.translations((8, 8))], {"standardise": True})
+    tried, left_out = {each.candidate.family for each in trials}, [name for name, _ in refused]
+    assert tried == {"dense", "pooled"}
+    assert "colours and edges, 1 layer" in left_out
+    assert not {each.name for each in trials} & set(left_out)
 
 
 def test_fast_leaves_out_what_predicts_slowly(monkeypatch):
