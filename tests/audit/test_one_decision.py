@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def judged(interval, floor, share, tolerance):
 def exit_status(report, check):
     """What the command line ends with."""
     try:
-        finish(report, {}, [check])
+        finish(report, SimpleNamespace(html=None, json=None, markdown=None, junit=None), [check])
     except typer.Exit as ended:
         return ended.exit_code
     return 0
