@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from audit.verdict_cases import IMAGES, features, invariant, shown
+from audit.verdict_cases import IMAGES, QUIET, features, invariant, shown
 from equitangents.audit.report.checks import below, no_worse
 from equitangents.errors import InvalidTypeError, NotFiniteError
 from equitangents.testing import assert_equivariant
 
-QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
 TURNS = [lambda x, k=k: np.rot90(x, k, (1, 2)) for k in (1, 2, 3)]
 
 

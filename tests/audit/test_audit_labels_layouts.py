@@ -1,23 +1,25 @@
-"""Where images keep their channels: read off shapes where these leave no doubt, and asked for where they do."""
+"""Layouts, labels and batches: read where they leave no doubt, asked for or refused where they do."""
 
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
 import equitangents as et
-from audit.verdict_cases import shown
+from audit.verdict_cases import QUIET, shown
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import layout_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 RNG = np.random.default_rng(0)
-QUIET = {"off_data": False, "effort": "quick", "resamples": 50}
+FAST = {"off_data": False, "effort": "quick", "resamples": 50}
 OTHER = {"channels_first": "channels_last", "channels_last": "channels_first", None: None}
 SIZES = st.integers(1, 40)
 
@@ -73,19 +75,16 @@ def weighted(x):
 def test_a_layout_that_is_read_is_the_one_that_would_be_given(caplog: pytest.LogCaptureFixture) -> None:
     x = RNG.normal(size=(12, 3, 6, 6))
     with caplog.at_level(logging.INFO, "equitangents.audit"):
-        read = et.audit(exported(weighted), "C4", x, **QUIET)
+        read = et.audit(exported(weighted), "C4", x, **FAST)
     assert "layout: channels_first, read off the shape (12, 3, 6, 6)" in caplog.text
-    given_ = et.audit(exported(weighted), "C4", x, layout="channels_first", **QUIET)
+    given_ = et.audit(exported(weighted), "C4", x, layout="channels_first", **FAST)
     np.testing.assert_array_equal(read.errors, given_.errors)
     assert read.contract.layout == "channels_first"
-    acted = et.audit(exported(weighted), et.actions.image_rotations(4), x, **QUIET)
+    acted = et.audit(exported(weighted), et.actions.image_rotations(4), x, **FAST)
     np.testing.assert_array_equal(acted.errors, given_.errors)
-
-
-def test_a_layout_in_doubt_is_asked_for() -> None:
     for shape in ((12, 6, 6, 6), (12, 3, 3, 9)):
         with pytest.raises(InvalidArgumentError, match=r"layout is None; .*does not tell it"):
-            et.audit(exported(weighted), "C4", np.zeros(shape), **QUIET)
+            et.audit(exported(weighted), "C4", np.zeros(shape), **FAST)
 
 
 def test_a_group_and_data_in_each_other_s_place_are_told() -> None:
@@ -101,24 +100,23 @@ def test_a_group_and_data_in_each_other_s_place_are_told() -> None:
 
 def test_the_layout_is_named_and_channels_first_asked_for() -> None:
     exact = lambda x: x.sum((2, 3))
-    for shape in ((12, 3, 8, 8), (12, 16, 8, 8)):
+    for shape, action in (((12, 3, 8, 8), "C4"), ((12, 16, 8, 8), et.actions.image_rotations(4))):
         x = RNG.normal(size=shape)
         with pytest.raises(InvalidArgumentError, match="looks like channels first"):
-            et.audit(exact, "C4", x, **QUIET)
-        report = et.audit(exact, "C4", x, layout="channels_first", **QUIET)
-        assert report.verdict == "equivariant"
-        assert shown(report, "layout") == ["channels_first"]
-    assumed = et.audit(lambda x: x.sum((1, 2)), "C4", RNG.normal(size=(12, 8, 8, 8)), **QUIET)
+            et.audit(exact, action, x, **FAST)
+        report = et.audit(exact, "C4", x, layout="channels_first", **FAST)
+        assert (report.verdict, shown(report, "layout")) == ("equivariant", ["channels_first"])
+    assumed = et.audit(lambda x: x.sum((1, 2)), "C4", RNG.normal(size=(12, 8, 8, 8)), **FAST)
     assert shown(assumed, "layout") == ["channels_last"]
-    assert shown(et.audit(lambda x: x, "C4", RNG.normal(size=(12, 2)), "vectors", **QUIET), "layout") == []
+    assert shown(et.audit(lambda x: x, "C4", RNG.normal(size=(12, 2)), "vectors", **FAST), "layout") == []
 
 
 def test_mirror_images_are_called_so() -> None:
     x = RNG.normal(size=(12, 6, 6, 1))
-    report = et.audit(lambda x: x[:, 0].sum((1, 2))[:, None] + x[:, 1, 1], "D1", x, **QUIET)
+    report = et.audit(lambda x: x[:, 0].sum((1, 2))[:, None] + x[:, 1, 1], "D1", x, **FAST)
     assert [e.label for e in report.elements] == ["mirror image"]
     assert report.first_line.endswith(", D1 (mirror images)")
-    more = et.audit(lambda x: x[:, 0, 0], "D4", x, **QUIET)
+    more = et.audit(lambda x: x[:, 0, 0], "D4", x, **FAST)
     expected = ["90°", "180°", "270°", "mirror image", *(f"mirror image, {k}°" for k in (90, 180, 270))]
     assert [e.label for e in more.elements] == expected
 
@@ -128,9 +126,9 @@ def test_raw_detections_are_no_invariant() -> None:
     raw = lambda x: np.tile(x[:, :3, :7, 0].reshape(len(x), 1, 21), (1, 6, 1))
     for f in (raw, lambda x: raw(x).transpose(0, 2, 1)):
         with pytest.raises(InvalidArgumentError, match="raw boxes"):
-            et.audit(f, "C4", x, **QUIET)
-        assert et.audit(f, "C4", x, "invariant", **QUIET).verdict == "broken"
-    assert et.audit(lambda x: raw(x)[:, :, :20], "C4", x, **QUIET).verdict == "broken"
+            et.audit(f, "C4", x, **FAST)
+        assert et.audit(f, "C4", x, "invariant", **FAST).verdict == "broken"
+    assert et.audit(lambda x: raw(x)[:, :, :20], "C4", x, **FAST).verdict == "broken"
 
 
 GREY, FRAMES = RNG.normal(size=(12, 8, 8)), RNG.normal(size=(12, 3, 8, 8, 2))
@@ -146,16 +144,99 @@ def test_grey_images_and_frames_turn_as_images_do(x: np.ndarray, axes: tuple, la
     total = lambda x: np.tanh(x.sum(axes)).reshape(len(x), -1)
     corner = lambda x: total(x) + 0.1 * np.take(np.take(x, 0, axes[1]), 0, axes[0]).reshape(len(x), -1)
     for group in ("C4", "D4"):
-        assert et.audit(total, group, x, inputs="images", layout=layout, **QUIET).verdict == "equivariant"
-    report = et.audit(corner, "C4", x, inputs="images", layout=layout, relative_to="norm", **QUIET)
+        assert et.audit(total, group, x, inputs="images", layout=layout, **FAST).verdict == "equivariant"
+    report = et.audit(corner, "C4", x, inputs="images", layout=layout, relative_to="norm", **FAST)
     literal = [np.linalg.norm(corner(np.rot90(x, k, axes)) - corner(x), axis=1) for k in (1, 2, 3)]
     np.testing.assert_allclose(report.errors, literal / np.linalg.norm(corner(x), axis=1), rtol=1e-12)
-    moved = et.audit(lambda x: x**2, "C4", x, "images", inputs="images", layout=layout, **QUIET)
+    moved = et.audit(lambda x: x**2, "C4", x, "images", inputs="images", layout=layout, **FAST)
     assert moved.verdict == "equivariant"
     last = np.moveaxis(x, axes, (1, 2)).reshape(12, 8, 8, -1)  # the same as channels of images
     back = lambda z: np.moveaxis(z.reshape(len(z), 8, 8, *np.delete(x.shape[1:], [a - 1 for a in axes])), (1, 2), axes)
-    ask = {"elements": 5, "relative_to": "norm", **QUIET}
+    ask = {"elements": 5, "relative_to": "norm", **FAST}
     turned = et.audit(total, "SO2", x, inputs="images", layout=layout, **ask)
     np.testing.assert_allclose(turned.errors, et.audit(lambda z: total(back(z)), "SO2", last, **ask).errors, rtol=1e-9)
     with pytest.raises(InvalidArgumentError, match="images"):
-        et.audit(total, "C4", x, layout=layout, **QUIET)
+        et.audit(total, "C4", x, layout=layout, **FAST)
+
+
+IMAGES = RNG.normal(size=(60, 3, 3, 1))
+FLAT = IMAGES.reshape(60, -1)
+CLASSES = np.digitize(FLAT @ RNG.normal(size=9), [-1, 1])
+
+
+@pytest.mark.parametrize("names", [np.arange(3), np.array([7, 2, 5]), np.array(["cat", "dog", "ant"])])
+def test_labels_are_those_that_a_classifier_was_fitted_to(names: np.ndarray) -> None:
+    y = names[CLASSES]
+    model = LogisticRegression().fit(FLAT[:40], y[:40])
+    expected = 1 - model.score(FLAT[40:], y[40:])
+    for f in (model, [model, model]):
+        report = et.audit(f, "C4", IMAGES[40:], y=y[40:], **QUIET)
+        assert report.relative.task == "error rate"
+        assert report.relative.task_error == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("names", "truth"),
+    [((0, 1), (0, 1)), ((-1, 1), (0, 1)), ((3, 1500), (1500, 3)), ((7, 8), (5, 8)), ((0, 1), (-1, 1))],
+)
+def test_class_numbers_are_compared_with_labels_as_they_are(names: tuple, truth: tuple) -> None:
+    f = lambda x: np.where(x[:, 0, 0, 0] > 0, *names)
+    y = np.where(IMAGES[:, 1, 1, 0] > 0, *truth)
+    report = et.audit(f, "C4", IMAGES, y=y, **QUIET)
+    assert report.relative.task_error == pytest.approx((f(IMAGES) != y).mean())
+    turned = [(f(np.rot90(IMAGES, k, (1, 2))) != y).mean() for k in (1, 2, 3)]
+    assert report.relative.transformed_task_error == pytest.approx(np.mean(turned))
+    assert et.audit(f, "C4", IMAGES, y=f(IMAGES), **QUIET).relative.task_error == 0
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (np.minimum(CLASSES, 1) - 2, "y names class -1; f(x) has"),
+        (CLASSES + 5, "y names class 7; f(x) has 3 columns, those of the classes 0 to 2"),
+        (FLAT[:, :2], "y has 2 numbers an input, f(x) has 3"),
+    ],
+)
+def test_labels_that_do_not_fit_are_left_out_with_a_word(y: np.ndarray, said: str) -> None:
+    f = lambda x: x[:, :, 0, 0]
+    report, without = et.audit(f, "C4", IMAGES, y=y, **QUIET), et.audit(f, "C4", IMAGES, **QUIET)
+    (why,) = (m.reason for m in report.missing if m.section == "the task's error")
+    assert why.startswith(said)
+    assert said in report.summary()
+    assert report.relative.task_error is None
+    np.testing.assert_array_equal(report.errors, without.errors)
+
+
+def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, command) -> None:
+    np.savez(tmp_path / "x.npz", x=IMAGES)
+    whole = (tmp_path / "x.npz").read_bytes()
+    (tmp_path / "half.npz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "table.csv").write_text("1,2,3\n")
+    (tmp_path / "junk.pkl").write_bytes(b"junk")
+    good = "numpy:square", str(tmp_path / "x.npz")
+    for model, data, options, said in (
+        (good[0], str(tmp_path / "half.npz"), [], "cannot read"),
+        (good[0], str(tmp_path / "table.csv"), [], "neither .npy nor .npz"),
+        (good[0], str(tmp_path / "table.csv"), ["--trust"], "neither .npy nor .npz"),
+        (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "expected a file that can be unpickled"),
+    ):
+        status, _, error = command("audit", model, "--data", data, "--group", "C4", *options)
+        assert status == 2
+        assert said in error
+        assert error.count("\n") == 1
+
+
+def test_a_model_of_one_batch_size_is_given_full_batches() -> None:
+    def sixteen(x: np.ndarray) -> np.ndarray:
+        if len(x) != 16:
+            raise RuntimeError("expected 16 rows")
+        return (x * np.arange(9).reshape(3, 3, 1)).sum((1, 2)) + 50
+
+    def any_size(x: np.ndarray) -> np.ndarray:
+        return (x * np.arange(9).reshape(3, 3, 1)).sum((1, 2)) + 50
+
+    report = et.audit(sixteen, "C4", IMAGES, batch_size=16, **QUIET)
+    np.testing.assert_allclose(report.errors, et.audit(any_size, "C4", IMAGES, **QUIET).errors, rtol=1e-12)
+    assert "expected 16 rows" in next(m.reason for m in report.missing if m.section == "smaller batches")
+    with pytest.raises(RuntimeError, match="expected 16 rows"):
+        et.audit(sixteen, "C4", IMAGES, **QUIET)
