@@ -1,4 +1,4 @@
-"""What an audit asks of a model, counted; Ctrl-C gives a report of what was measured; long audits say how far they are."""
+"""What an audit asks of a model, counted; Ctrl-C gives a report of what was measured; long audits say how far."""
 
 from __future__ import annotations
 

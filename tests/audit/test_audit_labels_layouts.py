@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -205,25 +204,6 @@ def test_labels_that_do_not_fit_are_left_out_with_a_word(y: np.ndarray, said: st
     assert said in report.summary()
     assert report.relative.task_error is None
     np.testing.assert_array_equal(report.errors, without.errors)
-
-
-def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, command) -> None:
-    np.savez(tmp_path / "x.npz", x=IMAGES)
-    whole = (tmp_path / "x.npz").read_bytes()
-    (tmp_path / "half.npz").write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "table.csv").write_text("1,2,3\n")
-    (tmp_path / "junk.pkl").write_bytes(b"junk")
-    good = "numpy:square", str(tmp_path / "x.npz")
-    for model, data, options, said in (
-        (good[0], str(tmp_path / "half.npz"), [], "cannot read"),
-        (good[0], str(tmp_path / "table.csv"), [], "neither .npy nor .npz"),
-        (good[0], str(tmp_path / "table.csv"), ["--trust"], "neither .npy nor .npz"),
-        (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "expected a file that can be unpickled"),
-    ):
-        status, _, error = command("audit", model, "--data", data, "--group", "C4", *options)
-        assert status == 2
-        assert said in error
-        assert error.count("\n") == 1
 
 
 def test_a_model_of_one_batch_size_is_given_full_batches() -> None:
