@@ -129,7 +129,8 @@ def test_a_pipe_is_refused_since_it_is_read_once(run, tmp_path):
     assert "pipe'; expected a file, since inputs are read more than once; write the pipe to a file" in err
 
 
-def test_a_store_of_other_data_is_refused(run, data):
+def test_a_store_of_other_data_and_no_worker_are_refused(run, data):
+    assert "workers is 0" in run("--workers", 0)[2]
     run()
     np.save(data, X + 1)
     status, _, err = run()
