@@ -24,21 +24,20 @@ SIZES = st.integers(1, 40)
 
 
 @pytest.mark.parametrize(
+    ("layout", "shapes"),
+    [
+        ("channels_first", [(9, 3, 32, 32), (9, 1, 20, 30), (9, 64, 8, 8), (9, 1, 100), (9, 2, 8, 8, 8)]),
+        ("channels_last", [(9, 32, 32, 3), (9, 8, 8, 64), (9, 100, 1)]),
+        (None, [(9, 8, 8, 8), (9, 3, 3, 32), (9, 16, 20, 30), (9, 4, 100), (9, 100)]),
+    ],
+)
+def test_what_a_shape_tells(layout: str | None, shapes: list[tuple[int, ...]]) -> None:
+    assert [layout_of(shape, None) for shape in shapes] == [layout] * len(shapes)
+
+
+@pytest.mark.parametrize(
     ("shape", "stated", "layout"),
     [
-        ((9, 3, 32, 32), None, "channels_first"),
-        ((9, 32, 32, 3), None, "channels_last"),
-        ((9, 1, 20, 30), None, "channels_first"),
-        ((9, 64, 8, 8), None, "channels_first"),
-        ((9, 8, 8, 64), None, "channels_last"),
-        ((9, 1, 100), None, "channels_first"),
-        ((9, 100, 1), None, "channels_last"),
-        ((9, 2, 8, 8, 8), None, "channels_first"),
-        ((9, 8, 8, 8), None, None),
-        ((9, 3, 3, 32), None, None),
-        ((9, 16, 20, 30), None, None),
-        ((9, 4, 100), None, None),
-        ((9, 100), None, None),
         ((9, 8, 8, 8), ["N", 8, "height", "width"], "channels_first"),
         ((9, 8, 8, 8), [None, None, None, 8], "channels_last"),
         ((9, 8, 8, 8), ["N", 8, 8, 8], None),
@@ -47,7 +46,7 @@ SIZES = st.integers(1, 40)
         ((9, 4, 100), ["N", 4, "time"], "channels_first"),
     ],
 )
-def test_what_a_shape_tells(shape: tuple[int, ...], stated: list[object] | None, layout: str | None) -> None:
+def test_what_a_file_states_tells(shape: tuple[int, ...], stated: list[object], layout: str | None) -> None:
     assert layout_of(shape, stated) == layout
 
 

@@ -197,23 +197,18 @@ def test_an_invariant_audit_that_fails_hints_at_the_rule() -> None:
     assert et.audit(lambda x: x.sum((1, 2)), "C4", IMAGES, **QUIET).rules == []
 
 
-def test_labels_by_hand_make_it_equivariant_and_their_wrong_sign_is_named() -> None:
-    assert et.audit(corners, "C4", IMAGES, Labels(TURN), **QUIET).verdict == "equivariant"
-    wrong = et.audit(corners, "C4", IMAGES, Labels([1, 2, 3, 0]), **QUIET)
+@pytest.mark.parametrize("model", [corners, lambda x: corners(x).argmax(axis=1)], ids=["scores", "class numbers"])
+def test_labels_by_hand_make_it_equivariant_and_their_wrong_sign_is_named(model) -> None:
+    assert et.audit(model, "C4", IMAGES, "find", **QUIET).rules[0].rule == "the classes are permuted 0→3→2→1"
+    assert et.audit(model, "C4", IMAGES, Labels(TURN), **QUIET).verdict == "equivariant"
+    wrong = et.audit(model, "C4", IMAGES, Labels([1, 2, 3, 0]), **QUIET)
     assert wrong.verdict == "broken"
-    assert (wrong.rules[0].kind, wrong.rules[0].rule) == ("inverse", "0→3→2→1")
-    assert wrong.rules[0].by_hand == "equitangents.audit.Labels([3, 0, 1, 2])"
-    assert wrong.rules[0].error.mean == 0.0
+    rule = wrong.rules[0]
+    assert (rule.kind, rule.rule, rule.error.mean) == ("inverse", "0→3→2→1", 0.0)
+    assert rule.by_hand == "equitangents.audit.Labels([3, 0, 1, 2])"
     backwards = et.audit(lambda x: gradient(x)[:, ::-1], "C4", IMAGES, "vectors", **QUIET)
     assert backwards.rules[0].kind == "inverse"
     assert "g⁻¹" in backwards.rules[0].rule
-
-
-def test_class_numbers_are_permuted_too() -> None:
-    numbers = lambda x: corners(x).argmax(axis=1)
-    assert et.audit(numbers, "C4", IMAGES, "find", **QUIET).rules[0].rule == "the classes are permuted 0→3→2→1"
-    assert et.audit(numbers, "C4", IMAGES, Labels(TURN), **QUIET).verdict == "equivariant"
-    assert et.audit(numbers, "C4", IMAGES, Labels([1, 2, 3, 0]), **QUIET).rules[0].kind == "inverse"
 
 
 def test_known_kinds_are_found() -> None:
@@ -240,17 +235,12 @@ def test_permutations_that_do_not_multiply_as_the_group_does_are_no_rule() -> No
     assert report.settings.inputs == 40  # nothing was fitted, so all inputs are audited
 
 
-def test_rules_are_fitted_as_their_literal_minimum() -> None:
+def test_rules_are_fitted_as_their_literal_minimum_and_read_by_their_cycles() -> None:
     y, P = RNG.normal(size=(30, 5)), RNG.permutation(5)
     z = np.empty_like(y)
     z[:, P] = y
     np.testing.assert_array_equal(permutation(y, z), P)
-
-
-def test_a_permutation_is_read_by_its_cycles() -> None:
-    assert cycles(np.array([3, 0, 1, 2])) == "0→3→2→1"
-    assert cycles(np.array([1, 0, 2, 4, 3])) == "0→1, 3→4"
-    assert cycles(np.arange(3)) == ""
+    assert [cycles(np.array(p)) for p in ([3, 0, 1, 2], [1, 0, 2, 4, 3], range(3))] == ["0→3→2→1", "0→1, 3→4", ""]
 
 
 def test_a_test_of_few_or_broken_values_finds_nothing() -> None:
