@@ -18,7 +18,7 @@ X, Y, NEW = RNG.normal(size=(9, 4)), RNG.normal(size=9), RNG.normal(size=(7, 4))
 NET = network("mlp", 1, 1.5, 0.1)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", Y)
@@ -26,11 +26,6 @@ def folder(tmp_path, monkeypatch):
     np.savez(tmp_path / "labels.npz", x=X, y=np.arange(9) % 3, x_test=NEW)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def run(command, folder):
-    return command
 
 
 MLP = ("--net", "mlp", "--depth", 1, "--W-std", 1.5)
