@@ -59,18 +59,18 @@ def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typica
 
 def _outputs(
     task: AuditTask, i: int, shown: list[int], x: Inputs, moved: list[list[Any]]
-) -> list[Sequence[np.ndarray]]:
+) -> list[tuple[np.ndarray, ...]]:
     """What the model answered for one input and its moved copies: as the pass over the data had it, or in one batch."""
     kept = [task.record.of_row(task.step, len(task.elements), i, j) for j in (None, *shown)]
-    known = [y for y in kept if y is not None]
+    known = [y.leaves for y in kept if y is not None]
     if len(known) == len(kept):
-        return list(known)
+        return known
     if task.contract.not_a_group:  # changed inputs may have other shapes
         return [task.evaluate(x.replaced(leaves)).leaves for leaves in (x.leaves, *moved)]
     columns = zip(x.leaves, *moved, strict=True)
     leaves = [a[0] if isinstance(a[0], Shared) else np.concatenate(a) for a in columns]
     answer = task.evaluate(x.replaced(leaves)).leaves
-    return [[y[k : k + 1] for y in answer] for k in range(len(moved) + 1)]
+    return [tuple(y[k : k + 1] for y in answer) for k in range(len(moved) + 1)]
 
 
 def _point(task: AuditTask, g: Element, leaves: Sequence[Tree], y: np.ndarray, error: float) -> OrbitPoint:
