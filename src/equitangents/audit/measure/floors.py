@@ -189,19 +189,19 @@ def resampling(
     better = contract.more_accurate()
     for k, g in enumerate(task.elements):
         inexact_outputs = not actions.moves_exactly(g)
-        if contract.moves_exactly(g) and not inexact_outputs:
+        if contract.inputs.moves_exactly(g) and not inexact_outputs:
             continue
-        moved = contract.move(g, x.leaves)
-        back = task.evaluate(x.replaced(contract.move(group.inverse(g), moved)))
+        moved = contract.move(g, x)
+        back = task.evaluate(contract.move(group.inverse(g), moved))
         check_same_shapes(y, back, contract.label(g))
         round_trip[:, k] = actions.apart(back.leaves, y.leaves)
         if inexact_outputs:
             there = actions.act(group.inverse(g), actions.act(g, y.leaves))
             round_trip[:, k] += actions.apart(there, y.leaves)
-        if better is not None and not contract.moves_exactly(g):
+        if better is not None and not contract.inputs.moves_exactly(g):
             before = None if known is None else known(k)
-            plain = task.evaluate(x.replaced(moved)) if before is None else before
-            fine = task.evaluate(x.replaced(better.move(g, x.leaves)))
+            plain = task.evaluate(moved) if before is None else before
+            fine = task.evaluate(better.move(g, x))
             reference[:, k] = actions.apart(fine.leaves, plain.leaves)
     return round_trip, reference
 
