@@ -1,4 +1,4 @@
-"""Missing positions, graphs, attention and dropout in the CPU engine: over all pairs of positions.
+"""Branches, missing positions, graphs, attention and dropout in the CPU engine.
 
 Literal sums judge random networks on short lines at little cost, the reference engine those on grids.
 """

@@ -6,36 +6,14 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import equitangents as et
 from laws.joint import limit_of_the_largest
-from laws.networks import network, small_group
-from oracles import finite_groups, literal_kernels
+from laws.networks import network
+from laws.random_networks import lifted_networks
+from oracles import literal_kernels
 
 n = et.nn
-
-
-@st.composite
-def lifted_networks(draw):
-    """(oracle's layers on a group, group, table, action, inputs) with random windows, weights and depths."""
-    name = draw(st.sampled_from(sorted(finite_groups.SMALL)))
-    group, table = small_group(name)
-    order = len(table)
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    points = finite_groups.coset_action(
-        table, finite_groups.subgroup(table, draw(st.lists(st.integers(0, order - 1), max_size=1)))
-    )
-
-    def window(size):
-        chosen = rng.choice(size, size=rng.integers(1, size + 1), replace=False)
-        return chosen.tolist(), rng.dirichlet(np.ones(len(chosen))) if draw(st.booleans()) else None
-
-    layers = [("lift", points, *window(points.shape[1]), 1.3, 0.2), ("phi", "relu")]
-    for _ in range(draw(st.integers(0, 1))):
-        layers += [("group_conv", table, *window(order), 1.1, 0.1), ("phi", "erf")]
-    action = et.actions.permutations(group, points)
-    return layers, group, table, action, rng.standard_normal((3, points.shape[1], 2))
 
 
 def readout_net(layers, action, representation, **scales):

@@ -15,7 +15,7 @@ import equitangents as et
 from equitangents import nn
 from equitangents.errors import NotFiniteError
 from kernels.comparison import TOLERANCES, assert_within, largest
-from kernels.random_networks import MORE
+from kernels.test_cpu_engine import MORE
 from oracles import precise_kernels
 
 ENGINES = ["reference", "cpu"]
