@@ -126,7 +126,7 @@ class TestAudit:
         assert given.errors.shape == (32, 12)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("output", [TURNS, pytest.param("vectors", marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("output", [TURNS, "vectors"])
     def test_outputs_turn_along(self, output):
         f = lambda x: x.mean(axis=1)
         turns_along = et.audit(f, TURNS, self.x, output_action=output, off_data=False)

@@ -212,7 +212,7 @@ def test_jax_arrays_and_compiled_functions_give_the_same():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("windows", "same"),
-    [(("full",), False), *(pytest.param(w, s, marks=SLOW) for w, s in ((("full",), True), ((bump,), False)))],
+    [(("full",), False), *((w, s) for w, s in ((("full",), True), ((bump,), False)))],
 )
 def test_first_and_second_derivatives(windows, same):
     c = signals(11, 2, 2)

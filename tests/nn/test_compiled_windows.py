@@ -107,7 +107,7 @@ def ensemble(members, convolutions=1):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("convolutions", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("convolutions", [1, 2])
 def test_trained_members_are_those_of_patches(convolutions, rng, monkeypatch):
     x, y = rng.normal(size=(10, 6, 6, 2)), rng.normal(size=(10, 2))
     fast = ensemble(3, convolutions).fit(x, y).predict_members(x)
