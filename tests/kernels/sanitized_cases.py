@@ -101,7 +101,9 @@ def run_rotations(net, bandlimit, rng):
 
 def run_structured(net, x, y=None):
     """Masks, graphs and attention; matrices and diagonals."""
-    if not isinstance(x, et.Masked | et.Graphs):
+    if isinstance(x, et.Graphs):
+        x = et.Graphs(np.nan_to_num(x.x), x.adjacency, x.mask)
+    elif not isinstance(x, et.Masked):
         return False
     program, engine = net.lowered(x)[1], CompiledStructured()
     one, other = (None if v is None else batch_of(program, v) for v in (x, y))
@@ -140,7 +142,8 @@ def main(path):
     ran += drawn(60, grid_networks(), of_layers) + drawn(60, grid_networks(LARGER), of_layers)
     ran += drawn(20, group_networks(), of_group)
     ran += drawn(20, st.tuples(rotation_networks(), st.integers(1, 5), st.just(rng)), run_rotations)
-    print(ran + drawn(30, lines(), lambda net, x, literal: run_structured(net, x)) + drawn(30, grids(), run_structured))
+    ran += drawn(30, lines(), lambda net, x, literal: run_structured(net, x))
+    print(ran + drawn(30, grids(), run_structured))
 
 
 if __name__ == "__main__":
