@@ -93,16 +93,6 @@ def mixed():
     return net, et.Graphs(rng.standard_normal((n, p, 3)), graphs, mask)
 
 
-@pytest.mark.slow
-def test_networks_of_every_step_have_the_kernels_of_the_reference_engine(mixed):
-    net, x = mixed
-    found, exact = (net.kernel(x, engine=engine) for engine in (None, "reference"))
-    assert (found.engine, exact.engine, found.form) == ("cpu", "reference", "pairs")
-    for ours, theirs in ((found.nngp, exact.nngp), (found.ntk, exact.ntk)):
-        own = np.diag(theirs)
-        assert largest(ours, theirs, own, own) <= 1e-12
-
-
 GROUP = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
 DROPPED = {
     "windows on a group": (
