@@ -22,27 +22,6 @@ def test_a_linear_network_has_the_kernel_of_its_inputs(rng):
     np.testing.assert_allclose(full, expected[..., None, None] * np.eye(5), atol=1e-12)
 
 
-def test_the_empirical_kernel_is_the_product_of_finite_difference_gradients(rng):
-    net = Sequential(Conv(3, 2), Relu(), Flatten(), Dense(2, b_std=0.2))
-    params = net.init(jax.random.key(1), (4, 1), dtype="float64")
-    x = rng.standard_normal((3, 4, 1))
-    leaves, tree = jax.tree.flatten(params)
-    columns = []
-    for i, leaf in enumerate(leaves):
-        for index in np.ndindex(leaf.shape):
-            outputs = []
-            for step in (1e-6, -1e-6):
-                moved = np.array(leaf)
-                moved[index] += step
-                outputs.append(
-                    np.asarray(net.apply(jax.tree.unflatten(tree, [*leaves[:i], moved, *leaves[i + 1 :]]), x))
-                )
-            columns.append((outputs[0] - outputs[1]) / 2e-6)
-    jacobian = np.stack(columns, axis=-1)
-    expected = np.einsum("iou,jou->ij", jacobian, jacobian) / 2
-    np.testing.assert_allclose(et.kernels.empirical(net, params, x), expected, rtol=1e-6)
-
-
 def test_tiles_of_inputs_do_not_change_the_empirical_kernel(rng, monkeypatch):
     import importlib
 
