@@ -16,6 +16,7 @@ import pytest
 
 from equitangents import nn, precision
 from equitangents.kernels import duals
+from equitangents.kernels.engines.reference import run as by_reference
 from equitangents.kernels.nearly_parallel import parallel_too
 from equitangents.nn import Abs, Conv, Dense, Erf, Flatten, GlobalAvgPool, LeakyRelu, Relu, Sequential, Sin
 from oracles import precise_kernels
@@ -185,13 +186,27 @@ def test_pairs_are_the_same_in_both_places_and_are_told(rng):
     net, _ = network(("erf", 0.0), 1.4, 0.003)
     x, others = inputs(0.1, rng)
     together = net.kernel(np.concatenate([x[None], others]))
-    assert any("by the reference engine" in note for note in together.notes)
+    assert any("in double precision" in note for note in together.notes)
     for values, apart in (
         (together.nngp, net.kernel(x[None], others).nngp),
         (together.ntk, net.kernel(x[None], others).ntk),
     ):
         np.testing.assert_array_equal(values, values.T)
         np.testing.assert_allclose(values[:1, 1:], apart, rtol=1e-14)
+
+
+def test_single_precision_asks_the_reference_engine_for_the_closest_pairs_alone(monkeypatch, rng):
+    net = Sequential(Conv(1, (3,), b_std=0.1), Relu(), Conv(1, (3,), b_std=0.1), Relu(), GlobalAvgPool(), Dense(1))
+    x, beside = rng.standard_normal((2, 6, 8, 2))
+    scaled = np.stack([2 * x[0] + 1e-6 * beside[0], -x[1] + 1e-6 * beside[1], x[2] + 1e-4 * beside[2], 3 * x[3], -x[4]])
+    x = np.concatenate([x, scaled]).astype(np.float32)
+    exact, asked = net.kernel(x.astype(np.float64), engine="reference"), []
+    listed = by_reference.listed
+    monkeypatch.setattr(by_reference, "listed", lambda *of: asked.append(len(of[1])) or listed(*of))
+    found = net.kernel(x, engine="cpu")
+    assert 0 < sum(asked) <= 2  # 3x and -x, whose rounding alone is beside them
+    for values, of in ((found.nngp, exact.nngp), (found.ntk, exact.ntk)):
+        np.testing.assert_allclose(values, of, rtol=1e-6)
 
 
 def test_ordinary_inputs_and_other_networks_stay_with_the_engine(rng):

@@ -296,7 +296,7 @@ class Search:
 
     def nothing(self) -> InvalidArgumentError:
         """The error where no candidate has a score."""
-        name, why = self.refused[0]
+        name, why = self.refused[-1]
         return InvalidArgumentError("net", name, "a network with a score", str(why))
 
 

@@ -74,11 +74,6 @@ class FourierIrrep:
         return vectors[:, values > 0.5]
 
 
-def trivial_irrep(group: Group) -> FourierIrrep:
-    """The irrep by which every element acts as 1, without computing any other."""
-    return FourierIrrep(np.ones((group.order, 1, 1)))
-
-
 def fourier_irreps(group: Group) -> tuple[FourierIrrep, ...]:
     """All irreps of the group, the trivial one first; one of each pair of conjugates.
 

@@ -24,8 +24,8 @@ from equitangents.solvers.method import (
     TOLERANCE,
     Method,
     Plan,
-    Prepared,
     Report,
+    Respond,
     Solution,
     System,
     Task,
@@ -159,9 +159,9 @@ class Cholesky(Method):
         buffers = 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
         return self._takes(task, array + vectors + buffers, precision=precision)
 
-    def prepare(self, system: System, task: Task) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Respond:
         """The factor is made when a time of inf is first asked for."""
-        return _InPlace(self, system, task)
+        return _InPlace(self, system, task).respond
 
     def _precision(self, task: Task) -> str:
         if self.precision is not None:

@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 from equitangents.audit.adapters import LayerTrace, Model
-from equitangents.audit.adapters.folding import Folder, difference, misfit, same
+from equitangents.audit.adapters.folding import difference, folded, misfit, same
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
@@ -120,7 +120,7 @@ def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None
     """The layers' features for x; what the model's library raises is told in one line."""
     began = time.perf_counter()
     try:
-        traces = model.trace(x.own_tree(), Folder())
+        traces = model.trace(x.own_tree(), folded)
     except Exception as error:
         told = model.failed(error, x.tree())
         if told is error:

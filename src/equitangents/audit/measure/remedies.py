@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from equitangents._types import Tree
+from equitangents.audit.adapters.callables import EstimatorModel
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
@@ -191,7 +192,7 @@ class Averaged:
 def _augmentation(m: Measured) -> Remedy:
     """Refit a copy of an estimator on moved training data, and measure it on the sample."""
     task, orbits, train = m.task, m.orbits, m.task.settings.train
-    estimator = getattr(task.model, "estimator", None)
+    estimator = task.model.estimator if type(task.model) is EstimatorModel else None
     why: How | None = "no refit" if estimator is None else "no training data" if train is None else None
     if why is None and any(a is not None for a in orbits.actions):
         why = "labels move"
@@ -211,13 +212,11 @@ def _augmentation(m: Measured) -> Remedy:
     assert train is not None
     from sklearn.base import clone
 
-    from equitangents.audit.adapters.callables import EstimatorModel
-
     x_train, y_train = as_inputs(train[0]), np.asarray(train[1])
     copies = [x_train.leaves[0], *(task.contract.move(g, x_train.leaves)[0] for g in task.elements)]
     flat = np.concatenate(copies).reshape(len(copies) * x_train.n, -1)
     refitted = clone(estimator).fit(flat, np.concatenate([y_train] * len(copies)))
-    model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
+    model = EstimatorModel(refitted, task.model.method)
     again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
     errors = make_scales(again, None, task.settings).largest(m.judgement.headline.unit, again.separate)
     labels = None if m.y is None else m.y[orbits.kept]

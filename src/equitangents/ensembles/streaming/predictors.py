@@ -19,6 +19,7 @@ from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
+from equitangents.ensembles.infinite.predictor import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.storage.array_folder import About
 from equitangents.ensembles.training.checkpoints import array_digest
@@ -158,7 +159,7 @@ def predictor(
     )
 
 
-def _work(means: saving.MeansAtATime) -> int:
+def _work(means: MeansAtATime) -> int:
     """`Predictor.work` of networks on images and other grids; 0 of others, whose kernels are products of matrices."""
     inputs, kernel = means.inputs, means.kernel
     network = kernel.base if isinstance(kernel, OrbitAverage) else kernel

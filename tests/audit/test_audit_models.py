@@ -12,7 +12,9 @@ from flax import linen, nnx
 
 import equitangents as et
 from equitangents.audit.adapters import as_model
+from equitangents.audit.adapters.callables import _applied
 from equitangents.errors import InvalidTypeError
+from equitangents.functional import EmpiricalKernel
 
 X = np.random.default_rng(0).normal(size=(6, 4, 4, 1)).astype(np.float32)
 
@@ -116,3 +118,53 @@ def test_a_model_of_single_inputs_is_given_one_at_a_time() -> None:
     with pytest.raises(ValueError, match="two at a time") as refused:
         et.audit(lambda x: one(x[:1]) if len(x) == 2 else (_ for _ in ()).throw(ValueError("two at a time")), "C4", X)
     assert "batch_size=" in refused.value.__notes__[0]
+
+
+RNG = np.random.default_rng(0)
+POINTS = RNG.normal(size=(6, 3))
+SWAP = et.actions.linear(et.groups.cyclic(2), np.stack([np.eye(3), np.eye(3)[[1, 0, 2]]]))
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    net = et.nn.Sequential(et.nn.Dense(8), et.nn.Erf(), et.nn.Dense(2))
+    return EmpiricalKernel(net.apply, net.init(jax.random.key(0), (3,), dtype="float64"))
+
+
+@pytest.mark.slow
+def test_a_kernel_answers_with_its_values_at_the_first_inputs_it_sees(kernel):
+    model = as_model(kernel)
+    first, again = model.run(POINTS), model.run(POINTS[4:])
+    assert np.array_equal(first, kernel.kernel(POINTS, POINTS).ntk)
+    assert np.max(np.abs(again - first[4:])) <= 1e-12 * np.max(np.abs(first))
+    with pytest.raises(et.errors.InvalidTypeError, match="a network without parameters"):
+        as_model(et.nn.Sequential(et.nn.Dense(1)))
+
+
+@pytest.mark.slow
+def test_a_kernel_is_audited_and_its_orbit_average_is_invariant(kernel):
+    report = et.audit(kernel, SWAP, POINTS)
+    assert (report.verdict, report.model.name, report.model.kind) == ("broken", "EmpiricalKernel", "kernel")
+    net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+    assert et.audit(et.kernels.orbit_average(net, SWAP), SWAP, POINTS).verdict.startswith("equivariant")
+
+
+@pytest.mark.slow
+def test_a_linearised_model_is_audited_at_any_time(kernel):
+    model = et.InfiniteEnsemble(kernel, time=2.0).fit(POINTS, RNG.normal(size=6))
+    assert et.audit(model, SWAP, POINTS).verdict == "broken"
+
+
+def network() -> et.nn.Sequential:
+    return et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(2))
+
+
+def test_an_audit_of_an_equal_network_compiles_nothing_again() -> None:
+    x = np.random.default_rng(0).normal(size=(8, 4, 4, 1))
+    params = network().init(jax.random.key(0), x.shape[1:])
+    audit = lambda: et.audit((network(), params), "C4", x, off_data=False, effort="quick", resamples=50)
+    start, report = _applied._cache_size(), audit()
+    compiled = _applied._cache_size()
+    assert compiled > start, "the counter sees compilations"
+    np.testing.assert_array_equal(audit().errors, report.errors)
+    assert _applied._cache_size() == compiled
