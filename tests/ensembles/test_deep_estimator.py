@@ -8,11 +8,9 @@ import numpy as np
 import optax
 import pytest
 import scipy.special
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, nn
-from equitangents.errors import EquitangentsError, MemoryLimitError, NotFittedError
 from equitangents.inference.probabilities import argmax_probabilities
 
 rng = np.random.default_rng(4)
@@ -120,28 +118,6 @@ def test_a_mask_of_infinities_among_the_parameters_is_no_divergence():
     assert any(np.isinf(leaf).all() for leaf in jax.tree.leaves(model.params_))
 
 
-@pytest.mark.parametrize(
-    "estimator", [DeepEnsemble(NET), pytest.param(DeepEnsembleClassifier(THREE), marks=pytest.mark.slow)]
-)
-def test_constructors_store_and_clones_forget(estimator):
-    changed = {"members": 2, "epochs": 1, "zero_output": True, "seed": 3, "checkpoint_every": 7, "momentum": 0.5}
-    estimator.set_params(**changed)
-    assert {name: estimator.get_params()[name] for name in changed} == changed
-    estimator.fit(X, Y if isinstance(estimator, DeepEnsemble) else LABELS)
-    copy = clone(estimator)
-    assert copy.get_params() == estimator.get_params()
-    assert not hasattr(copy, "params_")
-    assert copy.net is estimator.net
-
-
-def test_a_failed_fit_leaves_nothing_to_predict_with():
-    model = DeepEnsemble(NET, members=2, epochs=0).fit(X, Y)
-    with pytest.raises(EquitangentsError):
-        model.fit(X, np.full_like(Y, np.nan))
-    with pytest.raises(NotFittedError, match="this DeepEnsemble is not fitted yet"):
-        model.predict(X)
-
-
 class TestClassifier:
     """Labels of any type, probabilities, and two losses."""
 
@@ -172,101 +148,3 @@ class TestClassifier:
         np.testing.assert_allclose(
             model.predict_proba(X), argmax_probabilities(*regression.predict(X, return_std=True)), rtol=1e-6
         )
-
-    def test_extends(self):
-        model = DeepEnsembleClassifier(THREE, members=2, epochs=1).fit(X, LABELS).extend(3, X, LABELS)
-        large = DeepEnsembleClassifier(THREE, members=3, epochs=1).fit(X, LABELS)
-        np.testing.assert_array_equal(model.predict_proba(X), large.predict_proba(X))
-        with pytest.raises(EquitangentsError, match="the labels of fit"):
-            model.extend(4, X, np.where(LABELS == "a", "z", LABELS))
-
-    @pytest.mark.parametrize(
-        ("y", "message"),
-        [
-            (LABELS[:5], "X has length 20; expected 5"),
-            (np.ones(20), "y holds one class"),
-            (np.eye(20), "expected labels of shape"),
-            (np.arange(20) % 2, "net gives outputs, 3; expected 2; end it with Dense"),
-        ],
-    )
-    def test_refuses(self, y, message):
-        with pytest.raises(EquitangentsError, match=message):
-            DeepEnsembleClassifier(THREE).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("changed", "error", "message"),
-    [
-        ({"net": "mlp"}, TypeError, "net is 'mlp'; expected a network"),
-        ({"batch_size": 4, "optimizer": "gd"}, ValueError, "batch_size is 4; expected None with optimizer 'gd'"),
-        ({"momentum": 1.0}, ValueError, "momentum is 1.0; expected a number from 0 to below 1"),
-        ({"loss": "hinge"}, ValueError, "loss is 'hinge'; expected None or 'mse' or 'cross_entropy'"),
-        ({"loss": "cross_entropy"}, ValueError, r"y\[0\] is .*; expected rows ≥ 0 that sum to 1"),
-        ({"checkpoint_every": 0}, ValueError, "checkpoint_every is 0"),
-        ({"callback": 1}, TypeError, "callback is 1; expected a function"),
-        ({"input_shape": (2, 2)}, ValueError, r"with input_shape=\(2, 2\)"),
-        ({"net": ONE}, ValueError, r"net gives outputs, 1; expected 2; end it with Dense"),
-        ({"net": nn.Sequential(nn.Conv(2, 3))}, ValueError, "Conv"),
-    ],
-)
-def test_bad_parameters(changed, error, message):
-    with pytest.raises(error, match=message) as caught:
-        DeepEnsemble(**{"net": NET, "epochs": 1} | changed).fit(X, Y)
-    assert isinstance(caught.value, EquitangentsError)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
-        (X[0], Y, "X has rank 1"),
-        (X, Y[:5], "X has length 20; expected 5"),
-        (np.where(X > 2, np.nan, X) * np.nan, Y, "X holds NaN"),
-        (X * 1j, Y, "dtype complex128"),
-        (X.astype(str), Y, ""),
-    ],
-)
-def test_bad_data(x, y, message):
-    if x.dtype.kind == "U":
-        x = np.full(x.shape, "one")
-        message = "X has dtype <U3; expected real numbers"
-    with pytest.raises(EquitangentsError, match=message):
-        DeepEnsemble(NET, epochs=1).fit(x, y)
-
-
-@pytest.mark.parametrize(
-    ("record", "record_at", "message"),
-    [
-        (None, [1], "record_at is given without record"),
-        ([X], None, "record is of type list; expected a dictionary"),
-        ({"x": X}, [3], "an epoch of record_at is 3; expected a whole number, at least 0 and at most 2"),
-        ({"x": X[:, :2]}, None, "X has 2 features"),
-        ({"x": X}, 1, "record_at is 1; expected a list"),
-    ],
-)
-def test_bad_records(record, record_at, message):
-    with pytest.raises(EquitangentsError, match=message):
-        DeepEnsemble(NET, members=2, epochs=2).fit(X, Y, record=record, record_at=record_at)
-
-
-def test_bad_queries(fitted):
-    with pytest.raises(EquitangentsError, match="X has 2 features, but DeepEnsemble is expecting 3"):
-        fitted.predict(X[:, :2])
-    with pytest.raises(EquitangentsError, match="X holds NaN"):
-        fitted.predict(X * np.nan)
-    with pytest.raises(EquitangentsError, match="return_std and return_cov are both True"):
-        fitted.predict(X, return_std=True, return_cov=True)
-    with pytest.raises(NotFittedError):
-        DeepEnsemble(NET).predict_members(X)
-
-
-def test_memory_is_estimated_before_it_is_taken():
-    huge = nn.Sequential(nn.Dense(10**7), nn.Relu(), nn.Dense(10**6), nn.Dense(2))
-    with pytest.raises(MemoryLimitError, match=r"training 10 members needs about .* train fewer, then extend"):
-        DeepEnsemble(huge).fit(X, Y)
-    with pytest.raises(MemoryLimitError, match="the recorded outputs"):
-        DeepEnsemble(NET, memory_limit=10**6).fit(X, Y, record={"x": np.ones((3000, 3))})
-    model = DeepEnsemble(NET, members=2, epochs=0, memory_limit=10**5).fit(X, Y)
-    with pytest.raises(MemoryLimitError, match="outputs of 2 members on 10000 inputs"):
-        model.predict_members(np.ones((10_000, 3)))
-    with pytest.raises(MemoryLimitError, match="covariance between 200 inputs"):
-        model.predict(np.ones((200, 3)), return_cov=True)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training import run
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.scale import executors
 from kills import Dying
 
@@ -102,22 +102,3 @@ def test_a_worker_that_is_killed_changes_no_bit(alone, tmp_path, monkeypatch, ch
     model = DeepEnsemble(NET, executor=2, **SETTINGS, **more).fit(X, Y, **RECORD)
     assert killed
     assert_same(model, alone)
-
-
-@pytest.mark.parametrize(
-    ("executor", "error", "said"),
-    [
-        (0, InvalidArgumentError, "executor is 0"),
-        (True, InvalidTypeError, "executor is True"),
-        ([], InvalidTypeError, r"executor is \[\]; expected None"),
-        ("tcp://host:8786", InvalidTypeError, "expected None, a number of processes, or an executor"),
-    ],
-)
-def test_what_is_no_executor_is_said(executor, error, said):
-    with pytest.raises(error, match=said):
-        DeepEnsemble(NET, executor=executor).fit(X, Y)
-
-
-def test_a_callback_is_refused_where_members_are_elsewhere():
-    with pytest.raises(InvalidArgumentError, match="callback and executor are both given"):
-        DeepEnsemble(NET, executor=2, callback=print).fit(X, Y)

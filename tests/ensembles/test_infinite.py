@@ -5,15 +5,6 @@ import pytest
 
 from equitangents import nn
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.errors import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    MemoryLimitError,
-    NotFiniteError,
-    NotFittedError,
-    NotPositiveDefiniteError,
-    ShapeError,
-)
 from oracles import literal_training
 from oracles.literal_network import LiteralNetwork
 
@@ -185,89 +176,3 @@ class TestEqualSamples:
         model = InfiniteEnsemble(net, ridge=0.1).fit(x[many], y[many])
         np.testing.assert_allclose(model.predict(x_test, time=3.0), mean, atol=1e-11)
         np.testing.assert_allclose(model.predict(x_test, time=3.0, return_cov=True)[1], covariance, atol=1e-11)
-
-    def test_one_input_with_two_targets_has_no_end(self):
-        with pytest.raises(NotPositiveDefiniteError, match="ridge="):
-            InfiniteEnsemble(net).fit(np.concatenate([x, x[:1]]), np.concatenate([y, y[:1] + 1]))
-
-
-class TestBadInput:
-    @pytest.mark.parametrize(
-        ("parameters", "message"),
-        [
-            ({"dynamics": "adam"}, "dynamics is 'adam'; expected 'flow', 'discrete' or inference.Momentum"),
-            ({"time": [1.0, 2.0]}, "expected one number"),
-            ({"input_shape": (0, 5)}, r"input_shape is \(0, 5\)"),
-            ({"memory_limit": -1}, "memory_limit is -1"),
-            ({"label_action": object()}, "label_action is given without augmentation"),
-            ({"dynamics": "discrete", "time": 1.5}, r"time is 1\.5; .*counts steps"),
-            ({"dynamics": "discrete", "time": 3, "learning_rate": 1e3}, "gradient descent on these data diverges"),
-        ],
-    )
-    def test_parameters(self, parameters, message):
-        with pytest.raises(InvalidArgumentError, match=message):
-            InfiniteEnsemble(net, **parameters).fit(x, y)
-
-    def test_net_and_augmentation_types(self):
-        with pytest.raises(InvalidTypeError, match="net is 'mlp'"):
-            InfiniteEnsemble("mlp").fit(x, y)
-        with pytest.raises(InvalidTypeError, match="augmentation is 4"):
-            InfiniteEnsemble(net, augmentation=4).fit(x, y)
-
-    @pytest.mark.parametrize(
-        ("data", "targets", "error", "message"),
-        [
-            (x[:, 0], y, ShapeError, "X has rank 1.*Reshape your data"),
-            (x, y[:5], ShapeError, "X has length 8; expected 5"),
-            (x[:0], y[:0], ShapeError, r"X has 0 sample\(s\) \(shape=\(0, 5\)\)"),
-            (x * np.nan, y, NotFiniteError, "X holds NaN"),
-            (x, None, InvalidArgumentError, "y is None; expected"),
-            (x.astype(complex), y, InvalidArgumentError, "Complex data not supported"),
-            (np.array([["a", "b"]] * 8), y, InvalidTypeError, "expected real numbers"),
-            ([[1.0], [1.0, 2.0]], y[:2], ShapeError, "X is not a rectangular array"),
-        ],
-    )
-    def test_data(self, data, targets, error, message):
-        with pytest.raises(error, match=message):
-            InfiniteEnsemble(net).fit(data, targets)
-
-    def test_query(self):
-        model = InfiniteEnsemble(net).fit(x, y)
-        with pytest.raises(ShapeError, match="X has 4 features, but InfiniteEnsemble is expecting 5 features as input"):
-            model.predict(x_test[:, :4])
-        with pytest.raises(InvalidArgumentError, match="at most one"):
-            model.predict(x_test, return_std=True, return_cov=True)
-        with pytest.raises(InvalidArgumentError, match="time is -1"):
-            model.predict(x_test, time=-1.0)
-        with pytest.raises(InvalidArgumentError, match="drawn at one time"):
-            model.sample(x_test, 2, key=jax.random.key(0), time=[1.0, 2.0])
-        with pytest.raises(InvalidArgumentError, match=r"count is 2\.5"):
-            model.sample(x_test, 2.5, key=jax.random.key(0))
-        with pytest.raises(InvalidTypeError, match="key is 0"):
-            model.sample(x_test, 2, key=0)
-        with pytest.raises(ShapeError, match=r"with input_shape=\(5, 1\) expected \(N, 5, 1\) or \(N, 5\)"):
-            InfiniteEnsemble(net, input_shape=(5, 1)).fit(x[:, :4], y)
-
-    def test_before_and_after_a_failed_fit(self):
-        model = InfiniteEnsemble(net)
-        with pytest.raises(NotFittedError, match="not fitted"):
-            model.predict(x_test)
-        model.fit(x, y)
-        with pytest.raises(InvalidArgumentError):
-            model.set_params(kernel="none").fit(x, y)
-        with pytest.raises(NotFittedError):
-            model.predict(x_test)
-
-    def test_a_singular_kernel_names_the_ridge_that_helps(self):
-        linear = LiteralNetwork.linear()  # of rank 5 on 8 samples
-        InfiniteEnsemble(linear, time=10.0).fit(x, y)
-        with pytest.raises(NotPositiveDefiniteError, match=r"ridge=\S+ or more") as caught:
-            InfiniteEnsemble(linear).fit(x, y)
-        ridge = float(str(caught.value).split("ridge=")[1].split()[0])
-        InfiniteEnsemble(linear, ridge=ridge).fit(x, y)
-        with pytest.raises(NotPositiveDefiniteError):
-            InfiniteEnsemble(linear, time=10.0).fit(x, y).predict(x_test, time=np.inf)
-
-    def test_memory(self):
-        with pytest.raises(MemoryLimitError, match=r"dense problem of 8 samples needs about .* train on fewer samples"):
-            InfiniteEnsemble(net, memory_limit=1000).fit(x, y)

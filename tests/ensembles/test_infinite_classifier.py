@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
-from sklearn.exceptions import DataConversionWarning
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, NotFittedError, ShapeError
+from equitangents.errors import ShapeError
 from oracles.literal_network import LiteralNetwork
 
 net = LiteralNetwork.relu_mlp(1)
@@ -89,20 +88,6 @@ class TestLabels:
         p = InfiniteEnsembleClassifier(net, time=0.0).fit(x, classes).predict_proba(x_test)
         np.testing.assert_allclose(p, 1 / 3, atol=1e-12)
 
-    def test_of_text_as_pandas_has_it_are_kept(self, tmp_path):
-        y = np.array(["cat", "a very long name", "cat"] * 4, dtype=object)
-        model = InfiniteEnsembleClassifier(net, ridge=0.01).fit(x, y)
-        model.save(tmp_path / "model")
-        found = InfiniteEnsembleClassifier.load(tmp_path / "model", net=net)
-        assert found.classes_.tolist() == ["a very long name", "cat"]
-        assert found.predict(x).tolist() == model.predict(x).tolist() == y.tolist()
-
-    @pytest.mark.parametrize("unit", ["D", "ns"])
-    def test_of_times_are_refused_with_the_remedy(self, unit):
-        days = np.array(["2026-01-01", "2026-01-02"] * 3, dtype=f"M8[{unit}]")
-        with pytest.raises(InvalidTypeError, match=r"y holds datetime64\[.*give y.astype\(str\)"):
-            InfiniteEnsembleClassifier(net).fit(x[:6], days)
-
 
 class TestAugmentation:
     def test_classes_permuted_by_the_group(self):
@@ -133,32 +118,6 @@ class TestAugmentation:
         np.testing.assert_array_equal(model.predict(turned), model.predict(test))
 
 
-class TestBadInput:
-    @pytest.mark.parametrize(
-        ("labels", "error", "message"),
-        [
-            (np.zeros(12, int), InvalidArgumentError, "one class, .*more than 1 class"),
-            (classes[:5], ShapeError, "X has length 12; expected 5"),
-            (np.eye(3)[classes], ShapeError, r"y has shape \(12, 3\)"),
-            (rng.normal(size=12), InvalidArgumentError, "no class labels.*continuous"),
-            (np.where(classes, np.nan, 1.0), NotFiniteError, "y holds NaN"),
-            (None, InvalidArgumentError, "requires y to be passed"),
-        ],
-    )
-    def test_labels(self, labels, error, message):
-        with pytest.raises(error, match=message):
-            InfiniteEnsembleClassifier(net).fit(x, labels)
-
-    def test_a_column_is_flattened_with_a_warning(self):
-        with pytest.warns(DataConversionWarning, match="column-vector"):
-            model = InfiniteEnsembleClassifier(net).fit(x, classes[:, None])
-        assert model.predict(x_test).shape == (20,)
-
-    def test_before_fitting(self):
-        with pytest.raises(NotFittedError, match="InfiniteEnsembleClassifier is not fitted"):
-            InfiniteEnsembleClassifier(net).predict(x)
-
-
 def test_a_label_for_every_copy():
     rotations = actions.image_rotations(4)
     rng = np.random.default_rng(0)
@@ -170,8 +129,3 @@ def test_a_label_for_every_copy():
     np.testing.assert_allclose(model.predict_proba(x), expected.predict_proba(x), atol=1e-8)
     with pytest.raises(ShapeError, match=r"y has shape \(4, 6\)"):
         InfiniteEnsembleClassifier(net).fit(x, labels)
-
-
-def test_masked_labels_are_refused():
-    with pytest.raises(InvalidArgumentError, match=r"y has masked entries"):
-        InfiniteEnsembleClassifier(net).fit(x, np.ma.masked_array(classes, mask=classes == 2))

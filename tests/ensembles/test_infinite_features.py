@@ -5,7 +5,6 @@ import pytest
 
 import equitangents as et
 from equitangents import nn
-from equitangents.ensembles.infinite.saving import load_means
 from equitangents.kernels import random_features
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.solvers.spectral import FeatureMatrix, Primal
@@ -85,39 +84,6 @@ def test_approximation_is_what_both_ensembles_predict(data):
     trained, held = order[:45], order[45:]
     ours, exact = (et.InfiniteEnsemble(k, ridge=0.1).fit(x[trained], y[trained]).predict(x[held]) for k in (cheap, NET))
     assert said.difference == pytest.approx(np.linalg.norm(ours - exact) / np.linalg.norm(exact), rel=1e-6)
-
-
-def test_saved_models_predict_the_same(data, tmp_path):
-    x, y, test = data
-    model = et.InfiniteEnsemble(random_features(NET, 48, seed=2), ridge=1e-2).fit(x, y)
-    for name, means_only in (("whole", False), ("means", True)):
-        model.save(tmp_path / name, means_only=means_only)
-    again = et.InfiniteEnsemble.load(tmp_path / "whole")
-    np.testing.assert_allclose(again.predict(test), model.predict(test), rtol=1e-12)
-    np.testing.assert_allclose(
-        again.predict(test, return_std=True)[1], model.predict(test, return_std=True)[1], rtol=1e-9
-    )
-
-    np.testing.assert_allclose(load_means(tmp_path / "means")(test), model.predict(test), rtol=1e-12)
-
-
-@pytest.mark.parametrize("solver", ["eigh", "pcg"])
-def test_saved_models_of_other_solvers_predict_the_same_from_weights_of_features(solver, data, tmp_path):
-    x, y, test = data
-    model = et.InfiniteEnsemble(random_features(NET, 48, seed=2), ridge=1e-2, solver=solver).fit(x, y)
-    model.save(tmp_path / "means", means_only=True)
-    means = load_means(tmp_path / "means")
-    assert means.coefficients.shape == (48, 2)
-    np.testing.assert_allclose(means(test), model.predict(test), rtol=1e-9)
-
-
-def test_saved_models_of_other_features_of_the_same_seed_are_refused(data, tmp_path):
-    x, y, _ = data
-    cheap = random_features(NET, 48)
-    vars(cheap)["version"] = 1
-    et.InfiniteEnsemble(cheap, ridge=1e-2).fit(x, y).save(tmp_path / "m", means_only=True)
-    with pytest.raises(et.errors.StoreError, match="RandomFeatures do not fit"):
-        load_means(tmp_path / "m")
 
 
 def test_a_classifier(data):

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import logging
-import pickle
-import shutil
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from equitangents import InfiniteEnsemble, actions, nn, solvers
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.problem import training_matrices
-from equitangents.ensembles.infinite.saving import load_means
-from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotPositiveDefiniteError, StoreError
+from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.result import NngpKernels
 from oracles.literal_network import LiteralNetwork
 
@@ -149,15 +145,6 @@ def test_auto_goes_on_to_other_solvers_where_a_decomposition_is_too_large(monkey
     assert finite.solution_.solver == "lanczos"
 
 
-@pytest.mark.parametrize("solver", ["eigh", "nystrom", solvers.PCG(rank=9)])
-def test_an_ensemble_is_cloned_saved_and_read(solver):
-    model = InfiniteEnsemble(NET, ridge=1e-2, solver=solver).fit(X, Y)
-    assert clone(model).get_params()["solver"] == solver
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(X_TEST), model.predict(X_TEST))
-    np.testing.assert_allclose(again.predict(X_TEST, time=2.0), model.predict(X_TEST, time=2.0), atol=1e-12)
-
-
 def test_steps_of_gradient_descent():
     solver = "pcg"
     eta = 0.9 * InfiniteEnsemble(NET).fit(X, Y).max_learning_rate_
@@ -168,26 +155,6 @@ def test_steps_of_gradient_descent():
     )
     with pytest.raises(InvalidArgumentError, match="gradient descent on these data diverges"):
         InfiniteEnsemble(NET, time=12, learning_rate=2 * eta, dynamics="discrete", solver=solver).fit(X, Y)
-
-
-@pytest.mark.parametrize("solver", ["eigh", "cholesky", "pcg", "lanczos"])
-def test_equal_inputs_with_different_targets_are_named(solver):
-    x, y = np.concatenate([X, X[3:4]]), np.concatenate([Y, Y[3:4] + 1])
-    with pytest.raises(NotPositiveDefiniteError, match=r"cause: rows 3 and 20 are equal.*ridge=\S+ or more"):
-        InfiniteEnsemble(NET, solver=solver).fit(x, y)
-
-
-def test_bad_solvers_are_refused_before_any_kernel():
-    for solver in ("magic", 7):
-        with pytest.raises((InvalidArgumentError, TypeError), match="solver is"):
-            InfiniteEnsemble(NET, solver=solver).fit(X, Y)
-    with pytest.raises(InvalidArgumentError, match="memory_limit is -1"):
-        InfiniteEnsemble(NET, solver="pcg", memory_limit=-1).fit(X, Y)
-    for solver in ("auto", "cholesky"):
-        with pytest.raises(InvalidArgumentError, match="memory_limit is '1GB'; expected a positive number of bytes"):
-            InfiniteEnsemble(NET, solver=solver, memory_limit="1GB").fit(X, Y)
-    with pytest.raises(MemoryLimitError, match=r"dense problem of 20 samples needs about .* by solver 'cholesky'"):
-        InfiniteEnsemble(NET, solver="cholesky", memory_limit=1000).fit(X, Y)
 
 
 class Counted:
@@ -222,58 +189,6 @@ def test_kernels_are_held_both_one_or_none_by_the_memory_there_is(limit, held):
     for matrix, field in ((trained, "ntk"), (prior, "nngp")):
         np.testing.assert_allclose(matrix.product(np.eye(20)), getattr(NET.kernel(X), field), atol=1e-12)
     assert not training_matrices(NET, X, "ntk", None, limit, whole=False)[0].in_memory
-
-
-@pytest.mark.quick(2)
-@pytest.mark.parametrize(
-    ("solver", "stored"),
-    [
-        ("cholesky", False),
-        ("nystrom", True),
-        (solvers.PCG(rank=9), False),
-        ("out-of-core", False),
-        ("out-of-core", True),
-    ],
-    ids=str,
-)
-def test_an_ensemble_is_saved_in_a_folder_and_loaded(tmp_path, solver, stored):
-    if solver == "out-of-core" and not stored:
-        solver = solvers.OutOfCore(path=tmp_path / "factors")
-    net = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
-    x, y = np.concatenate([X, X[:3]]), np.concatenate([Y, Y[:3]])
-    store = tmp_path / "k" if stored else None
-    model = InfiniteEnsemble(net, ridge=1e-2, solver=solver, store=store).fit(x, y)
-    for means_only in (False, True):
-        model.save(tmp_path / "model", means_only=means_only)
-        if not means_only:
-            again = InfiniteEnsemble.load(tmp_path / "model")
-            np.testing.assert_array_equal(again.predict(X_TEST), model.predict(X_TEST))
-            np.testing.assert_allclose(again.predict(X_TEST, time=2.0), model.predict(X_TEST, time=2.0), atol=1e-12)
-            assert again.solution_ == model.solution_
-        means = load_means(tmp_path / "model")
-        np.testing.assert_allclose(means(X_TEST), model.predict(X_TEST), atol=1e-12)
-
-
-def test_means_of_a_loaded_ensemble_need_no_store_and_what_does_refuses_another_kernel(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    net = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
-    settings = {"ridge": 1e-2, "solver": solvers.Cholesky()}
-    model = InfiniteEnsemble(net, store="k", **settings).fit(X, Y)
-    std = model.predict(X_TEST, return_std=True)[1]
-    model.save("model")
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    loaded = InfiniteEnsemble.load(tmp_path / "model")
-    np.testing.assert_allclose(loaded.predict(X_TEST, return_std=True)[1], std, atol=1e-12)
-    monkeypatch.chdir(tmp_path)
-    shutil.rmtree("k")
-    for other in (False, True):
-        if other:
-            InfiniteEnsemble(net, store="k", **settings).fit(2 * X, Y)
-        loaded = InfiniteEnsemble.load("model")
-        np.testing.assert_array_equal(loaded.predict(X_TEST), model.predict(X_TEST))
-        with pytest.raises(StoreError, match=r"expected the kernel of the training set.*fit the model again"):
-            loaded.predict(X_TEST, return_std=True)
 
 
 def test_a_network_that_has_no_tangent_kernel_is_trained_in_its_last_layer():

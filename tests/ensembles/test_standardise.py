@@ -193,14 +193,6 @@ def test_inputs_far_from_unit_scale_are_told_of_once(factor, told, caplog):
     assert not any("far from 1" in record.message for record in caplog.records)
 
 
-@pytest.mark.parametrize("model", [infinite(), et.DeepEnsemble(NET, standardise=True, **MEANS)])
-def test_what_is_neither_true_nor_false_is_refused(model):
-    with pytest.raises(et.errors.InvalidArgumentError, match="standardise is 'yes'; expected True or False"):
-        clone(model).set_params(standardise="yes").fit(X, Y)
-    with pytest.raises(et.errors.InvalidArgumentError, match="expected numbers whose squares are finite"):
-        clone(model).fit(1e200 * X, Y)
-
-
 @pytest.mark.parametrize("x", [X[:1], np.ones((4, 4)), np.broadcast_to(X[0], (5, 4))])
 def test_a_kernel_that_is_singular_since_standardised_inputs_are_all_equal_says_so(x, caplog):
     said = rf"one value in all {len(x)} inputs, so that standardised they are all equal, 0"

@@ -1,13 +1,9 @@
 """Other ensembles: bagging and randomised posteriors, member by member and in the limit of infinite width."""
 
-import warnings
-from unittest import SkipTest
-
 import jax
 import numpy as np
 import optax
 import pytest
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from equitangents import DeepEnsemble, InfiniteEnsemble, actions, kernels, metrics, nn
 from equitangents.ensembles import (
@@ -18,16 +14,12 @@ from equitangents.ensembles import (
     tangent_prior,
 )
 from equitangents.ensembles.training.variations import decay_to_start, variation_key
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError
-from oracles.literal_network import LiteralNetwork
+from equitangents.errors import InvalidArgumentError
 
-RELU = LiteralNetwork.relu_mlp(1)
 FLIP = actions.image_rotations(2)
 rng = np.random.default_rng(0)
 X, ELSEWHERE = rng.normal(size=(6, 2, 2, 1)), rng.normal(size=(4, 2, 2, 1))
 Y = np.stack([np.sin(X.sum(axis=(1, 2, 3))), X[:, 0, 0, 0]], axis=1)
-
-NO_READOUT = nn.Sequential(nn.Flatten(), nn.Dense(2), nn.Relu())
 
 
 def mlp(width, outputs=2):
@@ -198,21 +190,6 @@ def test_wide_bagged_members_follow_the_closed_form():
     assert abs(np.mean(np.square(scores)) - 1) < 0.2
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    "variation",
-    [Bootstrap(), pytest.param(NTKPosterior(0.1), marks=pytest.mark.slow), NNGPPosterior(0.1)],
-    ids=lambda v: type(v).__name__,
-)
-def test_members_do_not_depend_on_how_many_there_are_or_how_they_are_kept(variation, tmp_path):
-    few, many = (trained(variation, members=m) for m in (2, 5))
-    np.testing.assert_array_equal(few.predict_members(X), many.predict_members(X)[:2])
-    few.extend(5, X, Y)
-    np.testing.assert_array_equal(few.predict_members(X), many.predict_members(X))
-    few.save(tmp_path / "saved")
-    np.testing.assert_array_equal(DeepEnsemble.load(tmp_path / "saved").predict_members(X), few.predict_members(X))
-
-
 @pytest.mark.slow
 def test_an_interrupted_posterior_goes_on_to_the_same_bits(tmp_path):
     settings = {"checkpoint_dir": tmp_path, "checkpoint_every": 3}
@@ -232,48 +209,6 @@ def test_an_interrupted_posterior_goes_on_to_the_same_bits(tmp_path):
     other = DeepEnsemble(mlp(16), members=3, optimizer="gd", seed=4, variation=NTKPosterior(0.2), **settings)
     with pytest.raises(InvalidArgumentError, match="variation"):
         other.fit(X, Y, resume=True)
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "said"),
-    [
-        ({"variation": "bagging"}, InvalidTypeError, "variation is 'bagging'"),
-        ({"variation": Bootstrap(), "zero_output": True}, InvalidArgumentError, "only one"),
-        ({"variation": NTKPosterior(), "loss": "cross_entropy"}, NetworkError, "mse"),
-        ({"variation": NNGPPosterior(), "net": NO_READOUT}, NetworkError, "Dense"),
-    ],
-)
-def test_what_cannot_vary_is_named(settings, error, said):
-    with pytest.raises(error, match=said):
-        DeepEnsemble(**{"net": mlp(4), "epochs": 1, **settings}).fit(X, abs(Y) / abs(Y).sum(axis=1, keepdims=True))
-
-
-@pytest.mark.parametrize("noise", [-1.0, np.inf])
-def test_noise_is_a_variance(noise):
-    with pytest.raises(InvalidArgumentError, match="noise"):
-        NTKPosterior(noise)
-
-
-def test_bagging_needs_an_infinite_ensemble_and_a_fit():
-    with pytest.raises(InvalidTypeError, match="InfiniteEnsemble"):
-        BaggedInfiniteEnsemble(mlp(1)).fit(X, Y)
-    with pytest.raises(InvalidArgumentError, match="resamples"):
-        BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1)), resamples=1).fit(X, Y)
-    with pytest.raises(NotFittedError):
-        BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1))).predict(X)
-
-
-@pytest.mark.slow
-def test_bagged_ensembles_pass_scikit_learns_checks():
-    skipped = []
-    for estimator, check in estimator_checks_generator(BaggedInfiniteEnsemble(InfiniteEnsemble(RELU), resamples=2)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                check(estimator)
-            except SkipTest:
-                skipped.append(check.func.__name__)  # pandas, or a setting made before SciPy is imported
-    assert len(skipped) < 5
 
 
 def test_the_tangent_prior_keeps_the_ntk():
