@@ -7,8 +7,8 @@ import numpy as np
 
 import equitangents as et
 from equitangents import nn
-from equitangents.kernels.engines import cpu, engine_of
-from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.engines import engine_of
+from equitangents.kernels.engines.cpu import descriptor, library
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.engines.cpu import run as runs
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
@@ -100,14 +100,14 @@ def run(net, shape, rng):
         steps = engine_of("cpu").steps(net.lower(shape)[1])
     except et.errors.EquitangentsError:
         return False
-    if cpu.obstacle(steps) or sum(len(s.fibres.array) for s in stages_of(steps)) * steps.positions > LARGEST:
+    if descriptor.obstacle(steps) or sum(len(s.fibres.array) for s in stages_of(steps)) * steps.positions > LARGEST:
         return False
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, 20)), *shape)).astype(dtype) for _ in range(2))
         for number in range(len(library.instruction_sets())):
             for other in (y, None):
-                assert all(np.isfinite(k).all() for k in cpu.kernels(steps, x, other, number))
-        cpu.listed(steps, x)
+                assert all(np.isfinite(k).all() for k in runs.kernels(steps, x, other, number))
+        runs.listed(steps, x)
         run_fields(net, x, y)
     return True
 
@@ -120,7 +120,7 @@ def run_vectors(rng):
         x, y = rng.standard_normal((2, 400, 300)).astype(dtype)
         for number in range(len(library.instruction_sets())):
             for other in (y, None):
-                assert all(np.isfinite(k).all() for k in cpu.kernels(steps, x, other, number))
+                assert all(np.isfinite(k).all() for k in runs.kernels(steps, x, other, number))
     return True
 
 
@@ -168,7 +168,7 @@ def run_rotations(net, bandlimit, resolution, rng):
         plan = compiled.plan_of(program, resolution, x.itemsize)
         for number in range(len(library.instruction_sets())):
             for other in (compiled.vectors(y), None):
-                assert all(np.isfinite(k).all() for k in cpu.kernels(plan, compiled.vectors(x), other, number))
+                assert all(np.isfinite(k).all() for k in runs.kernels(plan, compiled.vectors(x), other, number))
         listed = np.zeros(37, int), np.arange(37) % len(y)
         compiled.CompiledRotations().kernels(program, resolution, x, y, listed)
     return True

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.plans.plan import plan
 from equitangents.nn import (
     Conv,
@@ -130,6 +130,6 @@ def test_kernels_of_inputs_with_themselves(hidden, end, rng):
     net = Sequential(*hidden, *end)
     x = rng.standard_normal((37, 5, 4, 2))
     whole = net.kernel(x, engine="cpu")
-    nngp, ntk = cpu.listed(plan(net.lower(x.shape[1:])[1]), x)
+    nngp, ntk = run.listed(plan(net.lower(x.shape[1:])[1]), x)
     np.testing.assert_allclose(nngp, np.diag(whole.nngp), rtol=1e-13)
     np.testing.assert_allclose(ntk, np.diag(whole.ntk), rtol=1e-13)
