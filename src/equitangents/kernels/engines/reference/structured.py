@@ -118,7 +118,7 @@ def _plain(op: Op, state: State, context: Context) -> State:
     )
 
     def rule(pairs: Pairs, before: Ends, after: Ends) -> Pairs:
-        moments = (Moments([v.q, w.q], [v.mean, w.mean], [None]) for v, w in zip(before, after, strict=True))
+        moments = (Moments([v.q, w.q], [v.mean, w.mean], [[]]) for v, w in zip(before, after, strict=True))
         found = fields.execute((op,), PairGeometry(context.tables), fields.State(*pairs), *moments)
         return Pairs(found.e, found.theta)
 
