@@ -68,7 +68,7 @@ def test_a_faulty_engine_gives_way_to_the_reference_engine_with_a_warning(kind, 
     with pytest.warns(UserWarning, match=FAULTS[kind]) as warned:
         choice = select.choose(NET.lowered(X)[1])
     assert choice.engine.name == "reference"
-    assert re.search(FAULTS[kind], choice.note)
+    assert re.search(FAULTS[kind], choice.notes[0])
     assert "please report it" in str(warned[0].message)
     assert select.choose(NET.lowered(X)[1]).engine.name == "reference"  # without a second warning
     with pytest.raises(InvalidArgumentError, match=FAULTS[kind]):
