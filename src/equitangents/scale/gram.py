@@ -315,7 +315,7 @@ class GramStore(CheckedKeywords):
     def _check_current(self) -> None:
         """Raise StoreError where the store was replaced, or grew, since it was opened."""
         self._work.check()
-        if read_record(self.path) != self._work.record:
+        if not self.is_current:
             raise StoreError(
                 "store", str(self.path), "the rows that it was opened with", "open it with all that were added"
             )

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NotFiniteError, ShapeError
-from equitangents.extending import UNREADABLE, check_arrays, open_regular, refusal, require, whole_file
+from equitangents.extending import NO_PICKLES, UNREADABLE, check_arrays, open_regular, require, whole_file
 from equitangents_studies.data.catalogue import SOURCES, RemoteFile, Source
 from equitangents_studies.data.class_folders import load_class_folders
 from equitangents_studies.data.dataset import Dataset, balanced, digits
@@ -166,7 +166,7 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
         arrays = read_archive(path, ("x", "y"))
     except InvalidArgumentError as error:
         if "allow_pickle" in str(error):  # an array of objects
-            raise InvalidArgumentError("data", str(path), "arrays of numbers and text", refusal(None)) from None
+            raise InvalidArgumentError("data", str(path), "arrays of numbers and text", NO_PICKLES) from None
         raise
     if "x_test" in arrays or "y_test" in arrays:
         _check_held(path, arrays, ("x_test", "y_test"))

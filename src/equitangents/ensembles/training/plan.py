@@ -25,8 +25,7 @@ import numpy as np
 
 from equitangents._types import Params, Tree
 from equitangents.ensembles.networks import ForeignNetwork
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.recipe import Members, Own, Recipe, batch_gradient, loss_and_gradient
+from equitangents.ensembles.training.recipe import Batches, Members, Own, Recipe, batch_gradient, loss_and_gradient
 from equitangents.memory import check_memory
 
 Shaped = np.ndarray | jax.Array | jax.ShapeDtypeStruct
