@@ -149,9 +149,8 @@ class Workers:
         try:
             futures.extend(self._pool.submit(fn, item) for item in items)
             wait(futures)
-        except KeyboardInterrupt:
+        finally:  # after an interrupt, too
             wait(futures)
-            raise
         return [future.result() for future in futures]
 
 
