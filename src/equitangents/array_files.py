@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from equitangents.files import open_regular
 
 _PICKLED = "it is a pickle, and loading one runs whatever code its author put in"
 WHY = f"{_PICKLED}; --trust (trust=True) loads it all the same"
-NO_PICKLES = f"{_PICKLED}; save arrays of numbers, and labels as text by y.astype(str), not arrays of objects"
+_NO_PICKLES = f"{_PICKLED}; save arrays of numbers, and labels as text by y.astype(str), not arrays of objects"
 _STARTS = b"\x93NUMPY", b"PK", b"\x80"  # how .npy, .npz, and pickles start since protocol 2
 
 
-def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]:
-    """The array of an .npy file, or those of an .npz file by name.
+def read_arrays(name: str, path: FileName, wanted: Sequence[str] | None = None) -> np.ndarray | dict[str, np.ndarray]:
+    """The array of an .npy file, or those of an .npz file by name (None: all).
 
     Arrays of objects are pickles, and refused. Raises InvalidArgumentError that names `name` and says what the file is
     instead.
@@ -35,12 +36,12 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return loaded
-            arrays: dict[str, Any] = {key: loaded[key] for key in loaded.files}
+            arrays: dict[str, Any] = {key: loaded[key] for key in loaded.files if wanted is None or key in wanted}
     except InvalidArgumentError:
         raise
     except ValueError as error:
         if "pickle" in str(error).lower():
-            raise InvalidArgumentError(f"{said} is not loaded: {NO_PICKLES}") from None
+            raise InvalidArgumentError(f"{said} is not loaded: {_NO_PICKLES}") from None
         raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
     except UNREADABLE as error:
         raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
@@ -50,6 +51,19 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
             f"{said} is an archive that holds {foreign[0]!r}, which is not an array; expected .npz"
         )
     return arrays
+
+
+def read_named(name: str, path: FileName, needed: Sequence[str], *, others: bool = True) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name: those that are needed alone, in their order, or the `others`, too.
+
+    InvalidArgumentError as in `read_arrays`, and for a file that lacks one.
+    """
+    found = read_arrays(name, path, None if others else needed)
+    arrays = found if isinstance(found, dict) else {}
+    missing = [key for key in needed if key not in arrays]
+    if missing:
+        raise InvalidArgumentError(name, str(path), missing, f"it holds {', '.join(sorted(arrays)) or 'nothing'}")
+    return arrays if others else {key: arrays[key] for key in needed}
 
 
 def load_data(path: str) -> tuple[Any, Any]:

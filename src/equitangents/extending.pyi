@@ -16,7 +16,7 @@ from equitangents.validation import check_array, check_number, check_same_length
 
 # files that are there whole or not at all, and what they claim to hold
 from equitangents.archives import Archive, write_archive
-from equitangents.array_files import NO_PICKLES, read_arrays
+from equitangents.array_files import read_named
 from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents import locks
 from equitangents.files import LEFTOVER, file_bytes, may_write, open_regular, real, whole_file
@@ -41,7 +41,6 @@ from equitangents.ensembles.training.plan import Workers
 
 __all__ = [
     "LEFTOVER",
-    "NO_PICKLES",
     "UNREADABLE",
     "ActionLike",
     "Archive",
@@ -81,8 +80,8 @@ __all__ = [
     "precision",
     "process_memory",
     "quoted",
-    "read_arrays",
     "read_json",
+    "read_named",
     "real",
     "require",
     "standard_normal",
