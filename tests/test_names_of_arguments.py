@@ -98,7 +98,15 @@ class TestProgress:
     def test_is_a_line_or_a_function(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setattr("equitangents.progress._REPORTED", 0.0)
         told = []
-        et.scale.GramStore(tmp_path / "a", NET, X, tile=4).compute(progress=lambda *now: told.append(now))
+        store = et.scale.GramStore(tmp_path / "a", NET, X, tile=4)
+        for call in (
+            lambda: store.compute(progress="yes"),
+            lambda: et.audit(lambda x: x, "C4", X, progress="yes"),
+            lambda: et.DeepEnsemble(NET, progress="yes").fit(X, X[:, 0]),
+        ):
+            with pytest.raises(InvalidTypeError, match="progress is 'yes'"):
+                call()
+        store.compute(progress=lambda *now: told.append(now))
         assert [now[:2] for now in told] == [(i, 6) for i in range(1, 7)]
         assert capsys.readouterr().err == ""
         et.scale.GramStore(tmp_path / "b", NET, X, tile=4).compute(progress=True)
@@ -127,12 +135,3 @@ class TestProgress:
         np.testing.assert_allclose(deep.predict(X), plain.predict(X), rtol=1e-5, atol=1e-7)
         deep.save(tmp_path / "saved")
         assert et.DeepEnsemble.load(tmp_path / "saved").progress is False
-
-    def test_is_refused_before_anything_is_computed(self, tmp_path):
-        store = et.scale.GramStore(tmp_path / "k", NET, X, tile=4)
-        with pytest.raises(InvalidTypeError, match="progress is 'yes'"):
-            store.compute(progress="yes")
-        with pytest.raises(InvalidTypeError, match="progress"):
-            et.audit(lambda x: x, "C4", X, progress="yes")
-        with pytest.raises(InvalidTypeError, match="progress"):
-            et.DeepEnsemble(NET, progress="yes").fit(X, X[:, 0])

@@ -142,25 +142,18 @@ def test_every_output_says_what_its_error_is_relative_to() -> None:
     assert [o.unit for o in report.contract.outputs] == ["spread", "absolute", "classes"]
     outputs = [row for row in rows(report) if row.label == "output"]
     for o, row, unit in zip(report.contract.outputs, outputs, ("the spread", "output_scale", "cases"), strict=True):
-        ends = f"{100 * o.judged.low:.3g} % to {100 * o.judged.high:.3g} %"
-        assert row.cells[1:4] == [o.name, f"{100 * o.judged.mean:.3g} %", ends]
+        assert row.cells[1:3] == [o.name, f"{100 * o.judged.mean:.3g} %"]
         assert row.unit == f"of {unit}"
     assert each_below(report, {"forces": 1e-3})[0].value.endswith("of output_scale")
     assert "of output_scale, 90°" in report.to_junit()
-    assert "% of cases</td>" in report.html()
 
 
-def test_outputs_that_vanish_only_where_the_inputs_are_still_are_broken() -> None:
+def test_outputs_that_vanish_on_the_inputs_alone_or_at_thresholds_do_not_vanish() -> None:
     x = np.zeros((20, 4, 4, 1))
     x[:, 0, 0, 0] = RNG.uniform(1, 2, 20)
     report = et.audit(lambda x: x[:, -1, -1], "C4", x, **QUIET)
-    assert report.verdict == "broken"
-    assert not report.contract.outputs[0].vanishes
-
-
-def test_a_forest_whose_inputs_lie_on_thresholds_does_not_vanish() -> None:
+    assert (report.verdict, report.contract.outputs[0].vanishes) == ("broken", False)
     x = RNG.integers(0, 5, (80, 4, 4, 1)).astype(np.float64)
     jumps = lambda x: (x.astype(np.float32) <= 2).reshape(len(x), -1) @ np.arange(1.0, 17)  # single precision inside
     report = et.audit(jumps, "C4", x, **QUIET)
-    assert report.verdict == "broken"
-    assert shown(report, "vanishes") == []
+    assert (report.verdict, shown(report, "vanishes")) == ("broken", [])

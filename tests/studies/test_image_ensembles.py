@@ -17,6 +17,7 @@ from equitangents_studies.sampling.page import trained_claims
 from equitangents_studies.sampling.study import Settings as Sampling
 from equitangents_studies.sampling.study import TrainedEnsembles, shown, titles, visits
 from studies.miniatures import run
+from studies.small import follow
 
 RECIPE = Recipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)
 SETS = ("test", "noise")
@@ -108,79 +109,58 @@ def wrong(rng, share, shape):
     return labels
 
 
-class TestContinuousImageClaims:
+def continuous_found(*, coarse=0.4, before=0.02, last=0.02, early=0.0, members=0.6, floor=0.02):
     """Shares of the angles at which C_2, C_4 and C_8 give another class, after one epoch and after both."""
-
-    def claims(self, *, coarse=0.4, before=0.02, last=0.02, early=0.0, members=0.6, floor=0.02):
-        rng, action = np.random.default_rng(0), rotations(8)
-        short = {2: (0.5, coarse), 4: (early, before), 8: (early, last)}
-        trained = {}
-        for k, shares in short.items():
-            arrays = {}
-            for name in SETS:
-                arrays[f"labels_{name}"] = np.stack([wrong(rng, s, (10, 8, 60)) for s in shares])
-                arrays[f"floor_{name}"] = wrong(rng, floor, (2, 10, 8, 60))
-                arrays[f"members_{name}"] = 8 * (1 - members) + rng.normal(0, 0.1, (2, 10, 60))
-            trained[k] = arrays
-        found = ImageEnsembles(images_of(), action, RECIPE, trained, np.array([1, 2]))
-        return image_claims(Continuous(), found)
-
-    def verdicts(self, **how):
-        return [claim.outcome for claim in self.claims(**how)]
-
-    def test_true(self):
-        assert self.verdicts() == ["holds"] * 6
-
-    @pytest.mark.parametrize(
-        ("change", "failing"),
-        [
-            ({"coarse": 0.01, "last": 0.2}, 0),
-            ({"members": 0.01}, 1),
-            ({"coarse": 0.01, "last": 0.2}, 2),
-            ({"last": 0.2}, 3),
-            ({"before": 0.2}, 4),
-            ({"early": 0.5}, 5),
-        ],
-    )
-    def test_false(self, change, failing):
-        assert self.verdicts(**change)[failing] == "fails"
+    rng, action = np.random.default_rng(0), rotations(8)
+    short = {2: (0.5, coarse), 4: (early, before), 8: (early, last)}
+    trained = {}
+    for k, shares in short.items():
+        trained[k] = {}
+        for name in SETS:
+            trained[k][f"labels_{name}"] = np.stack([wrong(rng, s, (10, 8, 60)) for s in shares])
+            trained[k][f"floor_{name}"] = wrong(rng, floor, (2, 10, 8, 60))
+            trained[k][f"members_{name}"] = 8 * (1 - members) + rng.normal(0, 0.1, (2, 10, 60))
+    return ImageEnsembles(images_of(), action, RECIPE, trained, np.array([1, 2]))
 
 
-class TestTrainedSamplingClaims:
-    def claims(self, **how):
-        return trained_claims(self.found(**how))
+def sampling_found(*, anew=0.04, drawn=0.04):
+    rng, action = np.random.default_rng(0), rotations(8)
+    shares = {"complete": 0.04, "anew": anew, "spaced": 0.04, "drawn": drawn}
+    found = {}
+    for way, share in shares.items():
+        found[way] = {}
+        for name in SETS:
+            found[way][f"labels_{name}"] = wrong(rng, share, (10, 8, 300))
+            found[way][f"floor_{name}"] = wrong(rng, 0.05, (10, 8, 300))
+            found[way][f"members_{name}"] = np.full((10, 300), 6.0)
+    return TrainedEnsembles(images_of(300), action, RECIPE, found, 4, dict.fromkeys(shares, 100))
 
-    def found(self, *, anew=0.04, drawn=0.04):
-        rng, action = np.random.default_rng(0), rotations(8)
-        shares = {"complete": 0.04, "anew": anew, "spaced": 0.04, "drawn": drawn}
-        found = {}
-        for way, share in shares.items():
-            arrays = {}
-            for name in SETS:
-                arrays[f"labels_{name}"] = wrong(rng, share, (10, 8, 300))
-                arrays[f"floor_{name}"] = wrong(rng, 0.05, (10, 8, 300))
-                arrays[f"members_{name}"] = np.full((10, 300), 6.0)
-            found[way] = arrays
-        steps = dict.fromkeys(shares, 100)
-        return TrainedEnsembles(images_of(300), action, RECIPE, found, 4, steps)
 
-    def verdicts(self, **how):
-        return [claim.outcome for claim in self.claims(**how)]
+STUDIES = {
+    "continuous": lambda **how: image_claims(Continuous(), continuous_found(**how)),
+    "sampling": lambda **how: trained_claims(sampling_found(**how)),
+}
 
-    def test_no_notable_difference_holds(self):
-        assert self.verdicts() == ["holds"] * 2
-        assert {claim.kind for claim in self.claims()} == {"source"}
 
-    @pytest.mark.parametrize("share", [0.0, 0.2])
-    def test_a_difference_of_either_sign_fails(self, share):
-        assert self.verdicts(anew=share) == ["fails"] * 2
-
-    def test_elements_left_out_for_good_are_no_question_of_the_source(self):
-        assert self.verdicts(drawn=0.2) == ["holds"] * 2
-
-    def test_a_difference_within_the_noise_of_the_bound_decides_nothing(self):
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("continuous", {}, ["holds"] * 6),
+        ("continuous", {"coarse": 0.01, "last": 0.2}, {0: "fails", 2: "fails"}),
+        ("continuous", {"members": 0.01}, {1: "fails"}),
+        ("continuous", {"last": 0.2}, {3: "fails"}),
+        ("continuous", {"before": 0.2}, {4: "fails"}),
+        ("continuous", {"early": 0.5}, {5: "fails"}),
+        ("sampling", {}, ["holds"] * 2),
+        ("sampling", {"anew": 0.0}, ["fails"] * 2),
+        ("sampling", {"anew": 0.2}, ["fails"] * 2),
+        ("sampling", {"drawn": 0.2}, ["holds"] * 2),  # elements left out for good are no question of the source
         # these draws differ by 0.002 more than their shares, with a standard error of 0.001 over the repetitions
-        assert self.verdicts(anew=0.04 + 0.008 * 8 / 7)[0] == "undecided"
+        ("sampling", {"anew": 0.04 + 0.008 * 8 / 7}, {0: "undecided"}),
+    ],
+)
+def test_claims_follow_their_numbers(name, change, expected):
+    follow(STUDIES[name](**change), expected)
 
 
 @pytest.mark.slow

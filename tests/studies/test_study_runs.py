@@ -5,13 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 
 import pytest
 
 from equitangents import studies
-from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.framework import progress
 from equitangents_studies.framework.folder import only_run
@@ -31,61 +29,30 @@ def contents(folder):
 
 class TestWhatIsFinishedStays:
     @pytest.mark.parametrize("how", [{}, {"name": "other"}, {"settings": {"members": "11"}}])
-    def test_a_finished_and_another_run_are_refused_and_nothing_is_touched(self, small, tmp_path, how):
+    def test_a_finished_run_stays_unless_it_is_replaced_by_force(self, small, tmp_path, how):
         run(tmp_path / "run")
         before = contents(tmp_path / "run")
         with pytest.raises(InvalidArgumentError, match="--force"):
             run(tmp_path / "run", **how)
         assert contents(tmp_path / "run") == before
-
-    @pytest.mark.parametrize("how", [{}, {"name": "other"}, {"settings": {"members": "11"}}])
-    def test_force_replaces_it(self, small, tmp_path, how):
-        run(tmp_path / "run")
         result = run(tmp_path / "run", force=True, **how)
         config = json.loads((tmp_path / "run" / "config.json").read_text())
-        assert (config["study"], str(config["settings"]["members"])) in {
-            ("other", "10"),
-            ("small", "11"),
-            ("small", "10"),
-        }
+        assert config["study"] == how.get("name", "small")
+        assert str(config["settings"]["members"]) == how.get("settings", {}).get("members", "10")
         assert result.report == tmp_path / "run" / "report.html"
         assert set(contents(tmp_path / "run")) == set(contents(run(tmp_path / "fresh", **how).folder))
 
-    def test_bad_settings_touch_nothing(self, small, tmp_path):
-        run(tmp_path / "run")
-        before = contents(tmp_path / "run")
-        for members in ("0", "many"):
-            with pytest.raises(InvalidArgumentError, match="members was"):
-                run(tmp_path / "run", settings={"members": members}, force=True)
-            with pytest.raises(InvalidArgumentError, match="members was"):
-                run(tmp_path / "new", settings={"members": members})
-        assert contents(tmp_path / "run") == before
-        assert not (tmp_path / "new").exists()
-
 
 class TestResume:
-    def test_of_a_missing_an_empty_or_a_foreign_folder_says_so_in_one_line(self, small, tmp_path, capsys):
-        (tmp_path / "empty").mkdir()
-        (tmp_path / "foreign").mkdir()
+    def test_of_a_missing_an_empty_or_a_foreign_folder_says_so_in_one_line(self, small, tmp_path, command):
+        for name in ("empty", "foreign"):
+            (tmp_path / name).mkdir()
         (tmp_path / "foreign" / "notes.txt").write_text("mine")
         for name in ("missing", "empty", "foreign"):
-            with pytest.raises(SystemExit) as stop:
-                main(["reproduce", "small", "--out", str(tmp_path / name), "--resume"])
-            assert stop.value.code == 2
-            said = capsys.readouterr().err
-            assert said.count("\n") == 1, said
-            assert "resume" in said
+            status, _, said = command("reproduce", "small", "--out", tmp_path / name, "--resume")
+            assert (status, said.count("\n"), "resume" in said) == (2, 1, True), said
         assert not (tmp_path / "missing").exists()
         assert contents(tmp_path / "foreign") == {"notes.txt": b"mine"}
-
-    def test_with_other_settings_names_them(self, small, tmp_path):
-        run(tmp_path / "run")
-        with pytest.raises(InvalidArgumentError, match="members was 10 and is now 11"):
-            run(tmp_path / "run", resume=True, settings={"members": "11"})
-
-    def test_and_force_contradict_each_other(self, small, tmp_path):
-        with pytest.raises(InvalidArgumentError, match="resume and force"):
-            run(tmp_path / "run", resume=True, force=True)
 
     def test_run_time_is_the_total_of_all_parts(self, small, tmp_path):
         small.interrupt, small.pause = True, 0.4
@@ -94,46 +61,45 @@ class TestResume:
         small.interrupt = small.pause = False
         assert run(tmp_path / "run", resume=True).seconds > 0.4
 
-    def test_the_interrupted_run_prints_the_command_that_goes_on(self, small, tmp_path, capsys):
+    def test_the_interrupted_run_prints_the_command_that_goes_on(self, small, tmp_path, command):
         small.interrupt = True
-        out = tmp_path / "a folder"
-        arguments = ["--out", str(out), "--set", "members=7", "--data-dir", str(tmp_path)]
-        with pytest.raises(SystemExit) as stop:
-            main(["reproduce", "small", *arguments])
-        assert stop.value.code == 130
-        line = capsys.readouterr().err.splitlines()[-1]
-        command = (
-            f"equitangents reproduce small --preset quick --set members=7 --data-dir {tmp_path} --out '{out}' --resume"
-        )
-        assert line == f"equitangents: interrupted; to go on: {command}"
+        arguments = ["--out", tmp_path / "a folder", "--set", "members=7", "--data-dir", tmp_path]
+        status, _, err = command("reproduce", "small", *arguments)
+        again = f"equitangents reproduce small --preset quick --set members=7 --data-dir {tmp_path}"
+        said = f"equitangents: interrupted; to go on: {again} --out '{tmp_path}/a folder' --resume"
+        assert (status, err.splitlines()[-1]) == (130, said)
         small.interrupt = False
         small.calls.clear()
-        with pytest.raises(SystemExit) as stop:
-            main(["reproduce", "small", *arguments, "--resume"])
-        assert not stop.value.code
+        assert command("reproduce", "small", *arguments, "--resume")[0] == 0
         assert small.calls == ["second"]
 
 
 class TestOneAtATime:
-    def test_a_second_run_in_the_folder_is_refused_and_touches_nothing(self, small, tmp_path):
+    def test_a_second_run_bad_settings_and_contradictions_are_refused_and_touch_nothing(self, small, tmp_path):
         run(tmp_path / "run")
         before = contents(tmp_path / "run")
+        for how, said in (
+            ({"force": True, "settings": {"members": "0"}}, "members was"),
+            ({"force": True, "settings": {"members": "many"}}, "members was"),
+            ({"resume": True, "settings": {"members": "11"}}, "members was 10 and is now 11"),
+            ({"resume": True, "force": True}, "resume and force"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=said):
+                run(tmp_path / "run", **how)
         with only_run(tmp_path / "run"):
             for how in ({"resume": True}, {"force": True}):
                 with pytest.raises(InvalidArgumentError, match=f"process {os.getpid()}.*--out"):
                     run(tmp_path / "run", **how)
+        with pytest.raises(InvalidArgumentError, match="members was"):
+            run(tmp_path / "new", settings={"members": "0"})
         assert contents(tmp_path / "run") == before
+        assert not (tmp_path / "new").exists()
 
     @pytest.mark.slow
     def test_the_lock_of_a_dead_process_does_not_count(self, small, tmp_path):
-        code = textwrap.dedent(
-            f"""
-            import os, signal
-            from pathlib import Path
-            from equitangents_studies.framework.folder import only_run
-            with only_run(Path({str(tmp_path / "run")!r})):
-                os.kill(os.getpid(), signal.SIGKILL)
-            """
+        code = (
+            "import os, signal\nfrom pathlib import Path\nfrom equitangents_studies.framework.folder import only_run\n"
+            f"with only_run(Path({str(tmp_path / 'run')!r})):\n    os.kill(os.getpid(), signal.SIGKILL)"
         )
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
         assert (tmp_path / "run" / ".lock").exists()
@@ -141,16 +107,12 @@ class TestOneAtATime:
         assert not (tmp_path / "run" / ".lock").exists()
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("stages", [1, pytest.param(3, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("stages", [1, 3])
     def test_killed_at_any_time_only_the_stage_under_way_is_lost(self, tmp_path, capsys, stages):
         whole = five_stages(tmp_path / "whole")
         assert capsys.readouterr().out == "01234"
-        child = subprocess.Popen(
-            [*PROGRAM, str(tmp_path / "cut"), "--slow"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=ENVIRONMENT,
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        child = subprocess.Popen([*PROGRAM, str(tmp_path / "cut"), "--slow"], env=ENVIRONMENT, **pipes)
         wanted = tmp_path / "cut" / "stages" / f"stage-{stages}.npz"
         while not wanted.exists():
             assert child.poll() is None

@@ -1,8 +1,6 @@
 """Settings that make no study are refused by name before anything runs; presets of a paper are larger."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -137,13 +135,3 @@ def test_the_text_of_no_list_is_read_as_no_list():
     preset = study("comparison").presets["desk-c8"]
     assert preset.shrink == ()
     assert changed(preset, {"shrink": as_text(preset)["shrink"]}) == preset
-
-
-def test_a_wrong_name_is_told_before_anything_heavy_is_imported() -> None:
-    program = (
-        "import sys\nfrom equitangents.cli.main import main\n"
-        "try:\n    main(['reproduce', 'toi'])\nexcept SystemExit as stop:\n    assert stop.code == 2\n"
-        "assert not {'jax', 'numpy', 'scipy'} & set(sys.modules)\n"
-    )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
-    assert "did you mean 'toy'?" in told
