@@ -12,7 +12,8 @@ import pytest
 from equitangents import kernels
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import octahedral
-from equitangents.kernels.engines import cpu, select
+from equitangents.kernels.engines import select
+from equitangents.kernels.engines.cpu import library
 from equitangents.nn import Conv, Dense, Elementwise, Flatten, GroupPool, Relu, Sequential, SphereLift
 
 QUADRATURE = Sequential(Dense(1), Elementwise(lambda x: x + x**2), Dense(1))
@@ -26,7 +27,7 @@ def fresh_log(monkeypatch, caplog):
 
 
 def test_the_cpu_engine_is_built_and_chosen():
-    assert cpu.why_unavailable() is None
+    assert library.why_unavailable() is None
     assert kernels.engines.engine_name() == "cpu"
     net = Sequential(Dense(1), Relu(), Dense(1))
     assert net.kernel(np.ones((2, 3))).engine == "cpu"
@@ -60,7 +61,7 @@ def test_what_it_cannot_run_goes_to_the_reference_with_one_word(net, shape, reas
 
 
 def test_without_a_library_the_reference_runs_and_says_why(monkeypatch, fresh_log):
-    monkeypatch.setattr(cpu, "why_unavailable", lambda: "it was not built")
+    monkeypatch.setattr(library, "why_unavailable", lambda: "it was not built")
     net = Sequential(Dense(1), Relu(), Dense(1))
     result = net.kernel(np.ones((2, 3)))
     assert (result.engine, kernels.engines.engine_name()) == ("reference", "reference")
