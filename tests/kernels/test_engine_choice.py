@@ -59,16 +59,6 @@ def test_what_it_cannot_run_goes_to_the_reference_with_one_word(net, shape, reas
         net.kernel(x, engine="cpu")
 
 
-def test_without_a_library_the_reference_runs_and_says_why(monkeypatch, fresh_log):
-    monkeypatch.setattr(cpu, "why_unavailable", lambda: "it was not built")
-    net = Sequential(Dense(1), Relu(), Dense(1))
-    result = net.kernel(np.ones((2, 3)))
-    assert (result.engine, kernels.engines.engine_name()) == ("reference", "reference")
-    assert "it was not built" in result.notes[0]
-    with pytest.raises(InvalidArgumentError, match="engine is 'cpu', which is not available: it was not built"):
-        net.kernel(np.ones((2, 3)), engine="cpu")
-
-
 LONG = """
 import signal, time
 import jax
