@@ -154,7 +154,7 @@ def _elements(m: Measured) -> list[ElementResult]:
                 label=contract.label(g),
                 parameter=contract.group.parameter(g),
                 angle=contract.angle(g),
-                exact=task.contract.moves_exactly(g),
+                exact=task.contract.inputs.moves_exactly(g),
                 error=spread_of(estimates[k], errors),
                 worst_input=task.row(int(errors.argmax())),
                 round_trip_floor=mean_or_none(round_trip[k]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -17,9 +18,10 @@ _SETTLED = 1e-6  # relative change of the largest eigenvalue at which it is take
 STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
 
 
-def extremes(system: System, steps: int = _EXTREMES, start: np.ndarray | None = None) -> tuple[float, float]:
-    """Estimates of (λ_min, λ_max) of Θ + δ from inside the spectrum: λ_max to some digits, λ_min roughly.
+def extremes(system: Any, steps: int = _EXTREMES, start: np.ndarray | None = None) -> tuple[float, float]:
+    """Estimates of (λ_min, λ_max) from inside the spectrum: λ_max to some digits, λ_min roughly.
 
+    system: with `size` and `product(vectors)`, as systems have them, Θ + δ, and factors, (LLᵀ)⁻¹.
     start: (N, 1), close to the eigenvector of λ_max; None: random.
     """
     vector = np.random.default_rng(0).normal(size=(system.size, 1)) if start is None else start

@@ -75,12 +75,12 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
     again = _traced(task, model, x)
     assert again is not None
     noise = np.array([difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
-    exact = [g for g in task.elements if task.contract.moves_exactly(g)]
+    exact = [g for g in task.elements if task.contract.inputs.moves_exactly(g)]
     chosen = (exact or task.elements)[:_ELEMENTS]
     before, after, floor = (np.zeros(len(start)) for _ in range(3))
     for g in chosen:
-        moved_leaves = task.contract.move(g, x.leaves)
-        moved = _traced(task, model, x.replaced(moved_leaves))
+        there = task.contract.move(g, x)
+        moved = _traced(task, model, there)
         assert moved is not None
         last = 0.0
         for i, (a, b) in enumerate(zip(start, moved, strict=False)):
@@ -91,8 +91,7 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
                 before[i] = max(before[i], last if unchanged else misfit(a.inputs, b.inputs))
             last = out
         if not exact:
-            back = task.contract.move(task.contract.group.inverse(g), moved_leaves)
-            returned = _traced(task, model, x.replaced(back))
+            returned = _traced(task, model, task.contract.move(task.contract.group.inverse(g), there))
             assert returned is not None
             for i, (a, b) in enumerate(zip(start, returned, strict=False)):
                 floor[i] = max(floor[i], misfit(a.outputs, b.outputs))

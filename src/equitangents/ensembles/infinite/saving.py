@@ -18,9 +18,10 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Network
 from equitangents._version import FORMAT, __version__
+from equitangents.archives import Archive
 from equitangents.ensembles.infinite.predictor import MeansAtATime
 from equitangents.ensembles.infinite.training import Training
-from equitangents.ensembles.storage.array_folder import About, Arrays, check_place, read_model, write_folder
+from equitangents.ensembles.storage.array_folder import check_place, damaged, read_model, write_folder
 from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
@@ -67,7 +68,7 @@ def save(ensemble: BaseEstimator, path: Path, *, means_only: bool = False) -> No
     write_folder(path, about, state.arrays)
 
 
-def load(cls: type, path: Path, net: Network = None, about: About | None = None) -> BaseEstimator:
+def load(cls: type, path: Path, net: Network = None, about: Archive | None = None) -> BaseEstimator:
     """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
     about = about_model(path) if about is None else about
     if about["class"] != cls.__name__:
@@ -85,13 +86,13 @@ def load(cls: type, path: Path, net: Network = None, about: About | None = None)
     try:
         ensemble = restored(cls, state, {"net": net})
     except ValueError as error:
-        raise about.damaged(error) from None
+        raise damaged(about.path, error) from None
     if net is not None and about["network_left_out"]:
         _compare(np.array(_first(ensemble)), about, net)
     return ensemble
 
 
-def load_means(path: Path, net: Network = None, about: About | None = None) -> MeansAtATime | None:
+def load_means(path: Path, net: Network = None, about: Archive | None = None) -> MeansAtATime | None:
     """What gives means at the fitted time, without the rest; None for an ensemble whose means need all of it.
 
     `about`: what `about_model` found, so that all is of one save.
@@ -99,19 +100,19 @@ def load_means(path: Path, net: Network = None, about: About | None = None) -> M
     about = about_model(path) if about is None else about
     found: MeansAtATime | None = _built(about, net, "means")
     if not isinstance(found, MeansAtATime | None):
-        raise about.damaged("its means are none")
+        raise damaged(about.path, "its means are none")
     if found is not None and about["network_left_out"]:
         _compare(found.first(), about, net)
     return found
 
 
-def about_model(path: Path) -> About:
+def about_model(path: Path) -> Archive:
     """What a folder says about the model in it; errors for other folders, damaged ones, and other versions."""
     about = read_model(path, CLASSES, _ABOUT, {"format": FORMAT, "version": __version__, "numbers": VERSION})
     facts = about["facts"]
     wrong = [name for name, words in _FACTS.items() if not is_of(words, facts.get(name))]
     if wrong or np.dtype(facts["dtype"]).kind not in "biuf":
-        raise about.damaged(f"{(*wrong, 'dtype')[0]} is not as written")
+        raise damaged(about.path, f"{(*wrong, 'dtype')[0]} is not as written")
     return about
 
 
@@ -197,18 +198,15 @@ def _described(
         return first, Described(state, {"net": net}, first), True
 
 
-def _built(about: About, net: Network, part: str) -> Any:
+def _built(about: Archive, net: Network, part: str) -> Any:
     if about["network_left_out"] and net is None:
         raise InvalidArgumentError(
             "net", None, "the network, which could not be saved with the model (--net)", about["network"]
         )
-    arrays: Any = Arrays(about)
     try:
-        return build(about[part], arrays, {"net": net})
-    except StoreError:
-        raise
+        return build(about[part], about.array, {"net": net})
     except ValueError as error:
-        raise about.damaged(error) from None
+        raise damaged(about.path, error) from None
 
 
 def _compare(first: np.ndarray, about: dict[str, Any], net: Network) -> None:

@@ -162,8 +162,7 @@ _TABLE = {
         "dynamics:Momentum": "momentum real",
         "gaussian:TrainedProcess": "spectrum Spectrum; dynamics Dynamics; scale none|floats; targets numbers; "
         "prior none|numbers",
-        "group_fourier:FourierIrrep": "matrices numbers; count int; frequency none|Frequency",
-        "group_fourier:Frequency": "torus (int); index int",
+        "group_fourier:FourierIrrep": "matrices numbers; count int",
         "ridge:Ridge": "least real; above none|floats",
         "spectrum:Spectrum": "eigenvalues floats; vectors numbers; ridge real; ridge_unit real; resolution real; "
         "smallest real; scale real; name text",
