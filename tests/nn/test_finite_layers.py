@@ -26,7 +26,7 @@ def run(*layers, x):
     params = net.init(KEY, x.shape[1:], dtype="float64")
     with jax.enable_x64(True):
         y = np.asarray(jax.jit(net.apply)(params, x))
-    return y, [{k: np.asarray(v) for k, v in p.items()} for p in params if p]
+    return y, [{k: np.asarray(v) for k, v in p.items()} for p in params if isinstance(p, dict)]
 
 
 @pytest.mark.parametrize("make", [nn.Conv, nn.LocallyConnected])
