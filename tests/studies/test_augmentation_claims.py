@@ -4,11 +4,9 @@ import jax
 import numpy as np
 import pytest
 
+from equitangents_studies import finite_width
 from equitangents_studies.continuous import study as continuous
 from equitangents_studies.continuous.page import claims as continuous_claims
-from equitangents_studies.finite_width import study as finite_width
-from equitangents_studies.finite_width.page import architecture_claims, group_claim
-from equitangents_studies.finite_width.page import claims as finite_width_claims
 from equitangents_studies.other_ensembles import study as other_ensembles
 from equitangents_studies.other_ensembles.page import claims as other_ensembles_claims
 from equitangents_studies.sampling import study as sampling
@@ -60,31 +58,36 @@ class TestFiniteWidthClaims:
     )
 
     def _cell(self, *, excess=lambda n: 1.6 / n, common=0.0, bias=0.7):
-        """Deviations with variance 1 + excess(n), `common` to all members, and the closed form of variance 1."""
+        """Deviations by kind and width, with variance 1 + excess(n), `common` to all members or `bias`."""
         rng = np.random.default_rng(0)
-        changes = {}
-        for kind in finite_width.KINDS:
-            shift = bias if kind == "partial" else common
-            changes[kind] = {
-                n: np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 500)) + shift * np.ones(500)
-                for n in self.settings.widths
-            }
-        one = dict.fromkeys(finite_width.KINDS, np.ones(1))
-        return finite_width.Cell(np.array([1]), one, {"complete": np.zeros(1), "partial": np.array([0.49])}, changes)
+        return {
+            (kind, n): np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 500)) + shift * np.ones(500)
+            for kind, shift in (("complete", common), ("partial", bias))
+            for n in self.settings.widths
+        }
 
     def _results(self, *, change=0.0, **cell):
-        """Of MLPs that are `cell` on digits, CNNs as theory says, and exact networks that change by `change`."""
+        """Of MLPs that are `cell` on digits, CNNs as theory says, and exact networks that change by `change`.
+
+        The closed form has the variance 1.
+        """
         true, made = self._cell(), self._cell(**cell)
         cells = {("mlp", "ising"): true, ("mlp", "digits"): made, ("cnn", "digits"): true}
-        group = {"digits": {4: np.array([[[0.0, 1e-7], [0.0, change]]])}}
-        return finite_width.Results({"ising": "energies", "digits": "digits"}, cells, group)
+        changes = {(*key, *at): values for key, of in cells.items() for at, values in of.items()}
+        changes["gcnn", "digits", "none", 4] = np.array([[[0.0, 1e-7], [0.0, change]]])
+        keys = [*((*key, kind) for key in cells for kind in finite_width.KINDS), ("gcnn", "digits", "none")]
+        return finite_width.Results(
+            titles={"ising": "energies", "digits": "digits"}, steps=np.array([1]), changes=changes,
+            fluctuation=dict.fromkeys(keys, np.ones(1)),
+            bias={key: np.array([0.49 if key[2] == "partial" else 0.0]) for key in keys},
+        )  # fmt: skip
 
     def _of(self, architecture, **cell):
         """The verdicts on one architecture."""
-        return outcomes(architecture_claims(self.settings, self._results(**cell), architecture))
+        return outcomes(finite_width.architecture_claims(self.settings, self._results(**cell), architecture))
 
     def test_true(self):
-        assert outcomes(finite_width_claims(self.settings, self._results())) == [*["holds"] * 5, _UNDECIDED] * 2 + [
+        assert outcomes(finite_width.claims(self.settings, self._results())) == [*["holds"] * 5, _UNDECIDED] * 2 + [
             "holds"
         ]
 
@@ -98,7 +101,7 @@ class TestFiniteWidthClaims:
 
     @pytest.mark.parametrize(("change", "verdict"), [(1e-6, "holds"), (1e-3, "fails"), (np.nan, "undecided")])
     def test_group_convolutional_networks_are_invariant_to_rounding_or_fail(self, change, verdict):
-        assert group_claim(self.settings, self._results(change=change)).outcome == verdict
+        assert finite_width.group_claim(self.settings, self._results(change=change)).outcome == verdict
 
 
 @pytest.mark.slow
@@ -125,7 +128,7 @@ def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_o
         for width in (8, 16)
         for kind in finite_width.KINDS
     ]
-    seeds += [finite_width._seed(settings, "gcnn", task, 8, None) for task in ("ising", "digits")]
+    seeds += [finite_width._seed(settings, "gcnn", task, 8, "none") for task in ("ising", "digits")]
     assert len(set(seeds)) == len(seeds)
     old = np.random.SeedSequence((0, 16, 1)).generate_state(1)[0]
     assert finite_width._seed(settings, "mlp", "ising", 16, "partial") == old
