@@ -8,9 +8,9 @@ import pytest
 
 from equitangents import actions
 from equitangents_studies import predicted_agreement as agreement
-from equitangents_studies import rotated_images
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
-from equitangents_studies.rotated_images import differences, trained
+from equitangents_studies.rotated_images import study as rotated_images
+from equitangents_studies.rotated_images.study import differences, trained
 from studies.small import flat
 
 

@@ -9,12 +9,13 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import kernel_invariance_error
-from equitangents_studies import ising, rotated_images, toy
+from equitangents_studies import ising, toy
 from equitangents_studies.common.images import load_images, standardise
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
 from equitangents_studies.comparison.study import Settings as ComparisonSettings
 from equitangents_studies.comparison.study import images_of
+from equitangents_studies.rotated_images import study as rotated_images
 
 
 class TestLattice:

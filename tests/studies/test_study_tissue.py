@@ -11,10 +11,11 @@ import pytest
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
-from equitangents_studies import histology, rotated_images
 from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common import kernel_classification
 from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
+from equitangents_studies.rotated_images import histology
+from equitangents_studies.rotated_images import study as rotated_images
 from studies.miniatures import run
 
 NET = nn.Sequential(nn.Conv(1, (2, 2), stride=2, padding="circular"), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
