@@ -123,7 +123,7 @@ class TestContinuousImageClaims:
                 arrays[f"members_{name}"] = 8 * (1 - members) + rng.normal(0, 0.1, (2, 10, 60))
             trained[k] = arrays
         found = ImageEnsembles(images_of(), action, RECIPE, trained, np.array([1, 2]))
-        return image_claims(Continuous(), found)
+        return image_claims(found)
 
     def verdicts(self, **how):
         return [claim.outcome for claim in self.claims(**how)]
