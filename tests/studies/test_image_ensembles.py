@@ -137,7 +137,7 @@ def sampling_found(*, anew=0.04, drawn=0.04):
 
 
 STUDIES = {
-    "continuous": lambda **how: image_claims(Continuous(), continuous_found(**how)),
+    "continuous": lambda **how: image_claims(continuous_found(**how)),
     "sampling": lambda **how: trained_claims(sampling_found(**how)),
 }
 
