@@ -122,10 +122,10 @@ def sampling_results(**factors):
 
 STUDIES = {
     "continuous": lambda **how: continuous_claims(CONTINUOUS, continuous_results(**how)),
-    "finite-width": lambda **how: finite_width_claims(FINITE, finite_results(**how)),
-    "mlp": lambda **how: architecture_claims(FINITE, finite_results(**how), "mlp"),
-    "cnn": lambda **how: architecture_claims(FINITE, finite_results(**how), "cnn"),
-    "gcnn": lambda **how: [group_claim(FINITE, finite_results(**how))],
+    "finite-width": lambda **how: finite_width.claims(FINITE, finite_results(**how)),
+    "mlp": lambda **how: finite_width.architecture_claims(FINITE, finite_results(**how), "mlp"),
+    "cnn": lambda **how: finite_width.architecture_claims(FINITE, finite_results(**how), "cnn"),
+    "gcnn": lambda **how: [finite_width.group_claim(FINITE, finite_results(**how))],
     "others": lambda **how: other_ensembles_claims(OTHERS, other_results(**how)),
     "sampling": lambda **how: sampling_claims(SAMPLING, sampling_results(**how)),
 }
