@@ -3,6 +3,13 @@
 Images are read along rings, where C_n acts exactly for every n, and as pixels, where D4 does. Trained are kernels of an
 MLP, and of a CNN whose mean over positions makes it invariant. Claimed: in orientations never seen, a plain network
 errs on the partly seen classes; denser orbits help; an invariant network does not see the difference.
+
+Θ is invariant under G, and Θ̂ is its matrix for all copies of the data, plus the ridge. K = Θ̂⁻¹ has the Fourier
+transform over G of one inverse for each irrep, and (K Y)_(g,i) = (Θ̂₀⁻¹ y)_i, the same at every orientation g, with Θ̂₀
+the trivial irrep's block. Trained without the copies M, the predictor is off their targets by e_M = (K_MM)⁻¹ (K Y)_M,
+and has the weights α = K Y − K_(·,M) e_M. It is also solved for on the copies that are seen, without irreps.
+
+Source of the form for one missing copy: Perin & Deny 2025, arXiv 2412.11521.
 """
 
 from __future__ import annotations
@@ -11,11 +18,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
+from jaxtyping import Bool, Float
 
 from equitangents import actions, nn
+from equitangents.errors import NotPositiveDefiniteError
+from equitangents.inference import GroupFourier, fourier_irreps
+from equitangents.kernels import KernelFunction
 from equitangents.report import Figure, Table, palette
+from equitangents.solvers import solve
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import networks
@@ -25,8 +39,8 @@ from equitangents_studies.framework.claims import Claim, claim, exact, identity,
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import PARTIAL_ORBITS as THEIRS
-from equitangents_studies.systems import partial_orbits
-from equitangents_studies.systems.partial_orbits import PartialOrbits
+from equitangents_studies.systems.curves import centred_classes
+from equitangents_studies.systems.grams import GroupGrams, group_grams, irrep_blocks
 
 SETS = ("digits", "letters")
 MODELS = {"mlp": "MLP", "invariant": "invariant CNN"}
@@ -143,22 +157,12 @@ def label(name: str, model: str, group: str, missing: str) -> str:
 def _draws(settings: Settings, name: str, model: str, group: str, missing: str, task: Task) -> Arrays:
     rows = []
     for draw in range(settings.draws):
-        one = run(settings, (name, model, group, missing), draw)
-        rows.append(
-            {
-                "unseen": one.unseen_accuracy.value,
-                "one": one.one_missing_accuracy.value,
-                "further_seen": one.test_accuracy(partial=True, seen=True).value,
-                "further_unseen": one.test_accuracy(partial=True, seen=False).value,
-                "whole_unseen": one.test_accuracy(partial=False, seen=False).value,
-                "different": one.largest_difference,
-            }
-        )
+        rows.append(run(settings, (name, model, group, missing), draw))
         task.step(draw + 1, settings.draws)
     return {what: np.array([row[what] for row in rows]) for what in rows[0]}
 
 
-def run(settings: Settings, case: Case, draw: int) -> PartialOrbits:
+def run(settings: Settings, case: Case, draw: int) -> dict[str, float]:
     """One draw: of partly seen classes the last element, or the second half of all, is missing."""
     name, model, group, missing = case
     x, y, further, labels = images(name, settings, draw)
@@ -169,9 +173,105 @@ def run(settings: Settings, case: Case, draw: int) -> PartialOrbits:
         action = actions.ring_rotations(int(group[1:]))
         sized = lambda z: actions.to_rings(z, settings.rings, settings.angles)
     order = action.group.order
-    seen = np.arange(order - 1 if missing == "one" else order // 2)
-    net = network(model, settings)
-    return partial_orbits(net, action, sized(x), y, seen, test=(sized(further), labels), ridge=RIDGE)
+    unseen = np.arange(order) >= (order - 1 if missing == "one" else order // 2)
+    part, tested = (z >= settings.classes // 2 for z in (y, labels))
+    found = predicted(network(model, settings), action, sized(x), y, np.outer(unseen, part), sized(further))
+    right = found.outputs[:, : len(x)].argmax(axis=2) == y
+    known = found.outputs[:, len(x) :].argmax(axis=2) == labels
+    at = lambda elements, inputs: float(known[elements][:, inputs].mean(axis=0).mean())
+    return {
+        "unseen": float(right[unseen][:, part].mean()),
+        "one": float((found.one_missing.argmax(axis=1) == y)[part].mean()),
+        "further_seen": at(~unseen, tested),
+        "further_unseen": at(unseen, tested),
+        "whole_unseen": at(unseen, ~tested),
+        "different": float(np.abs(found.outputs[:, : len(x)] - found.exact).max() / np.abs(found.exact).max()),
+    }
+
+
+class Predicted(NamedTuple):
+    """`outputs` at every orientation of the training and the further inputs, from irreps, and `exact` of the former.
+
+    `one_missing`: at any orientation of each input, were it the only copy that is not trained on.
+    """
+
+    outputs: Float[np.ndarray, "order all classes"]
+    exact: Float[np.ndarray, "order n classes"]
+    one_missing: Float[np.ndarray, "n classes"]
+
+
+def predicted(
+    net: KernelFunction,
+    action: actions.Action,
+    x: Float[np.ndarray, "n ..."],
+    labels: np.ndarray,
+    missing: Bool[np.ndarray, "order n"],
+    further: Float[np.ndarray, "m ..."],
+    ridge: float = RIDGE,
+) -> Predicted:
+    """The NTK's regression on all copies of x but those `missing`; `ridge` is relative to its mean diagonal.
+
+    Raises NotPositiveDefiniteError where the ridge is too small for the precision of the inputs.
+    """
+    group, n, y = action.group, len(x), centred_classes(labels, int(labels.max()) + 1)
+    whole = group_grams(net, action, np.concatenate([x, further]), "ntk", lambda done, total: None, n)
+    own = GroupGrams(group, {g: K[:n] for g, K in whole.matrices.items()})
+    delta = ridge * float(np.diagonal(own.of(group.identity)).mean(dtype=np.float64))
+    inverse = inverse_of_orbits(own, delta)
+    pull = inverse.sum(axis=2) @ y
+    one_missing = y - pull / np.diagonal(inverse[:, :, group.identity])[:, None]
+    g, i = np.nonzero(missing)
+    relative = group.compose(group.inverses[g][:, None], g[None, :])
+    off = np.zeros((group.order, *y.shape))
+    inner = inverse[i[:, None], i[None, :], relative]
+    off[g, i] = solve((inner + inner.T) / 2, pull[i], solver="cholesky").coefficients
+    weights = np.broadcast_to(pull, off.shape).copy()
+    for h in np.unique(g):
+        shifted = inverse[:, :, group.compose(group.inverses, h)]
+        weights -= np.einsum("ijg,jk->gik", shifted, off[h], optimize=True)
+    return Predicted(_outputs(whole, weights), _outputs(own, exact_weights(own, y, delta, missing)), one_missing)
+
+
+def inverse_of_orbits(grams: GroupGrams, ridge: float) -> Float[np.ndarray, "n n order"]:
+    """K_(g,i)(h,j) as a function of i, j and g⁻¹h, by the inverse of each irrep's block."""
+    irreps, n, parts = fourier_irreps(grams.group), len(grams.of(grams.group.identity)), []
+    for irrep, block in zip(irreps, irrep_blocks(grams, irreps), strict=True):
+        d = irrep.dimension
+        block[np.diag_indices(n * d)] += ridge
+        try:  # Hermitian, which `solvers` do not take
+            inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(block, lower=True), np.eye(n * d))
+        except np.linalg.LinAlgError:
+            what = "one with which every irrep's block is positive definite"
+            raise NotPositiveDefiniteError("ridge", ridge, what, "take a larger one") from None
+        parts.append(inverse.reshape(n, d, n, d).transpose(0, 2, 1, 3))
+    return GroupFourier(irreps).inverse(parts)
+
+
+def exact_weights(
+    grams: GroupGrams, y: Float[np.ndarray, "n classes"], ridge: float, missing: Bool[np.ndarray, "order n"]
+) -> Float[np.ndarray, "order n classes"]:
+    """α by solving for the copies that are seen, 0 at those that are missing."""
+    group = grams.group
+    g, i = np.nonzero(~missing)
+    K = np.empty((len(g), len(g)))
+    for a in group.elements:
+        for b in group.elements:
+            rows, columns = np.flatnonzero(g == a), np.flatnonzero(g == b)
+            block = grams.of(int(group.compose(group.inverse(a), b)))
+            K[np.ix_(rows, columns)] = block[np.ix_(i[rows], i[columns])]
+    K[np.diag_indices(len(K))] += ridge
+    found = np.zeros((*missing.shape, y.shape[1]))
+    found[g, i] = solve((K + K.T) / 2, y[i], solver="cholesky").coefficients
+    return found
+
+
+def _outputs(
+    grams: GroupGrams, weights: Float[np.ndarray, "order n classes"]
+) -> Float[np.ndarray, "order all classes"]:
+    """f(ρ(g) x) = Σ_hj Θ_{g⁻¹h}(x, x_j) α_hj at every g."""
+    group = grams.group
+    of = lambda g, h: grams.of(int(group.compose(group.inverse(g), h))).astype(np.float64) @ weights[h]
+    return np.stack([sum(of(g, h) for h in group.elements) for g in group.elements])
 
 
 def density_gains(settings: Settings, results: Results) -> np.ndarray:

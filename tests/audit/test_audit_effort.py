@@ -18,7 +18,7 @@ import equitangents as et
 from audit.potentials import Cluster, clusters
 from audit.verdict_cases import QUIET
 from equitangents.audit.adapters.callables import CallableModel
-from equitangents.audit.measure.layers import Folder, difference, misfit, same
+from equitangents.audit.measure.layers import difference, folded, misfit, same
 from equitangents.audit.settings import Keywords, Settings, settings_of
 
 RNG = np.random.default_rng(0)
@@ -242,14 +242,13 @@ def test_gram_matrices_suffice_for_the_smallest_misfit(shape: tuple[int, ...]) -
     A, B = a.reshape(len(a), -1), b.reshape(len(b), -1)
     nuclear = np.linalg.svd(_cross(A, B), compute_uv=False).sum()
     literal = np.sqrt(((A**2).sum() + (B**2).sum() - 2 * nuclear) / (A**2).sum())
-    fold = Folder()
-    assert misfit(fold(a), fold(b)) == pytest.approx(literal, rel=1e-6)
+    assert misfit(folded(a), folded(b)) == pytest.approx(literal, rel=1e-6)
     turned = A @ np.linalg.qr(rng.normal(size=(A.shape[1], A.shape[1])))[0] if A.shape[1] < 100 else A[:, ::-1]
-    assert misfit(fold(a), fold(turned.reshape(shape))) < 1e-6
-    assert misfit(fold(a.astype(np.float32)), fold(turned.reshape(shape).astype(np.float32))) < 1e-5
-    assert same(fold(a), fold(a.copy()))
-    assert not same(fold(a), fold(b))
-    assert difference(fold(a), fold(b)) == pytest.approx(0.1, rel=0.5)
+    assert misfit(folded(a), folded(turned.reshape(shape))) < 1e-6
+    assert misfit(folded(a.astype(np.float32)), folded(turned.reshape(shape).astype(np.float32))) < 1e-5
+    assert same(folded(a), folded(a.copy()))
+    assert not same(folded(a), folded(b))
+    assert difference(folded(a), folded(b)) == pytest.approx(0.1, rel=0.5)
 
 
 def _cross(A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -207,7 +207,7 @@ def test_parts_need_what_is_measured_before_them_and_give_sections_of_the_report
     before: set[str] = set()
     for part in parts.PARTS:
         assert set(part.needs) <= before, part.name
-        before.add(part.section or part.name)
+        before.add(part.name)
     assert before <= known
 
 

@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -285,7 +286,7 @@ def judged(interval, floor, share, tolerance):
 def exit_status(report, check):
     """What the command line ends with."""
     try:
-        finish(report, {}, [check])
+        finish(report, SimpleNamespace(html=None, json=None, markdown=None, junit=None), [check])
     except typer.Exit as ended:
         return ended.exit_code
     return 0

@@ -165,8 +165,8 @@ def test_a_network_and_data_are_planned_for_by_a_pilot(run_plan, images, tmp_pat
     assert out.startswith("training a pilot of 5 networks")
     plan = json.loads(written.read_text())
     assert plan["pilot"]["members"] == 5
-    assert plan["pilot"]["training"]["seconds"] > 0
-    assert plan["pilot"]["training"]["epochs"] == 20
+    assert plan["pilot"]["seconds"] > 0
+    assert plan["pilot"]["epochs"] == 20
     assert plan["group"] == "C4"
 
 

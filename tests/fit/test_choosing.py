@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.fit import MOST, Grown, Step, auto, turning
-from equitangents.fit.assessing import Best, _within, assessed, lightest
+from equitangents.fit import MOST, Grown, Step, auto, choosing, turning
+from equitangents.fit.assessing import Best, _within, assessed, chosen_of
 from equitangents.fit.baselines import baselines
 from equitangents.fit.candidates import Candidate, candidates
 from equitangents.fit.growing import doubled
@@ -117,23 +117,23 @@ def test_no_fold_sees_its_own_labels(seed, fold):
     assert np.array_equal(one[1], other[1])
 
 
-def test_the_lightest_of_those_that_are_as_good_is_chosen():
+def test_the_best_of_little_work_among_those_that_are_as_good_is_chosen():
     best = np.random.default_rng(0).exponential(size=40) / 40
     noisy = best + (0.002 + 0.05 * (-1.0) ** np.arange(40)) / 40
     a, b, c = (Best(float(losses.sum()), 1.0, 1.0, 0.5, losses) for losses in (best, noisy, best + 0.002))
     assert a.log_loss < min(b.log_loss, c.log_loss)
-    assert lightest([a], [7]) == 0
-    assert lightest([a, b], [9, 3]) == 1  # the difference is noise
-    assert lightest([a, c], [9, 3]) == 0  # worse in every sample
-    assert lightest([a, b], [3, 9]) == lightest([a, b], [3, 3]) == 0
-    assert lightest([c, a, b], [1, 9, 3]) == 2
+    assert chosen_of([a], [7]) == 0
+    assert chosen_of([a, b], [901, 9]) == 1  # the difference is noise
+    assert chosen_of([a, b], [900, 9]) == chosen_of([a, b], [9, 900]) == 0
+    assert chosen_of([a, c], [901, 9]) == 0  # worse in every sample
+    assert chosen_of([c, a, b], [1, 901, 9]) == 2
 
 
 def test_kernels_of_a_lighter_one_are_computed_again_where_others_led(monkeypatch):
     x, y = images(24)
     plain = auto(x, y, augmentation="C4", baselines=False, minutes=LONG)
     monkeypatch.setattr("equitangents.fit.searching.as_good", lambda found: [len(found) - 1])
-    monkeypatch.setattr("equitangents.fit.searching.lightest", lambda found, work: int(len(found) > 3))
+    monkeypatch.setattr("equitangents.fit.searching.chosen_of", lambda found, work: int(len(found) > 3))
     choice = auto(x, y, augmentation="C4", baselines=False, minutes=LONG)
     assert choice.chosen == 1
     assert choice.best.name == plain.tried[1].name
@@ -310,6 +310,16 @@ def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(mo
             np.testing.assert_allclose(logits[k], best.beta * mean, rtol=2e-2, atol=2e-2 * abs(best.beta))
     assert doubled((Grown(10, Estimate(0.6, 0, 1)), Grown(20, Estimate(0.8, 0, 1)))) == pytest.approx(0.9)
     assert doubled((Grown(10, Estimate(0.8, 0, 1)), Grown(20, Estimate(0.6, 0, 1)))) is None
+
+
+def test_candidates_that_are_not_known_to_be_invariant_are_named():
+    x, y = images(8)
+    x = np.kron(x, np.ones((1, 2, 2, 1), np.float32))
+    _, trials, refused = choosing._trials(x, y, [et.actions.translations((8, 8))], {"standardise": True})
+    tried, left_out = {each.candidate.family for each in trials}, [name for name, _ in refused]
+    assert tried == {"dense", "pooled"}
+    assert "colours and edges, 1 layer" in left_out
+    assert not {each.name for each in trials} & set(left_out)
 
 
 def test_fast_leaves_out_what_predicts_slowly(monkeypatch):

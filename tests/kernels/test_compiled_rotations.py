@@ -1,7 +1,5 @@
 """The CPU engine computes the kernels of networks on rotations as the reference engine does."""
 
-import logging
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents import groups, nn
-from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.kernels.engines import cpu, select
+from equitangents.errors import MemoryLimitError
+from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.result import Kernels
@@ -221,25 +219,6 @@ def test_many_zonal_windows_have_the_kernels_of_the_reference(net, bandlimit, ch
 
 def test_zonal_windows_in_lists_of_pairs_and_on_the_diagonal_are_entries_of_the_matrix():
     check_entries(TWO_WINDOWS, bandlimit=3, n=5, seed=0)
-
-
-OTHER = one_layer(nn.Elementwise(lambda u: u + u**2), group=groups.octahedral())
-OTHER_REASON = "no dual of Quadrature"
-
-
-def test_what_it_cannot_run_is_refused_with_the_reason(rng):
-    with pytest.raises(InvalidArgumentError, match=f"'cpu', which cannot run this network: .*{OTHER_REASON}"):
-        OTHER.kernel(signals(rng, 2, 2, 1), engine="cpu")
-
-
-@pytest.mark.slow
-def test_what_it_cannot_run_goes_to_the_reference_and_says_so(rng, monkeypatch, caplog):
-    monkeypatch.setattr(select, "_logged", set())
-    caplog.set_level(logging.INFO, logger="equitangents")
-    found = OTHER.kernel(signals(rng, 2, 2, 1))
-    assert found.engine == "reference"
-    assert any(OTHER_REASON in note for note in found.notes)
-    assert any(OTHER_REASON in record.message for record in caplog.records)
 
 
 def test_what_it_can_run_has_the_notes_of_the_reference(rng):

@@ -1,4 +1,4 @@
-"""Missing positions, graphs, attention and dropout in the CPU engine: over all pairs of positions.
+"""Branches, missing positions, graphs, attention and dropout in the CPU engine.
 
 Literal sums judge random networks on short lines at little cost, the reference engine those on grids.
 """
@@ -91,16 +91,6 @@ def mixed():
         nn.Dense(4), nn.GlobalAvgPool(), nn.Dense(1), nn.Relu(), nn.Dense(1),
     )  # fmt: skip
     return net, et.Graphs(rng.standard_normal((n, p, 3)), graphs, mask)
-
-
-@pytest.mark.slow
-def test_networks_of_every_step_have_the_kernels_of_the_reference_engine(mixed):
-    net, x = mixed
-    found, exact = (net.kernel(x, engine=engine) for engine in (None, "reference"))
-    assert (found.engine, exact.engine, found.form) == ("cpu", "reference", "pairs")
-    for ours, theirs in ((found.nngp, exact.nngp), (found.ntk, exact.ntk)):
-        own = np.diag(theirs)
-        assert largest(ours, theirs, own, own) <= 1e-12
 
 
 GROUP = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))

@@ -227,12 +227,3 @@ def test_normalisation_over_channels_is_the_correlation():
     assert np.allclose(factor, 1 / np.sqrt(a * b), rtol=1e-13)
     assert np.allclose(square, A / a)
     assert np.max(np.abs(first)) == 0
-
-
-@pytest.mark.parametrize("size", [1e3, 1e6])
-def test_sines_of_a_huge_variance_know_an_input_from_others(size, rng):
-    net = nn.Sequential(nn.Dense(1), nn.Monomial(3), nn.Dense(1), nn.Sin(), nn.Dense(1))
-    x = size * rng.standard_normal((5, 6))
-    found, q = net.kernel(x, engine="reference"), 15 * np.mean(x**2, axis=1) ** 3
-    np.testing.assert_allclose(found.nngp, np.eye(5) / 2, atol=1e-12)
-    np.testing.assert_allclose(found.ntk, np.diag(0.5 + 1.4 * q), rtol=1e-12, atol=1e-12)

@@ -11,8 +11,9 @@ import pytest
 
 from equitangents import kernels
 from equitangents.errors import InvalidArgumentError
+from equitangents.groups import octahedral
 from equitangents.kernels.engines import cpu, select
-from equitangents.nn import Conv, Dense, Elementwise, Flatten, Relu, Sequential
+from equitangents.nn import Conv, Dense, Elementwise, Flatten, GroupPool, Relu, Sequential, SphereLift
 
 QUADRATURE = Sequential(Dense(1), Elementwise(lambda x: x + x**2), Dense(1))
 
@@ -39,8 +40,13 @@ def test_the_cpu_engine_is_built_and_chosen():
     [
         (QUADRATURE, (3,), "no dual of Quadrature"),
         (Sequential(Conv(1, 3, padding="zero"), Relu(), Conv(1, 2), Flatten(), Dense(1)), (4, 2), "along fibres only"),
+        (
+            Sequential(SphereLift(octahedral(), 1, resolution=3), Elementwise(lambda x: x + x**2), GroupPool()),
+            (4, 1),
+            "no dual of Quadrature",
+        ),
     ],
-    ids=["quadrature", "pairs"],
+    ids=["quadrature", "pairs", "rotations"],
 )
 def test_what_it_cannot_run_goes_to_the_reference_with_one_word(net, shape, reason, fresh_log, rng):
     x = rng.standard_normal((2, *shape))
@@ -64,64 +70,51 @@ def test_without_a_library_the_reference_runs_and_says_why(monkeypatch, fresh_lo
 
 
 LONG = """
-import signal
-import numpy as np
-from equitangents.nn import *
-net = Sequential(*[Conv(1, 3), Relu()] * 4, GlobalAvgPool(), Dense(1))
-x = np.random.default_rng(0).standard_normal((400, 32, 32, 3)).astype(np.float32)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run in the background
-print("start", flush=True)
-try:
-    net.kernel(x, engine="cpu")
-except KeyboardInterrupt:
-    print("stopped", flush=True)
-"""
-
-
-LONG_ON_ROTATIONS = """
-import signal
-import numpy as np
-from equitangents import groups
-from equitangents.nn import *
-net = Sequential(SphereLift(groups.so3(6), 1, resolution=24), Erf(), GroupPool(), Dense(1))
-x = np.random.default_rng(0).standard_normal((4000, 36, 4)).astype(np.float32)
-signal.signal(signal.SIGINT, signal.default_int_handler)
-print("start", flush=True)
-try:
-    net.kernel(x, engine="cpu")
-except KeyboardInterrupt:
-    print("stopped", flush=True)
-"""
-
-
-LONG_IN_JAX = """
 import signal, time
 import jax
 import jax.numpy as jnp
 import numpy as np
+from equitangents import groups
 from equitangents.nn import *
-net = Sequential(*[Conv(1, 3), Relu()] * 4, GlobalAvgPool(), Dense(1))
-x = jnp.asarray(np.random.default_rng(0).standard_normal((400, 32, 32, 3)), jnp.float32)
-signal.signal(signal.SIGINT, signal.default_int_handler)
-kernel = jax.jit(lambda a: net.kernel(a, engine="cpu").ntk.sum())
-compiled = kernel.lower(x).compile()
+rng = np.random.default_rng(0)
+images = lambda: rng.standard_normal((400, 32, 32, 3)).astype(np.float32)
+conv = Sequential(*[Conv(1, 3), Relu()] * 4, GlobalAvgPool(), Dense(1))
+{prepare}
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run in the background
 print("start", flush=True)
 try:
+    {call}
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+{after}
+"""
+CALLED = ("x = images()", "conv.kernel(x, engine='cpu')", "")
+ON_ROTATIONS = (
+    "net = Sequential(SphereLift(groups.so3(6), 1, resolution=24), Erf(), GroupPool(), Dense(1))\n"
+    "x = rng.standard_normal((4000, 36, 4)).astype(np.float32)",
+    "net.kernel(x, engine='cpu')",
+    "",
+)
+TRACED = (
+    """x = jnp.asarray(images())
+kernel = jax.jit(lambda a: conv.kernel(a, engine="cpu").ntk.sum())
+compiled = kernel.lower(x).compile()
+def run():
     try:
         compiled(x).block_until_ready()
     except jax.errors.JaxRuntimeError as error:
         assert "the CPU engine was interrupted" in str(error)
-        time.sleep(10)  # Python's own signal is still to come
-except KeyboardInterrupt:
-    print("stopped", flush=True)
-assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-kernel(x[:2]).block_until_ready()  # the next call runs
-"""
+        time.sleep(10)  # Python's own signal is still to come""",
+    "run()",
+    "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    "kernel(x[:2]).block_until_ready()  # the next call runs",
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [LONG, LONG_ON_ROTATIONS, LONG_IN_JAX], ids=["called", "rotations", "traced"])
-def test_ctrl_c_stops_it(program):
+@pytest.mark.parametrize("parts", [CALLED, ON_ROTATIONS, TRACED], ids=["called", "rotations", "traced"])
+def test_ctrl_c_stops_it(parts):
+    program = LONG.format(**dict(zip(("prepare", "call", "after"), parts, strict=True)))
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "start\n"
     time.sleep(2)

@@ -61,14 +61,6 @@ def test_images_with_empty_borders_do_not_hide_what_windows_do_at_borders(rng):
     np.testing.assert_allclose(orbit, moved, rtol=1e-8, atol=1e-10)
 
 
-def test_rows_of_an_orbit_average_do_not_depend_on_the_others(rng):
-    average = et.kernels.orbit_average(EVEN, TURNS)
-    x1, x2 = np.concatenate([bordered(rng, 3), rng.standard_normal((2, 6, 6, 1))]), bordered(rng, 2)
-    whole = average.kernel(x1, x2).ntk
-    for i in range(5):
-        np.testing.assert_allclose(average.kernel(x1[i : i + 1], x2).ntk[0], whole[i], rtol=1e-12)
-
-
 @pytest.mark.parametrize("says", [None, False, True])
 def test_an_object_says_of_itself_whether_it_is_invariant_and_its_results_are_its_own(rng, says):
     net, x, x_test = OfSums(says), rng.uniform(1, 2, (4, 3, 3, 1)), rng.uniform(1, 2, (2, 3, 3, 1))

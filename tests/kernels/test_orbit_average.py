@@ -100,9 +100,9 @@ def test_invariance_under_all_but_the_last_generator_is_not_enough(rng):
     ("net", "note", "traced_first"),
     [
         (UPRIGHT, "both orbits", True),
-        pytest.param(MLP, "one orbit", False, marks=pytest.mark.slow),
-        pytest.param(MLP, "one orbit", True, marks=pytest.mark.slow),
-        pytest.param(UPRIGHT, "both orbits", False, marks=pytest.mark.slow),
+        (MLP, "one orbit", False),
+        (MLP, "one orbit", True),
+        (UPRIGHT, "both orbits", False),
     ],
 )
 def test_traced_calls_average_as_concrete_ones_whichever_comes_first(net, note, traced_first, rng):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import assume
 
 import equitangents as et
+from equitangents.kernels.engines import engine_of
+from kernels.comparison import assert_as_exact
 from oracles import finite_groups, literal_kernels
 
 ACTIVATIONS = {
@@ -105,6 +108,15 @@ def check(layers, x1, x2=None, *, net=None, rtol=1e-12, engine=None, **kwargs):
         assert error <= rtol, f"{name} is off by {error:.2e} (relative), allowed {rtol:.0e}\n{net}"
         worst = float(np.max([worst, error]))
     return worst
+
+
+def check_cpu(layers, x, **kwargs):
+    """The same by the CPU engine, of all inputs and between two sets, and single precision against double."""
+    net = network(layers, **kwargs)
+    assume(engine_of("cpu").obstacle(net.lower(x.shape[1:])[1], x.dtype) is None)
+    check(layers, x, net=net, engine="cpu")
+    check(layers, x[:1], x[1:], net=net, engine="cpu")
+    assert_as_exact(net, x, engine="cpu", dtype=np.float32, judge="cpu")
 
 
 def got_pair(kernels):

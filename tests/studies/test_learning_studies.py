@@ -7,8 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from equitangents import data
-from equitangents.errors import InvalidArgumentError
+from equitangents import actions, data, groups, nn
+from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
+from equitangents.kernels import orbit_average
 from equitangents.statistics import Estimate
 from equitangents_studies import partial_orbits as partial
 from equitangents_studies import spectra
@@ -16,6 +17,16 @@ from equitangents_studies.learning_curves import claims as claimed_of
 from equitangents_studies.learning_curves import page
 from equitangents_studies.learning_curves import settings as settings_of
 from studies.small import follow
+
+NET = nn.Sequential(nn.Flatten(), nn.Dense(8, W_std=2**0.5, b_std=0.2), nn.Relu(), nn.Dense(1))
+S3 = groups.symmetric(3)
+ORBITS = {
+    "C4": (actions.image_rotations(4), (4, 4, 1)),
+    "D4": (actions.image_dihedral(4), (2, 2, 2)),
+    "S3": (actions.permutations(S3, [S3.element(g) for g in range(6)]), (3, 2)),
+    "C5 of rings": (actions.ring_rotations(5), (2, 5, 1)),
+}
+VERDICTS = ("holds", "fails", "undecided")
 
 
 def noisy(mean, count=6, spread=0.01, seed=0):
@@ -244,6 +255,46 @@ class TestPartialOrbits:
             x, y, further, labels = partial.images(name, self.SETTINGS, 1)
             assert np.bincount(y).tolist() == np.bincount(labels).tolist() == [5] * 6
             assert not {row.tobytes() for row in further} & {row.tobytes() for row in x}
+
+    def predicted(self, name, labels, unseen, further=0, net=NET, ridge=1e-6):
+        """Regression without the elements `unseen` of the last classes, and which copies it has seen."""
+        action, shape = ORBITS[name]
+        rng, labels = np.random.default_rng(0), np.array(labels)
+        missing = np.outer(np.isin(np.arange(action.group.order), unseen), labels > 0)
+        x, other = rng.normal(size=(len(labels), *shape)), 1 + rng.normal(size=(further, *shape))
+        return partial.predicted(net, action, x, labels, missing, other, ridge), ~missing, x, other
+
+    @pytest.mark.parametrize("name", ORBITS)
+    def test_irreps_give_what_an_exact_solve_gives(self, name):
+        order = ORBITS[name][0].group.order
+        for count in (1, order // 2, order - 1):
+            found, *_ = self.predicted(name, [0, 1, 2] * 2, np.random.default_rng(2).permutation(order)[:count])
+            np.testing.assert_allclose(found.outputs, found.exact, atol=1e-8 * np.abs(found.exact).max())
+
+    def test_the_exact_solve_is_regression_on_the_copies_that_are_seen(self):
+        found, seen, x, other = self.predicted("D4", [0, 0, 1, 1], [1, 2, 4, 6, 7], further=1, ridge=1e-4)
+        copies = lambda z: np.concatenate([np.asarray(ORBITS["D4"][0](g, z)) for g in range(8)])
+        chosen = seen.ravel()
+        K = np.asarray(NET.kernel(copies(x)).ntk)
+        targets = np.tile((np.eye(2) - 0.5)[[0, 0, 1, 1]], (8, 1))
+        delta = 1e-4 * np.diagonal(K).mean()
+        alpha = np.linalg.solve(K[np.ix_(chosen, chosen)] + delta * np.eye(chosen.sum()), targets[chosen])
+        np.testing.assert_allclose(found.exact.reshape(32, 2), K[:, chosen] @ alpha, atol=1e-9)
+        cross = np.asarray(NET.kernel(copies(other), copies(x)).ntk)[:, chosen]
+        np.testing.assert_allclose(found.outputs[:, 4], cross @ alpha, atol=1e-9)
+
+    def test_one_missing_copy_has_its_closed_form(self):
+        found, *_ = self.predicted("C4", [0, 0, 0, 1], [2])
+        np.testing.assert_allclose(found.one_missing[3], found.exact[2, 3], atol=1e-8)
+
+    def test_an_invariant_network_predicts_alike_what_it_has_and_has_not_seen(self):
+        net = orbit_average(NET, ORBITS["C4"][0])
+        found, *_ = self.predicted("C4", [0, 1] * 3, [1, 2, 3], net=net, ridge=1e-3)
+        np.testing.assert_allclose(found.outputs, np.broadcast_to(found.outputs[:1], found.outputs.shape), atol=1e-8)
+
+    def test_a_matrix_that_is_not_positive_definite_is_refused(self):
+        with pytest.raises(NotPositiveDefiniteError, match="ridge"):
+            self.predicted("C4", [0, 1] * 3, [1], ridge=-1.0)
 
 
 def test_letters_are_all_there_centred_and_different():

@@ -1,4 +1,4 @@
-"""Spectra by irrep, what groups are worth in samples, and orbits that are seen in part."""
+"""Spectra by irrep, and what groups are worth in samples."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents import actions, groups, nn
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import orbit_average
-from equitangents_studies.systems import exchange_rate, moved_at_random, partial_orbits, spectrum
+from equitangents_studies.systems import exchange_rate, moved_at_random, spectrum
 from equitangents_studies.systems.exchange import log_factor, scrambled
 from examples import examples
 
@@ -131,63 +131,6 @@ class TestExchangeRates:
         assert found.subgroup is None
         assert len(found.rows) == 2
 
-
-class TestPartialOrbits:
-    @pytest.mark.parametrize("name", CASES)
-    def test_irreps_give_what_an_exact_solve_gives(self, name):
-        action, x = CASES[name][0], inputs(name, 6)
-        rng = np.random.default_rng(2)
-        order = action.group.order
-        for count in (1, order // 2, order - 1):
-            seen = rng.permutation(order)[:count]
-            found = partial_orbits(NET, action, x, [0, 1, 2] * 2, seen, partial=[1, 2], ridge=1e-6)
-            assert found.largest_difference < 1e-8
-            assert found.seen.sum() == 2 * order + 4 * count
-
-    def test_the_exact_solve_is_regression_on_the_copies_that_are_seen(self):
-        action, x = CASES["D4"][0], inputs("D4", 4)
-        found = partial_orbits(NET, action, x, [0, 0, 1, 1], [0, 3, 5], ridge=1e-4, test=(x[:1] + 1, [1]))
-        every = copies(action, x)
-        chosen = found.seen.ravel()
-        K = np.asarray(NET.kernel(every).ntk)
-        targets = np.tile((np.eye(2) - 0.5)[[0, 0, 1, 1]], (8, 1))
-        delta = 1e-4 * np.diagonal(K).mean()
-        alpha = np.linalg.solve(K[np.ix_(chosen, chosen)] + delta * np.eye(chosen.sum()), targets[chosen])
-        np.testing.assert_allclose(found.exact.reshape(32, 2), K[:, chosen] @ alpha, atol=1e-9)
-        moved = copies(action, x[:1] + 1)
-        cross = np.asarray(NET.kernel(moved, every).ntk)[:, chosen]
-        np.testing.assert_allclose(found.test[:, 0], cross @ alpha, atol=1e-9)
-
-    def test_one_missing_copy_has_its_closed_form(self):
-        action, x = CASES["C4"][0], inputs("C4", 4)
-        found = partial_orbits(NET, action, x, [0, 0, 0, 1], [0, 1, 3], partial=[1], ridge=1e-6)
-        np.testing.assert_allclose(found.one_missing[3], found.exact[2, 3], atol=1e-8)
-
-    def test_an_invariant_network_predicts_alike_what_it_has_and_has_not_seen(self):
-        action, x = CASES["C4"][0], inputs("C4", 6)
-        found = partial_orbits(orbit_average(NET, action), action, x, [0, 1] * 3, 1, ridge=1e-3)
-        np.testing.assert_allclose(found.irreps, np.broadcast_to(found.irreps[:1], found.irreps.shape), atol=1e-8)
-        assert found.unseen_accuracy.value == 1
-
-    def test_accuracies_count_unseen_orientations_of_partly_seen_classes(self):
-        action, x = CASES["C4"][0], inputs("C4", 8)
-        found = partial_orbits(NET, action, x, [0, 1] * 4, 2, test=(inputs("C4", 5, seed=1), [0, 1, 1, 0, 1]))
-        right = found.irreps.argmax(axis=2)[2:, 1::2] == 1
-        assert found.unseen_accuracy.value == pytest.approx(right.mean())
-        further = found.test.argmax(axis=2)[:2, [1, 2, 4]] == 1
-        assert found.test_accuracy(partial=True, seen=True).value == pytest.approx(further.mean())
-        assert len(found.table["inputs"]) == 6
-
-    @pytest.mark.parametrize(
-        ("error", "how", "said"),
-        [
-            (InvalidArgumentError, {"seen": 4}, "seen"),
-            (InvalidArgumentError, {"seen": [0, 7]}, "seen"),
-            (InvalidArgumentError, {"seen": 1, "partial": [0, 1]}, "not all"),
-            (InvalidArgumentError, {"seen": 1, "partial": [5]}, "partial"),
-            (ShapeError, {"seen": 1, "test": (np.zeros((1, 3, 4, 1)), [0])}, "test"),
-        ],
-    )
-    def test_bad_arguments_are_refused_by_name(self, error, how, said):
-        with pytest.raises(error, match=said):
-            partial_orbits(NET, "C4", inputs("C4", 4), [0, 1, 0, 1], **how)
+    def test_one_size_is_refused(self):
+        with pytest.raises(InvalidArgumentError, match="two or more"):
+            exchange_rate(NET, "C4", inputs("C4", 30), np.zeros(30), sizes=[8])

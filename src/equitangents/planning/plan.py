@@ -102,7 +102,7 @@ class Plan:
             **{name: _plain(getattr(self, name)) for name in _WRITTEN},
             "members_interval": list(self.members_interval),
             "curve": [{key: _plain(value) for key, value in vars(p).items()} for p in self.curve],
-            "pilot": None if self.pilot is None else self.pilot.to_dict(),
+            "pilot": None if self.pilot is None else vars(self.pilot),
         }
 
     def to_json(self, path: FileName) -> Path:
@@ -128,7 +128,11 @@ class Plan:
             facts["training time"] = f"{self.time:g}"
         if self.equivariant is not None:
             facts["mean equivariant"] = "yes" if self.equivariant else "not known"
-        return facts | ({} if self.pilot is None else self.pilot.facts())
+        if self.pilot is not None:
+            facts["pilot"] = f"{self.pilot.members} networks"
+            if self.pilot.seconds is not None:
+                facts |= {"pilot, epochs": f"{self.pilot.epochs:,}", "pilot, seconds": f"{self.pilot.seconds:.3g}"}
+        return facts
 
     def _rows(self) -> list[tuple[str, ...]]:
         told = lambda meets: "yes" if meets else "no"

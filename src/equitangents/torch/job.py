@@ -90,9 +90,9 @@ class ModuleJob(Job):
         """The calling thread, which trains and evaluates chunks."""
         return nullcontext(Here())
 
-    def beginner(self) -> Callable[[range], ModuleChunk]:
-        """A function that makes the chunk of some members, before training."""
-        return lambda ids: ModuleChunk(self, ids)
+    def begin(self, ids: range) -> ModuleChunk:
+        """The chunk of some members, before training."""
+        return ModuleChunk(self, ids)
 
     def made(self, member: int) -> torch.nn.Module:
         """A member before training."""

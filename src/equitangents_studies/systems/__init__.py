@@ -4,7 +4,7 @@ what moves data      transformations
 networks             architectures, embeddings
 algorithms           descent, system
 their symmetries     symmetry_tests
-kernels              grams, partial_orbits
+kernels              grams
 curves of any model  curves, predictions, power_laws, exchange
 which architecture   architecture_comparison
 """

@@ -7,7 +7,6 @@ from .descent import inference
 from .embeddings import embed
 from .exchange import exchange_rate, moved_at_random
 from .grams import spectrum
-from .partial_orbits import partial_orbits
 from .power_laws import fit_power_law
 from .predictions import cavity_risk, omniscient_risk
 from .symmetry_tests import algorithmic_symmetry, s_dist
@@ -28,7 +27,6 @@ __all__ = [
     "learning_curve",
     "moved_at_random",
     "omniscient_risk",
-    "partial_orbits",
     "path",
     "rotate",
     "s_dist",

@@ -99,7 +99,7 @@ class TestItChoosesWhatRefitsChoose:
                 np.testing.assert_array_equal(found.best.predict(x), again.predict(x))
 
     def test_a_candidate_that_its_own_solver_cannot_solve_is_not_the_best(self, data):
-        model = InfiniteEnsemble(mlp, solver=solvers.PCG(preconditioner="none", max_iterations=4))
+        model = InfiniteEnsemble(mlp, solver=solvers.PCG(rank=1, max_iterations=4))
         found = model.tune({"ridge": [0.0, 1e6]}, *data, criterion="marginal_likelihood")
         scores = InfiniteEnsemble(mlp).tune({"ridge": [0.0, 1e6]}, *data, criterion="marginal_likelihood")
         assert scores.best_params == {"ridge": 0.0}

@@ -138,7 +138,7 @@ def _squares(
         y = task.evaluate(x, run)  # type: ignore[arg-type]
         for e, k in enumerate(tried):
             g = task.elements[k]
-            z = task.evaluate(x.replaced(task.contract.move(g, x.leaves)), run)  # type: ignore[arg-type]
+            z = task.evaluate(task.contract.move(g, x), run)  # type: ignore[arg-type]
             for o, action in enumerate(orbits.actions):
                 expected = y.leaves[o] if action is None else action.act(g, y.leaves[o])
                 d = (z.leaves[o] - expected).reshape(n, -1)
@@ -201,7 +201,7 @@ def _again(m: Measured, o: int, k: int, i: int) -> tuple[float, float, float]:
     rows = np.array([i]) if m.floors.batch_independent else batches(task.x.n, task.step)[i // task.step]
     at, g = int(np.flatnonzero(rows == i)[0]), task.elements[k]
     x, actions, action = task.x.subset(rows), orbits.actions, orbits.actions[o]
-    moved = x.replaced(task.contract.move(g, x.leaves))
+    moved = task.contract.move(g, x)
     still, turned = ([task.evaluate(part) for _ in range(_AGAIN)] for part in (x, moved))
     expected = [y.leaves[o] if action is None else action.act(g, y.leaves[o]) for y in still]
     by = actions.comparisons[o]

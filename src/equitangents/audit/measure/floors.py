@@ -9,7 +9,7 @@ Rounding: the model against itself in double precision; else what inputs changed
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer, chosen
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps
+from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps, joined
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
 from equitangents.metrics.measure import ratio
@@ -168,12 +168,8 @@ def unmeasured_floors(task: AuditTask, dtype: np.dtype, sizes: Float[np.ndarray,
 def known_outputs(task: AuditTask, rows: np.ndarray, element: int | None = None) -> Answer | None:
     """Outputs for some rows of the task's inputs, moved by an element or not, as the pass over the data found them."""
     found = [task.record.of_row(task.step, len(task.elements), int(row), element) for row in rows]
-    leaves = [f for f in found if f is not None]
-    if len(leaves) < len(found):
-        return None
-    first = task.record.answers[0]
-    joined = tuple(np.concatenate(parts) for parts in zip(*leaves, strict=True))
-    return replace(first, leaves=joined)
+    kept = [y for y in found if y is not None]
+    return joined(kept) if len(kept) == len(found) else None
 
 
 def resampling(
@@ -193,19 +189,19 @@ def resampling(
     better = contract.more_accurate()
     for k, g in enumerate(task.elements):
         inexact_outputs = not actions.moves_exactly(g)
-        if contract.moves_exactly(g) and not inexact_outputs:
+        if contract.inputs.moves_exactly(g) and not inexact_outputs:
             continue
-        moved = contract.move(g, x.leaves)
-        back = task.evaluate(x.replaced(contract.move(group.inverse(g), moved)))
+        moved = contract.move(g, x)
+        back = task.evaluate(contract.move(group.inverse(g), moved))
         check_same_shapes(y, back, contract.label(g))
         round_trip[:, k] = actions.apart(back.leaves, y.leaves)
         if inexact_outputs:
             there = actions.act(group.inverse(g), actions.act(g, y.leaves))
             round_trip[:, k] += actions.apart(there, y.leaves)
-        if better is not None and not contract.moves_exactly(g):
+        if better is not None and not contract.inputs.moves_exactly(g):
             before = None if known is None else known(k)
-            plain = task.evaluate(x.replaced(moved)) if before is None else before
-            fine = task.evaluate(x.replaced(better.move(g, x.leaves)))
+            plain = task.evaluate(moved) if before is None else before
+            fine = task.evaluate(better.move(g, x))
             reference[:, k] = actions.apart(fine.leaves, plain.leaves)
     return round_trip, reference
 

@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 from equitangents.audit.adapters import LayerTrace, Model
-from equitangents.audit.adapters.folding import Folder, difference, misfit, same
+from equitangents.audit.adapters.folding import difference, folded, misfit, same
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
@@ -75,12 +75,12 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
     again = _traced(task, model, x)
     assert again is not None
     noise = np.array([difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
-    exact = [g for g in task.elements if task.contract.moves_exactly(g)]
+    exact = [g for g in task.elements if task.contract.inputs.moves_exactly(g)]
     chosen = (exact or task.elements)[:_ELEMENTS]
     before, after, floor = (np.zeros(len(start)) for _ in range(3))
     for g in chosen:
-        moved_leaves = task.contract.move(g, x.leaves)
-        moved = _traced(task, model, x.replaced(moved_leaves))
+        there = task.contract.move(g, x)
+        moved = _traced(task, model, there)
         assert moved is not None
         last = 0.0
         for i, (a, b) in enumerate(zip(start, moved, strict=False)):
@@ -91,8 +91,7 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
                 before[i] = max(before[i], last if unchanged else misfit(a.inputs, b.inputs))
             last = out
         if not exact:
-            back = task.contract.move(task.contract.group.inverse(g), moved_leaves)
-            returned = _traced(task, model, x.replaced(back))
+            returned = _traced(task, model, task.contract.move(task.contract.group.inverse(g), there))
             assert returned is not None
             for i, (a, b) in enumerate(zip(start, returned, strict=False)):
                 floor[i] = max(floor[i], misfit(a.outputs, b.outputs))
@@ -120,7 +119,7 @@ def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None
     """The layers' features for x; what the model's library raises is told in one line."""
     began = time.perf_counter()
     try:
-        traces = model.trace(x.own_tree(), Folder())
+        traces = model.trace(x.own_tree(), folded)
     except Exception as error:
         told = model.failed(error, x.tree())
         if told is error:

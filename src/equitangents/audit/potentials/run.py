@@ -141,7 +141,7 @@ def atoms(
     with bench.watching():
         for test in asked:
             run = alone.get(test, partial(measure, known, test, elements, sampling))
-            found = bench.unless_stopped(test, partial(_measured, test, known, run), [])
+            found = bench.attempted(test, partial(_measured, test, known, run), [])
             if isinstance(found, str):
                 missing.append(Missing(test, found))
             else:

@@ -9,7 +9,6 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -28,7 +27,7 @@ from equitangents.ensembles.storage import estimator_file
 from equitangents.ensembles.training.batches import Augmented, augment
 from equitangents.ensembles.training.checkpoints import check_same, record_fingerprint
 from equitangents.ensembles.training.plan import check_room
-from equitangents.ensembles.training.run import Assignment, Job, Trained, train_alone, train_in_parts
+from equitangents.ensembles.training.run import Assignment, Job, Trained, train
 from equitangents.ensembles.training.settings import check_actions, check_probabilities, check_record
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
@@ -265,15 +264,11 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         if resume and self.checkpoint_dir is None:
             raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
+        inputs = np.asarray if self.callback is None else self._inputs  # workers are not sent the estimator
         assignment = Assignment(
-            job, self.epochs, sets, epochs, self.callback, folder, resume, self.checkpoint_every, self.progress
+            job, self.epochs, sets, epochs, self.callback, folder, resume, self.checkpoint_every, self.progress, inputs
         )
-        if self.executor is not None:
-            return train_in_parts(assignment, self.executor)
-        assignment = replace(assignment, inputs=self._inputs)
-        if job.in_pieces and self.callback is None:  # which sees all members after every epoch
-            return train_in_parts(assignment)
-        return train_alone(assignment)
+        return train(assignment, self.executor)
 
     def _record_sets(self, record: Mapping[str, Numbers] | None) -> dict[str, np.ndarray]:
         """The inputs whose outputs are recorded, by name, as networks take them."""

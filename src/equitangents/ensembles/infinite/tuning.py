@@ -24,6 +24,7 @@ from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
 from equitangents.inference.ridge import Ridge
+from equitangents.kernels.random_features import FeatureMap
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
 from equitangents.solvers.choosing import as_method
@@ -303,7 +304,7 @@ def _as_its_own(scored: Training, own: Training) -> bool:
     if scored.settings.solver == settings.solver:
         return True
     method = as_method(settings.solver)
-    return isinstance(method, Eigh) or (method is None and not settings.takes_features(own.kernel))
+    return isinstance(method, Eigh) or (method is None and not isinstance(own.kernel, FeatureMap))
 
 
 def _refuse_what_has_no_part(candidates: list[Point]) -> None:

@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Tree
 from equitangents._version import FORMAT, __version__
-from equitangents.ensembles.storage.array_folder import Arrays, check_place, read_model, write_folder
+from equitangents.ensembles.storage.array_folder import check_place, damaged, read_model, write_folder
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.keywords import check_keywords
 
 _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any"}
@@ -57,16 +57,13 @@ def load(
 ) -> BaseEstimator:
     """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
     about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
-    arrays: Any = Arrays(about)
     try:
-        parameters = {name: build(tree, arrays) for name, tree in about["parameters"].items()}
-        state = build(about["state"], arrays)
+        parameters = {name: build(tree, about.array) for name, tree in about["parameters"].items()}
+        state = build(about["state"], about.array)
         check_attributes(cls, parameters)
         check_attributes(cls, state)
-    except StoreError:
-        raise
     except (ValueError, InvalidTypeError) as error:
-        raise about.damaged(error) from None
+        raise damaged(path, error) from None
     missing = [name for name in about["left_out"] if name not in (*replacements, *_NOT_SAVED)]
     if missing:
         raise InvalidArgumentError(
@@ -81,7 +78,7 @@ def load(
     if "params_" in (*state, *leaves):
         lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
         if lacking:
-            raise about.damaged(f"{lacking[0]} is missing, which predictions need")
+            raise damaged(path, f"{lacking[0]} is missing, which predictions need")
     for name, values in leaves.items():
         structure: Any = jax.tree.structure(form(estimator))
         if structure.num_leaves != len(values):

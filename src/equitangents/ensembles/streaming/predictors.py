@@ -14,13 +14,14 @@ import numpy as np
 import scipy.special
 
 from equitangents._types import AnyModel, ArrayLike, Network, Times
+from equitangents.archives import Archive
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
+from equitangents.ensembles.infinite.predictor import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.storage.array_folder import About
 from equitangents.ensembles.training.checkpoints import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.inference.dynamics import one_time
@@ -93,7 +94,7 @@ def predictor(
             raise InvalidArgumentError("probabilities is True; a classifier of finite networks predicts them as mean")
         return _of_members(ensemble, time, return_std)
     folder: Path | None = None
-    about: About | None = None
+    about: Archive | None = None
     if isinstance(ensemble, InfiniteEnsembleBase):
         ensemble._check_fitted()
         facts, fingerprint = saving.facts(ensemble), saving.fingerprint(ensemble)
@@ -158,7 +159,7 @@ def predictor(
     )
 
 
-def _work(means: saving.MeansAtATime) -> int:
+def _work(means: MeansAtATime) -> int:
     """`Predictor.work` of networks on images and other grids; 0 of others, whose kernels are products of matrices."""
     inputs, kernel = means.inputs, means.kernel
     network = kernel.base if isinstance(kernel, OrbitAverage) else kernel

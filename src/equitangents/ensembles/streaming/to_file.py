@@ -3,7 +3,7 @@
 .npy    the mean, or of a classifier the label
 .npz    arrays mean, std, label, probability, as far as they were asked for; uncompressed
 
-Chunks of rows are .npz files in `PATH.parts`, in a folder that is named by what they are predictions of: those of two
+Chunks of rows are archives in `PATH.parts`, in a folder that is named by what they are predictions of: those of two
 models, or of other inputs, never lie together. The last line of a file that is done says the same, with a checksum; of
 an object in an object store an attribute does.
 """
@@ -25,10 +25,11 @@ import numpy as np
 
 from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers
 from equitangents._version import __version__
+from equitangents.archives import Archive, write_archive
 from equitangents.checksums import append_checksum, checked, checksum
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError, ShapeError, StoreError
-from equitangents.file_limits import UNREADABLE, check_arrays, part
+from equitangents.file_limits import part
 from equitangents.files import real, sweep_partials, whole_file
 from equitangents.kernels.store import VERSION
 from equitangents.progress import Progress, ProgressCallback, told_by
@@ -208,7 +209,7 @@ class PredictionTask:
         if wrong:
             raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
         content, path = io.BytesIO(), self.path(chunk)
-        np.savez(content, **values)  # type: ignore[arg-type]
+        write_archive(content, {}, list(values.values()))
         if isinstance(path, ObjectPath):
             path.write_bytes(content.getvalue())
             return values
@@ -220,12 +221,11 @@ class PredictionTask:
 
     def read(self, chunk: int) -> dict[str, np.ndarray]:
         """One chunk; FileNotFoundError, or DamagedTileError."""
-        span, content = self._span(chunk), self.path(chunk).read_bytes()
+        span, content = self._span(chunk), io.BytesIO(self.path(chunk).read_bytes())
         try:
-            check_arrays(io.BytesIO(content))
-            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-                values = {name: archive[name] for name in self.by.arrays}
-        except UNREADABLE as error:
+            archive = Archive(content)
+            values = {name: archive.array(number) for number, name in enumerate(self.by.arrays)}
+        except (ValueError, IndexError) as error:
             raise DamagedTileError(f"{self.path(chunk)} is damaged: {error}") from None
         if any(values[name].shape != (span.stop - span.start, *shape) for name, shape in self.by.arrays.items()):
             raise DamagedTileError(f"{self.path(chunk)} holds other arrays")

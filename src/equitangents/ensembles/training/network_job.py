@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import jax
@@ -89,21 +89,20 @@ class NetworkJob(Job):
         """Threads that train and evaluate chunks."""
         return Workers()
 
-    def beginner(self) -> Callable[[range], NetworkChunk]:
-        """A function that makes the chunk of some members, before training."""
+    def begin(self, ids: range) -> NetworkChunk:
+        """The chunk of some members, before training."""
+        return NetworkChunk(self, ids)
+
+    @cached_property
+    def arrays(self) -> tuple[jax.Array, jax.Array]:
+        """x and y on the device."""
         with precision.scope(self.dtype):
-            x, y = jnp.asarray(self.x, self.dtype), jnp.asarray(self.y, self.dtype)
-        return lambda ids: NetworkChunk(self, ids, x, y)
+            return jnp.asarray(self.x, self.dtype), jnp.asarray(self.y, self.dtype)
 
     @property
     def input_shape(self) -> InputShape:
         """The shape of one sample, without the batch axis."""
         return tuple(self.x.shape[1:])
-
-    def in_blocks(self) -> NetworkJob:
-        """This job, computing as many rows of a batch at once as its plan says."""
-        recipe = replace(self.recipe, batches=replace(self.recipe.batches, rows=self.plan.rows))
-        return replace(self, recipe=recipe)
 
     def member_shapes(self) -> Members:
         """Shapes of one member's parameters and optimiser state."""
@@ -307,7 +306,7 @@ def planned_job(
     job = NetworkJob(recipe, x.astype(dtype), y.astype(dtype), 0, members, seed, dtype, Plan(1, size))
     with precision.scope(dtype):
         plan = make_plan(recipe, job.member_shapes(), x, y, 1, None)
-    return replace(job, plan=plan).in_blocks()
+    return replace(job, plan=plan)
 
 
 @partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))
@@ -320,8 +319,10 @@ def _start_member(
 class NetworkChunk:
     """Members that share a call."""
 
-    def __init__(self, job: NetworkJob, ids: range, x: jax.Array, y: jax.Array) -> None:
-        self._job, self._data = job, (x, y)
+    def __init__(self, job: NetworkJob, ids: range) -> None:
+        self._job = job
+        # as many rows of a batch at once as the plan says
+        self._recipe = replace(job.recipe, batches=replace(job.recipe.batches, rows=job.plan.rows))
         with precision.scope(job.dtype):  # the scope belongs to a thread
             self._state = job.init(ids)
             self.start = job.start(ids, self._state.params)
@@ -342,12 +343,12 @@ class NetworkChunk:
         with precision.scope(self._job.dtype):
             state = self._state
             params, optimizer_state, losses = run_epochs(
-                self._job.recipe,
+                self._recipe,
                 state.keys,
                 state.params,
                 state.optimizer_state,
                 self._own,
-                *self._data,
+                *self._job.arrays,
                 np.int32(first),
                 np.int32(count),
             )
