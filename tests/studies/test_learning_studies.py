@@ -25,7 +25,6 @@ ORBITS = {
     "S3": (actions.permutations(S3, [S3.element(g) for g in range(6)]), (3, 2)),
     "C5 of rings": (actions.ring_rotations(5), (2, 5, 1)),
 }
-VERDICTS = ("holds", "fails", "undecided")
 
 
 def noisy(mean, count=6, spread=0.01, seed=0):
