@@ -8,7 +8,7 @@ import pytest
 
 from equitangents import DeepEnsemble, actions, groups, nn
 from equitangents.actions.action import Action
-from equitangents.ensembles.training.batches import augment
+from equitangents.ensembles.training.settings import augment
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotAnActionError
 
 rng = np.random.default_rng(2)

@@ -9,8 +9,7 @@ import optax
 import pytest
 
 from equitangents import DeepEnsemble, nn
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.recipe import member_keys
+from equitangents.ensembles.training.recipe import Batches, member_keys
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))

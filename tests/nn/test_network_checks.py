@@ -83,8 +83,6 @@ def test_a_network_that_ends_on_positions_has_no_kernel():
         (lambda: nn.Elementwise(math.tanh), "such as jax.numpy.tanh"),
         (lambda: nn.Elementwise(jnp.sum), "gives values of shape (); expected (2, 2); a function of JAX"),
         (lambda: nn.Elementwise(jnp.log), "no finite value or derivative at -2"),
-        (lambda: nn.Elementwise(jnp.tanh, order=0), "order is 0; expected a whole number, at least 1"),
-        (lambda: nn.Elementwise(jnp.tanh, order=2.5), "order is 2.5; expected a whole number"),
         (lambda: nn.Dense(1, W_std=np.ones(2)), "W_std is array([1., 1.]); expected a number"),
         (lambda: nn.Dense(1, b_std=jnp.ones(1)), "b_std is Array([1.], dtype=float32); expected a number"),
     ],
