@@ -1,4 +1,4 @@
-"""Dual activations against two-dimensional integrals, near-equal inputs against exact differences, and any function's."""
+"""Dual activations against two-dimensional integrals, near-equal inputs against differences; moments of any function."""
 
 from __future__ import annotations
 

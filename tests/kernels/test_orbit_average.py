@@ -1,4 +1,4 @@
-"""Orbit averages are invariant, by one orbit where the kernel is known to be so by what it is, and by both elsewhere."""
+"""Orbit averages are invariant: by one orbit where the kernel is known to be so by what it is, else by both."""
 
 import jax
 import jax.numpy as jnp
