@@ -1,4 +1,4 @@
-"""Dual activations against two-dimensional integrals, near-equal inputs against differences; moments of any function."""
+"""Dual activations against two-dimensional integrals, near-equal inputs against differences; moments of any φ."""
 
 from __future__ import annotations
 

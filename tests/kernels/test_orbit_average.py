@@ -144,7 +144,6 @@ def test_what_is_no_kernel_or_no_action_is_refused():
 
 PLAIN = Sequential(Flatten(), Dense(8), Relu(), Dense(1))
 EVEN = Sequential(Conv(16, (2, 2), padding="zero"), Relu(), GlobalAvgPool(), Dense(1))
-TURNS = et.actions.image_rotations(4)
 
 
 class OfSums:
@@ -173,37 +172,37 @@ def bordered(rng, n):
 def test_actions_that_are_none_take_both_orbits_whatever_the_data(rng):
     masked = et.actions.image_rotations(4, mask="circle")
     x = masked(0, rng.standard_normal((4, 5, 5, 1)))
-    assert is_invariant(PLAIN, TURNS, x)
+    assert is_invariant(PLAIN, ROTATIONS, x)
     assert not is_invariant(PLAIN, masked, x)
 
 
 def test_images_with_empty_borders_do_not_hide_what_windows_do_at_borders(rng):
     x = bordered(rng, 5)
-    assert not is_invariant(EVEN, TURNS, x)
+    assert not is_invariant(EVEN, ROTATIONS, x)
     y, x_test = rng.standard_normal(5), np.concatenate([bordered(rng, 2), rng.standard_normal((2, 6, 6, 1))])
-    model = et.InfiniteEnsemble(EVEN, augmentation=TURNS, ridge=0.1).fit(x, y)
+    model = et.InfiniteEnsemble(EVEN, augmentation=ROTATIONS, ridge=0.1).fit(x, y)
     assert model.solver_.startswith("explicit")
-    copies, labels = np.concatenate([TURNS(g, x) for g in range(4)]), np.tile(y, 4)
+    copies, labels = np.concatenate([ROTATIONS(g, x) for g in range(4)]), np.tile(y, 4)
     literal = et.InfiniteEnsemble(EVEN, ridge=0.1).fit(copies, labels)
     found = model.predict(x_test)
     np.testing.assert_allclose(found, literal.predict(x_test), rtol=1e-8, atol=1e-10)
     alone = np.concatenate([model.predict(x_test[i : i + 1]) for i in range(4)])
     np.testing.assert_allclose(alone, found, rtol=1e-9, atol=1e-12)
-    moved = [literal.predict(TURNS(g, x_test)) for g in range(4)]
+    moved = [literal.predict(ROTATIONS(g, x_test)) for g in range(4)]
     assert np.ptp(moved, axis=0).max() > 1e-3
-    orbit = [model.predict(TURNS(g, x_test)) for g in range(4)]
+    orbit = [model.predict(ROTATIONS(g, x_test)) for g in range(4)]
     np.testing.assert_allclose(orbit, moved, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("says", [None, False, True])
 def test_an_object_says_of_itself_whether_it_is_invariant_and_its_results_are_its_own(rng, says):
     net, x, x_test = OfSums(says), rng.uniform(1, 2, (4, 3, 3, 1)), rng.uniform(1, 2, (2, 3, 3, 1))
-    assert is_invariant(net, TURNS, x) == bool(says)
-    k = et.kernels.orbit_average(net, TURNS).kernel(x)
+    assert is_invariant(net, ROTATIONS, x) == bool(says)
+    k = et.kernels.orbit_average(net, ROTATIONS).kernel(x)
     assert isinstance(k, Kernels)
     assert ("one orbit" if says else "both orbits") in k.notes[-1]
     np.testing.assert_allclose(k.ntk, net.kernel(x).ntk, rtol=1e-12)
-    model = et.InfiniteEnsemble(net, augmentation=TURNS, ridge=0.1).fit(x, np.arange(4.0))
+    model = et.InfiniteEnsemble(net, augmentation=ROTATIONS, ridge=0.1).fit(x, np.arange(4.0))
     plain = et.InfiniteEnsemble(net, ridge=0.1 / 4).fit(x, np.arange(4.0))
     np.testing.assert_allclose(model.predict(x_test), plain.predict(x_test), rtol=1e-8)
 
@@ -227,9 +226,9 @@ def test_dropout_takes_the_copies_themselves(rng):
     assert not Sequential(Dropout(0.5, mode="test"), Dense(1)).draws_noise
     x, x_test = rng.standard_normal((3, 3, 3, 1)), rng.standard_normal((2, 3, 3, 1))
     y = rng.standard_normal((4, 3, 1))
-    model = et.InfiniteEnsemble(net, augmentation=TURNS, ridge=0.1).fit(x, y)
+    model = et.InfiniteEnsemble(net, augmentation=ROTATIONS, ridge=0.1).fit(x, y)
     literal = et.InfiniteEnsemble(net, ridge=0.1).fit(
-        np.concatenate([TURNS(g, x) for g in range(4)]), np.concatenate(list(y))
+        np.concatenate([ROTATIONS(g, x) for g in range(4)]), np.concatenate(list(y))
     )
     for found, expected in zip(
         model.predict(x_test, return_std=True), literal.predict(x_test, return_std=True), strict=True
@@ -254,10 +253,10 @@ def test_equal_rows_under_dropout_are_not_one(rng):
 
 def test_orbit_means_of_a_subgroup_come_in_the_order_of_its_elements(rng):
     x, y = rng.standard_normal((3, 3, 3, 1)), rng.standard_normal((2, 3, 1))
-    chosen = et.actions.subset(TURNS, [2, 0])
+    chosen = et.actions.subset(ROTATIONS, [2, 0])
     model = et.InfiniteEnsemble(PLAIN, augmentation=chosen, ridge=0.1).fit(x, y)
-    copies = np.concatenate([TURNS(2, x), x])
+    copies = np.concatenate([ROTATIONS(2, x), x])
     literal = et.InfiniteEnsemble(PLAIN, ridge=0.1).fit(copies, np.concatenate(list(y)))
     found = model.predict_orbit_means(x)
     for i, g in enumerate([2, 0]):
-        np.testing.assert_allclose(found[:, i], literal.predict(TURNS(g, x)), rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(found[:, i], literal.predict(ROTATIONS(g, x)), rtol=1e-7, atol=1e-9)
