@@ -171,13 +171,6 @@ def test_keys_of_both_kinds_are_taken_inside_jax_programs_too(make):
     np.testing.assert_array_equal(many[0]["w"][1], net.init(keys[1], (4,))[0]["w"])
 
 
-def test_engines_are_chosen_by_name():
-    net = nn.Sequential(nn.Dense(2))
-    assert net.kernel(np.ones((2, 3)), engine="reference").engine == "reference"
-    with pytest.raises(EquitangentsError, match="engine is 'quantum'"):
-        net.kernel(np.ones((2, 3)), engine="quantum")
-
-
 def test_networks_are_values():
     def build():
         return nn.Sequential(
