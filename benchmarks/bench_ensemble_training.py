@@ -201,7 +201,3 @@ def main() -> None:
     print(f"{'images':<9}{'trained by':<44}{'median s':>9}{'min s':>8}{'max s':>8}{'ms a step':>11}")
     for size in SIZES:
         compare(size, peer)
-
-
-if __name__ == "__main__":
-    main()

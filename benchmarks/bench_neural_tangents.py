@@ -163,7 +163,3 @@ def main(full: bool = False) -> None:
     }
     (OUT / "neural-tangents.json").write_text(json.dumps(record, indent=1))
     print(f"\nwritten: {OUT.relative_to(OUT.parent.parent)}/neural-tangents.md and .json")
-
-
-if __name__ == "__main__":
-    main()

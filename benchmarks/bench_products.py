@@ -65,7 +65,3 @@ def main() -> None:
         share = (took["product"] + loop) / took["ours"]
         cells = f"{took['ours']:.1f} | {took['product']:.1f} | {loop:.1f} | {share:.2f}"
         print(f"| {said}, d = {d}, {dtype} | {cells} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -77,7 +77,3 @@ def main(repeats: int = 3) -> None:
             for clock in ("processor", "clock"):
                 mine, theirs = found[f"store, {clock}"], found[f"{base}, {clock}"]
                 print(f"  {clock}: store {mine:.3f} s, {words} {theirs:.3f} s: {mine / theirs - 1:+.1%}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

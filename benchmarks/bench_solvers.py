@@ -76,7 +76,6 @@ def rows(n: int, large: bool) -> None:
             ),
             "out-of-core": (theta, on_disk, {}),
             "pcg, randomly pivoted Cholesky": (theta, "pcg", {}),
-            "pcg, none": (theta, solvers.PCG(preconditioner="none"), {}),
             "pcg, tiles computed anew": ((net, x), "pcg", {}),
             "lanczos, time = N": (theta, "lanczos", {"time": float(n)}),
             "nystrom": (theta, "nystrom", {}),

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import struct
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
 
 import equitangents as et
+from equitangents import nn
 from equitangents.array_files import read_arrays
-from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.audit.report.checks import read_report
+from equitangents.ensembles.storage.array_folder import MODEL, read_about
+from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
 from equitangents.file_limits import check_arrays, read_json
-from equitangents.nn.specification import read_network
+from equitangents.files import MOST, file_bytes, open_regular
+from equitangents.model_files import check_model
+from equitangents.nn.sequential import MOST_LAYERS
+from equitangents.nn.specification import network_of, read_network
 from equitangents.scale.reading import read_inputs
+from equitangents.scale.record import _record_in
 from equitangents_studies.data.folder import load_own
 from equitangents_studies.framework import stage_files
 
@@ -47,11 +56,7 @@ HUGE = claiming((4_000_000_000,), held=bytes(128))
         ("a.npy", claiming((2, -3), held=bytes(48)), "its header claims"),
         ("a.npy", claiming((1,), "|V99999999999"), "its header claims|cannot read|not a valid dtype"),
         ("a.npz", archive(HUGE, "x.npy", "y.npy"), "its header claims 32,000,000,000 bytes"),
-        (
-            "a.npz",
-            archive(claiming((3,), held=bytes(32)), "x.npy", "y.npy"),
-            "claims 24 bytes, .* holds 32",
-        ),
+        ("a.npz", archive(claiming((3,), held=bytes(32)), "x.npy", "y.npy"), "claims 24 bytes, .* holds 32"),
         ("a.npz", archive(b"no header at all", "x.npy", "y.npy"), "x.npy is no array"),
     ],
     ids=["npy", "negative", "type", "npz", "less", "no array"],
@@ -138,3 +143,74 @@ def test_a_damaged_chunk_of_inputs_is_an_error_of_one_line(tmp_path):
     with pytest.raises(StoreError, match="x cannot be read: ") as error:
         et.ensembles.predict_to_file(model, x, tmp_path / "out.npy")
     assert "\n" not in str(error.value)
+
+
+def planted(kind: str, path: Path) -> Path:
+    """What is no file of ordinary size, at `path` or elsewhere."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        return Path("/dev/zero")
+    elif kind == "link to a device":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("wb") as file:
+            file.truncate(20 * 2**30)
+    return path
+
+
+@pytest.fixture(params=["pipe", "device", "link to a device", "sparse"])
+def hostile(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return planted(request.param, tmp_path / "model.json")
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_regular_file_or_too_large_is_not_read(hostile: Path) -> None:
+    with pytest.raises(OSError, match=r"no regular file|takes 21,474,836,480 bytes; expected at most 67,108,864"):
+        file_bytes(hostile)
+    with pytest.raises(InvalidArgumentError, match=r"expected a file that can be read; it "):
+        read_network(hostile)
+    with pytest.raises(InvalidArgumentError, match=r"expected a report that can be read; .* it "):
+        read_report(hostile)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", [MODEL, "zarr.json"])
+@pytest.mark.parametrize("kind", ["pipe", "sparse"])
+def test_a_folder_that_holds_it_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+    planted(kind, tmp_path / name)
+    with pytest.raises(EquitangentsError, match=r"expected a (saved model|folder) that can be read"):
+        read_about(tmp_path) if name == MODEL else _record_in(tmp_path)
+
+
+def test_a_model_larger_than_one_buffer_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    with path.open("wb") as file:
+        file.truncate(2**31)
+    with pytest.raises(InvalidArgumentError, match="has bytes, 2147483648; expected 0 to"):
+        check_model(str(path))
+
+
+def test_a_file_of_just_the_stated_size_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert file_bytes(path, 5) == b"12345"
+    with pytest.raises(OSError, match="it takes 5 bytes; expected at most 4"):
+        file_bytes(path, 4)
+    with open_regular(path) as file:
+        assert file.read() == b"12345"
+    with pytest.raises(IsADirectoryError):
+        open_regular(tmp_path)
+    assert MOST == 2**26
+
+
+def test_networks_have_a_stated_number_of_layers_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps([{"layer": "Relu"}] * 200_000))
+    with pytest.raises(InvalidArgumentError, match="layers number 200000; expected 0 to 10000"):
+        read_network(path)
+    inside = [{"layer": "Residual", "layers": [{"layer": "Relu"}] * 6_000}] * 2
+    with pytest.raises(InvalidArgumentError, match="layers number 12002"):
+        network_of(inside)
+    with pytest.raises(NetworkError, match="layers number 10001"):
+        nn.Sequential(*[nn.Relu()] * (MOST_LAYERS + 1))

@@ -1,13 +1,21 @@
-"""Files appear when they are complete, and not before."""
+"""Files appear when they are complete; locks die with their owner, whatever its number and its host."""
 
+import errno
 import os
+import signal
+import subprocess
+import sys
+import textwrap
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from equitangents import locks
+from equitangents.errors import StoreError
 from equitangents.files import whole_file
+from equitangents.locks import HeldError, alone
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path):
@@ -62,3 +70,113 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path):
             partial.write_text("one")
         other.write_text("two")
     assert (tmp_path / "page.html").read_text() == "two"
+
+
+def held(path):
+    return alone(path, "wait for it")
+
+
+def is_locked(path):
+    """Whether another open file of that name is held."""
+    descriptor = locks.opened(path)
+    try:
+        return not locks.lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def test_one_at_a_time_and_nothing_is_left(tmp_path):
+    path = tmp_path / "lock"
+    for _ in range(2):
+        with held(path):
+            assert is_locked(path)
+            with pytest.raises(StoreError, match="wait for it") as error, held(path):
+                pass
+            assert error.value.owner == str(os.getpid())
+            assert is_locked(path)  # those who were refused took nothing away
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_of_many_threads_one_holds_it(tmp_path):
+    inside, most, entered = 0, 0, 0
+
+    def work():
+        nonlocal inside, most, entered
+        for _ in range(20):
+            try:
+                with held(tmp_path / "lock"):
+                    inside += 1
+                    most, entered = max(most, inside), entered + 1
+                    time.sleep(0.0005)
+                    inside -= 1
+            except HeldError:
+                pass
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert most == 1
+    assert entered >= 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_of_a_killed_process_is_free_also_for_the_same_number_on_the_same_host(tmp_path):
+    """What a container that starts again finds: a file that names process 1 of its own host, which lives."""
+    code = textwrap.dedent(
+        f"""
+        import os, signal
+        from pathlib import Path
+        from equitangents.locks import alone
+        with alone(Path({str(tmp_path / "lock")!r}), ""):
+            if os.fork() == 0:  # a child that lives on holds nothing
+                print(flush=True)
+                os.read(0, 1)
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-W", "ignore", "-c", code], **pipes) as process:
+        process.stdout.readline()
+        assert process.wait() == -signal.SIGKILL
+        assert (tmp_path / "lock").read_text() == str(process.pid)
+        (tmp_path / "lock").write_text(str(os.getpid()))
+        assert not is_locked(tmp_path / "lock")
+        with held(tmp_path / "lock"):
+            assert is_locked(tmp_path / "lock")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_there_are_no_locks_nobody_is_kept_out_and_the_log_says_so(tmp_path, monkeypatch, caplog):
+    def without(descriptor):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(locks, "_system_lock", without)
+    with held(tmp_path / "lock"), held(tmp_path / "lock"):
+        pass
+    assert "has no locks" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_file_that_another_takes_for_left_over_is_there_in_the_end(tmp_path, monkeypatch):
+    path, lock, sweepers = tmp_path / "new", locks.lock, []
+
+    def swept(descriptor):
+        if not sweepers:  # before the new file is held
+            other = locks.opened(path)
+            assert lock(other)
+
+            def remove():
+                time.sleep(0.05)
+                path.unlink()
+                os.close(other)
+
+            sweepers.append(threading.Thread(target=remove))
+            sweepers[0].start()
+        return lock(descriptor)
+
+    monkeypatch.setattr(locks, "lock", swept)
+    descriptor = locks.created(path)
+    sweepers[0].join()
+    assert locks.is_named(descriptor, path)
+    os.close(descriptor)

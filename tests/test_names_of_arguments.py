@@ -7,7 +7,6 @@ import pytest
 import sklearn
 
 import equitangents as et
-from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.keywords import SAME_AS, named_also
 
@@ -37,14 +36,6 @@ def test_estimators_take_x_and_the_name_that_scikit_learn_has_for_it(cls):
     with sklearn.config_context(enable_metadata_routing=True):
         routed = models[0].get_metadata_routing()
         assert all("x" not in getattr(routed, method).requests for method in ("fit", "predict", "score"))
-
-
-@pytest.mark.parametrize("room", [statistics, systems, et.metrics], ids=lambda room: room.__name__)
-def test_no_public_function_calls_the_share_that_intervals_cover_a_level(room):
-    tests = {"algorithmic_symmetry"}  # whose level is the share of false alarms
-    functions = {name: getattr(room, name) for name in dir(room) if inspect.isfunction(getattr(room, name))}
-    found = {name for name, f in functions.items() if "level" in inspect.signature(f).parameters}
-    assert found == (tests if room is systems else set())
 
 
 OTHER_NAMES = set(SAME_AS) - {"label_action", "output_action", "level", "shape", "model"}  # which mean something, too
@@ -98,7 +89,15 @@ class TestProgress:
     def test_is_a_line_or_a_function(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setattr("equitangents.progress._REPORTED", 0.0)
         told = []
-        et.scale.GramStore(tmp_path / "a", NET, X, tile=4).compute(progress=lambda *now: told.append(now))
+        store = et.scale.GramStore(tmp_path / "a", NET, X, tile=4)
+        for call in (
+            lambda: store.compute(progress="yes"),
+            lambda: et.audit(lambda x: x, "C4", X, progress="yes"),
+            lambda: et.DeepEnsemble(NET, progress="yes").fit(X, X[:, 0]),
+        ):
+            with pytest.raises(InvalidTypeError, match="progress"):
+                call()
+        store.compute(progress=lambda *now: told.append(now))
         assert [now[:2] for now in told] == [(i, 6) for i in range(1, 7)]
         assert capsys.readouterr().err == ""
         et.scale.GramStore(tmp_path / "b", NET, X, tile=4).compute(progress=True)
@@ -127,12 +126,3 @@ class TestProgress:
         np.testing.assert_allclose(deep.predict(X), plain.predict(X), rtol=1e-5, atol=1e-7)
         deep.save(tmp_path / "saved")
         assert et.DeepEnsemble.load(tmp_path / "saved").progress is False
-
-    def test_is_refused_before_anything_is_computed(self, tmp_path):
-        store = et.scale.GramStore(tmp_path / "k", NET, X, tile=4)
-        with pytest.raises(InvalidTypeError, match="progress is 'yes'"):
-            store.compute(progress="yes")
-        with pytest.raises(InvalidTypeError, match="progress"):
-            et.audit(lambda x: x, "C4", X, progress="yes")
-        with pytest.raises(InvalidTypeError, match="progress"):
-            et.DeepEnsemble(NET, progress="yes").fit(X, X[:, 0])

@@ -141,16 +141,22 @@ class TestCalls:
         np.testing.assert_allclose(traced, expected, rtol=1e-5, atol=1e-6)
 
     @pytest.mark.quick(2)
-    def test_jit_agrees_with_numpy(self, case):
+    def test_jax_in_jax_out_in_its_precision_and_compiled(self, case):
         action, x = case
         g = action.group.order - 1
         for compiled, expected in (
             (jax.jit(lambda x: action(g, x)), action(g, x)),
             (jax.jit(action.orbit), action.orbit(x)),
         ):
-            y = compiled(jnp.asarray(x))
+            y = compiled(jnp.asarray(x, jnp.float32))
             assert isinstance(y, jax.Array)
+            assert y.dtype == np.float32
             np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+        with jax.enable_x64(True):
+            x64 = jnp.asarray(x, jnp.float64)
+        y = action(1 % action.group.order, x64)
+        assert isinstance(y, jax.Array)
+        assert y.dtype == np.float64
 
     def test_numpy_in_numpy_out_in_its_precision(self, case):
         action, x = case
@@ -161,16 +167,6 @@ class TestCalls:
             assert type(y) is np.ndarray
             assert y.dtype == dtype
             assert action.orbit(x.astype(dtype)).dtype == dtype
-
-    @pytest.mark.quick(2)
-    def test_jax_in_jax_out_in_its_precision(self, case):
-        action, x = case
-        with jax.enable_x64(True):
-            x64 = jnp.asarray(x, jnp.float64)
-        y = action(1 % action.group.order, x64)
-        assert isinstance(y, jax.Array)
-        assert y.dtype == np.float64
-        assert action(0, jnp.asarray(x, jnp.float32)).dtype == np.float32
 
     def test_never_shares_memory_with_its_input(self, case):
         action, x = case

@@ -15,7 +15,7 @@ from equitangents.actions import rotations, sampled, subset
 from equitangents.actions.compact import ContinuousRotations
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import icosahedral, o3, so3
-from equitangents.nn import Dense, Erf, Flatten, Relu, Sequential
+from equitangents.nn import Dense, Erf, Relu, Sequential
 
 TURNS = rotations(so3(3))
 MLP = Sequential(Dense(8), Relu(), Dense(1))
@@ -126,7 +126,7 @@ class TestAudit:
         assert given.errors.shape == (32, 12)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("output", [TURNS, pytest.param("vectors", marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("output", [TURNS, "vectors"])
     def test_outputs_turn_along(self, output):
         f = lambda x: x.mean(axis=1)
         turns_along = et.audit(f, TURNS, self.x, output_action=output, off_data=False)
@@ -217,11 +217,3 @@ class TestExactSums:
         assert model.solver_ == "orbit-averaged N×N"
         assert isinstance(rotations(icosahedral()), et.actions.Action)
         assert isinstance(TURNS, ContinuousRotations)
-
-
-def test_point_clouds_flatten_to_what_turns(rng):
-    """The docs' example: rotation error of an MLP on clouds."""
-    clouds = rng.standard_normal((5, 4, 3))
-    net = Sequential(Flatten(), Dense(16), Relu(), Dense(1))
-    model = et.InfiniteEnsemble(net, time=2.0).fit(clouds, np.linalg.norm(clouds, axis=(1, 2)))
-    assert et.metrics.relative_orbit_std(model.predict, rotations(so3(2)), clouds).mean > 1e-3

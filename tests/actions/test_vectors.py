@@ -89,11 +89,6 @@ class TestRotations:
                 np.testing.assert_allclose(turned[b, p], G.matrices[g] @ cloud[b, p], atol=1e-14)
                 np.testing.assert_allclose(turned[b, p], action(g, cloud[b, p][None])[0], atol=1e-14)
 
-    def test_turns_cross_products_too(self):
-        action = actions.rotations(groups.icosahedral())
-        a, b = np.random.default_rng(0).normal(size=(2, 4, 3))
-        np.testing.assert_allclose(np.cross(action(5, a), action(5, b)), action(5, np.cross(a, b)), atol=1e-13)
-
     def test_refuses(self):
         with pytest.raises(InvalidTypeError, match="expected a group with 3×3 matrices"):
             actions.rotations(groups.cyclic(3))

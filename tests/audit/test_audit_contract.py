@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import equitangents as et
+from audit.verdict_cases import QUIET
 from equitangents.audit import Shared
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, NotFiniteError, ShapeError
 
-QUIET = {"off_data": False, "data_test": None, "resamples": 100}
 RNG = np.random.default_rng(0)
 IMAGES = RNG.normal(size=(12, 6, 6, 2))
 CLOUDS = RNG.normal(size=(12, 7, 3))
@@ -44,74 +45,33 @@ def test_groups_by_name(group: str, x: np.ndarray, order: int | None) -> None:
     assert broken.verdict == "broken"
 
 
-@pytest.mark.parametrize("name", ["C", "C0", "Q8", "SO4", "S", "", "c4", "rotations"])
-def test_unknown_groups_are_refused(name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="group"):
-        et.audit(pooled, name, IMAGES, **QUIET)
-
-
-def test_a_group_with_one_element_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="other elements than the identity"):
-        et.audit(pooled, "C1", IMAGES, **QUIET)
-
-
 def test_layouts_are_two_views_of_one_thing() -> None:
-    w = RNG.normal(size=(6, 6, 2))
+    w, first = RNG.normal(size=(6, 6, 2)), IMAGES.transpose(0, 3, 1, 2)
     last = et.audit(lambda x: np.tanh((x * w).sum((1, 2))), "C4", IMAGES, **QUIET)
-    first = et.audit(
-        lambda x: np.tanh((x * w.transpose(2, 0, 1)).sum((2, 3))),
-        "C4",
-        IMAGES.transpose(0, 3, 1, 2),
-        layout="channels_first",
-        **QUIET,
-    )
-    np.testing.assert_allclose(first.errors, last.errors, rtol=1e-10)
-    assert (last.contract.layout, first.contract.layout) == ("channels_last", "channels_first")
-    sharpened = et.audit(
-        lambda x: x.transpose(0, 3, 1, 2) ** 3, "C8", IMAGES, "images", output_layout="channels_first", **QUIET
-    )
+    f = lambda x: np.tanh((x * w.transpose(2, 0, 1)).sum((2, 3)))
+    moved = et.audit(f, "C4", first, layout="channels_first", **QUIET)
+    np.testing.assert_allclose(moved.errors, last.errors, rtol=1e-10)
+    assert (last.contract.layout, moved.contract.layout) == ("channels_last", "channels_first")
+    cubed = lambda x: x.transpose(0, 3, 1, 2) ** 3
+    sharpened = et.audit(cubed, "C8", IMAGES, "images", output_layout="channels_first", **QUIET)
     assert sharpened.contract.outputs[0].shape == [2, 6, 6]
 
 
-def test_a_layout_that_would_be_a_guess_must_be_stated() -> None:
-    first = RNG.normal(size=(5, 3, 8, 8))
-    with pytest.raises(InvalidArgumentError, match="layout is None"):
-        et.audit(pooled, "C4", first, **QUIET)
-    with pytest.raises(InvalidArgumentError, match="layout is None"):
-        et.audit(pooled, et.actions.image_rotations(4), first, **QUIET)
-    assert et.audit(lambda x: x.sum((1, 2, 3)), "C4", first, layout="channels_first", **QUIET)
-    with pytest.raises(InvalidArgumentError, match="layout is 'NCHW'"):
-        et.audit(pooled, "C4", first, layout="NCHW", **QUIET)
-    with pytest.raises(ShapeError, match=r"8×4|4×8|square"):
-        et.audit(pooled, "C4", RNG.normal(size=(5, 8, 4, 1)), **QUIET)
-
-
 def test_a_broken_action_is_refused_with_its_witness() -> None:
-    C3 = et.groups.cyclic(3)
+    C3, C4 = et.groups.cyclic(3), et.groups.cyclic(4)
     shift = et.actions.from_function(C3, lambda g, x: np.roll(x, 1 if g else 0, axis=1), name="one step for all")
     with pytest.raises(NotAnActionError, match=r"one step for all at \('1', '1'\) is off by .*; it moves x"):
         et.audit(pooled, shift, IMAGES, **QUIET)
-    tilt = et.actions.image_rotations(7)
-    wrong = et.actions.from_function(et.groups.cyclic(8), lambda g, x: tilt(g % 7, x), exact=False, name="a seventh")
+    grows = et.actions.from_function(C4, lambda g, x: x * (1 + g), name="grows")
+    with pytest.raises(NotAnActionError, match="grows"):  # the first inputs are blank
+        et.audit(lambda x: (x > 0).sum((1, 2)) * 1.0, grows, np.concatenate([0 * IMAGES[:3], IMAGES]), **QUIET)
+    tilt, x = et.actions.image_rotations(7), RNG.normal(size=(4, 16, 16, 1))
+    sevenths = lambda n: et.actions.from_function(
+        et.groups.cyclic(n), lambda g, x: tilt(g % 7, x), exact=False, name="a seventh"
+    )
     with pytest.raises(NotAnActionError, match="a seventh"):
-        et.audit(lambda x: x.sum((1, 2)), wrong, RNG.normal(size=(4, 16, 16, 1)), **QUIET)
-    right = et.actions.from_function(et.groups.cyclic(7), lambda g, x: tilt(g, x), exact=False, name="sevenths")
-    assert et.audit(lambda x: x.sum((1, 2)), right, RNG.normal(size=(4, 16, 16, 1)), **QUIET).contract.order == 7
-
-
-def test_a_broken_action_is_refused_where_the_first_inputs_are_blank() -> None:
-    grows = et.actions.from_function(et.groups.cyclic(4), lambda g, x: x * (1 + g), name="grows")
-    x = np.concatenate([np.zeros((3, 6, 6, 2)), IMAGES])
-    with pytest.raises(NotAnActionError, match="grows"):
-        et.audit(lambda x: (x > 0).sum((1, 2)) * 1.0, grows, x, **QUIET)
-
-
-def test_actions_of_different_groups_are_refused() -> None:
-    rot, flip = et.actions.image_rotations(4), et.actions.image_dihedral(2)
-    with pytest.raises(InvalidArgumentError, match="give actions of one group"):
-        et.audit(lambda a, b: pooled(a) + pooled(b), (rot, flip), (IMAGES, IMAGES), **QUIET)
-    with pytest.raises(InvalidArgumentError, match="give actions of one group"):
-        et.audit(lambda x: x, rot, IMAGES, flip, **QUIET)
+        et.audit(lambda x: x.sum((1, 2)), sevenths(8), x, **QUIET)
+    assert et.audit(lambda x: x.sum((1, 2)), sevenths(7), x, **QUIET).contract.order == 7
 
 
 def test_inputs_that_do_not_move() -> None:
@@ -179,31 +139,62 @@ def test_pseudovectors_and_matrices() -> None:
     assert et.audit(outer, "O3", pair, "matrices", **kinds).verdict == "equivariant"
 
 
+LABELLED = LogisticRegression().fit(IMAGES.reshape(12, -1), np.arange(12) % 3 + 5)
+CLASSES = np.eye(2, dtype=int)
+ROTATED = et.actions.image_rotations(4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
+        *(({"action": name}, InvalidArgumentError, "group") for name in ("C", "C0", "Q8", "SO4", "S", "", "c4", "x")),
+        ({"action": "C1"}, InvalidArgumentError, "other elements than the identity"),
         ({"f": 3}, InvalidTypeError, "f is of type int; expected"),
         ({"action": 3}, InvalidTypeError, "action is 3"),
         ({"x": np.full((3, 4, 4, 1), np.nan)}, NotFiniteError, "NaN"),
         ({"x": "images"}, InvalidTypeError, "x has dtype"),
         ({"x": np.zeros((0, 4, 4, 1))}, ShapeError, "at least one input"),
+        ({"x": np.zeros((5, 8, 4, 1))}, ShapeError, r"8×4|4×8|square"),
         ({"y": np.zeros(3)}, ShapeError, "y has shape"),
+        ({"f": LABELLED, "y": np.arange(12) % 3}, InvalidArgumentError, "classes, 5, 6, 7"),
         ({"elements": 0}, InvalidArgumentError, "elements is 0"),
         ({"batch_size": 2.5}, InvalidArgumentError, "batch_size is 2.5"),
         ({"confidence": 2}, InvalidArgumentError, "confidence is 2"),
+        ({"effort": "low"}, InvalidArgumentError, "effort is 'low'"),
+        ({"layout": "NCHW"}, InvalidArgumentError, "layout is 'NCHW'"),
         ({"outputs": "classes"}, InvalidArgumentError, "outputs is 'classes'"),
+        ({"outputs": "probabilities"}, InvalidArgumentError, "outputs is 'probabilities'"),
+        ({"select": 1.5}, InvalidTypeError, r"select is 1\.5; expected the name"),
         ({"off_data": "noise"}, InvalidTypeError, "off_data"),
         ({"data_test": "t"}, InvalidArgumentError, "data_test is 't'"),
+        ({"relative_to": "mean"}, InvalidArgumentError, "relative_to is 'mean'"),
+        ({"tolerance": 0}, InvalidArgumentError, "tolerance is 0"),
+        ({"tolerance": float("nan")}, InvalidArgumentError, "tolerance is nan"),
+        ({"tolerance": "1 %"}, InvalidTypeError, "tolerance is '1 %'"),
+        ({"output_scale": -1.0}, InvalidArgumentError, "output_scale is -1.0"),
+        ({"output_scale": {"energy": "1"}}, InvalidTypeError, r"output_scale\['energy'\] is '1'"),
+        ({"output_scale": {"forces": 1.0}}, InvalidArgumentError, r"names \['forces'\]; expected 'f\(x\)'"),
         ({"output_action": 4}, InvalidTypeError, "output_action is 4"),
         ({"output_action": "points"}, InvalidArgumentError, "kind is 'points'; expected 'images'"),
+        ({"x": CLOUDS, "action": "SO3", "output_action": "4x9q"}, InvalidArgumentError, "is '4x9q'; expected"),
+        ({"f": lambda x: x, "action": ROTATED, "output_action": et.actions.image_dihedral(2)}, InvalidArgumentError,
+         "give actions of one group"),
+        ({"f": lambda a, b: a + b, "action": (ROTATED, et.actions.image_dihedral(2)), "x": (IMAGES, IMAGES)},
+         InvalidArgumentError, "give actions of one group"),
+        ({"f": lambda h, e: h, "action": "S_n", "x": (CLOUDS, Shared(CLASSES)), "inputs": ("points", "edges")},
+         InvalidArgumentError, r"x\[1\] is 'Shared'"),
         ({"f": lambda x: x.sum()}, ShapeError, "one row an input"),
         ({"f": lambda x: np.array(["cat"] * len(x))}, ShapeError, "scores, not names"),
         ({"f": lambda x: np.full(len(x), np.inf)}, NotFiniteError, "infinite"),
+        ({"f": lambda x: np.where(np.arange(24).reshape(12, 2) == 7, np.nan, 1.0)}, NotFiniteError,
+         r"f\(x\) holds NaN .* at index \(3, 1\)"),
+        ({"f": lambda x: pooled(x) * 1e200}, NotFiniteError, "whose squares"),
         ({"x": (np.arange(64).reshape(4, 4, 4, 1) % 7), "action": "C8"}, InvalidTypeError, "real numbers"),
         ({"f": lambda x: np.zeros((len(x), 0))}, ShapeError, "at least one number an input"),
         ({"f": et.nn.Sequential(et.nn.Dense(2))}, InvalidTypeError, "without parameters"),
+        ({"tolerence": 0.01}, InvalidTypeError, r"audit has no argument 'tolerence'; .*did you mean 'tolerance'"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments_are_named(arguments: dict, error: type, said: str) -> None:
     given = {"f": pooled, "action": "C4", "x": IMAGES, "resamples": 50, **arguments}
     with pytest.raises(error, match=said):
@@ -233,3 +224,18 @@ def test_whichever_way_it_is_imported_it_can_be_called() -> None:
     assert audit is same
     assert callable(equitangents.audit)
     assert et.audit is equitangents.audit
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "said"),
+    [
+        (np.ones((4, 3, 2)), ShapeError, r"off_data\['z'\] has shape \(4, 3, 2\); expected 5"),
+        (np.ones((4, 7, 2)), ShapeError, r"off_data\['z'\] has shape"),
+        (np.full((4, 5, 2), np.nan), NotFiniteError, r"off_data\['z'\] holds NaN"),
+        ((np.ones((4, 5, 2)), np.ones(4)), InvalidTypeError, r"off_data\['z'\] has the structure"),
+        (Shared(np.ones((5, 2))), ShapeError, r"off_data\['z'\] is nothing but Shared"),
+    ],
+)
+def test_other_sets_are_such_as_the_group_can_move(x: object, error: type, said: str) -> None:
+    with pytest.raises(error, match=said):
+        et.audit(lambda x: x.sum(1), "S_n", CLOUDS[:, :5, :2], off_data={"z": x}, data_test=None, resamples=50)

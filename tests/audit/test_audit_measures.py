@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.audit import Shared
-from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
-
-QUIET = {"off_data": False, "data_test": None, "resamples": 200}
+from audit.verdict_cases import QUIET
 
 
 def blobs(n: int, size: int, seed: int, dtype: type = np.float32) -> np.ndarray:
@@ -124,13 +121,8 @@ def test_probabilities_are_seen_and_logits_are_stated() -> None:
     x, w = rng.normal(size=(20, 4, 4, 1)), rng.normal(size=(16, 3))
     logits = lambda x: x.reshape(len(x), -1) @ w
     soft = lambda x: scipy.special.softmax(logits(x), axis=1)
-    stated = et.audit(logits, "C4", x, outputs="logits", **QUIET)
-    seen = et.audit(soft, "C4", x, **QUIET)
-    assert seen.orbit.outputs == "probabilities"
-    assert stated.orbit.outputs == "logits"
-    assert et.audit(logits, "C4", x, **QUIET).orbit.outputs == "values"
-    with pytest.raises(et.EquitangentsError, match="outputs is 'probabilities'"):
-        et.audit(logits, "C4", x, outputs="probabilities", **QUIET)
+    kind = lambda f, **stated: et.audit(f, "C4", x, **stated, **QUIET).orbit.outputs
+    assert (kind(soft), kind(logits, outputs="logits"), kind(logits)) == ("probabilities", "logits", "values")
 
 
 def test_a_random_function_is_recognised() -> None:
@@ -150,6 +142,14 @@ def test_functions_of_the_batch_are_recognised() -> None:
     report = et.audit(lambda x: np.cumsum(x.sum((1, 2)), axis=0), "C4", x, **QUIET)
     assert not report.model.batch_independent
     assert et.audit(lambda x: x.sum((1, 2)), "C4", x, **QUIET).model.batch_independent
+
+
+def test_the_scale_of_outputs_changes_nothing() -> None:
+    x = np.random.default_rng(6).normal(size=(9, 4, 4, 1))
+    f = lambda x: x.sum((1, 2)) + x[:, 0, 0]
+    large, plain = (et.audit(lambda x, c=c: f(x) * c, "C4", x, **QUIET) for c in (2.0**490, 1.0))
+    assert large.first_line == plain.first_line
+    assert large.relative.rms_norm == 2.0**490 * plain.relative.rms_norm
 
 
 def test_off_the_data_sets_are_measured_apart() -> None:
@@ -204,49 +204,6 @@ def test_names_of_nodes_have_no_noise() -> None:
     assert all(a.dtype == edges.dtype and a.min() >= 0 and a.max() < 5 for a in given)
 
 
-@pytest.mark.parametrize(
-    ("x", "error", "said"),
-    [
-        (np.ones((4, 3, 2)), ShapeError, r"off_data\['z'\] has shape \(4, 3, 2\); expected 5"),
-        (np.ones((4, 7, 2)), ShapeError, r"off_data\['z'\] has shape"),
-        (np.full((4, 5, 2), np.nan), NotFiniteError, r"off_data\['z'\] holds NaN"),
-        ((np.ones((4, 5, 2)), np.ones(4)), InvalidTypeError, r"off_data\['z'\] has the structure"),
-        (Shared(np.ones((5, 2))), ShapeError, r"off_data\['z'\] is nothing but Shared"),
-    ],
-)
-def test_other_sets_are_such_as_the_group_can_move(x: object, error: type, said: str) -> None:
-    points = np.random.default_rng(5).normal(size=(9, 5, 2))
-    with pytest.raises(error, match=said):
-        et.audit(lambda x: x.sum(1), "S_n", points, off_data={"z": x}, data_test=None, resamples=50)
-
-
-def test_outputs_whose_squares_are_infinite_are_refused() -> None:
-    x = np.random.default_rng(6).normal(size=(9, 4, 4, 1))
-    f = lambda x: x.sum((1, 2)) + x[:, 0, 0]
-    with pytest.raises(NotFiniteError, match="whose squares"):
-        et.audit(lambda x: f(x) * 1e200, "C4", x, **QUIET)
-    large, plain = (et.audit(lambda x, c=c: f(x) * c, "C4", x, **QUIET) for c in (2.0**490, 1.0))
-    assert large.first_line == plain.first_line
-    assert large.relative.rms_norm == 2.0**490 * plain.relative.rms_norm
-
-
-def test_labels_put_the_violation_in_units_of_the_task() -> None:
-    rng = np.random.default_rng(12)
-    x = rng.normal(size=(60, 4, 4, 1))
-    truth = x.sum((1, 2))
-    off = lambda x: x.sum((1, 2)) + 0.5 * x[:, 0, 0]
-    report = et.audit(off, "C4", x, y=truth, **QUIET)
-    assert report.relative.task == "root mean square error"
-    assert report.relative.task_error == pytest.approx(np.sqrt(np.mean((0.5 * x[:, 0, 0]) ** 2)))
-    classes = (x[:, 0, 0, 0] > 0).astype(int)
-    scores = lambda x: np.stack([-x[:, 0, 0, 0], x[:, 0, 0, 0]], axis=-1)
-    report = et.audit(scores, "C4", x, y=classes, **QUIET)
-    assert report.relative.task == "error rate"
-    assert report.relative.task_error == 0
-    expected = np.mean([scores(np.rot90(x, k, (1, 2))).argmax(1) != classes for k in (1, 2, 3)])
-    assert report.relative.transformed_task_error == pytest.approx(expected)
-
-
 def test_witnesses_can_be_replayed() -> None:
     rng = np.random.default_rng(14)
     x, w = rng.normal(size=(15, 4, 4, 1)), rng.normal(size=(16, 2))
@@ -275,7 +232,72 @@ def test_a_model_that_works_in_place_is_audited_like_one_that_does_not():
     assert [element.error for element in first.elements] == [element.error for element in second.elements]
 
 
-def test_an_output_that_is_not_finite_is_named_with_its_place():
-    x = np.random.default_rng(0).normal(size=(6, 4, 4, 1))
-    with pytest.raises(NotFiniteError, match=r"f\(x\) holds NaN .* at index \(3, 1\)"):
-        et.audit(lambda x: np.where(np.arange(12).reshape(6, 2) == 7, np.nan, x[:, :2, 0, 0]), "C4", x)
+def test_floors_of_resampled_turns_are_round_trips_and_a_better_spline() -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(60, 7, 7, 1)), rng.normal(size=49)
+    f = lambda x: 3 + np.tanh(x.reshape(len(x), -1) @ w / 4)
+    plain, fine = et.actions.image_rotations(8), et.actions.image_rotations(8, order=5)
+    report = et.audit(f, "C8", x, **QUIET)
+    for g, element in enumerate(report.elements, start=1):
+        if g % 2 == 0:
+            assert element.round_trip_floor is None
+            assert element.floor < 1e-9
+            continue
+        back = np.abs(f(plain(plain.group.inverse(g), plain(g, x))) - f(x)) / np.abs(f(x))
+        better = np.abs(f(fine(g, x)) - f(plain(g, x))) / np.abs(f(x))
+        assert np.any(back < better), "else it does not show that both are read"
+        assert np.any(back > better)
+        assert element.round_trip_floor == pytest.approx(back.mean(), rel=1e-6)
+        assert element.reference_floor == pytest.approx(better.mean(), rel=1e-6)
+        assert element.floor == pytest.approx(np.maximum(back, better).mean(), rel=1e-6)
+
+
+def test_sizes_are_root_mean_squares_over_inputs_and_sums_over_outputs() -> None:
+    rng = np.random.default_rng(1)
+    x, w, y = rng.normal(size=(9, 4, 4, 1)), rng.normal(size=(16, 3)), rng.normal(size=(9, 3))
+    f = lambda x: np.tanh(x.reshape(len(x), -1) @ w)
+    section = et.audit(f, "C4", x, y=y, **QUIET).relative
+    moved = [f(np.rot90(x, k, (1, 2))) for k in (1, 2, 3)]
+    rms = lambda rows: np.sqrt(np.mean(np.sum(np.square(rows), axis=-1)))
+    assert section.rms_norm == pytest.approx(rms(f(x)))
+    assert section.rms_violation == pytest.approx(rms(np.stack(moved) - f(x)))
+    assert section.task == "root mean square error"
+    assert section.task_error == pytest.approx(rms(f(x) - y))
+    assert section.transformed_task_error == pytest.approx(rms(np.stack(moved) - y))
+
+
+def test_the_limit_of_two_members_is_the_product_of_their_violations() -> None:
+    rng = np.random.default_rng(2)
+    x, w = rng.normal(size=(20, 2)), rng.normal(size=(2, 2, 3))
+    members = [lambda x, w=w: 5 + x @ (w + 1) for w in w]
+    turns = [np.linalg.matrix_power(np.array([[0.0, -1.0], [1.0, 0.0]]), k).T for k in (1, 2, 3)]
+    first, second = ([f(x @ turn) - f(x) for turn in turns] for f in members)
+    size = np.mean(np.sum(((members[0](x) + members[1](x)) / 2) ** 2, axis=1))
+    product = np.mean(np.sum(np.multiply(first, second), axis=2)) / size
+    squares = np.mean(np.sum(np.square([first, second]), axis=3)) / size
+    section = et.audit(members, "C4", x, **QUIET).ensemble
+    assert product > 0
+    assert section.limit.mean == pytest.approx(np.sqrt(product))
+    assert section.finite == pytest.approx(np.sqrt(squares - product))
+    assert [s.fitted for s in section.sizes] == pytest.approx([squares, product + (squares - product) / 2])
+
+
+CLOUDS = np.random.default_rng(0).normal(size=(12, 4, 3))
+SQUARES = np.random.default_rng(1).normal(size=(8, 4, 4, 1))
+
+
+def test_the_error_is_that_of_the_worst_output() -> None:
+    fine, broken = (lambda x: x.sum((1, 2)) + 20), (lambda x: x[:, 0, 0] + 20)
+    both = et.audit(lambda x: (fine(x), broken(x)), "C4", SQUARES, **QUIET)
+    alone = et.audit(broken, "C4", SQUARES, **QUIET)
+    np.testing.assert_allclose(both.errors, alone.errors, rtol=1e-12)
+    assert both.verdict == "broken"
+    first, second = (output.error.mean for output in both.contract.outputs)
+    assert first < 1e-9
+    assert second == pytest.approx(alone.error.estimate.mean)
+
+
+@pytest.mark.parametrize("map_", [lambda R, x: 0 * x, lambda R, x: x * [1.0, 1.0, 0.0]], ids=["nothing", "a plane"])
+def test_maps_that_respect_products_but_change_everything_are_no_actions(map_) -> None:
+    with pytest.raises(et.errors.NotAnActionError, match=r"is off by .*; expected ρ\(e\) x = x"):
+        et.audit(lambda x: x.sum((1, 2)), "SO3", CLOUDS, inputs=et.audit.Custom(map_), **QUIET)

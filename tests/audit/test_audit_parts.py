@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from itertools import pairwise
 
 import jax
 import numpy as np
@@ -11,9 +13,10 @@ from sklearn.ensemble import BaggingRegressor, GradientBoostingRegressor, Random
 from sklearn.linear_model import Ridge
 
 import equitangents as et
+from audit.verdict_cases import IMAGES, QUIET, features, shown
 from equitangents.audit import parts
+from equitangents.errors import InvalidArgumentError
 
-QUIET = {"off_data": False, "data_test": None, "resamples": 200}
 N = et.nn
 
 
@@ -24,61 +27,43 @@ def group_network(*breaking: int, **changes: object) -> et.nn.Sequential:
         N.GlobalAvgPool(), N.Dense(3),
     ]  # fmt: skip
     for i in breaking:
-        settings = {name: getattr(layers[i], name) for name in ("channels", "window", "stride", "padding", "b_std")}
-        layers[i] = N.Conv(**{**settings, **changes})
+        layers[i] = dataclasses.replace(layers[i], **changes)
     return N.Sequential(*layers)
 
 
-def audit_network(net: et.nn.Sequential, seed: int, **settings: object) -> et.audit.AuditReport:
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [None, 0, 2, 4])
+def test_the_layer_that_breaks_translations_is_named(at: int | None) -> None:
+    changes = {None: {}, 0: {"padding": "zero"}, 2: {"stride": 2}, 4: {"padding": "zero"}}
+    net, seed = group_network(*(() if at is None else (at,)), **changes[at]), at or 0
     x = np.random.default_rng(seed).normal(size=(26, 4, 4, 1)).astype(np.float32)
     params = net.init(jax.random.key(seed), (4, 4, 1))
-    return et.audit((net, params), "translations", x, **{**QUIET, "elements": 5, **settings})
-
-
-@pytest.mark.slow
-def test_a_network_without_a_flaw_has_no_guilty_layer() -> None:
-    report = audit_network(group_network(), 0)
-    assert report.verdict == "equivariant"
-    assert report.layers.guilty is None
-    assert not any(layer.broken for layer in report.layers.layers)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("at", "change"),
-    [
-        (0, {"padding": "zero"}),
-        pytest.param(2, {"stride": 2}, marks=pytest.mark.slow),
-        pytest.param(4, {"padding": "zero"}, marks=pytest.mark.slow),
-    ],
-)
-def test_the_layer_that_breaks_translations_is_named(at: int, change: dict) -> None:
-    report = audit_network(group_network(at, **change), at, layers=True)
-    assert report.verdict == "broken"
-    assert report.layers.guilty.startswith(f"{at}: Conv")
-    first = [layer.broken for layer in report.layers.layers].index(True)
-    assert report.layers.layers[first].name == report.layers.guilty
-    assert report.layers.reason == "layer"
+    report = et.audit((net, params), "translations", x, layers=True, **{**QUIET, "elements": 5})
+    broken = [layer.broken for layer in report.layers.layers]
+    if at is None:
+        assert (report.verdict, report.layers.guilty, any(broken)) == ("equivariant", None, False)
+    else:
+        assert (report.verdict, report.layers.reason) == ("broken", "layer")
+        assert report.layers.guilty.startswith(f"{at}: Conv")
+        assert report.layers.layers[broken.index(True)].name == report.layers.guilty
 
 
 def test_functions_may_be_given_as_layers() -> None:
     x = np.random.default_rng(0).normal(size=(20, 4, 4, 2))
     w = np.random.default_rng(1).normal(size=(4, 4, 2))
-    layers = [np.tanh, ("weights", lambda x: x * w), lambda x: x.sum((1, 2))]
-
-    def f(x: np.ndarray) -> np.ndarray:
-        for layer in layers:
-            x = layer[1](x) if isinstance(layer, tuple) else layer(x)
-        return x
-
-    section = et.audit(f, "C4", x, layers=layers, **QUIET).layers
+    weighted, summed = lambda x: x * w, lambda x: x.sum((1, 2))
+    f = lambda x: summed(weighted(np.tanh(x)))
+    section = et.audit(f, "C4", x, layers=[np.tanh, ("weights", weighted), summed], **QUIET).layers
     assert section.guilty == "weights"
     assert [layer.broken for layer in section.layers] == [False, True, True]
     assert et.audit(f, "C4", x, layers=False, **QUIET).layers is None
-    sound = [np.tanh, lambda x: x.sum((1, 2))]
-    section = et.audit(lambda x: sound[1](np.tanh(x)), "C4", x, layers=sound, **QUIET).layers
+    section = et.audit(lambda x: summed(np.tanh(x)), "C4", x, layers=[np.tanh, summed], **QUIET).layers
     assert section.guilty is None
     assert not any(layer.broken for layer in section.layers)
+    along = et.audit.Batch(np.random.default_rng(0).normal(size=(3, 8, 2)), axis=1)
+    first = lambda x: x[0]
+    report = et.audit(first, "reversal", along, inputs="sequences", layers=[first], **QUIET)
+    assert "another axis" in next(m.reason for m in report.missing if m.section == "layers")
 
 
 def synthetic(members: int, common: float, own: float, seed: int) -> tuple[list, np.ndarray]:
@@ -156,25 +141,25 @@ def test_estimators_of_scikit_learn() -> None:
 
 def test_whether_the_data_have_the_symmetry() -> None:
     rng = np.random.default_rng(4)
+    tested = lambda group, x: et.audit(lambda x: x.sum((1, 2)) + 9, group, x, off_data=False, resamples=100).data
     symmetric = rng.normal(size=(200, 6, 6, 1))
-    upright = symmetric + np.linspace(-1, 1, 6)[None, :, None, None]
-    f = lambda x: x.sum((1, 2))
-    settings = {"off_data": False, "resamples": 100}
-    assert et.audit(f, "C4", symmetric, **settings).data.symmetric
-    found = et.audit(f, "C4", upright, **settings).data
+    assert tested("C4", symmetric).symmetric
+    found = tested("C4", symmetric + np.linspace(-1, 1, 6)[None, :, None, None])
     assert found.symmetric is False
     assert found.p_value < 0.01
-
-
-def leave_out(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Some parts are not looked at."""
-    left = lambda part: dataclasses.replace(part, measure=lambda *given: "left out") if part.name in names else part
-    monkeypatch.setattr("equitangents.audit.parts.PARTS", tuple(map(left, parts.PARTS)))
+    few = tested("C4", np.random.default_rng(0).normal(size=(10, 8, 8, 1)))
+    assert few.symmetric is None
+    assert 0 < few.p_value <= 1
+    i, j = np.indices((10, 10)) - 4.5
+    isotropic = rng.normal(size=(300, 10, 10, 1)) * (np.hypot(i, j) < 4)[None, ..., None]
+    assert tested("C8", isotropic).p_value > 0.01, "interpolation alone does not give the data away"
 
 
 @pytest.mark.slow
 def test_the_two_sample_test_keeps_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_out(monkeypatch, "remedies", "witnesses")
+    left_out = lambda part: dataclasses.replace(part, measure=lambda *given: "left out")
+    skipped = [left_out(part) if part.name in ("remedies", "witnesses") else part for part in parts.PARTS]
+    monkeypatch.setattr("equitangents.audit.parts.PARTS", tuple(skipped))
     p_values, settings = [], {"off_data": False, "resamples": 50}
     for seed in range(60):
         x = np.random.default_rng(seed).normal(size=(40, 3))
@@ -183,40 +168,22 @@ def test_the_two_sample_test_keeps_its_level(monkeypatch: pytest.MonkeyPatch) ->
     assert np.mean(p_values) > 0.35
 
 
-def test_interpolation_alone_does_not_give_the_data_away() -> None:
-    rng = np.random.default_rng(5)
-    noise = rng.normal(size=(300, 10, 10, 1))
-    i, j = np.indices((10, 10)) - 4.5
-    isotropic = noise * (np.hypot(i, j) < 4)[None, ..., None]
-    assert et.audit(lambda x: x.sum((1, 2)) + 9, "C8", isotropic, off_data=False, resamples=50).data.p_value > 0.01
-
-
-def test_a_few_large_inputs_are_compared_too() -> None:
-    x = np.random.default_rng(0).normal(size=(10, 8, 8, 1))
-    found = et.audit(lambda x: x.sum((1, 2)) + 9, "C4", x, off_data=False, resamples=50).data
-    assert found.symmetric is None
-    assert 0 < found.p_value <= 1
-
-
 def test_remedies_are_measured() -> None:
     rng = np.random.default_rng(7)
-    x = rng.normal(size=(120, 4, 4, 1))
-    flat, y = x.reshape(120, -1), (x**2).sum((1, 2, 3))
-    forest = RandomForestRegressor(20, random_state=0).fit(flat, y)
-    x_new = rng.normal(size=(50, 4, 4, 1))
-    y_new = (x_new**2).sum((1, 2, 3))
+    x, x_new = rng.normal(size=(120, 4, 4, 1)), rng.normal(size=(50, 4, 4, 1))
+    y, y_new = ((x**2).sum((1, 2, 3)) for x in (x, x_new))
+    forest = RandomForestRegressor(20, random_state=0).fit(x.reshape(120, -1), y)
     report = et.audit(forest, "C4", x_new, y=y_new, train=(x, y), **QUIET)
-    remedies = {remedy.name: remedy for remedy in report.remedies}
-    averaging = remedies["orbit averaging"]
-    augmentation = remedies["training with augmentation"]
+    averaging, augmentation = (
+        next(r for r in report.remedies if r.name == n) for n in ("orbit averaging", "training with augmentation")
+    )
     f = lambda x: forest.predict(x.reshape(len(x), -1))
     averaged = np.mean([f(np.rot90(x_new, k, (1, 2))) for k in range(4)], axis=0)
-    assert averaging.how == "exact"
-    assert averaging.after.mean == 0
-    assert averaging.task_before == pytest.approx(np.sqrt(np.mean((f(x_new) - y_new) ** 2)))
-    assert averaging.task_after == pytest.approx(np.sqrt(np.mean((averaged - y_new) ** 2)))
+    rmse = lambda found: np.sqrt(np.mean((found - y_new) ** 2))
+    assert (averaging.how, averaging.after.mean, augmentation.how) == ("exact", 0, "refitted")
+    assert averaging.task_before == pytest.approx(rmse(f(x_new)))
+    assert averaging.task_after == pytest.approx(rmse(averaged))
     assert averaging.task_after < averaging.task_before
-    assert augmentation.how == "refitted"
     assert augmentation.after.mean < augmentation.before.mean
     unknown = et.audit(f, "C4", x_new, **QUIET).remedies
     assert {r.name: r.how for r in unknown} == {averaging.name: "exact", augmentation.name: "no refit"}
@@ -240,17 +207,17 @@ def test_parts_need_what_is_measured_before_them_and_give_sections_of_the_report
     before: set[str] = set()
     for part in parts.PARTS:
         assert set(part.needs) <= before, part.name
-        before.add(part.section or part.name)
+        before.add(part.name)
     assert before <= known
 
 
 def test_a_part_says_why_it_is_missing_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    whys = {"layers": lambda m: "nobody looks inside", "data": lambda m: False}
-    kept = lambda part: dataclasses.replace(part, wanted_by=whys.get(part.name, part.wanted_by))
-    why = lambda m: "it is not known today"
-    changed = [
-        kept(part) if part.name != "witnesses" else dataclasses.replace(part, measure=why) for part in parts.PARTS
-    ]
+    changes = {
+        "layers": {"wanted_by": lambda m: "nobody looks inside"},
+        "data": {"wanted_by": lambda m: False},
+        "witnesses": {"measure": lambda m: "it is not known today"},
+    }
+    changed = [dataclasses.replace(part, **changes.get(part.name, {})) for part in parts.PARTS]
     monkeypatch.setattr("equitangents.audit.parts.PARTS", tuple(changed))
     x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
     report = et.audit(lambda x: x[:, 0, 0], "C4", x, resamples=50)
@@ -260,3 +227,140 @@ def test_a_part_says_why_it_is_missing_and_the_others_stay(monkeypatch: pytest.M
     assert (report.layers, report.data, report.witnesses) == (None, None, [])
     assert [s.name for s in report.sets] == ["data", "noise", "shuffled"]
     assert report.remedies
+
+
+def test_layers_show_where_the_error_grows_most() -> None:
+    """Of a network that is not built to be equivariant; the last layer mixes positions most."""
+    rng = np.random.default_rng(5)
+    kernel, weights = 1 + 0.05 * rng.normal(size=(4, 4, 1)), rng.normal(size=(16, 8))
+    long = "encoder." + "block." * 40 + "conv"
+    conv, relu = lambda x: x * kernel, lambda x: np.maximum(x, 0)
+    dense = lambda x: x.reshape(len(x), -1) @ weights
+    layers = [(long, conv), ("relu", relu), ("dense", dense)]
+    report = et.audit(lambda x: dense(relu(conv(x))), "C4", IMAGES, layers=layers, **QUIET)
+    section = report.layers
+    assert (section.guilty, section.reason, section.steepest) == (long, "layer", "dense")
+    assert shown(report, "grows most in") == ["dense"]
+    errors = [layer.error for layer in section.layers]
+    assert section.layers[2].growth == pytest.approx(errors[2] - errors[1])
+    assert long not in "".join(re.findall(r"<!-- (.*?) -->", report.html())), "long names fold in drawings"
+    assert f"| {long} |" not in report.to_markdown()
+
+
+def test_a_remedy_that_makes_the_task_worse_comes_last() -> None:
+    y = (IMAGES[:, 0, 0, 0] > 0).astype(int)
+    scores = lambda x: np.stack([-x[:, 0, 0, 0], x[:, 0, 0, 0]], axis=1)
+    averaged = lambda y: et.audit(scores, "C4", IMAGES, y=y, **QUIET).remedies
+    *_, remedy = averaged(y)
+    assert remedy.name == "orbit averaging"
+    assert remedy.worse
+    assert remedy.task_before == 0 < remedy.task_after
+    mean = sum(scores(np.rot90(IMAGES, k, (1, 2))) for k in range(4)) / 4
+    assert remedy.task_after == pytest.approx((mean.argmax(1) != y).mean())
+    assert (remedy.cost, remedy.cost_unit) == (4, "evaluations per input")
+    better = averaged(1 - y)[0]
+    assert (better.name, better.worse) == ("orbit averaging", False)
+
+
+def test_the_average_over_the_group_can_be_had_and_is_equivariant() -> None:
+    weights = np.random.default_rng(3).normal(size=(16, 16))
+    images = np.random.default_rng(4).normal(size=(12, 4, 4, 1))
+    kinds = {"a": None, "b": "images"}
+
+    def f(x: np.ndarray) -> dict[str, np.ndarray]:
+        y = np.tanh(x.reshape(len(x), -1) @ weights)
+        return {"a": y, "b": y.reshape(x.shape)}
+
+    broken = et.audit(f, "D4", images, kinds, **QUIET)
+    mended = broken.remedy("average")
+    assert broken.verdict == "broken"
+    assert et.audit(mended, "D4", images, kinds, **QUIET).verdict == "equivariant"
+    turns = [np.rot90(images, k, (1, 2)) for k in range(4)]
+    copies = [*turns, *(t[:, :, ::-1] for t in turns)]
+    np.testing.assert_allclose(mended(images)["a"], np.mean([f(c)["a"] for c in copies], axis=0), atol=1e-12)
+    for report, name, said in (
+        (broken, "augment", "expected 'average'"),
+        (et.audit(f, "SO2", images, kinds, elements=2, **QUIET), "average", "infinitely many"),
+        (et.audit(lambda x: f(x)["a"].argmax(1), "C4", images, **QUIET), "average", "class numbers"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=said):
+            report.remedy(name)
+
+
+def test_the_average_keeps_batches_where_the_model_has_them() -> None:
+    x = np.random.default_rng(0).normal(size=(5, 12, 2))  # time, batch, channels
+    weights = np.arange(1.0, 6.0)[:, None, None]
+    given = {"inputs": "sequences", "effort": "quick"}
+    for out, f in (("sequences", lambda x: (x * weights).cumsum(0)), (None, lambda x: (x * weights)[:2])):
+        moves = et.audit.Batch(out, axis=1)
+        report = et.audit(f, "reversal", et.audit.Batch(x, axis=1), moves, **given)
+        mended = report.remedy("average")
+        assert report.verdict == "broken"
+        assert mended(x).shape == f(x).shape
+        assert et.audit(mended, "reversal", et.audit.Batch(x, axis=1), moves, **given).verdict == "equivariant"
+
+
+def test_models_of_one_size_are_filled_up_along_their_own_axis() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 10, 2))
+
+    def fixed(x: np.ndarray) -> np.ndarray:
+        if x.shape[1] != 4:
+            raise ValueError("batches of 4 alone")
+        return x.sum(0, keepdims=True)
+
+    along = et.audit.Batch(None, axis=1)
+    report = et.audit(fixed, "reversal", et.audit.Batch(x, axis=1), along, inputs="sequences", batch_size=4, **QUIET)
+    assert report.verdict == "equivariant"
+
+
+def test_an_average_of_a_random_model_is_measured_and_not_called_equivariant() -> None:
+    noise = np.random.default_rng(5)
+    f = lambda x: features(x) + noise.normal(size=(len(x), 3))
+    report = et.audit(f, "C4", IMAGES, relative_to="norm", **QUIET)
+    (averaged,) = (r for r in report.remedies if r.name == "orbit averaging")
+    # f̄(x) and f̄(ρ(h)x) differ by two means of four draws: √2/2 of a draw's norm, over ‖f(x)‖
+    mean = lambda x: sum(f(np.rot90(x, k, (1, 2))) for k in range(4)) / 4
+    again = [mean(IMAGES) for _ in range(20)]
+    expected = np.mean([np.linalg.norm(a - b, axis=1) / np.linalg.norm(f(IMAGES), axis=1) for a, b in pairwise(again)])
+    assert averaged.after.mean == pytest.approx(expected, rel=0.3)
+    assert averaged.how == "measured"
+
+
+def corner_scores(x: np.ndarray) -> np.ndarray:
+    """Probabilities of the four corners, which change places under quarter turns."""
+    z = np.exp(3 * np.stack([x[:, 0, 0, 0], x[:, 0, -1, 0], x[:, -1, -1, 0], x[:, -1, 0, 0]], axis=1))
+    return z / z.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("with_labels", [False, True])
+@pytest.mark.parametrize("count", [8, 60], ids=["too few inputs for a rule", "a rule is found"])
+def test_no_remedy_is_offered_that_makes_all_outputs_the_same(count: int, with_labels: bool) -> None:
+    y = corner_scores(IMAGES).argmax(axis=1)[:count]
+    report = et.audit(corner_scores, "C4", IMAGES[:count], y=y if with_labels else None, **QUIET)
+    mean = sum(corner_scores(np.rot90(IMAGES[:count], k, (1, 2))) for k in range(4)) / 4
+    assert np.ptp(mean, axis=0).max() < 1e-12, "constant by the sums themselves"
+    assert not any(r.name == "orbit averaging" for r in report.remedies)
+    (why,) = (part.reason for part in report.missing if part.section == "orbit averaging")
+    assert ("move by another rule" if report.rules else "would be the same for all inputs") in why
+    with pytest.raises(InvalidArgumentError, match="expected one that is offered"):
+        report.remedy("average")
+
+
+def test_what_differs_on_inputs_outside_the_sample_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = np.zeros((4, 4, 1))
+    base[0, 0] = 1.0
+    x = np.stack([np.rot90(base, k % 4) for k in range(40)])
+    x[37] = 2 * IMAGES[0]  # whose average over the group is another
+    energy = lambda x: np.concatenate([corner_scores(x), np.maximum(np.abs(x).max((1, 2)) - 1.5, 0)], axis=1)
+    monkeypatch.setattr("equitangents.audit.measure.orbits._kept_rows", lambda n, numbers, seed: np.arange(8))
+    for model, offered in ((energy, True), (corner_scores, False)):
+        report = et.audit(model, "C4", x, **QUIET)
+        assert any(r.name == "orbit averaging" for r in report.remedies) == offered
+
+
+@pytest.mark.slow
+def test_no_mean_over_random_rotations_is_offered_that_is_the_same_but_for_chance() -> None:
+    x = np.random.default_rng(7).normal(size=(40, 3))
+    offered = lambda f: any(r.name == "orbit averaging" for r in et.audit(f, "SO3", x, **QUIET).remedies)
+    assert not offered(lambda x: x[:, :1])
+    assert offered(lambda x: x[:, :1] + np.sum(x * x, axis=1, keepdims=True))

@@ -143,15 +143,13 @@ def test_what_was_used_is_cited_and_what_was_left_out_is_said(reports: dict) -> 
 def test_first_lines_have_at_most_120_characters(reports: dict, partial: bool) -> None:
     report = reports["turns"]
     contract = replace(report.contract, group="translations of a torus of 1,024 × 1,024 pixels" * 4)
-    for verdict, reasons in VERDICTS.items():
-        for reason in reasons:
-            for mean in (0.0, 1.23e-15, 0.123, 12.3, 1.23e5, np.inf, np.nan):
-                error = replace(report.error, estimate=Estimate(mean, mean, mean))
-                headline = Headline("spread", "", error, 1.23e-16, mean)
-                settings = {"verdict": verdict, "reason": reason, "partial": partial, "headline": headline}
-                line = replace(report, contract=contract, **settings).first_line
-                assert len(line) <= 120
-                assert "noise floor 1.2·10⁻¹⁶, " in line
+    means = (0.0, 1.23e-15, 0.123, 12.3, 1.23e5, np.inf, np.nan)
+    for verdict, reason, mean in ((v, r, m) for v, rs in VERDICTS.items() for r in rs for m in means):
+        headline = Headline("spread", "", replace(report.error, estimate=Estimate(mean, mean, mean)), 1.23e-16, mean)
+        settings = {"verdict": verdict, "reason": reason, "partial": partial, "headline": headline}
+        line = replace(report, contract=contract, **settings).first_line
+        assert len(line) <= 120
+        assert "noise floor 1.2·10⁻¹⁶, " in line
 
 
 def test_every_reason_belongs_to_one_verdict() -> None:

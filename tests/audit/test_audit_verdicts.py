@@ -1,21 +1,36 @@
-"""What an audit's first sentence says: percentages of what, and to within what."""
+"""Verdicts: one decision by error, interval, floor and limit; on the data and off it; of models that round inside."""
 
 from __future__ import annotations
 
 import html as entities
 import json
+import math
 import re
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import equitangents as et
-from audit.verdict_cases import IMAGES, QUIET, features, invariant, literal, off_by, shown
-from equitangents.audit.report.checks import agrees
+from audit.verdict_cases import IMAGES, QUIET, WEIGHTS, features, invariant, literal, off_by, shown
+from equitangents.audit import assemble
+from equitangents.audit.measure.judge import compared, decide, kept, reason
+from equitangents.audit.parts import measure_parts
+from equitangents.audit.report.checks import agrees, below
 from equitangents.audit.report.forms import escaped
-from equitangents.audit.report.rows import rows
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.audit.report.numbers import Estimate, Spread, standing
+from equitangents.audit.report.rows import STATES, rows
+from equitangents.audit.report.sections import DECIDES, REASONS
+from equitangents.cli.audit import ABOVE, finish
+from equitangents.testing import assert_equivariant
 
 RNG = np.random.default_rng(0)
 
@@ -78,23 +93,6 @@ def test_always_the_same_answer_shows_no_symmetry() -> None:
     assert agrees(et.audit(invariant, "C4", IMAGES, **QUIET), 0.95).passed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ({"relative_to": "mean"}, InvalidArgumentError, "relative_to is 'mean'"),
-        ({"tolerance": 0}, InvalidArgumentError, "tolerance is 0"),
-        ({"tolerance": float("nan")}, InvalidArgumentError, "tolerance is nan"),
-        ({"tolerance": "1 %"}, InvalidTypeError, "tolerance is '1 %'"),
-        ({"output_scale": -1.0}, InvalidArgumentError, "output_scale is -1.0"),
-        ({"output_scale": {"energy": "1"}}, InvalidTypeError, r"output_scale\['energy'\] is '1'"),
-        ({"output_scale": {"forces": 1.0}}, InvalidArgumentError, r"names \['forces'\]; expected 'f\(x\)'"),
-    ],
-)
-def test_what_verdicts_are_told_is_checked(arguments: dict, error: type, said: str) -> None:
-    with pytest.raises(error, match=said):
-        et.audit(features, "C4", IMAGES, **{**QUIET, **arguments})
-
-
 def test_a_violation_below_the_tolerance_is_equivariant_within_it() -> None:
     kept = et.audit(off_by(0.003), "C4", IMAGES, tolerance=0.01, **QUIET)
     assert kept.verdict == "equivariant within tolerance"
@@ -147,3 +145,212 @@ def test_summary_markdown_json_and_page_agree(share: float, tolerance: float | N
     row = re.search(r"\| 90° \| (.*?) \\\[", markdown)[1]
     mean = next(e for e in report.elements if e.label == "90°").judged.estimate.mean
     assert row == (f"{100 * mean:.3g} %" if mean >= 1e-4 else row)
+
+
+BORDERS = np.random.default_rng(5)
+INNER = np.pad(BORDERS.normal(size=(24, 4, 4, 1)), ((0, 0), (2, 2), (2, 2), (0, 0)))
+BORDER = BORDERS.normal(size=(8, 8, 1)) * np.pad(np.zeros((4, 4, 1)), ((2, 2), (2, 2), (0, 0)), constant_values=1.0)
+RISING = np.arange(64.0).reshape(8, 8, 1)
+OFF_DATA = {"data_test": None, "layers": False, "resamples": 100}
+
+
+def bordered(x: np.ndarray) -> np.ndarray:
+    """Invariant on images with empty borders, and on no others."""
+    return np.stack([x.sum((1, 2, 3)), (x**2).sum((1, 2, 3))], 1) + (x * BORDER).sum((1, 2, 3))[:, None] ** 2
+
+
+def test_the_first_line_is_not_green_for_what_holds_on_the_data_alone():
+    report = et.audit(bordered, "C4", INNER, **OFF_DATA)
+    noise = next(s for s in report.sets if s.name == "noise")
+    turned = np.array([bordered(np.rot90(INNER, k, (1, 2))) for k in range(4)])
+    assert np.abs(turned - turned[0]).max() < 1e-12
+    assert report.verdict == "equivariant on its data"
+    assert report.reason == "fails off the data"
+    assert noise.above
+    assert f"noise {100 * noise.judged.mean:.3g} %" in shown(report, "off the data")[0]
+    assert report.to_dict()["verdict"] == "equivariant on its data"
+    assert "equivariant on its data" in report.html()
+    assert "❔" in report.to_markdown()
+    assert 'name="off the data, noise"' in report.to_junit()
+    check = below(report, 0.05)
+    assert (check.passed, check.undecided) == (False, False)
+    assert "off the data, noise" in check.value
+    with pytest.raises(AssertionError, match="equivariant on its data"):
+        assert_equivariant(bordered, "C4", INNER, off_data=True)
+    alone = et.audit(bordered, "C4", INNER, off_data=False, **OFF_DATA)
+    assert (alone.verdict, below(alone, 0.05).passed) == ("equivariant", True)
+
+
+def test_a_tolerance_is_not_kept_by_a_model_that_breaks_it_off_the_data():
+    slightly = lambda x: bordered(x) + 1e-4 * (x * RISING).sum((1, 2, 3))[:, None]
+    report = et.audit(slightly, "C4", INNER, tolerance=0.05, **OFF_DATA)
+    assert report.verdict == "equivariant on its data"
+    assert shown(report, "tolerance") == ["5 %"]
+    nearly = et.audit(slightly, "C4", INNER, **OFF_DATA)
+    assert nearly.verdict == "broken"
+    assert nearly.reason == "worse off the data"
+    assert nearly.first_line.startswith("broken (worse off the data): ")
+    assert not below(nearly, 0.05).passed
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(("dtype", "centre"), [(np.float64, 0.0), (np.float32, 30.0), (np.float16, 0.0)])
+def test_a_model_that_is_exact_everywhere_stays_green(dtype, centre):
+    model = lambda x: invariant(x.astype(dtype)).astype(dtype) + dtype(centre)
+    report = et.audit(model, "C4", IMAGES.astype(dtype), **OFF_DATA)
+    assert report.verdict in ("equivariant", "undecided")
+    assert not any(s.above for s in report.sets)
+    smooth = lambda x: np.tanh(x.mean((1, 2)) @ WEIGHTS[:1].astype(dtype)) + dtype(centre)
+    report = et.audit(smooth, "SO2", IMAGES[:20].astype(dtype), elements=6, **OFF_DATA)
+    assert not any(s.above for s in report.sets)
+
+
+def test_a_model_that_is_broken_on_its_data_says_no_more():
+    report = et.audit(features, "C4", IMAGES, **OFF_DATA)
+    assert report.verdict == "broken"
+    assert report.reason == "above noise floor"
+
+
+SINGLE = RNG.normal(size=(64, 6, 6, 1)).astype(np.float32)
+EVEN, ODD = RNG.normal(size=(2, 36, 3)) / 6
+
+
+def network(x, share, dtype):
+    """An invariant part, and an odd one in this share, computed in numbers of this type."""
+    of = lambda x, w: jnp.tanh(jnp.asarray(x, dtype).reshape(len(x), -1) @ jnp.asarray(w, dtype))
+    mean = lambda w: sum(of(jnp.rot90(jnp.asarray(x), k, (1, 2)), w) for k in range(4)) / 4
+    return mean(EVEN) + jnp.asarray(share, dtype) * (of(x, ODD) - mean(ODD)) if share else mean(EVEN)
+
+
+def grid(a, steps):
+    return jnp.round(a * steps) / steps
+
+
+KINDS = {
+    "float16 inside": lambda x, c: network(x, c, jnp.float16).astype(jnp.float32),
+    "bfloat16 inside": lambda x, c: network(x, c, jnp.bfloat16).astype(jnp.float32),
+    "bfloat16": lambda x, c: network(x, c, jnp.bfloat16),
+    "8 bits inside": lambda x, c: grid(network(grid(x, 32), c, jnp.float32), 128),
+    "float32 above 100,000": lambda x, c: network(x, c, x.dtype) + jnp.asarray(1e5, x.dtype),
+}
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_networks_hold_and_broken_ones_do_not(kind):
+    exact, broken = (et.audit(lambda x, c=c: KINDS[kind](x, c), "C4", SINGLE, **QUIET) for c in (0.0, 0.05))
+    assert exact.verdict == "equivariant", exact.first_line
+    assert broken.verdict == "broken", broken.first_line
+
+
+SIZES = st.one_of(st.floats(0, 1), st.floats(-6, 0).map(lambda e: 10.0**e), st.just(0.0))
+EDGES = st.tuples(SIZES, SIZES, SIZES).map(sorted)
+GREEN = ("equivariant", "equivariant within tolerance")
+
+
+@cache
+def audited():
+    """(the report of an exact model, what was measured of it)."""
+    seen = []
+
+    def seeing(m, bench):
+        seen.append(m)
+        return measure_parts(m, bench)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assemble, "measure_parts", seeing)
+        return et.audit(invariant, "C4", IMAGES, **QUIET), seen[-1]
+
+
+def judged(interval, floor, share, tolerance):
+    """The report of one element whose mean error, interval and floor are these, with its first line."""
+    report, m = audited()
+    judgement = m.judgement
+    low, mean, high = interval
+    error = Spread(Estimate(mean, low, high), low, low, mean, high, high, high)
+    headline = replace(
+        judgement.headline, error=error, bound=high, floor=floor, rounding=share * floor, tolerance=tolerance
+    )
+    at_floor, above = compared(error, floor, tolerance)
+    told = replace(
+        judgement,
+        headline=headline,
+        at_floor=np.full((1, 3), at_floor),
+        above=np.full((1, 3), above),
+        within=kept(error, headline),
+    )
+    verdict = decide(told, m.floors)
+    return replace(report, verdict=verdict, headline=headline, reason=reason(told, m.floors, verdict))
+
+
+def exit_status(report, check):
+    """What the command line ends with."""
+    try:
+        finish(report, SimpleNamespace(html=None, json=None, markdown=None, junit=None), [check])
+    except typer.Exit as ended:
+        return ended.exit_code
+    return 0
+
+
+@pytest.mark.slow
+@given(EDGES, SIZES, st.sampled_from([0.0, 1.0]), SIZES)
+@settings(max_examples=100, deadline=None)
+def test_line_and_exit_status_agree(interval, floor, share, limit):
+    low, _, high = interval
+    passes = high <= limit and 2 * floor <= limit
+    fails = low > limit and low > 2 * floor
+    for tolerance in (None, limit):
+        report = judged(interval, floor, share, tolerance)
+        verdict, line = report.verdict, report.first_line
+        check, colour = below(report, limit), STATES[verdict]
+        assert (check.passed, check.undecided) == (passes, not passes and not fails), check
+        assert exit_status(report, check) == (0 if passes else ABOVE)
+        assert report.to_dict()["verdict"] == verdict
+        assert len(line) <= 120
+        assert report.reason in REASONS
+        assert (verdict == "undecided") == (report.reason in DECIDES), "an open verdict says what would decide it"
+        said = [line.startswith(word) for word in ("equivariant", "undecided", "broken")]
+        assert said == [verdict in GREEN, verdict == "undecided", verdict == "broken"], line
+        if tolerance is not None:
+            assert (verdict in GREEN, colour == "holds") == (passes, passes), verdict
+            assert (verdict == "broken", colour == "fails") == (fails, fails), verdict
+        if verdict == "equivariant" or verdict == "undecided":
+            assert check.passed or check.undecided, "what may be the floor is not above a limit"
+        if verdict == "broken" and tolerance is None:
+            assert low > 2 * floor
+            assert below(report, high).passed
+        if floor > limit / 2:
+            assert not check.passed, f"hides up to {2 * floor}"
+
+
+def test_nothing_stands_anywhere_where_a_number_is_missing():
+    nan, one = math.nan, Estimate(0.1, 0.1, 0.1)
+    assert standing(Estimate(nan, nan, nan), 0.0, 1.0) == "open"
+    assert standing(Estimate(nan, 0.0, 0.0), 0.0, 1.0) == "open"
+    assert standing(one, nan, 1.0) == "open"
+    assert standing(one, nan) == "open"
+    assert standing(one, 0.0, nan) == "open"
+    assert standing(Estimate(math.inf, math.inf, math.inf), 0.0, 1.0) == "above"
+
+
+def exceeds(error, limit, tests=1, confidence=0.95):
+    return compared(error, 0.0, limit, tests, confidence)[1]
+
+
+def error(mean, low, median=1.0):
+    return Spread(Estimate(mean, low, 2 * mean - low), 0.0, 0.5, median, 1.5, 2.0, 3.0)
+
+
+@pytest.mark.parametrize("tests", [1, 2, 60])
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_the_lower_end_of_an_interval_that_holds_for_all_at_once(tests, confidence):
+    """Of normal errors: as many standard errors below the mean as (1 − confidence) / 2 tests leaves on one side."""
+    steps = scipy.stats.norm.isf((1 - confidence) / 2 / tests)
+    one = error(1.0, 1 - 0.1 * scipy.stats.norm.isf((1 - confidence) / 2))
+    assert exceeds(one, 1 - 0.1 * steps - 1e-9, tests, confidence)
+    assert not exceeds(one, 1 - 0.1 * steps + 1e-9, tests, confidence)
+
+
+def test_without_an_interval_it_is_the_median():
+    assert exceeds(error(2.0, np.nan, median=1.0), 0.9)
+    assert not exceeds(error(2.0, np.nan, median=1.0), 1.1)

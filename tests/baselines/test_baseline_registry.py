@@ -42,6 +42,7 @@ class TestNames:
             made = baselines.find(name).make(PROBLEM)
             assert callable(made.fit)
             assert callable(made.predict)
+        assert "C8" in baselines.find("invariant-kernel").unavailable(baselines.Problem("C8", (4, 4, 1), 3))
 
     def test_ones_own_is_fitted_and_measured(self):
         outcome = run(baselines.find(f"{__name__}:NearestMean"))
@@ -49,7 +50,7 @@ class TestNames:
         assert np.isnan(outcome.cost.parameters)
         assert outcome.cost.training_seconds >= 0
 
-    def test_a_factory_that_needs_the_problem_gets_it(self):
+    def test_a_factory_that_needs_the_problem_gets_it_and_makes_what_can_be_fitted(self):
         seen = []
 
         def factory(problem):
@@ -58,6 +59,8 @@ class TestNames:
 
         Entry("told", "told", factory).make(PROBLEM)
         assert seen == [PROBLEM]
+        with pytest.raises(InvalidArgumentError, match=r"expected fit\(x, y\) and predict\(x\); mine"):
+            Entry("mine", "mine", dict).make(PROBLEM)
 
     def test_ones_own_module_in_the_current_folder(self, tmp_path, monkeypatch):
         (tmp_path / "my_baseline_module.py").write_text(
@@ -81,20 +84,11 @@ class TestNames:
         with pytest.raises(InvalidArgumentError, match=message):
             baselines.find(name)
 
-    def test_what_has_no_fit_is_refused(self):
-        with pytest.raises(InvalidArgumentError, match=r"expected fit\(x, y\) and predict\(x\); mine"):
-            Entry("mine", "mine", dict).make(PROBLEM)
-
-    def test_a_wallpaper_kernel_is_not_there_for_eighth_turns(self):
-        assert "C8" in baselines.find("invariant-kernel").unavailable(baselines.Problem("C8", (4, 4, 1), 3))
-
 
 class TestOutputs:
     def test_scores_and_labels_are_both_predictions(self):
         assert (run(answering(lambda x: np.eye(3)[Y])).labels["test"] == Y).all()
         assert (run(answering(lambda x: Y.astype(float))).labels["test"] == Y).all()
-
-    def test_no_images_have_no_labels(self):
         found = baselines.run(answering(lambda x: np.zeros(len(x), int)), PROBLEM, X, Y, {"none": X[:0]})
         assert found.labels["none"].shape == (0,)
 

@@ -17,27 +17,24 @@ from equitangents_studies.baselines.networks import (
     Canonicalised,
     KernelMachine,
     TrainedNetworks,
+    cnn,
     count_multiplications,
     count_parameters,
 )
-from equitangents_studies.baselines.turned_filters import TurnedFilters, turned_rings
+from equitangents_studies.baselines.turned_filters import TurnedFilters, ring_functions, turned_filters, turned_rings
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 4, 4, 2)).astype(np.float32)
 
 
-def test_the_mean_over_an_orbit_costs_as_many_predictions():
-    corner = SimpleNamespace(predict=lambda x: x[:, 0, 0], multiplications=7, parameters=5)
-    averaged = baselines.Averaged(corner, baselines.Problem("C4", X.shape[1:], 2))
-    corners = [X[:, i, j] for i in (0, -1) for j in (0, -1)]
-    np.testing.assert_allclose(averaged.predict(X), np.mean(corners, axis=0), rtol=1e-6)
+def test_an_orbit_is_averaged_voted_on_for_labels_and_costs_as_many_predictions():
+    of = lambda model, classes: baselines.Averaged(model, baselines.Problem("C4", X.shape[1:], classes))
+    averaged = of(SimpleNamespace(predict=lambda x: x[:, 0, 0], multiplications=7, parameters=5), 2)
+    corners = np.array([X[:, i, j] for i in (0, -1) for j in (0, -1)])
+    np.testing.assert_allclose(averaged.predict(X), corners.mean(axis=0), rtol=1e-6)
     assert (averaged.multiplications, averaged.parameters) == (28, 5)
-
-
-def test_the_vote_over_an_orbit_counts_labels():
-    labels = SimpleNamespace(predict=lambda x: (x[:, 0, 0, 0] > 0) * 1.0)
-    found = baselines.Averaged(labels, baselines.Problem("C4", X.shape[1:], 3)).predict(X)
-    votes = np.mean([X[:, i, j, 0] > 0 for i in (0, -1) for j in (0, -1)], axis=0)
+    found = of(SimpleNamespace(predict=lambda x: (x[:, 0, 0, 0] > 0) * 1.0), 3).predict(X)
+    votes = (corners[..., 0] > 0).mean(axis=0)
     np.testing.assert_array_equal(found, np.stack([1 - votes, votes, 0 * votes], axis=1))
 
 
@@ -158,3 +155,70 @@ def test_multiplications_in_loops_are_counted_as_often_as_they_run():
 
     assert count_parameters(Repeated(), (3,)) == 9
     assert count_multiplications(Repeated(), (3,)) == 5 * 9
+
+
+IMAGES = np.random.default_rng(0).normal(size=(5, 8, 8, 2)).astype(np.float32)
+
+
+def outputs_on_orbit(net, group, x=IMAGES):
+    orbit = baselines.Problem(group, x.shape[1:], 3).action.orbit(x)
+    random = jax.jit(lambda key, x: net.apply(net.init(key, x.shape[1:]), x))
+    y = random(jax.random.key(1), orbit.reshape(-1, *x.shape[1:]))
+    return np.asarray(y).reshape(*orbit.shape[:2], 3)
+
+
+class TestGroupConvolutionalNetwork:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
+    def test_it_is_invariant_where_pixels_move_to_pixels(self, group):
+        y = outputs_on_orbit(TurnedFilters(group, 3, 3), group)
+        assert np.std(y[0]) > 0.01
+        np.testing.assert_allclose(y, np.broadcast_to(y[:1], y.shape), atol=1e-5)
+
+    def test_steerable_filters_keep_quarter_turns_exact(self):
+        y = outputs_on_orbit(TurnedFilters("C8", 2, 3), "C8")
+        np.testing.assert_allclose(y[::2], np.broadcast_to(y[:1], y[::2].shape), atol=1e-5)
+
+    @pytest.mark.parametrize("side", [4, 5])
+    def test_filters_turn_as_functions_of_the_plane(self, side):
+        found = turned_rings(side, 8)
+        for g in range(8):
+            for b, (R, m, phase) in enumerate(ring_functions(side)):
+                image = found[g, :, b].reshape(side, side)
+                np.testing.assert_allclose(found[(g + 2) % 8, :, b].reshape(side, side), np.rot90(image), atol=1e-12)
+                at = [(j - (side - 1) / 2, (side - 1) / 2 - i) for i in range(side) for j in range(side)]
+                literal = np.array(
+                    [
+                        np.exp(-((np.hypot(*p) - R) ** 2) / 0.72)
+                        * (np.cos(m * (np.arctan2(p[1], p[0]) - phase - g * np.pi / 4)) if m and any(p) else m == 0)
+                        for p in at
+                    ]
+                )
+                along = (image.ravel() @ literal) / np.linalg.norm(image) / np.linalg.norm(literal)
+                assert along == pytest.approx(1, abs=1e-12)
+
+    @pytest.mark.slow
+    def test_a_turn_by_45_degrees_costs_a_smooth_image_little(self):
+        row, column = np.mgrid[:14, :14] - 6.5
+        blob = np.exp(-((row - 2) ** 2 + (column + 1) ** 2) / 6) - np.exp(-((row + 2) ** 2 + column**2) / 5)
+        y = outputs_on_orbit(TurnedFilters("C8", 5, 3), "C8", np.stack([blob, blob.T])[..., None].astype(np.float32))
+        assert np.linalg.norm(y - y[:1]) <= 0.1 * np.linalg.norm(y)
+
+    def test_it_has_about_as_many_parameters_as_the_plain_network(self):
+        problem = baselines.Problem("C4", (14, 14, 1), 10)
+        wanted = count_parameters(cnn(problem), problem.shape)
+        found = count_parameters(turned_filters(problem, wanted), problem.shape)
+        assert abs(found - wanted) <= 0.15 * wanted
+
+
+class TestCanonicalImages:
+    def test_the_classifier_sees_one_image_for_the_whole_orbit(self):
+        flat = lambda outputs: nn.Sequential(nn.Flatten(), nn.Dense(4), nn.Relu(), nn.Dense(outputs))
+        y = outputs_on_orbit(Canonicalised("D4", flat(1), flat(3)), "D4")
+        np.testing.assert_allclose(y, np.broadcast_to(y[:1], y.shape), atol=1e-5)
+
+
+def test_multiplications_are_those_of_every_further_image():
+    net = nn.Sequential(nn.Conv(3, (2, 2), stride=2, padding="zero"), nn.Relu(), nn.Flatten(), nn.Dense(5))
+    assert count_multiplications(net, (8, 8, 2)) == 16 * 4 * 2 * 3 + 16 * 3 * 5
+    assert count_parameters(net, (8, 8, 2)) == 4 * 2 * 3 + 16 * 3 * 5

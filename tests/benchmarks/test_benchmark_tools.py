@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
@@ -55,32 +51,3 @@ def test_tables():
     head, rule, line = bench.table([row]).splitlines()
     assert head.count("|") == rule.count("|") == line.count("|")
     assert "| 5,000 | 9 | 1 | 20 | 40 | 125× (45×) |" in line
-
-
-def test_the_bare_loop_is_compiled_for_every_instruction_set_that_the_engine_has(monkeypatch, tmp_path):
-    rooflines = importlib.import_module("benchmarks.rooflines")
-    asked = []
-
-    class Loop:
-        def __init__(self, command, **_):
-            asked.append(command)
-
-        def communicate(self):
-            return "1.5e9 2.5e9", None
-
-    monkeypatch.setattr(rooflines.shutil, "which", lambda name: name)
-    monkeypatch.setattr(rooflines.subprocess, "run", lambda command, check: asked.append(command))
-    monkeypatch.setattr(rooflines.subprocess, "Popen", Loop)
-    source = (ROOT / "native" / "src" / "instruction_sets.cpp").read_text()
-    names = set(re.findall(r'\{"(\w+)", ', source))
-    assert names >= {"sse2", "avx2", "avx512", "neon"}
-    for name in sorted(names):
-        found = rooflines.bare_loop(2, name)
-        assert (found.covariance, found.distance) == (3e9, 5e9)
-        assert f"float32, {name}:" in str(found)
-        width = 4 * {"avx2": 8, "avx512": 16}.get(name, 4)
-        assert f"-DEQT_BYTES={width}" in asked[-3]
-        assert ("-mavx2" in asked[-3], "-mavx512f" in asked[-3]) == (name.startswith("avx"), name == "avx512")
-        assert "-march=native" not in asked[-3]
-    monkeypatch.setattr(rooflines, "instruction_sets", lambda: ("sse2", "avx2"))
-    assert rooflines.bare_loop().instructions == "avx2"

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import equitangents as et
+from cli.tiles import save, write_tiles
 from equitangents.cli import networks
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.held_out import HeldOut
@@ -24,30 +25,20 @@ FIT = ("fit", "--data", "tiles", "--depth", 1, "--ridge", 1e-3, "--out", "model"
 
 
 @pytest.fixture
-def run(command):
-    return command
-
-
-@pytest.fixture
 def tiles(tmp_path, monkeypatch):
     """Bright and dark grey tiles of 4×4, six each, and the same without folders."""
     monkeypatch.chdir(tmp_path)
-    rows = ["file,label"]
-    for i in range(12):
-        bright = i % 2
-        pixels = RNG.integers(0, 100, (4, 4)).astype(np.uint8) + np.uint8(120 * bright)
-        save(f"tiles/{'bright' if bright else 'dark'}/{i:02}.png", pixels)
-        save(f"flat/{i:02}.png", pixels)
-        rows.append(f"{i:02}.png,{'bright' if bright else 'dark'}")
-    (tmp_path / "labels.csv").write_text("\n".join(rows) + "\n")
+    write_tiles(12)
     return tmp_path
 
 
-def save(name: str, pixels: np.ndarray, **how) -> None:
-    from pathlib import Path
+def table(path):
+    """The rows of a table of predictions."""
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
 
-    Path(name).parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(name, **how)
+
+PREDICT = ("predict", "model", "--data", "flat", "--out", "p.csv")
 
 
 @pytest.mark.slow
@@ -55,41 +46,30 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
     status, out, err = run(*FIT)
     assert status == 0
     assert err.startswith("tiles: 12 images of 4×4 pixels, grey, 8 bits\n2 classes: bright 6, dark 6\n")
-    lines = out.splitlines()
-    held = HeldOut.of(et.InfiniteEnsembleClassifier.load("model"))
-    shown = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines[:-1])
-    assert next(iter(shown)) == "Accuracy of left-out samples (95 %)"
-    calibration = f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
-    assert shown["Calibration error, by chance"] == calibration
-    assert shown["Report"] == "model/report.html"
-    assert lines[-1] == "next: equitangents predict model --data NEW_FOLDER --out predictions.csv"
-    html = Path("model/report.html").read_text("utf-8")
-    assert "What was learnt from tiles" in html
-    assert "equitangents predict model --data NEW_FOLDER" in html
+    *lines, following = out.splitlines()
+    shown = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines)
     model = et.InfiniteEnsembleClassifier.load("model")
+    held, found = HeldOut.of(model), et.data.load_labelled_images("tiles")
+    assert shown["Calibration error, by chance"] == f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
+    assert (shown["Report"], shown["Most frequent label"]) == ("model/report.html", "50.0%")
+    assert following == "next: equitangents predict model --data NEW_FOLDER --out predictions.csv"
+    assert "What was learnt from tiles" in Path("model/report.html").read_text("utf-8")
     assert model.classes_.tolist() == ["bright", "dark"]
-    found = et.data.load_labelled_images("tiles")
+    assert model.calibrate
+    again = et.InfiniteEnsembleClassifier(model.net, ridge=1e-3, standardise=True)
     left = [
-        et.InfiniteEnsembleClassifier(model.net, ridge=1e-3, standardise=True)
-        .fit(np.delete(found.x, i, 0), np.delete(found.y, i))
-        .predict(found.x[i : i + 1])[0]
-        for i in range(12)
+        again.fit(np.delete(found.x, i, 0), np.delete(found.y, i)).predict(found.x[i : i + 1])[0] for i in range(12)
     ]
     right = sum(a == b for a, b in zip(left, found.y, strict=True))
     assert shown["Accuracy of left-out samples (95 %)"].startswith(f"{right / 12:.1%} (")
-    assert shown["Most frequent label"] == "50.0%"
-
-    assert run("predict", "model", "--data", "flat", "--out", "p.csv")[:2] == (0, "p.csv: predictions of 12 inputs\n")
-    with open("p.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    assert run(*PREDICT)[:2] == (0, "p.csv: predictions of 12 inputs\n")
+    rows, x = table("p.csv"), et.data.load_images_like("flat", found.form).x
     assert [row["file"] for row in rows] == [f"{i:02}.png" for i in range(12)]
-    x = et.data.load_images_like("flat", found.form).x
     assert [row["label"] for row in rows] == model.predict(x).tolist()
     np.testing.assert_allclose([float(r["probability"]) for r in rows], model.predict_proba(x).max(1), rtol=1e-5)
     assert sorted(p.name for p in tiles.iterdir()) == ["flat", "labels.csv", "model", "p.csv", "tiles"]
-    assert model.calibrate
-    assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 2
-    assert run("predict", "model", "--data", "flat", "--out", "p.csv", "--force")[0] == 0
+    assert run(*PREDICT)[0] == 2
+    assert run(*PREDICT, "--force")[0] == 0
 
 
 def test_predictions_of_a_low_probability_are_left_open(run, tiles):
@@ -101,14 +81,13 @@ def test_predictions_of_a_low_probability_are_left_open(run, tiles):
     assert out.splitlines()[-1].endswith("predictions.csv --min-confidence 0.6")
     p = model.predict_proba(et.data.load_images_like("flat", et.data.load_labelled_images("tiles").form).x).max(axis=1)
     least = float(np.sort(p)[5:7].mean())
-    assert run("predict", "model", "--data", "flat", "--out", "p.csv", "--min-confidence", least)[0] == 0
-    with open("p.csv", newline="") as file:
-        assert [bool(row["label"]) for row in csv.DictReader(file)] == (p >= least).tolist()
+    assert run(*PREDICT, "--min-confidence", least)[0] == 0
+    assert [bool(row["label"]) for row in table("p.csv")] == (p >= least).tolist()
     assert run(*FIT, "--min-confidence", 1.5)[0] == 2
     status, _, err = run(*FIT, "--no-calibrate", "--min-confidence", 0.6)
     assert (status, "expected a calibrated classifier" in err) == (2, True)
     assert run(*FIT, "--no-calibrate")[0] == 0
-    status, _, err = run("predict", "model", "--data", "flat", "--out", "q.csv", "--min-confidence", 0.6)
+    status, _, err = run(*PREDICT, "--force", "--min-confidence", 0.6)
     assert (status, "expected calibrated probabilities" in err) == (2, True)
 
 
@@ -153,19 +132,17 @@ def test_sizes_are_brought_together_and_said(run, tiles):
 def test_exif_is_followed_and_16_bits_are_in_the_unit_interval(tiles):
     exif = Image.Exif()
     exif[0x0112] = 6
-    pixels = RNG.integers(0, 256, (4, 6), dtype=np.uint8)
+    pixels, deep = RNG.integers(0, 256, (4, 6), dtype=np.uint8), RNG.integers(0, 65536, (4, 4)).astype(np.uint16)
     save("turned/0.png", pixels, exif=exif)
     save("turned/1.png", np.rot90(pixels, -1))
+    save("deep/a.tif", deep)
     (tiles / "t.csv").write_text("file,label\n0.png,a\n1.png,b\n")
+    (tiles / "d.csv").write_text("file,label\na.tif,a\n")
     found = et.data.load_labelled_images("turned", "t.csv")
     assert found.x.shape == (2, 6, 4, 1)
     np.testing.assert_array_equal(*found.x)
-    deep = RNG.integers(0, 65536, (4, 4)).astype(np.uint16)
-    save("deep/a.tif", deep)
-    (tiles / "d.csv").write_text("file,label\na.tif,a\n")
-    np.testing.assert_allclose(
-        et.data.load_labelled_images("deep", "d.csv").x[0, ..., 0], deep.astype(np.float32) / 65535
-    )
+    found = et.data.load_labelled_images("deep", "d.csv")
+    np.testing.assert_allclose(found.x[0, ..., 0], deep.astype(np.float32) / 65535)
 
 
 WRONG = {
@@ -178,13 +155,13 @@ WRONG = {
 @pytest.mark.slow
 def test_other_data_than_the_training_set_is_told_in_one_line(run, tiles):
     run(*FIT)
-    for name, (shape, dtype, match) in WRONG.items():
-        save(f"{name}/new.png", np.ones(shape, dtype))
-        status, _, err = run("predict", "model", "--data", name, "--out", "p.csv")
-        assert (status, err.count("\n"), match in err) == (2, 1, True), err
     np.save("x.npy", 255 * np.ones((3, 4, 4, 1)))
-    status, _, err = run("predict", "model", "--data", "x.npy", "--out", "p.npy")
-    assert (status, err.count("\n"), "divide by 255" in err) == (2, 1, True), err
+    asked = [(name, "p.csv", said) for name, (*_, said) in WRONG.items()] + [("x.npy", "p.npy", "divide by 255")]
+    for name, (shape, dtype, _) in WRONG.items():
+        save(f"{name}/new.png", np.ones(shape, dtype))
+    for name, out, said in asked:
+        status, _, err = run("predict", "model", "--data", name, "--out", out)
+        assert (status, err.count("\n"), said in err) == (2, 1, True), err
     assert run("predict", "model", "--data", "x.npy", "--out", "p.csv")[0] == 2
 
 
@@ -193,13 +170,13 @@ def test_the_form_goes_with_the_model_it_was_written_for(run, tiles):
     run(*FIT)
     np.savez("t.npz", x=RNG.normal(size=(6, 4)), y=[0, 1] * 3)
     assert run("fit", "--data", "t.npz", "--depth", 1, "--out", "model")[0] == 0
-    status, _, err = run("predict", "model", "--data", "flat", "--out", "p.csv")
+    status, _, err = run(*PREDICT)
     assert (status, "was fitted to arrays" in err) == (2, True)
     run(*FIT)
     form = json.loads((tiles / "model/images.json").read_text())
     for broken in ("[]", "{", json.dumps(form | {"form": form["form"] | {"height": 10**9}})):
         (tiles / "model/images.json").write_text(broken)
-        status, _, err = run("predict", "model", "--data", "flat", "--out", "p.csv")
+        status, _, err = run(*PREDICT)
         assert (status, err.count("\n"), "images.json'; expected a file that can be read" in err) == (2, 1, True), err
 
 
@@ -214,34 +191,27 @@ def test_tables_of_calibrated_models_need_no_deviations_and_chunks_follow_the_wo
     monkeypatch.setattr(OrbitAverage, "kernel", lambda k, *x: calls.append(len(x[0])) or kernel(k, *x))
     assert run("predict", "model", "--data", "tiles", "--out", "p.csv")[0] == 0
     assert max(calls) < 12
-    with open("p.csv", newline="") as file:
-        probabilities = [float(row["probability"]) for row in csv.DictReader(file)]
+    probabilities = [float(row["probability"]) for row in table("p.csv")]
     np.testing.assert_allclose(probabilities, whole.predict_proba(found.x).max(axis=1), rtol=1e-4)
 
 
 def test_files_that_cannot_be_read_are_named_and_left_out_when_asked(run, tiles):
-    whole = (tiles / "tiles/dark/00.png").read_bytes()
-    (tiles / "tiles/dark/cut.png").write_bytes(whole[:60])
+    cut = (tiles / "tiles/dark/00.png").read_bytes()[:60]
+    (tiles / "tiles/dark/cut.png").write_bytes(cut)
     (tiles / "tiles/dark/text.png").write_text("no image")
     status, _, err = run(*FIT)
-    assert (status, "text.png is not a readable image" in err or "cut.png" in err, "--skip-bad" in err) == (
-        2,
-        True,
-        True,
-    )
+    assert (status, "text.png is not a readable image" in err or "cut.png" in err, "--skip-bad" in err) == (2, 1, 1)
     status, _, err = run(*FIT, "--skip-bad")
     assert status == 0, err
     assert err.count("skipped: ") == 2
     assert "text.png is not a readable image" in err
     assert "tiles: 12 images" in err
-    (tiles / "flat/cut.png").write_bytes(whole[:60])
-    assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 2
-    status, _, err = run("predict", "model", "--data", "flat", "--out", "p.csv", "--skip-bad")
-    assert (status, "cut.png" in err) == (0, True)
-    assert len((tiles / "p.csv").read_text().splitlines()) == 13
-    save("none/a/x.png", np.ones((4, 4), np.uint8))
-    save("none/b/x.png", np.ones((4, 4), np.uint8))
+    (tiles / "flat/cut.png").write_bytes(cut)
+    assert run(*PREDICT)[0] == 2
+    status, _, err = run(*PREDICT, "--skip-bad")
+    assert (status, "cut.png" in err, len(table("p.csv"))) == (0, True, 12)
     for name in "ab":
+        (tiles / "none" / name).mkdir(parents=True)
         (tiles / f"none/{name}/x.png").write_bytes(b"no")
     with pytest.raises(InvalidArgumentError, match="expected images that can be read"):
         et.data.load_labelled_images("none", skip_bad=True)
@@ -277,38 +247,31 @@ def test_folders_without_classes_and_mixed_units_are_refused(tiles):
         et.data.load_labelled_images("tiles")
 
 
-def test_what_a_file_claims_is_refused_before_it_is_decoded(tiles, tmp_path):
-    def decoded(image):
-        raise AssertionError("decoded")
-
-    Image.new("1", (6000, 6000)).save("large.png")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("large.png", "claims 6000×6000 pixels"), ("stack.tif", "several frames"), ("no.png", "no such")],
+)
+def test_what_a_file_claims_is_refused_before_it_is_decoded(tmp_path, name, said):
+    frames = [Image.new("L", (4, 4), k) for k in range(3)]
+    frames[0].save(tmp_path / "stack.tif", save_all=True, append_images=frames[1:])
+    Image.new("1", (6000, 6000)).save(tmp_path / "large.png")
     content = (tmp_path / "large.png").read_bytes()
     (tmp_path / "large.png").write_bytes(content[: len(content) // 20])
-    frames = [Image.new("L", (4, 4), k) for k in range(3)]
-    frames[0].save("stack.tif", save_all=True, append_images=frames[1:])
-    for name, match in {
-        "large.png": "claims 6000×6000 pixels",
-        "stack.tif": "several frames",
-        "no.png": "no such",
-    }.items():
-        with pytest.raises(InvalidArgumentError, match=match):
-            read_image(tmp_path / name, decoded)
+    with pytest.raises(InvalidArgumentError, match=said):
+        read_image(tmp_path / name, lambda image: pytest.fail("decoded"))
 
 
 def test_real_numbers_in_a_table_make_a_regression_with_deviations(run, tiles):
     rows = [f"{i:02}.png,{0.1 * i + 0.05:.3f}" for i in range(12)]
     (tiles / "ages.csv").write_text("\n".join(["file,label", *rows]))
-    fit = ("fit", "--data", "flat", "--targets", "ages.csv", "--depth", 1, "--ridge", 1e-3, "--out", "ages")
+    fit = ("fit", "--data", "flat", "--targets", "ages.csv", "--depth", 1, "--ridge", 1e-3, "--out", "model")
     status, out, _ = run(*fit)
     assert (status, out.count("\n"), "Outputs" in out) == (0, 4, True)
-    assert run("predict", "ages", "--data", "flat", "--out", "p.csv")[0] == 0
-    with open("p.csv", newline="") as file:
-        found = list(csv.DictReader(file))
+    assert run(*PREDICT)[0] == 0
+    found = [[float(row["mean"]), float(row["std"])] for row in table("p.csv")]
     x = et.data.load_labelled_images("flat", "ages.csv").x
-    mean, std = et.InfiniteEnsemble.load("ages").predict(x, return_std=True)
-    np.testing.assert_allclose(
-        [[float(r["mean"]), float(r["std"])] for r in found], np.stack([mean, std], 1), rtol=1e-4
-    )
+    mean, std = et.InfiniteEnsemble.load("model").predict(x, return_std=True)
+    np.testing.assert_allclose(found, np.stack([mean, std], 1), rtol=1e-4)
 
 
 def test_a_solver_without_a_decomposition_says_that_nothing_was_held_out(run, tiles):

@@ -57,7 +57,7 @@ def last(told):
         (("fit", "--data", "data.npz", "--out", "model"), "equitangents.scale.reading.read_pair"),
         (("predict", "made", "--data", "x.npy", "--out", "p.npz"), "equitangents.scale.reading.read_inputs"),
         (("gram", "--data", "x.npy", "--out", "k.zarr"), "equitangents.scale.reading.read_inputs"),
-        (("systems", "--data", "data.npz"), "equitangents.extending.read_arrays"),
+        (("systems", "--data", "data.npz"), "equitangents.extending.read_named"),
         (("list",), "typer.echo"),
         (("doctor",), "equitangents.cli.self_test.run_checks"),
         (("cache",), "equitangents.kernels.KernelStore"),
@@ -90,26 +90,24 @@ def test_a_fit_says_whether_a_model_and_a_kernel_are_there(run, monkeypatch):
 
 def test_a_fit_that_is_interrupted_as_it_ends_says_that_the_model_is_saved(run, monkeypatch, tmp_path):
     fit = ("fit", "--data", "data.npz", *MLP, "--out", "model")
-    save = InfiniteEnsembleClassifier.save
+    save, echo = InfiniteEnsembleClassifier.save, of_main.echo
 
     def save_and_stop(*arguments, **named):
         save(*arguments, **named)
         raise KeyboardInterrupt
 
-    saved = "equitangents: interrupted; the model is saved in model, {}: equitangents predict model goes on with it\n"
-    with monkeypatch.context() as patch:
-        patch.setattr(InfiniteEnsembleClassifier, "save", save_and_stop)
-        status, told = run(*fit)
-        assert (status, last(told)) == (130, saved.format("its report is missing"))
-    with monkeypatch.context() as patch:
-        echo = of_main.echo
-        patch.setattr("typer.echo", lambda *text, **named: after(0)() if "next:" in text[0] else echo(*text, **named))
-        status, told = run(*fit)
-        assert (status, last(told)) == (130, saved.format("and its report"))
-    with monkeypatch.context() as patch:  # the report of the model before is not left beside another one
-        patch.setattr("equitangents.report.write", after(0))
-        status, told = run(*fit, "--ridge", "0.1")
-        assert (status, last(told)) == (130, saved.format("its report is missing"))
+    at_the_end = lambda *text, **named: after(0)() if "next:" in text[0] else echo(*text, **named)
+    for target, stopping, more, report in (
+        ("equitangents.ensembles.InfiniteEnsembleClassifier.save", save_and_stop, (), "its report is missing"),
+        ("typer.echo", at_the_end, (), "and its report"),
+        # the report of the model before is not left beside another one
+        ("equitangents.report.write", after(0), ("--ridge", "0.1"), "its report is missing"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(target, stopping)
+            status, told = run(*fit, *more)
+        said = f"the model is saved in model, {report}: equitangents predict model goes on with it\n"
+        assert (status, last(told)) == (130, f"equitangents: interrupted; {said}")
     assert not (tmp_path / "model" / "report.html").exists()
     assert run("predict", "model", "--data", "x.npy", "--out", "p.npz")[0] == 0
 
@@ -150,12 +148,13 @@ def test_an_interrupt_after_the_last_word_changes_nothing():
     assert ended(f"{IMPORTED}\nimport atexit\natexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))") == (0, "")
 
 
-def test_threads_of_blas_are_told_to_wait_briefly_before_numpy_is_there(monkeypatch):
+@pytest.mark.parametrize(("given", "kept"), [(None, "18\n"), ("20", "20\n")])
+def test_threads_of_blas_are_told_to_wait_briefly_before_numpy_is_there(monkeypatch, given, kept):
     told = "import atexit\natexit.register(lambda: print(os.environ['OPENBLAS_THREAD_TIMEOUT'], file=sys.stderr))"
     monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
-    assert ended(f"{IMPORTED}\nassert 'numpy' not in sys.modules\n{told}") == (0, "18\n")
-    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "20")
-    assert ended(f"{IMPORTED}\n{told}") == (0, "20\n")
+    if given:
+        monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", given)
+    assert ended(f"{IMPORTED}\nassert 'numpy' not in sys.modules\n{told}") == (0, kept)
 
 
 def test_an_interrupt_of_what_cannot_raise_is_heard_all_the_same_by_what_waits():

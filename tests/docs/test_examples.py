@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import doctest
 import re
+import runpy
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import nbformat
 import pytest
+from nbclient.exceptions import CellExecutionError
+from scripts import docs_notebooks
 
 from equitangents.kernels.engines import select
 
@@ -74,3 +78,54 @@ def test_no_page_hides_an_example_from_this_test() -> None:
     for page in PAGES:
         openings = re.findall(r"^\s*(?:```|~~~)\s*(?:python|py)\b.*$", page.read_text(encoding="utf-8"), re.MULTILINE)
         assert len(openings) == len(examples(page)), f"{page}: an indented or annotated block is not run"
+
+
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS, ids=[script.stem for script in SCRIPTS])
+def test_it_runs(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
+    plt.close("all")
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=[script.stem for script in SCRIPTS])
+def test_it_is_short_and_says_what_it_shows(script: Path) -> None:
+    lines = script.read_text("utf-8").splitlines()
+    assert len(lines) <= 60
+    assert lines[0].startswith('"""')
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+CODE = ("```python\na = 2\nprint(a + 1)\n```\n", "```python\na\n```\n")
+NOTEBOOK = f"# Title\n\nSee [the guide](guide/audit.md#read).\n\n{CODE[0]}\nand\n\n{CODE[1]}"
+
+
+def test_text_and_code_stay_in_order() -> None:
+    cells = docs_notebooks.notebook_of(NOTEBOOK).cells
+    assert [cell.cell_type for cell in cells] == ["markdown", "code", "markdown", "code"]
+    assert cells[1].source == "a = 2\nprint(a + 1)"
+    assert "](../guide/audit.html#read)" in cells[0].source
+
+
+@pytest.mark.parametrize("page", docs_notebooks.PAGES.values())
+def test_a_page_loses_no_code_and_is_a_valid_notebook(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    notebook = docs_notebooks.notebook_of(text, page.count("/"))
+    nbformat.validate(notebook)
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    assert len(code) == text.count("\n```python\n")
+    assert all(block in text for block in code)
+
+
+@pytest.mark.slow
+def test_cells_hold_what_they_printed_and_a_failing_one_is_an_error() -> None:
+    run = docs_notebooks.executed(docs_notebooks.notebook_of(NOTEBOOK))
+    outputs = [cell.outputs for cell in run.cells if cell.cell_type == "code"]
+    assert outputs[0][0].text == "3\n"
+    assert outputs[1][0].data["text/plain"] == "2"
+    with pytest.raises(CellExecutionError):
+        docs_notebooks.executed(docs_notebooks.notebook_of("```python\n1 / 0\n```\n"))

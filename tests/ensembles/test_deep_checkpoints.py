@@ -187,7 +187,7 @@ def test_other_data_and_records_are_refused(three_epochs):
         model.fit(X, 2 * Y, resume=True)
     with pytest.raises(InvalidArgumentError, match="differing in record: "):
         model.fit(X, Y, record={"x": X}, resume=True)
-    with pytest.raises(InvalidArgumentError, match=r"expected a directory without checkpoints; pass resume=True"):
+    with pytest.raises(InvalidArgumentError, match="without checkpoints of these members; pass resume=True"):
         model.fit(X, Y)
     with pytest.raises(InvalidArgumentError, match="resume is True, but checkpoint_dir is None"):
         DeepEnsemble(**settings()).fit(X, Y, resume=True)

@@ -1,96 +1,96 @@
-"""Member i is a function of (seed, i) alone: threads, other members and their number change no bit of it."""
+"""Member i is a function of (seed, i) alone: threads, other members, their number and interruptions change no bit."""
 
 import time
 from functools import partial
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 from equitangents import DeepEnsemble, actions, nn
+from equitangents.ensembles import Bootstrap, NNGPPosterior, NTKPosterior
 from equitangents.ensembles.training import plan as planning
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.recipe import Recipe, member_keys, member_shapes
+from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys, member_shapes
 from equitangents.errors import InvalidArgumentError
 
 rng = np.random.default_rng(1)
 X, Y = rng.normal(size=(12, 4, 4, 1)), rng.normal(size=(12, 2))
 CNN = nn.Sequential(nn.Conv(4, (3, 3), b_std=0.1), nn.Relu(), nn.Flatten(), nn.Dense(2))
-SETTINGS = {
+GD = {"optimizer": "gd", "learning_rate": 0.2, "epochs": 3, "members_per_chunk": 2}
+SETTINGS = GD | {
     "optimizer": "momentum",
-    "learning_rate": 0.2,
     "batch_size": 5,
-    "epochs": 3,
     "augmentation": actions.image_rotations(4),
     "augmentation_mode": "random",
 }
-
-
-def member(params, i):
-    return jax.tree.map(lambda a: a[i], params)
+KINDS = {
+    "zero output": GD | {"zero_output": True},
+    "bagged": GD | {"variation": Bootstrap()},
+    "NNGP posterior": GD | {"variation": NNGPPosterior(0.1)},
+    "NTK posterior": GD | {"variation": NTKPosterior(0.1)},
+    "scheduled adamw": GD | {"optimizer": optax.adamw(optax.linear_schedule(0.1, 0.01, 10))},
+    "adam": GD | {"optimizer": "adam"},
+}
+STATE = ("params_", "params0_", "history_", "recorded_")
 
 
 def bits_equal(a, b):
     jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_extended_a_resumed_and_a_saved_ensemble_is_the_one_of_one_fit(kind, tmp_path, monkeypatch):
+    model = lambda members, **more: DeepEnsemble(CNN, members=members, **KINDS[kind] | more)
+    record = {"record": {"x": X}, "record_at": [0, 2]}
+    few = model(3).fit(X, Y, **record)
+    with monkeypatch.context() as patch:
+        patch.setattr(planning, "worker_count", lambda: 5)
+        whole = model(5).fit(X, Y, **record)
+    bits_equal(jax.tree.map(lambda a: a[:3], whole.params_), few.params_)
+    assert few.extend(5, X, Y, record=record["record"]) is few
+    assert few.members == 5
+    places = {"checkpoint_dir": tmp_path / "run", "checkpoint_every": 2}
+    model(5, epochs=1, **places).fit(X, Y, record=record["record"], record_at=[0])
+    others = [few, model(5, **places).fit(X, Y, **record, resume=True)]
+    if "scheduled" not in kind:
+        whole.save(tmp_path / "saved")
+        others.append(DeepEnsemble.load(tmp_path / "saved"))
+    for other in others:
+        for name in STATE:
+            bits_equal(getattr(other, name, None), getattr(whole, name, None))
+        np.testing.assert_array_equal(other.predict_members(X), whole.predict_members(X))
+
+
 @pytest.fixture(scope="module")
 def five():
-    return DeepEnsemble(CNN, members=5, members_per_chunk=2, **SETTINGS).fit(X, Y, record={"x": X}, record_at=[0, 2])
+    return DeepEnsemble(CNN, members=5, **SETTINGS).fit(X, Y, record={"x": X}, record_at=[0, 2])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", [3, 1])
 def test_chunks_change_neither_initialisation_nor_order(five, chunk):
-    model = DeepEnsemble(CNN, members=5, members_per_chunk=chunk, **SETTINGS).fit(X, Y)
+    model = DeepEnsemble(CNN, members=5, **SETTINGS | {"members_per_chunk": chunk}).fit(X, Y)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), model.params_, five.params_)
     np.testing.assert_allclose(model.history_, five.history_, rtol=1e-5)
-    start = DeepEnsemble(CNN, members=5, members_per_chunk=chunk, **SETTINGS | {"epochs": 0}).fit(X, Y)
+    start = model.set_params(epochs=0).fit(X, Y)
     for i in range(5):
         expected = CNN.init(member_keys(0, i)[0], (4, 4, 1))
-        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), member(start.params_, i), expected)
-
-
-@pytest.mark.parametrize("optimizer", ["gd", pytest.param("adam", marks=pytest.mark.slow)])
-def test_members_of_a_small_ensemble_are_the_first_of_a_large_one(optimizer, monkeypatch):
-    settings = SETTINGS | {"optimizer": optimizer, "batch_size": None, "augmentation": None}
-    small = DeepEnsemble(CNN, members=3, **settings).fit(X, Y)
-    monkeypatch.setattr(planning, "worker_count", lambda: 5)
-    large = DeepEnsemble(CNN, members=7, **settings).fit(X, Y)
-    bits_equal(jax.tree.map(lambda a: a[:3], large.params_), small.params_)
-    bits_equal(large.history_[:, :3], small.history_)
-    bits_equal(large.predict_members(X)[:3], small.predict_members(X))
-
-
-@pytest.mark.parametrize(
-    ("first", "chunk"), [(3, 2), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((4, 2), (1, 3)))]
-)
-def test_extending_makes_the_larger_ensemble(first, chunk):
-    settings = SETTINGS | {"members_per_chunk": chunk, "zero_output": True, "optimizer": "gd", "batch_size": None}
-    settings["augmentation"] = None
-    record = {"x": X}
-    large = DeepEnsemble(CNN, members=5, **settings).fit(X, Y, record=record, record_at=[0, 2])
-    model = DeepEnsemble(CNN, members=first, **settings).fit(X, Y, record=record, record_at=[0, 2])
-    before = jax.tree.map(np.copy, model.params_)
-    assert model.extend(5, X, Y, record=record) is model
-    bits_equal(jax.tree.map(lambda a: a[:first], model.params_), before)
-    for name in ("params_", "params0_", "history_", "recorded_"):
-        bits_equal(getattr(model, name), getattr(large, name))
-    assert model.members == 5
-    np.testing.assert_array_equal(model.predict(X), large.predict(X))
+        found = jax.tree.map(lambda a, i=i: a[i], start.params_)
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found, expected)
 
 
 def test_extending_needs_the_same_data_settings_and_records(five):
-    model = DeepEnsemble(CNN, members=2, members_per_chunk=2, **SETTINGS).fit(X, Y)
-    with pytest.raises(InvalidArgumentError, match=r"X .* there"):
-        model.extend(3, X + 1, Y)
-    with pytest.raises(InvalidArgumentError, match="members is 1; expected a whole number, at least 2"):
-        model.extend(1, X, Y)
-    with pytest.raises(InvalidArgumentError, match=r"network, optimizer"):
-        model.set_params(learning_rate=0.1).extend(3, X, Y)
-    model.set_params(learning_rate=0.2)
-    with pytest.raises(InvalidArgumentError, match="epochs is 4; expected 3"):
-        model.set_params(epochs=4).extend(3, X, Y)
+    model = DeepEnsemble(CNN, members=2, **SETTINGS).fit(X, Y)
+    for changed, members, x, said in (
+        ({}, 3, X + 1, r"X .* there"),
+        ({}, 1, X, "members is 1; expected a whole number, at least 2"),
+        ({"learning_rate": 0.1}, 3, X, "network, optimizer"),
+        ({"epochs": 4}, 3, X, "epochs is 4; expected 3"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=said):
+            model.set_params(**{"learning_rate": 0.2} | changed).extend(members, x, Y)
     for other in ({}, {"x": X[:2]}, {"x": X + 1}, {"y": X}):
         with pytest.raises(InvalidArgumentError, match="new members need the same names and inputs"):
             five.extend(6, X, Y, record=other)
@@ -100,8 +100,8 @@ def test_extending_needs_the_same_data_settings_and_records(five):
 def test_members_differ_from_one_another_and_with_the_seed(five):
     w = five.params_[0]["w"]
     assert len({w[i].tobytes() for i in range(5)}) == 5
-    other = DeepEnsemble(CNN, members=5, seed=1, epochs=0).fit(X, Y)
-    assert not (other.params_[0]["w"] == DeepEnsemble(CNN, members=5, epochs=0).fit(X, Y).params_[0]["w"]).any()
+    one, other = (DeepEnsemble(CNN, members=5, seed=seed, epochs=0).fit(X, Y) for seed in (0, 1))
+    assert not (other.params_[0]["w"] == one.params_[0]["w"]).any()
 
 
 def test_large_batches_are_computed_in_blocks_that_stay_in_the_cache():

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from flax import linen
 
-from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, groups, nn
-from equitangents.ensembles import Bootstrap, NTKPosterior
+from equitangents import DeepEnsemble, actions, groups, nn
+from equitangents.ensembles import Bootstrap
 from equitangents.ensembles.training.recipe import member_keys
 from equitangents.ensembles.training.variations import variation_key
-from equitangents.errors import InvalidArgumentError
 
 rng = np.random.default_rng(5)
 MATRICES = np.stack([np.roll(np.eye(3), g, axis=0) for g in range(3)])  # turns by 120° about (1, 1, 1)
@@ -118,30 +117,3 @@ def test_batch_statistics_are_those_of_whole_orbits():
 def test_no_weight_changes_nothing():
     with_none, without = (DeepEnsemble(NET, epochs=3, **GD, **k).fit(X, Y) for k in ({"equivariance_penalty": 0}, {}))
     jax.tree.map(partial(np.testing.assert_array_equal), with_none.params_, without.params_)
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"augmentation": None}, "expected 0 unless all copies of a sample are compared"),
-        ({"augmentation_mode": "random"}, "expected 0 unless all copies of a sample are compared"),
-        ({"equivariance_penalty": -1.5}, "equivariance_penalty is -1.5; expected a finite number ≥ −1"),
-        ({"equivariance_penalty": float("nan")}, "equivariance_penalty is nan"),
-        ({"variation": NTKPosterior(noise=0.1)}, "that disturbs every copy's targets"),
-    ],
-)
-def test_what_cannot_be_is_said(changed, said):
-    with pytest.raises(InvalidArgumentError, match=said):
-        DeepEnsemble(NET, epochs=1, **(GD | {"equivariance_penalty": 1.0} | changed)).fit(X, Y)
-
-
-def test_other_losses_take_no_weight_below_zero():
-    with pytest.raises(InvalidArgumentError, match=r"is -0\.5; expected at least 0 unless the loss is 'mse'"):
-        DeepEnsembleClassifier(NET, **(GD | {"equivariance_penalty": -0.5})).fit(X, [0, 1, 2, 0, 1])
-
-
-def test_fields_have_none():
-    net = nn.Sequential(nn.Conv(1, 3))
-    images = rng.normal(size=(3, 4, 4, 1))
-    with pytest.raises(InvalidArgumentError, match="for targets that are fields"):
-        DeepEnsemble(net, augmentation="C4", equivariance_penalty=1.0, epochs=1).fit(images, images)

@@ -118,7 +118,7 @@ class TestTimes:
     def test_more_test_inputs_than_fit_into_one_block(self, monkeypatch):
         model = InfiniteEnsemble(net, time=1.0).fit(x, y)
         mean, std = model.predict(x_test, return_std=True)
-        monkeypatch.setattr("equitangents.ensembles.infinite.problem._BLOCK_ENTRIES", 8 * 3)
+        monkeypatch.setattr("equitangents.ensembles.infinite.predictor._BLOCK_ENTRIES", 8 * 3)
         monkeypatch.setattr("equitangents.solvers.matrices._DIAGONAL", 2)
         blocked, blocked_std = model.predict(x_test, return_std=True)
         np.testing.assert_allclose(blocked, mean, atol=1e-14)

@@ -1,233 +1,315 @@
-import itertools
+"""Augmentation solved at the size of the data is training on all N|G| samples, for any group, action and labels."""
+
 import logging
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ensembles.irrep_cases import C8, CASES, D4, Q8, TIMES, check, data, mlp, on_orbits, on_regular, seeds
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.errors import (
-    InvalidArgumentError,
-    MemoryLimitError,
-    NotAnActionError,
-    NotPositiveDefiniteError,
-)
+from equitangents.errors import NotPositiveDefiniteError
 from examples import examples
-from oracles import literal_training
+from oracles import literal_augmentation
+from oracles.literal_augmentation import copies_of_labels
 from oracles.literal_network import LiteralNetwork
 
-PERMUTATIONS = list(itertools.permutations(range(3)))
-S3 = groups.from_permutations(PERMUTATIONS)
-matrices = np.zeros((6, 3, 3))
-for g, p in enumerate(PERMUTATIONS):
-    matrices[g, list(p), range(3)] = 1  # e_i to e_{p(i)}
-permute = actions.permutations(S3, np.array(PERMUTATIONS))  # on (N, 3, channels)
-turn_labels = actions.linear(S3, matrices)  # on (N, 3)
-mlp = LiteralNetwork.relu_mlp(1)
-literal = literal_training.trained
-seeds, ridges = st.integers(0, 10**6), st.sampled_from([0.0, 0.2])
-times = pytest.mark.parametrize("time", [0.0, 0.9, 30.0, np.inf])
+C3 = groups.cyclic(3)
+_c, _s = np.cos(2 * np.pi / 3), np.sin(2 * np.pi / 3)
+turned = actions.linear(C3, np.stack([np.linalg.matrix_power(np.array([[_c, -_s], [_s, _c]]), k) for k in range(3)]))
+GROUPS = [C8, D4, Q8, groups.symmetric(3), groups.direct_product(Q8, C3), groups.cyclic(5), groups.tetrahedral()]
+GROUPS += [groups.cyclic(1), groups.wallpaper(4, False, (3, 3))]  # irreps of dimensions 1, 2 and 4
+LABELS = ["invariant", "equivariant", "for every copy"]
+labels_of = st.sampled_from(LABELS)
 
 
-def data(seed, n=4, m=3):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, 3, 2)), rng.normal(size=(n, 3)), rng.normal(size=(m, 3, 2))
+def problem(group, labels, seed, symmetric=False, agree=True):
+    """(augmentation, label action, x, y, labels of all copies, x_test); where `symmetric`, a subgroup fixes x_1, x_2
+    is on its orbit, and where `agree` labels are equal where inputs are."""
+    action, rng = on_regular(group), np.random.default_rng(seed)
+    x, x_test = rng.normal(size=(3, group.order)), rng.normal(size=(2, group.order))
+    label_action = on_regular(group) if labels == "equivariant" else None
+    y = rng.normal(size={"invariant": (3, 2), "equivariant": (3, group.order)}.get(labels, (group.order, 3, 1)))
+    if symmetric:
+        H, moved = group.generated_subgroup(rng.integers(0, group.order, 1)).elements, int(rng.integers(group.order))
+        x[1] = action.orbit(x[1:2], H)[:, 0].mean(axis=0)
+        x[2] = action(moved, x[1:2])[0]
+        if not agree:
+            pass
+        elif labels == "for every copy":
+            y[:, 1] = np.mean([y[group.table[:, h], 1] for h in H], axis=0)
+            y[:, 2] = y[group.table[:, moved], 1]
+        elif label_action is not None:
+            y[1] = label_action.orbit(y[1:2], H)[:, 0].mean(axis=0)
+            y[2] = label_action(moved, y[1:2])[0]
+        else:
+            y[2] = y[1]
+    copies = y if labels == "for every copy" else copies_of_labels(group, label_action, y)
+    return action, label_action, x, y, copies, x_test
 
 
-def augmented(action, label_action, x, y):
-    order = action.group.order
-    inputs = np.concatenate([action(g, x) for g in range(order)])
-    targets = np.concatenate([y if label_action is None else label_action(g, y) for g in range(order)])
-    return inputs, targets
+@given(
+    group=st.sampled_from(GROUPS),
+    labels=labels_of,
+    seed=seeds,
+    time=st.sampled_from([0.0, 0.3, 20.0, np.inf]),
+    ridge=st.sampled_from([0.0, 0.2]),
+    kernel=st.sampled_from(["ntk", "nngp"]),
+    symmetric=st.booleans(),
+)
+def test_any_group_and_any_labels(group, labels, seed, time, ridge, kernel, symmetric):
+    action, label_action, x, y, copies, x_test = problem(group, labels, seed, symmetric, np.isinf(time))
+    how = {"time": time, "ridge": ridge, "kernel": kernel}
+    model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, **how).fit(x, y)
+    assert (model.solver_ == "orbit-averaged N×N") == (labels == "invariant")
+    check(model, action, x, copies, x_test, atol=1e-8, orbits=False, **how)
 
 
-def assert_gives(model, x_test, mean, covariance, atol, covariance_atol=None):
-    np.testing.assert_allclose(model.predict(x_test), mean, atol=atol)
-    found = model.predict(x_test, return_cov=True)[1]
-    np.testing.assert_allclose(found, covariance, atol=covariance_atol or atol)
+@given(seeds, st.sampled_from([D4, Q8, C8]), labels_of, st.integers(0, 12), st.sampled_from([0.0, 0.3]))
+@settings(max_examples=8)
+def test_in_discrete_steps(seed, group, labels, steps, ridge):
+    action, label_action, x, y, copies, x_test = problem(group, labels, seed)
+    rate = 1.9 * group.order * 3 / literal_augmentation.largest_eigenvalue(mlp, action, x, "ntk", ridge)
+    how = {"dynamics": "discrete", "learning_rate": rate, "time": steps, "ridge": ridge, "kernel": "ntk"}
+    model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, **how).fit(x, y)
+    bound = model.max_learning_rate_ * 0.95 / rate  # of invariant labels that of the invariant part
+    assert bound > 1 - 1e-10 if labels == "invariant" else bound == pytest.approx(1, rel=1e-10)
+    check(model, action, x, copies, x_test, orbits=False, **how)
 
 
-class TestInvariantLabels:
-    @pytest.mark.quick(2)
-    @times
-    @given(seed=seeds, ridge=ridges, kernel=st.sampled_from(["ntk", "nngp"]))
-    @settings(max_examples=8)
-    def test_the_orbit_averaged_problem_is_the_explicit_one(self, time, ridge, kernel, seed):
-        x, y, x_test = data(seed)
-        expected, covariance = literal(
-            mlp, *augmented(permute, None, x, y), x_test, kernel=kernel, time=time, ridge=ridge
-        )
-        model = InfiniteEnsemble(mlp, augmentation=permute, time=time, ridge=ridge, kernel=kernel).fit(x, y)
-        assert model.solver_ == "orbit-averaged N×N"
-        assert_gives(model, x_test, expected, covariance, 1e-8, 1e-7)
-
-    @pytest.mark.parametrize("steps", [0, 1, 6, np.inf])
-    @pytest.mark.parametrize("ridge", [0.0, 0.2])
-    def test_in_discrete_steps(self, steps, ridge):
-        x, y, x_test = data(1)
-        eta = 0.95 * InfiniteEnsemble(mlp, augmentation=permute, ridge=ridge).fit(x, y).max_learning_rate_
-        how = {"time": steps, "ridge": ridge, "dynamics": "discrete", "learning_rate": eta}
-        expected, covariance = literal(mlp, *augmented(permute, None, x, y), x_test, **how)
-        model = InfiniteEnsemble(mlp, augmentation=permute, **how).fit(x, y)
-        assert_gives(model, x_test, expected, covariance, 1e-10)
-
-    def test_a_convolutional_network_under_translations_becomes_the_pooled_one(self):
-        """Flatten and augmentation by all translations against global average pooling, trained as long."""
-        rng = np.random.default_rng(0)
-        x, y, x_test = rng.normal(size=(5, 3, 4, 2)), rng.normal(size=(5, 2)), rng.normal(size=(3, 3, 4, 2))
-        features = (nn.Conv(4, (3, 3), W_std=1.4, b_std=0.1), nn.Relu(), nn.Conv(4, (2, 2)), nn.Relu())
-        flat = nn.Sequential(*features, nn.Flatten(), nn.Dense(2))
-        pooled = nn.Sequential(*features, nn.GlobalAvgPool(), nn.Dense(2))
-        shifts = actions.translations((3, 4))
-        times = [0.0, 1.0, 50.0, np.inf]
-        model = InfiniteEnsemble(flat, augmentation=shifts).fit(x, y)
-        expected = InfiniteEnsemble(pooled).fit(x, y).predict(x_test, time=times)
-        assert model.solver_ == "orbit-averaged N×N"
-        np.testing.assert_allclose(model.predict(x_test, time=times), expected, atol=1e-10)
-
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_labels_of_which_an_odd_network_learns_nothing(self, dtype):
-        flip = actions.linear(groups.cyclic(2), np.stack([np.eye(3), -np.eye(3)]))
-        odd = nn.Sequential(nn.Dense(1, W_std=1.5), nn.Erf(), nn.Dense(1))
-        rng = np.random.default_rng(0)
-        x, y, x_test = rng.normal(size=(9, 3)).astype(dtype), rng.normal(size=9), rng.normal(size=(4, 3)).astype(dtype)
-        model = InfiniteEnsemble(odd, augmentation=flip, time=10.0).fit(x, y)
-        np.testing.assert_allclose(model.predict(x_test), 0, atol=1e-5 if dtype == np.float32 else 1e-13)
-        with pytest.raises(NotPositiveDefiniteError, match="not positive definite to working precision"):
-            model.predict(x_test, time=np.inf)
-
-    def test_the_covariance_is_solved_when_first_wanted(self, caplog):
-        x, y, x_test = data(0)
-        with caplog.at_level(logging.INFO, "equitangents"):
-            model = InfiniteEnsemble(mlp, augmentation=permute, time=1.0).fit(x, y)
-            model.predict(x_test)
-            assert "covariances" not in caplog.text
-            model.predict(x_test, return_std=True)
-            model.predict(x_test, return_cov=True)
-        assert caplog.text.count("covariances by irreps of") == 1
+@pytest.mark.quick(6)
+@pytest.mark.parametrize(
+    ("name", "time", "labels"),
+    [(name, TIMES[(i + j) % len(TIMES)], kind) for i, name in enumerate(CASES) for j in (0, 2) for kind in LABELS],
+)
+def test_images_points_and_permutations(name, time, labels):
+    action, _, label_action = CASES[name]
+    x, y, x_test = data(name, LABELS.index(labels))
+    y = y if labels == "equivariant" else y[:, :2]
+    how = {
+        "invariant": {"kernel": "ntk", "ridge": 0.0},
+        "equivariant": {"kernel": "ntk", "ridge": 0.1},
+        "for every copy": {"kernel": "nngp", "ridge": 0.05},
+    }[labels]
+    copies = copies_of_labels(action.group, label_action if labels == "equivariant" else None, y)
+    if labels == "for every copy":
+        y = copies = np.random.default_rng(3).normal(size=(action.group.order, len(x), 2))
+    of_labels = {"label_action": label_action} if labels == "equivariant" else {}
+    model = InfiniteEnsemble(mlp, augmentation=action, time=time, **of_labels, **how).fit(x, y)
+    assert model.covariance_solver_.startswith(f"irreps of {action.group.name}: 5 blocks, largest ")
+    check(model, action, x, copies, x_test, time=time, orbits=labels != "equivariant", **how)
 
 
-class TestEquivariantLabels:
-    @given(seeds, st.one_of(st.floats(0, 100), st.just(np.inf)))
-    @examples(6, random=15)
-    def test_the_mean_is_equivariant_on_and_off_the_data(self, seed, time):
-        x, y, x_test = data(seed)
-        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, time=time).fit(x, y)
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("time", [1.0, np.inf])
+@pytest.mark.parametrize("name", ["C8", "D4", "O"])
+def test_ill_conditioned_kernels(name, time):
+    """Near-equal samples: eigenvalues over seven orders of magnitude."""
+    action, _, label_action = CASES[name]
+    x, y, x_test = data(name, 5)
+    x[1] = x[0] + 1e-6 * x[1]
+    assert np.linalg.cond(mlp.kernel(action.orbit(x).reshape(-1, *x.shape[1:])).ntk) > 1e7
+    model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=time).fit(x, y)
+    copies = copies_of_labels(action.group, label_action, y)
+    check(model, action, x, copies, x_test, kernel="ntk", time=time, ridge=0.0, atol=1e-8, orbits=False)
+
+
+def test_a_convolutional_network_under_translations_becomes_the_pooled_one():
+    """Flatten and augmentation by all translations against global average pooling, trained as long."""
+    rng = np.random.default_rng(0)
+    x, y, x_test = rng.normal(size=(5, 3, 4, 2)), rng.normal(size=(5, 2)), rng.normal(size=(3, 3, 4, 2))
+    features = (nn.Conv(4, (3, 3), W_std=1.4, b_std=0.1), nn.Relu(), nn.Conv(4, (2, 2)), nn.Relu())
+    flat = nn.Sequential(*features, nn.Flatten(), nn.Dense(2))
+    pooled = nn.Sequential(*features, nn.GlobalAvgPool(), nn.Dense(2))
+    times = [0.0, 1.0, 50.0, np.inf]
+    model = InfiniteEnsemble(flat, augmentation=actions.translations((3, 4))).fit(x, y)
+    expected = InfiniteEnsemble(pooled).fit(x, y).predict(x_test, time=times)
+    assert model.solver_ == "orbit-averaged N×N"
+    np.testing.assert_allclose(model.predict(x_test, time=times), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_labels_of_which_an_odd_network_learns_nothing(dtype):
+    flip = actions.linear(groups.cyclic(2), np.stack([np.eye(3), -np.eye(3)]))
+    odd = nn.Sequential(nn.Dense(1, W_std=1.5), nn.Erf(), nn.Dense(1))
+    rng = np.random.default_rng(0)
+    x, y, x_test = rng.normal(size=(9, 3)).astype(dtype), rng.normal(size=9), rng.normal(size=(4, 3)).astype(dtype)
+    model = InfiniteEnsemble(odd, augmentation=flip, time=10.0).fit(x, y)
+    np.testing.assert_allclose(model.predict(x_test), 0, atol=1e-5 if dtype == np.float32 else 1e-13)
+    with pytest.raises(NotPositiveDefiniteError, match="not positive definite to working precision"):
+        model.predict(x_test, time=np.inf)
+
+
+def test_the_covariance_is_solved_when_first_wanted(caplog):
+    action, _, _ = CASES["D4"]
+    x, y, x_test = data("D4", 0)
+    with caplog.at_level(logging.INFO, "equitangents"):
+        model = InfiniteEnsemble(mlp, augmentation=action, time=1.0).fit(x, y)
+        model.predict(x_test)
+        assert "covariances" not in caplog.text
+        model.predict(x_test, return_std=True)
+        model.predict(x_test, return_cov=True)
+    assert caplog.text.count("covariances by irreps of") == 1
+
+
+class TestLaws:
+    @given(seeds, st.sampled_from(sorted(CASES)), st.sampled_from([0.2, 10.0, np.inf]))
+    @examples(5, random=15)
+    def test_mean_and_covariance_are_equivariant_on_and_off_the_data(self, seed, name, time):
+        action, _, label_action = CASES[name]
+        x, y, x_test = data(name, seed)
+        model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=time).fit(x, y)
+        g = seed % action.group.order
         for points in (x, x_test, 100 * x_test):
-            mean = model.predict(points)
-            for g in S3:
-                np.testing.assert_allclose(
-                    model.predict(permute(g, points)), turn_labels(g, mean), atol=1e-10 * max(1, np.abs(mean).max())
-                )
+            mean, covariance = model.predict(points, return_cov=True)
+            moved, moved_covariance = model.predict(action(g, points), return_cov=True)
+            size, scale = np.abs(mean).max(), max(1, np.abs(covariance).max())
+            np.testing.assert_allclose(moved / size, label_action(g, mean) / size, atol=1e-10)
+            np.testing.assert_allclose(moved_covariance / scale, covariance / scale, atol=1e-10)
+
+    @pytest.mark.quick(1)
+    @pytest.mark.parametrize("symmetric", [False, True])
+    @pytest.mark.parametrize("name", ["C8", "D4", "Q8"])  # complex, real and quaternionic irreps
+    def test_samples_on_orbits_have_the_joint_covariance(self, name, symmetric):
+        action, _, label_action = CASES[name]
+        x, y, x_test = data(name, 0)
+        if symmetric:  # no data in any but the trivial irrep
+            x = action.orbit(x).mean(axis=0)
+        model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=2.0).fit(x, y)
+        mean, covariance = on_orbits(model, action, x_test)
+        n, points = 4000, 16
+        draws = model.sample_orbits(x_test, n, key=jax.random.key(0))
+        assert draws.shape == (n, 2, 8, 8)
+        centred = (draws - mean).reshape(n, points, 8)
+        covariance = covariance.reshape(points, points)
+        measured = np.einsum("npk,nqk->pq", centred, centred) / (8 * n)
+        error = np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / (8 * n))
+        assert (np.abs(measured - covariance) < 4.5 * error).all()
+        assert (np.abs(centred.mean(axis=0)) < 4.5 * np.sqrt(np.diag(covariance) / n)[:, None]).all()
+        across = np.einsum("np,np->p", centred[..., 0], centred[..., 1]) / n
+        assert (np.abs(across) < 4.5 * np.diag(covariance) / np.sqrt(n)).all()
 
 
-class TestWithoutInvariance:
-    def test_a_kernel_that_the_action_changes(self):
-        net = LiteralNetwork.relu_mlp(1, feature_weights=(1.0, 1.3, 0.7, 1.0, 1.1, 0.8))
-        x, y, x_test = data(0)
-        expected, covariance = literal(net, *augmented(permute, None, x, y), x_test, time=2.0, ridge=0.1)
-        model = InfiniteEnsemble(net, augmentation=permute, time=2.0, ridge=0.1).fit(x, y)
+class TestTheExplicitProblem:
+    """Of kernels that the action changes, of actions that resample, and of some elements, weighted or not."""
+
+    SKEWED = LiteralNetwork.relu_mlp(1, feature_weights=tuple(np.linspace(0.5, 1.5, 9)))
+
+    @staticmethod
+    def literal(net, action, elements, label_action, x, y, x_test, weights=None, **how):
+        inputs = np.concatenate([action(g, x) for g in elements])
+        targets = np.concatenate([y if label_action is None else label_action(g, y) for g in elements])
+        each = None if weights is None else np.repeat(np.array(weights) / np.mean(weights), len(x))
+        return literal_augmentation.train(net, inputs, targets, x_test, weights=each, **how)
+
+    @pytest.mark.parametrize("fixed", [False, True])
+    def test_of_a_kernel_that_the_action_changes_also_where_it_fixes_inputs(self, fixed):
+        action, _, _ = CASES["D4"]
+        x, y, x_test = data("D4", 0, n=6)
+        if fixed:
+            x[::2] = x[::2, :1, :1]
+        how = {"time": 2.0, "ridge": 0.1}
+        model = InfiniteEnsemble(self.SKEWED, augmentation=action, **how).fit(x, y)
         assert model.solver_.startswith("explicit N|G| (the kernel is not known to be invariant")
-        assert_gives(model, x_test, expected, covariance, 1e-11)
+        mean, covariance = self.literal(self.SKEWED, action, range(8), None, x, y, x_test, kernel="ntk", **how)
+        found = model.predict(x_test, return_cov=True)
+        np.testing.assert_allclose(found[0], mean, atol=1e-11)
+        np.testing.assert_allclose(found[1], covariance, atol=1e-11)
+        points = np.moveaxis(action.orbit(x_test), 0, 1).reshape(-1, 3, 3, 1)
+        orbits = model.predict_orbit_means(x_test)
+        np.testing.assert_allclose(orbits, model.predict(points).reshape(2, 8, -1), atol=1e-12)
+        draws = model.sample_orbits(x_test, 3, key=jax.random.key(0))
+        expected = model.sample(points, 3, key=jax.random.key(0)).reshape(3, 2, 8, -1)
+        np.testing.assert_allclose(draws, expected, atol=1e-9)
 
-    def test_inputs_that_the_action_fixes_do_not_hide_it(self):
-        net = LiteralNetwork.relu_mlp(1, feature_weights=(1.0, 1.3, 0.7, 1.0, 1.1, 0.8))
-        rng = np.random.default_rng(0)
-        x, y, x_test = rng.normal(size=(8, 3, 2)), rng.normal(size=(8, 1)), rng.normal(size=(3, 3, 2))
-        x[::2] = x[::2, :1]
-        expected, _ = literal(net, *augmented(permute, None, x, y), x_test, time=2.0)
-        model = InfiniteEnsemble(net, augmentation=permute, time=2.0).fit(x, y)
-        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-11)
-
-    def test_an_action_that_resamples(self):
+    @pytest.mark.parametrize("elements", [None, [0, 3]])
+    def test_of_an_action_that_resamples(self, elements):
         rotations = actions.image_rotations(8)
         rng = np.random.default_rng(0)
         x, y, x_test = rng.normal(size=(3, 4, 4, 1)), rng.normal(size=(3, 2)), rng.normal(size=(2, 4, 4, 1))
-        expected, _ = literal(mlp, *augmented(rotations, None, x, y), x_test, time=2.0)
-        model = InfiniteEnsemble(mlp, augmentation=rotations, time=2.0).fit(x, y)
-        assert model.solver_ == "explicit N|G| (the augmentation is only approximately an action)"
-        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-11)
+        augmentation = rotations if elements is None else actions.subset(rotations, elements)
+        model = InfiniteEnsemble(mlp, augmentation=augmentation, time=2.0).fit(x, y)
+        if elements is None:
+            assert model.solver_ == "explicit N|G| (the augmentation is only approximately an action)"
+        how = {"kernel": "ntk", "time": 2.0, "ridge": 0.0}
+        mean, _ = self.literal(mlp, rotations, elements or range(8), None, x, y, x_test, **how)
+        np.testing.assert_allclose(model.predict(x_test), mean, atol=1e-11)
+
+    @pytest.mark.parametrize(
+        ("elements", "weights"), [([0, 5, 3], [1.0, 1.0, 1.0]), ([0, 5, 3], [0.5, 3.0, 1.0]), ([0, 6, 2, 4], None)]
+    )
+    @pytest.mark.parametrize(("kernel", "time"), [("ntk", 0.7), ("nngp", np.inf)])
+    def test_of_some_elements_and_a_subgroup_as_one(self, elements, weights, kernel, time):
+        action, _, label_action = CASES["D4"]
+        x, y, x_test = data("D4", 0)
+        some, how = actions.subset(action, elements, weights), {"kernel": kernel, "time": time, "ridge": 0.1}
+        for turn in (None, label_action):
+            mean, covariance = self.literal(mlp, action, elements, turn, x, y, x_test, weights, **how)
+            model = InfiniteEnsemble(mlp, augmentation=some, label_action=turn, **how).fit(x, y)
+            weighted = "" if weights is None or weights[1] == 1 else ", weighted"
+            explicit = f"explicit N|G| (3 of 8 elements of D4{weighted})"
+            assert model.solver_ == explicit if weights else "explicit" not in model.solver_
+            np.testing.assert_allclose(model.predict(x_test), mean, atol=1e-11)
+            np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-11)
+        if weights is None:  # and labels of its own for every copy
+            labels = np.random.default_rng(1).normal(size=(4, 3, 2))
+            inputs = np.concatenate([action(g, x) for g in elements])
+            mean, _ = literal_augmentation.train(mlp, inputs, labels.reshape(12, 2), x_test, **how)
+            model = InfiniteEnsemble(mlp, augmentation=some, **how).fit(x, labels)
+            np.testing.assert_allclose(model.predict(x_test), mean, atol=1e-11)
+
+    def test_weights_are_how_often_an_element_is_drawn(self):
+        action, _, _ = CASES["D4"]
+        x, y, x_test = data("D4", 0)
+        fit = lambda *subset: InfiniteEnsemble(mlp, augmentation=actions.subset(action, *subset), time=4.0).fit(x, y)
+        drawn, weighted = fit([1, 6, 1, 1, 4]), fit([1, 6, 4], [3, 1, 1])
+        np.testing.assert_allclose(drawn.predict(x_test), weighted.predict(x_test), atol=1e-12)
+        np.testing.assert_allclose(*(m.predict(x_test, return_cov=True)[1] for m in (drawn, weighted)), atol=1e-12)
 
 
 class TestFixedInputs:
     """Inputs that some elements leave alone: their copies coincide, and the explicit matrix is singular."""
 
-    @staticmethod
-    def symmetric_data(seed=0):
-        x, y, x_test = data(seed)
-        x[0] = x[0, :1]  # fixed by all of S3
-        x[1, 1] = x[1, 2]  # fixed by one transposition
-        return x, y, x_test
-
-    @pytest.mark.parametrize("label_action", [None, turn_labels], ids=["invariant", "equivariant"])
-    @pytest.mark.parametrize("time", [0.9, 30.0, np.inf])
-    @pytest.mark.parametrize("ridge", [0.0, 0.2])
-    def test_labels(self, label_action, time, ridge):
-        x, y, x_test = self.symmetric_data()
-        if label_action is not None:
-            y[0] = y[0, 0]  # consistent: fixed by what fixes the input
-            y[1, 1] = y[1, 2]
-        inputs, targets = augmented(permute, label_action, x, y)
-        expected, covariance = self.literal_with_pseudoinverse(inputs, targets, x_test, time, ridge)
-        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=label_action, time=time, ridge=ridge).fit(x, y)
-        assert_gives(model, x_test, expected, covariance, 1e-8)
-
-    def literal_with_pseudoinverse(self, inputs, targets, x_test, time, ridge):
-        if not np.isinf(time) or ridge:
-            return literal(mlp, inputs, targets, x_test, time=time, ridge=ridge)
-        k, cross = mlp.kernel(inputs), mlp.kernel(x_test, inputs)
-        A = cross.ntk @ np.linalg.pinv(k.ntk, rcond=1e-10, hermitian=True)
-        return A @ targets, literal_training.covariance(A, k.nngp, cross.nngp, mlp.kernel(x_test).nngp)
-
-    @pytest.mark.parametrize("time", [0.9, np.inf])
-    def test_samples_on_one_orbit(self, time):
-        x, y, x_test = data(4)
-        x[2], y[2] = permute(4, x[:1])[0], y[0]
-        model = InfiniteEnsemble(mlp, augmentation=permute, time=time, ridge=0.05).fit(x, y)
-        expected, covariance = literal(mlp, *augmented(permute, None, x, y), x_test, time=time, ridge=0.05)
-        assert_gives(model, x_test, expected, covariance, 1e-10)
-        unregularised = InfiniteEnsemble(mlp, augmentation=permute).fit(x, y)
-        np.testing.assert_allclose(unregularised.predict(x), y, atol=1e-9)
-
-    def test_samples_on_one_orbit_with_two_targets_have_no_end(self):
-        x, y, _ = data(4)
-        x[2] = permute(4, x[:1])[0]
+    def test_labels_at_odds_with_the_symmetry_need_a_ridge_at_infinity(self):
+        x, y, x_test = data("D4", 0)
+        action, _, label_action = CASES["D4"]
+        x[0] = x[0, 0, 0]  # fixed by everything
+        model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=3.0).fit(x, y)
+        with pytest.raises(NotPositiveDefiniteError, match=r"labels at odds with that.*ridge=") as caught:
+            model.predict(x_test, time=np.inf)
+        ridge = float(str(caught.value).split("ridge=")[1].split()[0])
+        model.set_params(ridge=ridge, time=np.inf).fit(x, y).predict(x_test)
+        x[1] = action(4, x[2:])[0]  # on one orbit, with two targets
         with pytest.raises(NotPositiveDefiniteError):
-            InfiniteEnsemble(mlp, augmentation=permute).fit(x, y)
+            InfiniteEnsemble(mlp, augmentation=action).fit(x, y)
 
+    def test_when_everything_is_fixed_only_invariant_labels_are_learnt(self):
+        x = np.ones((2, 3, 3, 1)) * np.array([1.0, 2.0])[:, None, None, None]
+        action, _, _ = CASES["D4"]
+        labels = np.random.default_rng(0).normal(size=(8, 2, 1))
+        model = InfiniteEnsemble(mlp, augmentation=action, time=1e9).fit(x, labels)
+        np.testing.assert_allclose(model.predict(x), labels.mean(axis=0), atol=1e-6)
+        check(model.set_params(time=4.0).fit(x, labels), action, x, labels, x + 1, kernel="ntk", time=4.0, ridge=0.0)
 
-class TestBadInput:
-    def test_actions_of_two_groups(self):
-        x, y, _ = data(0)
-        other = actions.trivial(groups.cyclic(6))
-        with pytest.raises(InvalidArgumentError, match=r"label_action is of .*; the group of augmentation"):
-            InfiniteEnsemble(mlp, augmentation=permute, label_action=other).fit(x, y)
-
-    def test_what_is_no_action(self):
-        class Skewed(actions.Action):
-            group, name = S3, "skewed"
-
-            def _check_signals(self, x):
-                return x
-
-            def _act(self, g, x):
-                return turn_labels(g, x) * (1 + 0.1 * g)
-
-            def _key(self):
-                return ()
-
-        x, y, _ = data(0)
-        skewed = Skewed()
-        with pytest.raises(NotAnActionError):
-            InfiniteEnsemble(mlp, augmentation=permute, label_action=skewed).fit(x, y)
-
-    def test_memory(self):
-        x, y, x_test = data(0)
-        model = InfiniteEnsemble(mlp, augmentation=permute, time=1.0, memory_limit=2000).fit(x, y)
-        model.predict(x_test)
-        with pytest.raises(MemoryLimitError, match=r"augmented problem of 4·6 .* ask for the mean alone"):
-            model.predict(x_test, return_std=True)
-        with pytest.raises(MemoryLimitError, match=r"fewer samples or a subgroup of the augmentation"):
-            InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, memory_limit=2000).fit(x, y)
+    @pytest.mark.quick(2)
+    @pytest.mark.parametrize(("time", "dynamics"), [(0.0, "flow"), (1.0, "discrete"), (50.0, "flow")])
+    @pytest.mark.parametrize("inputs", [1, 3])
+    def test_labels_that_contradict_each_other_on_fixed_inputs_leave_the_mean_at_zero(self, inputs, time, dynamics):
+        """C3 fixes constant signals; labels that turn cancel in the mean over the copies of each."""
+        x = np.ones((inputs, 3)) * np.arange(1.0, inputs + 1)[:, None]
+        y, x_test = np.random.default_rng(inputs).normal(size=(inputs, 2)), np.random.default_rng(9).normal(size=(4, 3))
+        how = {"time": time, "learning_rate": 0.05, "dynamics": dynamics}
+        model = InfiniteEnsemble(mlp, augmentation=on_regular(C3), label_action=turned, **how).fit(x, y)
+        np.testing.assert_array_equal(model.predict(x_test), 0.0)
+        np.testing.assert_array_equal(model.predict_orbit_means(x_test), 0.0)
+        labels = copies_of_labels(C3, turned, y)
+        _, covariance = literal_augmentation.explicit(
+            mlp, on_regular(C3), x, labels, x_test, kernel="ntk", ridge=0.0, **how
+        )
+        found = model.predict(x_test, return_cov=True)[1]
+        np.testing.assert_allclose(found, covariance, atol=1e-11 * np.abs(covariance).max())
+        assert model.sample(x_test, 5, key=jax.random.key(0)).shape == (5, 4, 2)
+        assert model.sample_orbits(x_test, 5, key=jax.random.key(0)).shape == (5, 4, 3, 2)

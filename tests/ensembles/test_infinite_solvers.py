@@ -213,13 +213,15 @@ def test_the_training_kernel_is_computed_once_where_it_fits_into_memory(solver):
     assert counted.pairs - before <= len(X) * len(X_TEST)
 
 
-@pytest.mark.parametrize(("limit", "held"), [(10**8, 6400), (20_000, 3200), (4_000, 0)])
+@pytest.mark.parametrize(
+    ("limit", "held"), [(10**8, (True,) * 3), (20_000, (True, False, False)), (4_000, (False,) * 3)]
+)
 def test_kernels_are_held_both_one_or_none_by_the_memory_there_is(limit, held):
-    found = training_matrices(NET, X, "ntk", None, limit, whole=True)
-    assert found.bytes == held
-    for matrix, field in ((found.trained, "ntk"), (found.prior, "nngp")):
+    trained, prior, kernels = training_matrices(NET, X, "ntk", None, limit, whole=True)
+    assert (trained.in_memory, prior.in_memory, kernels is not None) == held
+    for matrix, field in ((trained, "ntk"), (prior, "nngp")):
         np.testing.assert_allclose(matrix.product(np.eye(20)), getattr(NET.kernel(X), field), atol=1e-12)
-    assert training_matrices(NET, X, "ntk", None, limit, whole=False).bytes == 0
+    assert not training_matrices(NET, X, "ntk", None, limit, whole=False)[0].in_memory
 
 
 @pytest.mark.quick(2)

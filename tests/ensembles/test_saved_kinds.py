@@ -53,7 +53,7 @@ ACTIONS = [
 
 def again(value):
     described = Described(value)
-    return build(json.loads(json.dumps(described.tree)), described.arrays)
+    return build(json.loads(json.dumps(described.tree)), described.arrays.__getitem__)
 
 
 @pytest.mark.parametrize("value", [*GROUPS, *ACTIONS], ids=repr)

@@ -120,18 +120,34 @@ def test_the_network_is_known_to_be_invariant_under_symmetries_of_the_grid_alone
     assert net.kernel_cost((4, 4, 3), 6).seconds > 0
 
 
-def test_textures_are_told_by_colours_and_edges_and_the_model_is_saved(tmp_path, monkeypatch):
-    rng = np.random.default_rng(2)
-    y = np.arange(40) % 2
+def textures(rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
+    """Noise, with a fine chequerboard of either sign in one class."""
     noise = rng.normal(size=(40, 8, 8, 1))
     fine = np.array([np.zeros((8, 8, 1)), 2.0 * (np.indices((8, 8)).sum(0)[..., None] % 2)])
-    x = (noise + fine[y] - fine[y].mean(axis=(1, 2, 3), keepdims=True)).astype(np.float32)
-    x *= rng.choice([-1, 1], size=(40, 1, 1, 1))
-    coloured = of_features(x)[:1]
-    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: coloured)
+    return (noise + fine[y] - fine[y].mean(axis=(1, 2, 3), keepdims=True)) * rng.choice([-1, 1], size=(40, 1, 1, 1))
+
+
+def figures(rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
+    """A bar at a border across it, or along it, in any orientation."""
+    x = 0.3 * rng.normal(size=(40, 8, 8, 1))
+    for image, label in zip(x, y, strict=True):
+        image[(slice(0, 3), slice(2, 5)) if label else (slice(2, 5), slice(0, 2))] += 2.0
+    return np.stack([np.rot90(image, int(rng.integers(4))) for image in x])
+
+
+@pytest.mark.parametrize(("family", "draw", "seed"), [("colours and edges", textures, 2), ("directions", figures, 8)])
+def test_images_are_told_by_the_features_of_their_kind_and_the_model_is_saved(
+    family, draw, seed, tmp_path, monkeypatch
+):
+    y = np.arange(40) % 2
+    x = draw(np.random.default_rng(seed), y).astype(np.float32)
+    found = of_features(x)
+    tried = found[:1] if draw is textures else tuple(each for each in found if each.family == family)
+    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: tried)
     monkeypatch.setattr("equitangents.fit.choosing.of_features", lambda x: ())
     choice = auto(x, y, augmentation="C4", baselines=False, minutes=600)
-    assert choice.best.name.startswith("colours and edges, ")
+    assert choice.best.name.startswith(f"{family}, ")
+    assert draw is textures or choice.best.group == "C4"
     assert choice.score.accuracy.value > 0.8
     choice.model.save(tmp_path / "model")
     again = et.InfiniteEnsembleClassifier.load(tmp_path / "model")
@@ -139,26 +155,5 @@ def test_textures_are_told_by_colours_and_edges_and_the_model_is_saved(tmp_path,
     new = np.rot90(x[:5], axes=(1, 2)).copy()
     np.testing.assert_allclose(again.predict_proba(new), choice.model.predict_proba(x[:5]), rtol=1e-4)
     path = et.ensembles.predict_to_file(tmp_path / "model", new, tmp_path / "p.npz", probabilities=True)
-    with np.load(path) as found:
-        np.testing.assert_allclose(found["probability"], again.predict_proba(new), rtol=1e-4)
-
-
-def test_figures_are_told_by_where_their_edges_point_and_the_model_is_saved(tmp_path, monkeypatch):
-    rng = np.random.default_rng(8)
-    y = np.arange(40) % 2
-    x = 0.3 * rng.normal(size=(40, 8, 8, 1))
-    for image, label in zip(x, y, strict=True):  # a bar at a border across it, or along it
-        image[(slice(0, 3), slice(2, 5)) if label else (slice(2, 5), slice(0, 2))] += 2.0
-    x = np.stack([np.rot90(image, int(rng.integers(4))) for image in x]).astype(np.float32)
-    directed = [each for each in of_features(x) if each.family == "directions"]
-    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: tuple(directed))
-    monkeypatch.setattr("equitangents.fit.choosing.of_features", lambda x: ())
-    choice = auto(x, y, augmentation="C4", baselines=False, minutes=600)
-    assert choice.best.name.startswith("directions, ")
-    assert choice.best.group == "C4"
-    assert choice.score.accuracy.value > 0.8
-    choice.model.save(tmp_path / "model")
-    again = et.InfiniteEnsembleClassifier.load(tmp_path / "model")
-    assert again.net == choice.model.net
-    new = np.rot90(x[:5], axes=(1, 2)).copy()
-    np.testing.assert_allclose(again.predict_proba(new), choice.model.predict_proba(x[:5]), rtol=1e-4)
+    with np.load(path) as held:
+        np.testing.assert_allclose(held["probability"], again.predict_proba(new), rtol=1e-4)

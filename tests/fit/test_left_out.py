@@ -1,15 +1,17 @@
-"""Outputs without a set of samples are those of a fit without it, for every ridge; β is 1/temperature."""
+"""Samples left out, whole sets of them: folds, fits without them, near-duplicates; β is 1/temperature."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents.ensembles.infinite.classifier import fitted_temperature
-from equitangents.errors import NotPositiveDefiniteError
+from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
 from equitangents.fit.left_out import RIDGES, Gram, Solved, calibrated, log_losses, weights_of
+from equitangents.fit.near_duplicates import near_duplicates
+from equitangents.fit.problem import make_problem
 
 
 def drawn(seed: int, n: int = 9, order: int = 1) -> tuple[Gram, np.ndarray]:
@@ -47,8 +49,7 @@ def test_new_inputs_are_predicted_by_ridge_regression():
 def test_ridges_that_precision_does_not_allow_are_left_out():
     gram, y = drawn(2)
     assert Solved(gram, y, []).ridges == RIDGES
-    flat = Gram(np.ones((9, 9)), np.ones(9), precision="float32")
-    assert min(Solved(flat, y, []).ridges) > 1e-7
+    assert min(Solved(Gram(np.ones((9, 9)), np.ones(9), precision="float32"), y, []).ridges) > 1e-7
     with pytest.raises(NotPositiveDefiniteError):
         Solved(Gram(-np.eye(9), np.ones(9)), y, []).ridges
 
@@ -78,3 +79,76 @@ def test_classes_weigh_the_same():
     weights = weights_of(labels)
     assert weights.sum() == pytest.approx(4)
     assert weights[:3].sum() == pytest.approx(weights[3])
+
+
+@given(st.integers(0, 2**16), st.integers(2, 4), st.integers(12, 40))
+def test_folds_hold_whole_sets_and_every_sample_once(seed, classes, n):
+    rng = np.random.default_rng(seed)
+    together = np.concatenate([np.arange(2 * classes), rng.integers(0, 2 * classes, n)])
+    labels = together % classes  # each class in two sets at least
+    problem = make_problem(labels, tuple(map(str, range(classes))), together, seed)
+    assert sorted(np.concatenate([problem.inside(fold) for fold in problem.folds])) == list(range(len(labels)))
+    for rest, inside in problem.split():
+        assert sorted([*rest.rows, *inside]) == list(range(len(labels)))
+        assert not set(together[rest.rows]) & set(together[inside])
+        assert set(labels[rest.rows]) == set(range(classes))
+        for each in rest.sets:
+            assert len(set(together[rest.rows[each]])) == 1
+        assert sorted(np.concatenate(rest.sets)) == list(range(len(rest.rows)))
+
+
+def test_folds_of_single_samples_have_all_classes_alike():
+    labels = np.arange(50) % 5
+    problem = make_problem(labels, tuple("abcde"), None, 0)
+    assert [np.bincount(labels[problem.inside(fold)]).tolist() for fold in problem.folds] == [[2] * 5] * 5
+
+
+def test_what_cannot_be_left_out_is_refused():
+    labels = np.array([0, 0, 1, 1])
+    with pytest.raises(InvalidArgumentError, match="together has one set of class 'b'"):
+        make_problem(labels, ("a", "b"), [1, 2, 3, 3], 0)
+    with pytest.raises(ShapeError, match="together has shape"):
+        make_problem(labels, ("a", "b"), [1, 2, 3], 0)
+
+
+def by_definition(x: np.ndarray) -> set[tuple[int, int]]:
+    """Every pair and every copy, one by one."""
+    varies = lambda a: ((a - a.mean(axis=(0, 1))) ** 2).sum()
+    step = 1 if x.shape[1] == x.shape[2] else 2
+    found = set()
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            copies = [np.rot90(m, k) for m in (x[j], x[j][:, ::-1]) for k in range(0, 4, step)]
+            least = min(((x[i] - copy) ** 2).sum() for copy in copies)
+            if least <= 0.01 * (varies(x[i]) + varies(x[j])) / 2:
+                found.add((i, j))
+    return found
+
+
+@given(st.integers(0, 2**16), st.sampled_from([(4, 4, 1), (5, 3, 3), (40, 40, 1), (70, 66, 1)]))
+@settings(max_examples=8)
+def test_pairs_are_those_of_the_definition(seed, shape):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(9, *shape)) + 3
+    turned = np.rot90(x[0], 1 if shape[0] == shape[1] else 2)
+    x[4] = turned + rng.choice([0.02, 0.09, 0.1, 0.11, 0.3]) * rng.normal(size=shape)
+    x[7], x[8] = x[1][:, ::-1], 3.0  # mirrored; blank
+    found = near_duplicates(x.astype(np.float32), [np.array([i]) for i in range(9)])
+    assert set(found) == by_definition(x.astype(np.float32).astype(float))
+    assert (1, 7) in found
+
+
+def test_images_that_leave_together_and_others_are_no_pairs():
+    x = np.random.default_rng(0).normal(size=(6, 8, 8, 3))
+    x[3], x[5] = x[0], x[1]
+    assert near_duplicates(x, [np.array([i]) for i in range(6)]) == ((0, 3), (1, 5))
+    assert near_duplicates(x, [np.array([0, 3]), np.array([1]), np.array([2, 4]), np.array([5])]) == ((1, 5),)
+    blank = np.ones((3, 4, 4, 1))
+    assert near_duplicates(blank, [np.array([i]) for i in range(3)]) == ((0, 1), (0, 2), (1, 2))
+
+
+@pytest.mark.slow
+def test_two_thousand_images_take_seconds():
+    x = np.random.default_rng(0).normal(size=(2000, 64, 64, 3)).astype(np.float32)
+    x[1999] = x[3]
+    assert near_duplicates(x, [np.array([i]) for i in range(2000)]) == ((3, 1999),)

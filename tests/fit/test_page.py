@@ -92,11 +92,9 @@ def test_a_calibrated_law_shows_an_error_of_chance_alone():
 
 
 def test_no_point_of_the_reliability_diagram_is_cut(monkeypatch):
-    drawn = []
+    drawn, labels = [], np.array([0, 1] * 10)
     monkeypatch.setattr("equitangents.fit.page.inline_figure", lambda figure, name: drawn.append(figure) or "")
-    page._reliability(
-        HeldOut(np.eye(2)[[0, 1] * 10], np.array([0, 1] * 10), np.array([0, 1] * 10), ("a", "b"), (), 1.0)
-    )
+    page._reliability(HeldOut(np.eye(2)[labels], labels, labels, ("a", "b"), (), 1.0))
     (axes,) = drawn[0].axes
     (points,) = (line for line in axes.lines if line.get_marker() == "o")
     pixels = axes.transData.transform(points.get_xydata())
@@ -127,15 +125,12 @@ def test_a_choice_has_baselines_angles_and_a_learning_curve():
 
 
 def test_an_augmented_model_has_no_quarters_and_arrays_have_tables(fitted):
-    _, x, y = fitted
+    plain, x, y = fitted
     model = et.InfiniteEnsembleClassifier(NET, augmentation="C4", ridge=1e-2).fit(x, y)
     assert 'id="turning"' not in held_out_page(model, title="t").html()
     flat = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x.reshape(60, -1), y)
     html = held_out_page(flat, title="t").html()
     assert "sample 7" in html
     assert "turned by" not in html
-
-
-def test_what_cannot_have_a_page_is_said(fitted):
     with pytest.raises(InvalidArgumentError, match="names has length 2; expected 60"):
-        held_out_page(fitted[0], ["a", "b"], title="t")
+        held_out_page(plain, ["a", "b"], title="t")

@@ -73,11 +73,6 @@ class TestWallpaper:
         centred = np.roll(turned.reshape(5, 5), (2, 2), axis=(0, 1))
         assert np.array_equal(centred, np.rot90(np.roll(image, (2, 2), axis=(0, 1))))
 
-    def test_names(self):
-        assert groups.wallpaper(4, True, (3, 3)).name == "p4m(3x3)"
-        assert groups.wallpaper(2, True, (3, 4)).name == "p2mm(3x4)"
-        assert groups.wallpaper(4, True, (3, 3)).point_order == 8
-
     def test_ten_thousand_elements_without_a_table(self):
         start = time.process_time()
         G = groups.wallpaper(4, False, (50, 50))

@@ -135,16 +135,6 @@ class TestLaws:
         assert np.linalg.eigvalsh(covariance)[0] > -1e-12 * np.linalg.eigvalsh(K)[-1]
 
 
-def test_few_rows_and_many_take_two_ways_to_one_covariance():
-    Theta, K, y = kernels(0)
-    few, many = (trained(Theta, K, y) for _ in range(2))
-    many._prior.times(np.zeros((N, N)))
-    row = slice(N, N + 1)
-    for t in (0.5, np.inf):
-        a, b = (p.project(Theta[row, :N], K[row, :N]).covariance(K[row, row], t) for p in (few, many))
-        np.testing.assert_allclose(a, b, atol=1e-12)
-
-
 class TestSamples:
     def test_their_moments(self):
         rng = np.random.default_rng(0)

@@ -2,13 +2,18 @@
 
 import ctypes
 import sys
+from pathlib import Path
 
 import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+sys.path.append(str(Path(__file__).parents[1]))
 
 import equitangents as et
 from equitangents import nn
-from equitangents.kernels.engines import cpu, engine_of
-from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.engines import engine_of
+from equitangents.kernels.engines.cpu import descriptor, library
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.engines.cpu import run as runs
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
@@ -17,115 +22,40 @@ from equitangents.kernels.plans.stages import stages_of
 from equitangents.kernels.rotations.program import sections
 from equitangents.kernels.structured import batch_of
 from equitangents.nn.lowering import lower_field
+from kernels.random_structured import grids, lines
+from kernels.test_compiled_rotations import networks as rotation_networks
+from laws.networks import network
+from laws.random_networks import grid_networks, group_networks
 
-NONLINEARITIES = (
-    nn.Relu(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos(), nn.Abs(), nn.Rbf(0.4), nn.Gaussian(),
-)  # fmt: skip
-POWERS = (nn.Hermite(3), nn.Hermite(6), nn.RectifiedMonomial(3), nn.Exp(0.5, 0.4))
 LARGEST = 20_000  # positions times fibres
+LARGER = [(20,), (9, 8), (5, 4, 5)]
 
 
-def random_grid(rng):
-    """(network, shape of an input), or None where the layers do not fit each other."""
-    d = int(rng.integers(1, 4))
-    shape = tuple(int(n) for n in rng.integers(1, {1: 20, 2: 9, 3: 5}[d], d))
-    padding = str(rng.choice(["circular", "zero", "valid"]))
-    layers = []
-    for _ in range(rng.integers(1, 4)):
-        window = tuple(int(rng.integers(1, min(6, n) + 1)) for n in shape)
-        layers += [nn.Conv(1, window, stride=int(rng.integers(1, 3)), padding=padding, b_std=0.1)]
-        power = (nn.LayerNorm(), POWERS[rng.integers(len(POWERS))])  # of variance 1, so that nothing overflows
-        layers += power if rng.integers(4) == 0 else [NONLINEARITIES[rng.integers(len(NONLINEARITIES))]]
-        if padding != "valid" and rng.integers(2):
-            inner = nn.Residual(nn.Conv(1, window, padding=padding), nn.Cos())
-            layers += [nn.Residual(nn.Conv(1, window, padding=padding, b_std=0.1), nn.Relu(), inner)]
-    if rng.integers(2):
-        layers += [*_branches(rng, padding, len(shape)), nn.Dense(1), nn.LayerNorm(positions=True), nn.Relu()]
-    readout = (nn.Flatten(), nn.GlobalAvgPool())[rng.integers(2)]
-    end = (nn.Erf(), nn.Dense(1)) if rng.integers(2) else ()
-    end = (*end, nn.Residual(nn.Dense(1), nn.Gelu())) if rng.integers(2) else end
-    return nn.Sequential(*layers, readout, nn.Dense(1), *end), (*shape, int(rng.integers(1, 4)))
+def in_every_variant(kernels, *others):
+    """Kernels by every instruction set, with each of some other inputs, are numbers."""
+    for number in range(len(library.instruction_sets())):
+        for other in others:
+            assert all(np.isfinite(k).all() for k in kernels(other, number))
 
 
-def _branches(rng, padding, d):
-    """Branches with strides, and one inside another."""
-    stride = int(rng.integers(1, 3))
-    one = [nn.Conv(1, (2,) * d, stride=stride, padding=padding), nn.Cos(), nn.Dense(1)]
-    other = [nn.Parallel(nn.Dense(1), [nn.Dense(1), nn.Relu(), nn.Dense(1)]), nn.Sum(), nn.Relu()]
-    return nn.Parallel(one, [*one, *other], one), nn.Concatenate() if rng.integers(2) else nn.Sum()
-
-
-def random_pools(rng):
-    """(network that pools between layers, shape of an input), or what does not fit."""
-    d = int(rng.integers(1, 4))
-    shape = tuple(int(n) for n in rng.integers(2, {1: 20, 2: 8, 3: 5}[d], d))
-    padding = str(rng.choice(["circular", "zero"]))
-
-    def conv():
-        return nn.Conv(1, tuple(int(rng.integers(1, 4)) for _ in shape), padding=padding, b_std=0.1)
-
-    layers = []
-    for _ in range(rng.integers(2, 4)):
-        layers += [conv(), NONLINEARITIES[rng.integers(len(NONLINEARITIES))]]
-        if rng.integers(2):
-            inner = nn.Residual(conv(), nn.AvgPool(2, stride=1, padding=padding))
-            layers += [nn.Residual(conv(), nn.Relu(), nn.AvgPool(3, stride=1, padding="zero"), conv(), inner)]
-        pools = (nn.AvgPool(2), nn.AvgPool(int(rng.integers(1, 4)), int(rng.integers(1, 4)), padding))
-        layers += [pools[rng.integers(2)]]
-    readout = (nn.Flatten(), nn.GlobalAvgPool())[rng.integers(2)]
-    return nn.Sequential(*layers, conv(), nn.Relu(), readout, nn.Dense(1), nn.Relu(), nn.Dense(1)), (*shape, 3)
-
-
-def cosets():
-    """Networks that pool over cosets and go on."""
-    group = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
-    for readout in (nn.Flatten(), nn.GroupPool()):
-        hidden = (nn.Lift(group, 1, window=(2, 1)), nn.Relu(), nn.GroupPool(group.generated_subgroup([9])))
-        yield nn.Sequential(*hidden, nn.Dense(1), nn.Relu(), readout, nn.Dense(1)), (3, 3, 2)
-
-
-def groups():
-    """Networks on groups, with windows of several kinds."""
-    for order, reflections, shape in ((4, True, (3, 3)), (2, False, (4, 3))):
-        group = et.groups.wallpaper(rotations=order, reflections=reflections, shape=shape)
-        for window in ((3, 3), (2, 1), "full"):
-            for readout in (nn.Flatten(), nn.GroupPool()):
-                layers = (nn.Lift(group, 1, window=window), nn.Relu(), nn.GroupConv(1, window=window), nn.Relu())
-                yield nn.Sequential(*layers, readout, nn.Dense(1)), (*shape, 2)
-
-
-def run(net, shape, rng):
-    """Every variant, precision and kind of matrix; False where the engine does not run the network."""
+def run(net, shape, rng, most=20):
+    """Every precision and kind of matrix; False where the engine does not run the network."""
     try:
         steps = engine_of("cpu").steps(net.lower(shape)[1])
     except et.errors.EquitangentsError:
         return False
-    if cpu.obstacle(steps) or sum(len(s.fibres.array) for s in stages_of(steps)) * steps.positions > LARGEST:
+    if descriptor.obstacle(steps) or sum(len(s.fibres.array) for s in stages_of(steps)) * steps.positions > LARGEST:
         return False
     for dtype in (np.float32, np.float64):
-        x, y = (rng.standard_normal((int(rng.integers(1, 20)), *shape)).astype(dtype) for _ in range(2))
-        for number in range(len(library.instruction_sets())):
-            for other in (y, None):
-                assert all(np.isfinite(k).all() for k in cpu.kernels(steps, x, other, number))
-        cpu.listed(steps, x)
+        x, y = (rng.standard_normal((int(rng.integers(1, most)), *shape)).astype(dtype) for _ in range(2))
+        in_every_variant(lambda other, number, x=x: runs.kernels(steps, x, other, number), y, None)
+        runs.listed(steps, x)
         run_fields(net, x, y)
     return True
 
 
-def run_vectors(rng):
-    """So many plain vectors that threads share them, and most tiles are whole."""
-    layers = (nn.Dense(1, b_std=0.1), nn.Relu()) * 2
-    steps = engine_of("cpu").steps(nn.Sequential(*layers, nn.Dense(1)).lower((300,))[1])
-    for dtype in (np.float32, np.float64):
-        x, y = rng.standard_normal((2, 400, 300)).astype(dtype)
-        for number in range(len(library.instruction_sets())):
-            for other in (y, None):
-                assert all(np.isfinite(k).all() for k in cpu.kernels(steps, x, other, number))
-    return True
-
-
 def run_fields(net, x, y):
-    """All parts of the field of the layers before the readout, in every variant."""
+    """All parts of the field of the layers before the readout."""
     readouts = (nn.Flatten, nn.GlobalAvgPool, nn.GroupPool)
     end = next((i for i, layer in enumerate(net.layers) if isinstance(layer, readouts)), None)
     if not end:
@@ -140,71 +70,62 @@ def run_fields(net, x, y):
         if engine.obstacle(program, x.dtype, part):
             return
         plan = engine.field_steps(program, part)
-        for number in range(len(library.instruction_sets())):
-            for other in (y, None):
-                assert all(np.isfinite(k).all() for k in runs.field_kernels(plan, x, other, number))
+        in_every_variant(lambda other, number, plan=plan: runs.field_kernels(plan, x, other, number), y, None)
         runs.field_diagonal(plan, x)
 
 
-def rotations():
-    """Networks on rotations, with bandlimits and kinds of groups."""
-    for group, bandlimit in (
-        (et.groups.so3(5), 1),
-        (et.groups.so3(5), 2),
-        (et.groups.o3(5), 5),
-        (et.groups.octahedral(), 3),
-    ):
-        for resolution in (1, 3):
-            branch = nn.Residual(nn.GroupConv(1), nn.Gelu())
-            layers = (nn.SphereLift(group, 1, resolution=resolution), nn.Erf(), branch, nn.GroupPool())
-            yield nn.Sequential(*layers, nn.Dense(1), nn.Relu(), nn.Dense(1)), bandlimit, resolution
+def on_groups():
+    """Networks on wallpaper groups, with windows and readouts of several kinds."""
+    for order, reflections, shape in ((4, True, (3, 3)), (2, False, (4, 3))):
+        group = et.groups.wallpaper(rotations=order, reflections=reflections, shape=shape)
+        turns = nn.GroupPool(group.generated_subgroup([shape[0] * shape[1]]))
+        for window in ((3, 3), (2, 1), "full"):
+            for readout in ([nn.Flatten()], [nn.GroupPool()], [turns, nn.Dense(1), nn.Relu(), nn.Flatten()]):
+                layers = (nn.Lift(group, 1, window=window), nn.Relu(), nn.GroupConv(1, window=window), nn.Relu())
+                yield nn.Sequential(*layers, *readout, nn.Dense(1)), (*shape, 2)
 
 
-def run_rotations(net, bandlimit, resolution, rng):
-    """Every variant and precision; matrices and lists."""
+def run_rotations(net, bandlimit, rng):
+    """Every precision; matrices and lists."""
+    resolution = net.layers[0].resolution or 1
     program = sections(net.lower((bandlimit**2, 2))[1])
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, 20)), bandlimit**2, 2)).astype(dtype) for _ in range(2))
         plan = compiled.plan_of(program, resolution, x.itemsize)
-        for number in range(len(library.instruction_sets())):
-            for other in (compiled.vectors(y), None):
-                assert all(np.isfinite(k).all() for k in cpu.kernels(plan, compiled.vectors(x), other, number))
+        kernels = lambda other, number, x=x, plan=plan: runs.kernels(plan, compiled.vectors(x), other, number)
+        in_every_variant(kernels, compiled.vectors(y), None)
         listed = np.zeros(37, int), np.arange(37) % len(y)
         compiled.CompiledRotations().kernels(program, resolution, x, y, listed)
     return True
 
 
-def run_structured(rng):
-    """One random network with masks, graphs and attention, in every variant; matrices and diagonals."""
-    shape = tuple(int(n) for n in rng.integers(2, 6, int(rng.integers(1, 3))))
-    count = int(np.prod(shape))
-    layers = []
-    for _ in range(rng.integers(1, 3)):
-        conv = nn.Conv(1, 3, padding=str(rng.choice(["zero", "circular"])), b_std=0.1)
-        layers += [conv, NONLINEARITIES[rng.integers(len(NONLINEARITIES))]]
-        matrix = nn.Aggregate(rng.standard_normal((count, count)) / count)
-        layers += [(nn.Attention(1), matrix, nn.Dropout(0.5), nn.Residual(conv, nn.Relu()))[rng.integers(4)]]
-    if all(n % 2 == 0 for n in shape):
-        layers += [(nn.AvgPool(2), nn.SumPool(2))[rng.integers(2)]]
-    layers += [nn.Dense(1), nn.LayerNorm(positions=True), (nn.Flatten(), nn.GlobalAvgPool())[rng.integers(2)]]
-    net = nn.Sequential(*layers, nn.Dense(1), nn.Relu(), nn.Dense(1))
-
-    def batch():
-        x = rng.standard_normal((int(rng.integers(1, 20)), *shape, 2))
-        return et.Masked(x, rng.random(x.shape[:-1]) < 0.7, "neural-tangents") if masked else x
-
-    masked = bool(rng.integers(2))
-    x, y = batch(), batch()
-    program, engine = (
-        net.lowered(et.Masked(x, np.ones(x.shape[:-1], bool), "neural-tangents") if not masked else x)[1],
-        CompiledStructured(),
-    )
-    one, other = (batch_of(program, v) for v in (x, y))
-    for number in range(len(library.instruction_sets())):
-        for second in (other, None):
-            assert all(np.isfinite(k).all() for k in engine.kernels(program, one, second, number))
+def run_structured(net, x, y=None):
+    """Masks, graphs and attention; matrices and diagonals."""
+    if isinstance(x, et.Graphs):
+        x = et.Graphs(np.nan_to_num(x.x), x.adjacency, x.mask)
+    elif not isinstance(x, et.Masked):
+        return False
+    program, engine = net.lowered(x)[1], CompiledStructured()
+    one, other = (None if v is None else batch_of(program, v) for v in (x, y))
+    in_every_variant(lambda second, number: engine.kernels(program, one, second, number), other, None)
     engine.diagonal(program, one)
     return True
+
+
+def drawn(count, strategy, function):
+    """In how many random cases the function runs the engine."""
+    ran = []
+
+    @settings(
+        max_examples=count, database=None, deadline=None, derandomize=True, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(strategy)
+    def each(case):
+        ran.append(function(*case))
+
+    each()
+    return sum(ran)
 
 
 def main(path):
@@ -213,12 +134,16 @@ def main(path):
     sanitized.eqt_instruction_set_name.restype = ctypes.c_char_p
     library._loaded = lambda: (sanitized, None)
     rng = np.random.default_rng(0)
-    vectors = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))
-    grids = (*(random_grid(rng) for _ in range(60)), *(random_pools(rng) for _ in range(60)))
-    cases = [*grids, *groups(), *cosets(), *((vectors, (n,)) for n in (1, 130, 300))]
-    ran = sum(run(net, shape, rng) for net, shape in cases) + sum(run_rotations(*case, rng) for case in rotations())
-    ran += run_vectors(rng)
-    print(ran + sum(run_structured(rng) for _ in range(60)))
+    dense = nn.Sequential(nn.Dense(1, b_std=0.1), nn.Relu(), nn.Dense(1), nn.Relu(), nn.Dense(1))
+    of_layers = lambda layers, x: run(network(layers), x.shape[1:], rng)
+    of_group = lambda layers, kwargs, x: run(network(layers, **kwargs), x.shape[1:], rng)
+    ran = sum(run(net, shape, rng) for net, shape in (*on_groups(), *((dense, (n,)) for n in (1, 130, 300))))
+    ran += run(dense, (300,), rng, most=800)  # so many plain vectors that threads share them, and most tiles are whole
+    ran += drawn(60, grid_networks(), of_layers) + drawn(60, grid_networks(LARGER), of_layers)
+    ran += drawn(20, group_networks(), of_group)
+    ran += drawn(20, st.tuples(rotation_networks(), st.integers(1, 5), st.just(rng)), run_rotations)
+    ran += drawn(30, lines(), lambda net, x, literal: run_structured(net, x))
+    print(ran + drawn(30, grids(), run_structured))
 
 
 if __name__ == "__main__":

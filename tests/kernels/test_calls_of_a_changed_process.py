@@ -1,17 +1,26 @@
 """What is kept between the calls of a network is what nothing but the network says: all else counts in every call."""
 
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import numpy as np
 import pytest
 
-from equitangents import memory
+from equitangents import groups, memory, nn
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError
-from equitangents.kernels.engines import cpu, engine_of, register, select, unregister
-from equitangents.kernels.engines.cpu import run
+from equitangents.kernels.engines import engine_name, engine_of, register, select, unregister
+from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
-from equitangents.nn import Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
+from equitangents.kernels.plans.stages import staged
+from equitangents.kernels.scales import are_ordinary, law_of, scales_of
+from equitangents.nn import AvgPool, Conv, Dense, Erf, Flatten, GlobalAvgPool, Monomial, Relu, Sequential
 
 NET = Sequential(Conv(1, 3, b_std=0.1), Relu(), Flatten(), Dense(1))
 
@@ -41,10 +50,13 @@ def test_an_engine_that_is_lost_or_comes_later_counts_from_then_on(x, monkeypatc
 
     NET.kernel(x)
     with monkeypatch.context() as now:
-        now.setattr(cpu, "why_unavailable", lambda: "it was not built")
+        now.setattr(library, "why_unavailable", lambda: "it was not built")
         lost = NET.kernel(x)
         assert lost.engine == "reference"
         assert "it was not built" in lost.notes[0]
+        assert engine_name() == "reference"
+        with pytest.raises(InvalidArgumentError, match="engine is 'cpu', which is not available: it was not built"):
+            NET.kernel(x, engine="cpu")
     assert NET.kernel(x).notes == ()
     later = Later()
     register(later)
@@ -131,3 +143,97 @@ def test_networks_of_equal_layers_and_other_widths_of_inputs_have_their_own(rng)
         for net in (NET, Sequential(*NET.layers), Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))):
             ours, theirs = net.kernel(y), net.kernel(y, engine="reference")
             np.testing.assert_allclose(ours.ntk, theirs.ntk, rtol=1e-12)
+
+
+GRID = nn.Sequential(nn.Conv(1, 3, b_std=0.1), nn.Relu(), nn.Conv(1, 2), nn.Erf(), nn.Flatten(), nn.Dense(1))
+ROTATIONS = nn.Sequential(nn.SphereLift(groups.octahedral(), 3, resolution=2), nn.Relu(), nn.GroupPool(), nn.Dense(1))
+
+
+@pytest.mark.parametrize(("net", "shape"), [(GRID, (5, 4, 2)), (ROTATIONS, (4, 2))], ids=["grid", "rotations"])
+def test_threads_that_share_the_compiled_engine_get_the_kernels_of_one(net, shape, rng):
+    inputs = [rng.standard_normal((n, *shape)) for n in (31, 7, 18, 1, 40, 12, 25, 3)]
+    alone = [net.kernel(x, engine="cpu") for x in inputs]
+    with ThreadPoolExecutor(len(inputs)) as threads:
+        together = list(threads.map(lambda x: net.kernel(x, engine="cpu"), inputs * 4))
+    for found, expected in zip(together, alone * 4, strict=True):
+        np.testing.assert_array_equal(found.nngp, expected.nngp)
+        np.testing.assert_array_equal(found.ntk, expected.ntk)
+
+
+TRACED_FIRST = """
+import jax, numpy as np
+from equitangents import nn
+net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1))
+x = np.random.default_rng(0).standard_normal((3, 4, 2)).astype("float32")
+traced = jax.jit(lambda x: net.kernel(x).ntk)(x)
+concrete = net.kernel(x)
+assert concrete.engine == "cpu", concrete
+np.testing.assert_allclose(traced, concrete.ntk, rtol=2e-6)
+params = jax.jit(lambda key: net.init(key, (4, 2)))(jax.random.key(0))
+for one, other in zip(jax.tree.leaves(params), jax.tree.leaves(net.init(jax.random.key(0), (4, 2)))):
+    np.testing.assert_allclose(one, other, rtol=1e-6)
+"""
+
+
+@pytest.mark.slow
+def test_a_traced_call_may_come_before_any_concrete_one():
+    done = subprocess.run([sys.executable, "-c", TRACED_FIRST], env=dict(os.environ), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+NETS = {
+    "homogeneous": Sequential(Dense(1), Relu(), Dense(1)),
+    "with biases": Sequential(Dense(1, b_std=0.3), Relu(), Dense(1)),
+    "saturating": Sequential(Dense(1), Erf(), Dense(1)),
+    "a power": Sequential(Dense(1), Monomial(3), Dense(1)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", NETS)
+def test_inputs_that_their_extreme_norms_show_to_be_ordinary_are_so_one_by_one(name, dtype, rng):
+    law, shown = law_of(NETS[name].lowered(np.ones((1, 3)))[1]), 0
+    for _ in range(60):
+        # A few norms apart, near the bounds of what is comfortable, zero, or too large to be squared.
+        at, spread = rng.choice([-140, -30, -19, -2, 0, 3, 18, 30, 63, 120]), rng.choice([0, 1, 3, 6])
+        x, y = (rng.standard_normal((4, 3)) * 2.0 ** (at + spread * rng.random((4, 1))) for _ in range(2))
+        x[0] *= rng.choice([1, 1, 1, 0])
+        x, y = x.astype(dtype), y.astype(dtype)
+        if are_ordinary(law, (x, y)):
+            scales = scales_of(law, dtype, x, y)
+            assert not scales.far
+            assert not scales.moved
+            assert not scales.zero1.any()
+            assert not scales.zero2.any()
+            shown += 1
+    assert shown > 5
+    assert are_ordinary(law, (np.ones((2, 3), dtype),))
+    assert not are_ordinary(law, (np.ones((2, 3), dtype), np.full((2, 3), np.nan, dtype)))
+    assert not are_ordinary(law, (np.zeros((0, 3), dtype),))
+
+
+@pytest.mark.parametrize("n2", [None, 3, 20])
+def test_kernels_that_no_number_can_hold_are_refused_by_the_engine_wherever_they_are(n2):
+    net = Sequential(Dense(1, W_std=1e18), Relu(), Dense(1, W_std=1e18))
+    program = net.lowered(np.ones((1, 3), np.float32))[1]
+    x = np.full((20, 3), 1e-20, np.float32)
+    y = None if n2 is None else x[:n2].copy()
+    nngp, _ = engine_of("cpu").kernels(program, x, y)
+    assert np.isfinite(nngp).all()
+    for at in (0, 13, 19):
+        large = x.copy()
+        large[at] = 3e4
+        with pytest.raises(NotFiniteError, match=r"as large as 3.0e\+04"):
+            engine_of("cpu").kernels(program, large, large if n2 is None else np.full((n2, 3), 3e4, np.float32))
+
+
+def test_a_copy_of_a_program_in_another_process_hashes_as_programs_there_do():
+    net = Sequential(Conv(1, 3), Relu(), AvgPool(2), Conv(1, 3), Relu(), Flatten(), Dense(1))
+    program = net.lowered(np.ones((1, 8, 8, 3)))[1]
+    for kept in (program, staged(program)):
+        stored = pickle.dumps(kept)
+        assert str(hash(kept)).encode() not in stored
+        assert b"_hash" not in stored
+        copy = pickle.loads(stored)
+        assert copy == kept
+        assert hash(copy) == hash(kept)

@@ -27,27 +27,16 @@ def made(tmp_path):
     return tmp_path / "codes.hpp"
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_the_header_has_every_kind_with_its_number(made, kind):
-    listed = re.search(rf"enum class {kind.__name__} : int32_t {{(.*?)}};", made.read_text()).group(1)
-    assert {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", listed)} == {
-        member.name.lower(): member.value for member in kind
-    }
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_numbers_count_from_nought_without_gaps(kind):
-    assert [member.value for member in kind] == list(range(len(kind)))
-
-
-@pytest.mark.parametrize("table", [codes.DUAL_SIDES, codes.JOINT_SIDES])
-def test_the_header_has_every_count_of_sides(made, table):
-    for kind, count in table.items():
-        assert f"case {type(kind).__name__}::{kind.name.lower()}: return {count};" in made.read_text()
-
-
-def test_every_dual_says_how_many_sides_it_has():
+def test_the_header_has_every_kind_with_its_number_and_every_count_of_sides(made):
+    header = made.read_text()
+    for kind in KINDS:
+        listed = re.search(rf"enum class {kind.__name__} : int32_t {{(.*?)}};", header).group(1)
+        numbers = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", listed)}
+        assert numbers == {member.name.lower(): member.value for member in kind}
+        assert sorted(numbers.values()) == list(range(len(kind))), "from nought without gaps"
     assert set(codes.DUAL_SIDES) == set(codes.DualKind)
+    for kind, count in (*codes.DUAL_SIDES.items(), *codes.JOINT_SIDES.items()):
+        assert f"case {type(kind).__name__}::{kind.name.lower()}: return {count};" in header
 
 
 def test_a_header_that_would_not_change_is_left_alone(made):

@@ -1,7 +1,5 @@
 """The CPU engine computes the kernels of networks on rotations as the reference engine does."""
 
-import logging
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents import groups, nn
-from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.kernels.engines import cpu, select
-from equitangents.kernels.engines.cpu import library
+from equitangents.errors import MemoryLimitError
+from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import sections
@@ -131,7 +128,7 @@ def test_every_instruction_set_computes_the_same(windows, rng):
     expected = net.kernel(x, x)  # which the tests above compare with the reference
     assert expected.engine == "cpu"
     for number in range(len(library.instruction_sets())):
-        found = cpu.kernels(plan, compiled.inputs(program, resolution, x), None, number)
+        found = run.kernels(plan, compiled.inputs(program, resolution, x), None, number)
         for a, b in zip(found, (expected.nngp, expected.ntk), strict=True):
             np.testing.assert_allclose(np.triu(a), np.triu(b), rtol=0, atol=DOUBLE * np.abs(b).max())
 
@@ -221,25 +218,6 @@ def test_many_zonal_windows_have_the_kernels_of_the_reference(net, bandlimit, ch
 
 def test_zonal_windows_in_lists_of_pairs_and_on_the_diagonal_are_entries_of_the_matrix():
     check_entries(TWO_WINDOWS, bandlimit=3, n=5, seed=0)
-
-
-OTHER = one_layer(nn.Elementwise(lambda u: u + u**2), group=groups.octahedral())
-OTHER_REASON = "no dual of Quadrature"
-
-
-def test_what_it_cannot_run_is_refused_with_the_reason(rng):
-    with pytest.raises(InvalidArgumentError, match=f"'cpu', which cannot run this network: .*{OTHER_REASON}"):
-        OTHER.kernel(signals(rng, 2, 2, 1), engine="cpu")
-
-
-@pytest.mark.slow
-def test_what_it_cannot_run_goes_to_the_reference_and_says_so(rng, monkeypatch, caplog):
-    monkeypatch.setattr(select, "_logged", set())
-    caplog.set_level(logging.INFO, logger="equitangents")
-    found = OTHER.kernel(signals(rng, 2, 2, 1))
-    assert found.engine == "reference"
-    assert any(OTHER_REASON in note for note in found.notes)
-    assert any(OTHER_REASON in record.message for record in caplog.records)
 
 
 def test_what_it_can_run_has_the_notes_of_the_reference(rng):

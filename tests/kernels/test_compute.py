@@ -1,4 +1,4 @@
-"""Tiles, precision, types, and derivatives of kernel computations."""
+"""Tiles, precision, types and derivatives of kernel computations; fibres and all pairs of positions are one kernel."""
 
 import importlib
 
@@ -6,9 +6,15 @@ import jax
 import numpy as np
 import pytest
 
+import equitangents as et
+from equitangents import nn
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.engines.reference import tile
-from equitangents.nn import Conv, Dense, Erf, Flatten, GlobalAvgPool, Relu, Sequential
+from equitangents.kernels.dispatch import compute
+from equitangents.kernels.engines.reference import run, tile
+from equitangents.kernels.plans.plan import over_all_pairs
+from equitangents.nn import Conv, Dense, Erf, GlobalAvgPool, Relu, Sequential
+from laws.networks import network
+from laws.test_grid_kernels import TABLE
 
 run_module = importlib.import_module("equitangents.kernels.engines.reference.run")
 NET = Sequential(Conv(2, 3, W_std=1.4, b_std=0.1), Relu(), Conv(2, 2), Erf(), GlobalAvgPool(), Dense(1))
@@ -71,17 +77,87 @@ def test_derivatives_are_those_of_finite_differences(rng, small_tiles):
     np.testing.assert_allclose(float(forward), difference, rtol=1e-7)
 
 
-def test_leading_layers_without_weights_act_on_the_input(rng):
-    x = rng.standard_normal((4, 3, 3, 2))
-    flat = Sequential(Flatten(), Dense(8, b_std=0.3), Relu(), Dense(1)).kernel(x)
-    vector = Sequential(Dense(8, b_std=0.3), Relu(), Dense(1)).kernel(x.reshape(4, -1))
-    np.testing.assert_allclose(flat.ntk, vector.ntk, rtol=1e-14)
-    rectified = Sequential(Relu(), Flatten(), Dense(8), Relu(), Dense(1)).kernel(x)
-    expected = Sequential(Dense(8), Relu(), Dense(1)).kernel(np.maximum(x, 0).reshape(4, -1))
-    np.testing.assert_allclose(rectified.ntk, expected.ntk, rtol=1e-14)
-
-
 def test_pairs_too_large_for_memory_are_refused_with_a_remedy():
     net = Sequential(Conv(1, 3, padding="zero"), Relu(), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
     with pytest.raises(MemoryLimitError, match="strided"):
         net.kernel(np.zeros((1, 128, 128, 1)))
+
+
+P4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
+Q8 = et.groups.quaternion()
+W = {"W_std": 1.4, "b_std": 0.2}
+ON_GRIDS = (
+    "one dimension, even window", "strides then pooling, even grid", "valid and pooled", "zero and pooled",
+    "locally connected, pooled", "pooling inside", "pooling at the readout", "pool, dense head", "residual of means",
+)  # fmt: skip
+FIBRES = {name: (TABLE[name][0], network(TABLE[name][1]).layers) for name in ON_GRIDS} | {
+    "roto-translations": (
+        (3, 3),
+        (nn.Lift(P4, 2, (2, 3), **W), nn.Relu(), nn.GroupConv(2, (3, 1), rotations=[0, 1], **W), nn.GroupPool()),
+    ),
+    "cosets": (
+        (8,),
+        (
+            nn.Lift(et.actions.permutations(Q8, Q8.table), 2, [0, 3, 5], **W), nn.Relu(),
+            nn.GroupConv(2, [1, 2], weights=[1, 3], **W), nn.Erf(), nn.GroupPool(Q8.generated_subgroup([1])),
+            nn.Flatten(),
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FIBRES)
+def test_fibres_agree_with_all_pairs(name, rng, monkeypatch):
+    grid, layers = FIBRES[name]
+    x, net = rng.standard_normal((5, *grid, 2)), nn.Sequential(*layers, nn.Dense(1))
+    fibre, own = net.kernel(x[:3], x[3:]), net.kernel_diagonal(x[:3])
+    given, program = net.lower(x.shape[1:])
+    assert (fibre.form, given) == ("fibre", 0)
+    monkeypatch.setattr(run, "plan_of", lambda program, part=None: over_all_pairs(program, "wanted"))
+    pairs = compute(program, x, x, engine="reference")  # compiled once for all that follows
+    for kind in ("nngp", "ntk"):
+        whole = getattr(pairs, kind)
+        np.testing.assert_allclose(getattr(fibre, kind), whole[:3, 3:], rtol=1e-13)
+        np.testing.assert_allclose(getattr(own, kind), np.diag(whole)[:3], rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "readout",
+    [
+        pytest.param([nn.GlobalAvgPool()], id="fibre"),
+        pytest.param([nn.Conv(1, 2, padding="zero"), nn.Conv(1, 2), nn.Flatten()], id="pairs", marks=pytest.mark.slow),
+        pytest.param([nn.AvgPool(2), nn.Conv(1, 2), nn.Flatten()], id="stages", marks=pytest.mark.slow),
+    ],
+)
+def test_diagonals_inside_jax_programs(readout, rng):
+    net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), *readout, nn.Dense(1))
+    x = rng.standard_normal((3, 4, 4, 1)).astype(np.float32)
+    own, traced = net.kernel_diagonal(x), jax.jit(net.kernel_diagonal)(x)
+    np.testing.assert_allclose(traced.nngp, own.nngp, rtol=1e-6)
+    np.testing.assert_allclose(traced.ntk, own.ntk, rtol=1e-6)
+    assert (traced.engine, traced.form) == (own.engine, own.form)
+
+
+ZERO = nn.Conv(2, 3, padding="zero")
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("shape", "layers", "why"),
+    [
+        ((6, 1), [ZERO, nn.AvgPool(3, 1, "circular"), nn.Relu(), nn.Flatten()], "circular padding"),
+        ((4, 1), [ZERO, nn.Relu(), nn.Conv(2, 3), nn.Relu(), nn.GlobalAvgPool()], "circular padding"),
+        ((3, 3, 1), [nn.Conv(2, 3), nn.Relu(), nn.Lift(P4, 2, (3, 3)), nn.Relu(), nn.GroupPool()], "before the lift"),
+        (
+            (3, 1),
+            [nn.Parallel(nn.Conv(2, 3, 2, "zero"), nn.Conv(2, 2, padding="valid")), nn.Sum(), nn.GlobalAvgPool()],
+            "branches of different strides",
+        ),
+    ],
+)
+def test_networks_that_mix_fibres_say_so(shape, layers, why):
+    inputs = jax.ShapeDtypeStruct((2, *shape), "float32")
+    kernels = jax.eval_shape(nn.Sequential(*layers, nn.Dense(1)).kernel, inputs)  # which compiles nothing
+    assert kernels.form == "pairs"
+    assert any(why in note for note in kernels.notes)

@@ -1,4 +1,4 @@
-"""Missing positions, graphs, attention and dropout in the CPU engine: over all pairs of positions.
+"""Branches, missing positions, graphs, attention and dropout in the CPU engine.
 
 Literal sums judge random networks on short lines at little cost, the reference engine those on grids.
 """
@@ -38,9 +38,14 @@ def close(found, expected, own, tolerance):
         assert largest(ours, exact, *units) <= tolerance
 
 
-def check_lines(net, x, literal):
+def exact_of(literal):
+    """NNGP and NTK, and of each the inputs' own."""
     exact = [values[:, 0, :, 0] for values in (literal.K, literal.T)]
-    own = [(np.diag(v), np.diag(v)) for v in exact]
+    return exact, [(np.diag(v), np.diag(v)) for v in exact]
+
+
+def check_lines(net, x, literal):
+    exact, own = exact_of(literal)
     k = net.kernel(x, engine="cpu")
     assert k.engine == "cpu"
     close((k.nngp, k.ntk), exact, own, 1e-12)
@@ -62,6 +67,15 @@ def check_lines(net, x, literal):
 @given(lines())
 def test_random_networks_have_the_kernels_of_literal_sums(case):
     check_lines(*case)
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(lines())
+def test_random_networks_have_the_kernels_of_literal_sums_by_the_reference_engine(case):
+    net, x, literal = case
+    k = net.kernel(x, engine="reference")
+    close((k.nngp, k.ntk), *exact_of(literal), 1e-12)
 
 
 @pytest.mark.slow
@@ -91,16 +105,6 @@ def mixed():
         nn.Dense(4), nn.GlobalAvgPool(), nn.Dense(1), nn.Relu(), nn.Dense(1),
     )  # fmt: skip
     return net, et.Graphs(rng.standard_normal((n, p, 3)), graphs, mask)
-
-
-@pytest.mark.slow
-def test_networks_of_every_step_have_the_kernels_of_the_reference_engine(mixed):
-    net, x = mixed
-    found, exact = (net.kernel(x, engine=engine) for engine in (None, "reference"))
-    assert (found.engine, exact.engine, found.form) == ("cpu", "reference", "pairs")
-    for ours, theirs in ((found.nngp, exact.nngp), (found.ntk, exact.ntk)):
-        own = np.diag(theirs)
-        assert largest(ours, theirs, own, own) <= 1e-12
 
 
 GROUP = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
@@ -212,7 +216,7 @@ def test_inputs_of_very_different_norm_keep_their_digits():
 
 def test_what_the_engine_lacks_it_names(mixed):
     _, x = mixed
-    curve = Dual(Quadrature(jnp.tanh, 16))
+    curve = Dual(Quadrature(jnp.tanh))
     assert ENGINE.obstacle(Program(StructuredPositions((4,)), (curve, Mix(None)))) == "it has no dual of Quadrature"
     large = nn.Sequential(nn.Dense(1), nn.Attention(1), nn.Flatten())
     assert "take 6.4 GB at a time, more than 4.29 GB" in ENGINE.obstacle(large.lower((5000, 1))[1])

@@ -3,6 +3,7 @@
 import re
 
 import jax
+import jax.ffi
 import numpy as np
 import pytest
 

@@ -6,67 +6,15 @@ once. Roto-translations with symmetric windows fold onto the grid.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.dispatch import compute
-from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.plans import plan as plans
 from equitangents.kernels.program import Positions, Program
-from laws.networks import check, network, small_group
-from oracles import finite_groups
-
-RELU, GELU = ("phi", "relu"), ("phi", "gelu")
-
-
-def layers_of(table, later, readout):
-    """A full window in the second layer, `later` ones after it."""
-
-    def conv(window):
-        return ("group_conv", table, window, None, 1.2, 0.2)
-
-    full = list(range(len(table)))
-    hidden = [("lift", table, [0, 1, 4], None, 1.3, 0.1), RELU, conv(full), GELU]
-    hidden += [("residual", [conv(later or full), RELU]), conv(later or full), RELU]
-    return [*hidden, readout, ("dense", 1.1, 0.1), RELU, ("dense", 1.1, 0.1)]
-
-
-READOUTS = {"flatten": ("flatten",), "pool": ("coset_pool", np.zeros(6, int))}
-LATER = {"full": None, "some": [0, 2, 3]}
-
-
-@pytest.mark.parametrize(
-    ("engine", "later", "readout"),
-    [
-        # The reference engine compiles each; `test_cpu_engine.py` compares the two engines.
-        pytest.param(engine, *case, marks=pytest.mark.slow if engine == "reference" else ())
-        for engine, *case in itertools.product(["cpu", "reference"], LATER, READOUTS)
-    ],
-)
-def test_behind_full_windows_kernels_are_literal_sums(engine, later, readout, rng):
-    group, table = small_group("S3")
-    later, readout = LATER[later], READOUTS[readout]
-    layers = layers_of(table, later, readout)
-    net = network(layers, action=et.actions.permutations(group, table))
-    x = rng.standard_normal((4, 6, 2))
-    steps = plans.plan(net.lower(x.shape[1:])[1])
-    assert [level.positions for level in steps.levels.levels][-5:] == [1] * 5
-    check(layers, x, net=net, engine=engine)
-    check(layers, x[:1], x[1:], net=net, engine=engine)
-
-
-def test_pooling_over_cosets_keeps_all_positions(rng):
-    group, table = small_group("S3")
-    inside = finite_groups.subgroup(table, [1])
-    layers = layers_of(table, None, ("coset_pool", finite_groups.left_cosets(table, inside)))
-    layers.insert(-3, ("flatten",))
-    net = network(layers, action=et.actions.permutations(group, table), subgroup=group.subgroup(inside))
-    assert plans.plan(net.lower((6, 2))[1]).positions == 6
-    check(layers, rng.standard_normal((3, 6, 2)), net=net)
 
 
 def with_windows(rotations=4, reflections=False, window=(2, 2), readout=None, shape=(4, 4)):
@@ -100,16 +48,8 @@ def test_kernels_are_those_with_every_element(monkeypatch, settings, positions):
     x = np.random.default_rng(0).standard_normal((3, *shape, 2))
     fewer, whole = plans_of(net, shape, monkeypatch)
     assert fewer.levels.levels[-1].positions == positions < whole.levels.levels[-1].positions
-    for found, expected in zip(cpu.kernels(fewer, x, None), cpu.kernels(whole, x, None), strict=True):
+    for found, expected in zip(run.kernels(fewer, x, None), run.kernels(whole, x, None), strict=True):
         assert np.max(np.abs(found - expected)) <= 1e-13 * np.max(expected)
-
-
-def test_windows_of_two_by_two_cost_four_networks_of_translations():
-    net, shape = with_windows(shape=(8, 8))
-    cnn = nn.Sequential(*[nn.Conv(1, 3), nn.Relu()] * 3, nn.GlobalAvgPool(), nn.Dense(1), nn.Relu(), nn.Dense(1))
-    counts = [plans.plan(n.lower((*shape, 2))[1]) for n in (net, cnn)]
-    work = [len(p.fibres.array) * p.levels.levels[-1].positions for p in counts]
-    assert work[0] == 4 * work[1]
 
 
 def test_windows_whose_weights_differ_keep_every_element():

@@ -153,11 +153,6 @@ def check(net, x, count, *, second_order):
 
 
 @pytest.mark.slow
-def test_sampled_networks_of_two_layers(rng):
-    check(mlp(Erf(), (32, 32), outputs=2), rng.standard_normal((2, 3)), 300, second_order=0.005)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("net", "shape"),
     [

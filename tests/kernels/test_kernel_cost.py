@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import logging
 import math
 
 import numpy as np
@@ -13,24 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents import progress
+from equitangents import nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import cost
 from equitangents.kernels.engines.reference import tile
-from equitangents.nn import (
-    AvgPool,
-    Conv,
-    Dense,
-    Erf,
-    Flatten,
-    GlobalAvgPool,
-    GroupConv,
-    GroupPool,
-    Lift,
-    Relu,
-    Residual,
-    Sequential,
-)
 from oracles import finite_groups
 from oracles.literal_kernels import grid_reads
 
@@ -95,9 +80,9 @@ def networks(draw):
 def network(layers, readout):
     body = []
     for window, stride, padding, phi in layers:
-        body += [Conv(1, window, stride=stride, padding=padding), *([Relu()] if phi else [])]
-    end = {"flatten": [Flatten()], "pool": [GlobalAvgPool()], "blocks": [AvgPool(2), Flatten()]}[readout]
-    return Sequential(*body, *end, Dense(1))
+        body += [nn.Conv(1, window, stride=stride, padding=padding), *([nn.Relu()] if phi else [])]
+    end = {"flatten": [nn.Flatten()], "pool": [nn.GlobalAvgPool()], "blocks": [nn.AvgPool(2), nn.Flatten()]}[readout]
+    return nn.Sequential(*body, *end, nn.Dense(1))
 
 
 @given(networks(), st.integers(1, 9), st.one_of(st.none(), st.integers(1, 9)))
@@ -123,16 +108,16 @@ def _shapes(grid, layers):
 
 
 def test_vectors_count_products_and_layers():
-    net = Sequential(Dense(1), Relu(), Dense(1), Erf(), Residual(Dense(1), Relu()), Dense(1))
+    net = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1), nn.Erf(), nn.Residual(nn.Dense(1), nn.Relu()), nn.Dense(1))
     found = net.kernel_cost((784,), 20, 30)
     assert (found.fibres, found.field_size, found.layers) == (1, 1, 3)
     assert (found.pairs, found.element_layers, found.multiply_adds) == (600, 1800, 600 * 784)
-    flattened = Sequential(Flatten(), Dense(1), Relu(), Dense(1)).kernel_cost((28, 28, 1), 20)
+    flattened = nn.Sequential(nn.Flatten(), nn.Dense(1), nn.Relu(), nn.Dense(1)).kernel_cost((28, 28, 1), 20)
     assert (flattened.pairs, flattened.multiply_adds) == (210, 210 * 784)
 
 
 def test_pairs_of_positions_count_all_pairs():
-    net = Sequential(Conv(1, 2, padding="zero"), Relu(), Conv(1, 2), Relu(), Flatten(), Dense(1))
+    net = nn.Sequential(nn.Conv(1, 2, padding="zero"), nn.Relu(), nn.Conv(1, 2), nn.Relu(), nn.Flatten(), nn.Dense(1))
     found = net.kernel_cost((4, 4, 3), 2, 5)
     assert (found.form, found.fibres, found.engine) == ("pairs", 16, "reference")
     assert found.element_layers == 10 * (16**2 + 16**2)
@@ -141,28 +126,17 @@ def test_pairs_of_positions_count_all_pairs():
 
 def roto_translations(reflections, window):
     group = et.groups.wallpaper(rotations=4, reflections=reflections, shape=(8, 8))
-    hidden = [Lift(group, 1, window=window), Relu(), GroupConv(1, window=window), Relu()]
-    return Sequential(*hidden, GroupPool(), Dense(1)).kernel_cost((8, 8, 3), 5)
+    hidden = [nn.Lift(group, 1, window=window), nn.Relu(), nn.GroupConv(1, window=window), nn.Relu()]
+    return nn.Sequential(*hidden, nn.GroupPool(), nn.Dense(1)).kernel_cost((8, 8, 3), 5)
 
 
 def test_rotations_multiply_the_cost_by_their_number_where_the_theorem_holds():
-    cnn = Sequential(*[Conv(1, 3), Relu()] * 2, GlobalAvgPool(), Dense(1)).kernel_cost((8, 8, 3), 5)
+    cnn = nn.Sequential(*[nn.Conv(1, 3), nn.Relu()] * 2, nn.GlobalAvgPool(), nn.Dense(1)).kernel_cost((8, 8, 3), 5)
     assert roto_translations(False, (3, 3)).element_layers == 4 * cnn.element_layers
     assert roto_translations(True, (3, 3)).element_layers == 8 * cnn.element_layers
     # On the whole group it would be 16. Half turns about its centre keep the window, and quarter turns that of 2 × 2.
     assert roto_translations(False, (2, 3)).element_layers == 8 * cnn.element_layers
     assert roto_translations(False, (2, 2)).element_layers == 4 * cnn.element_layers
-
-
-def test_pooling_in_blocks_costs_the_fibres_within_a_block():
-    body = [Conv(1, 3), Relu()] * 2
-    cost_of = lambda *readout: Sequential(*body, *readout, Dense(1)).kernel_cost((12, 12, 3), 4)
-    flat, pooled = cost_of(Flatten()), cost_of(GlobalAvgPool())
-    assert (flat.fibres, pooled.fibres) == (1, 144)
-    for w in (2, 3, 4):
-        blocks = cost_of(AvgPool(w), Flatten())
-        assert blocks.fibres == (2 * w - 1) ** 2
-        assert blocks.element_layers == blocks.fibres * flat.element_layers
 
 
 @pytest.mark.parametrize("name", ["S3", "D4", "Q8"])
@@ -172,22 +146,24 @@ def test_pooling_over_cosets_costs_the_fibres_within_a_coset(name):
     inside = finite_groups.subgroup(table, [1])
     inverse = finite_groups.inverses(table)
     joined = {table[table[g, h], inverse[g]] for g in range(len(table)) for h in inside}  # g h and g lie in one coset
-    lift = Lift(et.actions.permutations(group, table), 1, window=[0, 1])
-    cost_of = lambda pool: Sequential(lift, Relu(), pool, Flatten(), Dense(1)).kernel_cost((len(table), 2), 1, 1)
-    assert cost_of(GroupPool(group.subgroup(inside))).fibres == len(joined)
-    assert cost_of(GroupPool(group.subgroup(inside))).element_layers == len(joined) * len(table)
-    assert cost_of(GroupPool()).fibres == len(table)
+    lift = nn.Lift(et.actions.permutations(group, table), 1, window=[0, 1])
+    cost_of = lambda pool: nn.Sequential(lift, nn.Relu(), pool, nn.Flatten(), nn.Dense(1)).kernel_cost(
+        (len(table), 2), 1, 1
+    )
+    assert cost_of(nn.GroupPool(group.subgroup(inside))).fibres == len(joined)
+    assert cost_of(nn.GroupPool(group.subgroup(inside))).element_layers == len(joined) * len(table)
+    assert cost_of(nn.GroupPool()).fibres == len(table)
 
 
 def test_full_windows_leave_one_position_a_fibre():
     group = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
-    hidden = [Lift(group, 1, window="full"), Relu(), GroupConv(1, window="full"), Relu()]
-    found = Sequential(*hidden, GroupPool(), Dense(1)).kernel_cost((4, 4, 3), 1, 1)
+    hidden = [nn.Lift(group, 1, window="full"), nn.Relu(), nn.GroupConv(1, window="full"), nn.Relu()]
+    found = nn.Sequential(*hidden, nn.GroupPool(), nn.Dense(1)).kernel_cost((4, 4, 3), 1, 1)
     assert (found.fibres, found.element_layers, found.multiply_adds) == (64, 64 * 2, 64 * 16 * 3)
 
 
 def test_memory_is_what_the_tiles_take(monkeypatch):
-    net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
+    net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
     few, many = (net.kernel_cost((8, 8, 3), n, engine="reference") for n in (1000, 100_000))
     assert few.output_bytes == 2 * 1000**2 * 4
     assert many.working_bytes < few.working_bytes * 100
@@ -197,7 +173,7 @@ def test_memory_is_what_the_tiles_take(monkeypatch):
 
 
 def test_symmetric_orbit_terms_are_counted_once():
-    turns = et.kernels.orbit_average(Sequential(Flatten(), Dense(1)), et.actions.image_rotations(4))
+    turns = et.kernels.orbit_average(nn.Sequential(nn.Flatten(), nn.Dense(1)), et.actions.image_rotations(4))
     n = 4 * orbit_module._BLOCK
     b = n // 4
     halves = 4 * b**2 + 2 * b**2 + (2 * b) ** 2  # of the half turn, in blocks of a quarter
@@ -207,21 +183,12 @@ def test_symmetric_orbit_terms_are_counted_once():
 @pytest.mark.parametrize(("arguments", "message"), [((0,), "n1"), ((3, -1), "n2"), ((3, 3, "int8"), "dtype is 'int8'")])
 def test_wrong_questions_are_refused(arguments, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        Sequential(Dense(1)).kernel_cost((3,), *arguments)
-
-
-@pytest.mark.slow
-def test_progress_is_logged(monkeypatch, caplog):
-    caplog.set_level(logging.INFO, logger="equitangents")
-    monkeypatch.setattr(tile, "TILE_ELEMENTS", 16 * 4)
-    monkeypatch.setattr(progress, "_REPORTED", 0.0)
-    Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1)).kernel(np.ones((4, 4, 4, 1)), engine="reference")
-    assert "kernels: 1 of 3 tiles are there" in caplog.text
+        nn.Sequential(nn.Dense(1)).kernel_cost((3,), *arguments)
 
 
 @pytest.mark.slow
 def test_inputs_prepared_again_and_again_give_the_same_kernels(monkeypatch, rng):
-    net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
+    net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
     x = rng.standard_normal((7, 4, 4, 2))
     whole = net.kernel(x, engine="reference")
     monkeypatch.setattr(tile, "TILE_ELEMENTS", 16 * 4)

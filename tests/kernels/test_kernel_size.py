@@ -1,18 +1,24 @@
-"""Results that cannot fit in memory are refused before they are allocated, by every way to compute kernels."""
+"""Results that cannot fit in memory are refused; memory of results is used again, and never while anybody holds it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents import memory
+from equitangents import memory, nn
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels import fields
+from equitangents.kernels.engines import engine_of
+from equitangents.kernels.engines.cpu import run
+from equitangents.kernels.engines.cpu.memory import BLOCKS, LINE, ResultMemory
 from equitangents.kernels.tangent import empirical_matrix
 from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
 
@@ -51,16 +57,6 @@ def test_kernels_that_cannot_fit_are_refused_with_a_remedy(way):
     run, shape = WAYS[way]
     with pytest.raises(MemoryLimitError, match=r"TB.*(fewer inputs at a time|fewer samples)"):
         run(copies(shape))
-
-
-def test_the_message_names_the_sizes_and_a_remedy(monkeypatch):
-    leave(monkeypatch, 8 * 10**9)
-    with pytest.raises(MemoryLimitError) as caught:
-        MLP.kernel(copies((2, 2, 1), np.float64))
-    message = str(caught.value)
-    assert "400000 × 400000 inputs (NNGP and NTK in float64, 2.56 TB)" in message
-    assert "expected at most 8 GB" in message
-    assert "fewer inputs at a time, or give float32 inputs" in message
 
 
 def test_a_result_is_refused_exactly_where_it_exceeds_the_memory(monkeypatch):
@@ -162,3 +158,133 @@ def test_peak_memory(name):
     grown, estimated, outputs = map(float, done.stdout.split())
     assert grown <= outputs + 300
     assert grown <= estimated + 48  # what allocators keep
+
+
+STATUS = Path("/proc/self/status")
+linux = pytest.mark.skipif(not STATUS.exists(), reason="the addresses that a process holds are read from /proc")
+NET = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
+
+
+@contextmanager
+def addresses_left(left):
+    """So many bytes of addresses beyond those that this process holds."""
+    import resource
+
+    held = next(int(line.split()[1]) * 1024 for line in STATUS.read_text().splitlines() if line.startswith("VmSize"))
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (held + left, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@linux
+def test_threads_that_find_no_room_for_their_stacks_are_done_without(rng, monkeypatch):
+    x = rng.standard_normal((60, 10, 10, 3))
+    plan = engine_of("cpu").steps(NET.lower(x.shape[1:])[1])
+    wanted = run.kernels(plan, x, None)
+    monkeypatch.setattr(run, "threads", lambda: 64)
+    with addresses_left(48 << 20):  # stacks take 8 MiB each
+        found = run.kernels(plan, x, None)
+    assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+@linux
+def test_results_that_find_no_room_are_an_error_that_says_how_much_they_take(rng):
+    x = rng.standard_normal((4000, 3))
+    plan = engine_of("cpu").steps(nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1)).lower((3,))[1])
+    with addresses_left(48 << 20), pytest.raises(MemoryLimitError, match=r"256 MB of its results.*fewer inputs"):
+        run.kernels(plan, x, None)
+
+
+SCRIPT = """
+import os, resource, sys
+import numpy as np
+from equitangents import nn
+from equitangents.kernels.engines import engine_of
+from equitangents.kernels.engines.cpu import run
+net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
+x = np.random.default_rng(0).standard_normal((60, 10, 10, 3))
+plan = engine_of("cpu").steps(net.lower(x.shape[1:])[1])
+run.threads = lambda: 1
+wanted = run.kernels(plan, x, None)
+run._WATCH_FROM = 0  # so that a thread of Python's is wanted, too
+if os.geteuid() == 0:
+    os.setuid(65534)
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+for threads in (2, 3, 16):
+    run.threads = lambda: threads
+    found = run.kernels(plan, x, None)
+    assert all(np.array_equal(a, b) for a, b in zip(found, wanted))
+print("same")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads as processes")
+def test_without_further_processes_the_engine_goes_on_alone():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "same\n"), done.stderr
+
+
+SHAPE, DTYPE = (512, 1024), np.dtype(np.float32)
+
+
+def address(array):
+    return array.ctypes.data
+
+
+@pytest.fixture
+def blocks():
+    return ResultMemory()
+
+
+def test_memory_that_nobody_holds_is_used_again(blocks):
+    first = address(blocks.array(SHAPE, DTYPE))
+    again = blocks.array(SHAPE, DTYPE)
+    assert address(again) == first
+    assert address(again) % LINE == 0
+    assert address(blocks.array((500, 1024), DTYPE)) != first
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda a: a,
+        lambda a: a[3:4, 5],
+        lambda a: a.T,
+        lambda a: memoryview(a),
+        lambda a: np.asarray(a).view(np.int32)[:1],
+        lambda a: np.frombuffer(a, np.uint8, 4),
+        lambda a: {"result": [a]},
+    ],
+)
+def test_memory_that_is_held_is_left_alone(blocks, hold):
+    held = hold(blocks.array(SHAPE, DTYPE))
+    others = [blocks.array(SHAPE, DTYPE) for _ in range(2 * BLOCKS)]
+    starts = [address(a) for a in others]
+    assert len(set(starts)) == len(starts)
+    for other in others:
+        other.fill(1)
+    del others
+    kept = blocks.array(SHAPE, DTYPE)
+    assert not np.shares_memory(kept, np.asarray(held["result"][0] if isinstance(held, dict) else held))
+
+
+def test_threads_never_share_a_block(blocks):
+    wrong = []
+
+    def work(number):
+        for _ in range(20):
+            a = blocks.array(SHAPE, DTYPE)
+            a[:] = number
+            wrong.append(bool((a != number).any()))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wrong) == 60
+    assert not any(wrong)

@@ -45,15 +45,6 @@ class TestWhatIsRead:
             np.testing.assert_allclose(getattr(first, field), getattr(direct, field), rtol=1e-12)
         assert (again.engine, again.form) == (first.engine, first.form) == (direct.engine, direct.form)
 
-    def test_the_log_says_that_it_was_not_computed(self, store, caplog):
-        caplog.set_level(logging.INFO)
-        KeptKernel(NET, store, tile=4).kernel(X)
-        assert says(caplog, "3 of 3 tiles were computed")
-        caplog.clear()
-        KeptKernel(NET, store, tile=4).kernel(X)
-        assert says(caplog, "3 of 3 tiles were read")
-        assert not says(caplog, "computed and kept")
-
     def test_a_network_is_not_asked_again(self, store, monkeypatch):
         KeptKernel(NET, store).kernel(X)
         monkeypatch.setattr(nn.Sequential, "kernel", lambda *_: pytest.fail("computed again"))
@@ -66,40 +57,29 @@ class TestWhatIsRead:
         assert says(caplog, "3 of 6 tiles were read")
 
 
-class TestTheKeyDiffersWith:
-    def test_inputs_to_the_last_bit(self):
-        other = X.copy()
-        other[3, 1] = np.nextafter(other[3, 1], 9)
-        assert key(x1=other) != key()
-        assert key(x2=X) != key(x2=other)
+def of_layers(*layers):
+    return nn.Sequential(*layers, nn.Dense(1))
 
-    def test_precision_shape_and_engine(self):
-        keys = {key(), key(x1=X.astype(np.float32)), key(x1=X[:6]), key(engine="reference"), key(x2=X)}
-        assert len(keys) == 5
 
-    @pytest.mark.parametrize(
-        "net",
-        [
-            nn.Sequential(nn.Dense(1, W_std=1.5 + 1e-15), nn.Relu(), nn.Dense(1)),
-            nn.Sequential(nn.Dense(1, W_std=1.5), nn.LeakyRelu(0.1), nn.Dense(1)),
-            nn.Sequential(nn.Dense(1, W_std=1.5), nn.Relu(), nn.Dense(1, b_std=0.1)),
-        ],
-    )
-    def test_the_network(self, net):
-        assert key(net=net) != key()
+def windows(size):
+    return of_layers(nn.Conv(1, size, padding="circular"), nn.Relu(), nn.Flatten())
 
-    def test_the_version_of_the_numbers(self, monkeypatch):
-        before = key()
-        monkeypatch.setattr("equitangents.kernels.store.VERSION", 99)
-        assert key() != before
 
-    def test_but_not_with_widths_which_kernels_do_not_see(self):
-        assert key(net=nn.Sequential(nn.Dense(64, W_std=1.5), nn.Relu(), nn.Dense(1))) == key()
-
-    def test_windows_of_a_group(self):
-        x = np.zeros((2, 4, 4, 1))
-        nets = [nn.Sequential(nn.Conv(1, w, padding="circular"), nn.Relu(), nn.Flatten(), nn.Dense(1)) for w in (1, 3)]
-        assert key(nets[0], x) != key(nets[1], x)
+def test_the_key_differs_with_all_that_kernels_depend_on(monkeypatch):
+    last_bit, grid = X.copy(), np.zeros((2, 4, 4, 1))
+    last_bit[3, 1] = np.nextafter(last_bit[3, 1], 9)
+    calls = [
+        {}, {"x1": last_bit}, {"x2": X}, {"x2": last_bit}, {"x1": X.astype(np.float32)}, {"x1": X[:6]},
+        {"engine": "reference"}, {"net": of_layers(nn.Dense(1, W_std=1.5 + 1e-15), nn.Relu())},
+        {"net": of_layers(nn.Dense(1, W_std=1.5), nn.LeakyRelu(0.1))},
+        {"net": nn.Sequential(nn.Dense(1, W_std=1.5), nn.Relu(), nn.Dense(1, b_std=0.1))},
+        {"net": windows(1), "x1": grid}, {"net": windows(3), "x1": grid},
+    ]  # fmt: skip
+    keys = [key(**call) for call in calls]
+    assert len(set(keys)) == len(calls)
+    assert key(net=of_layers(nn.Dense(64, W_std=1.5), nn.Relu())) == key(), "kernels do not see widths"
+    monkeypatch.setattr("equitangents.kernels.store.VERSION", 99)
+    assert key() not in keys
 
 
 conv = lambda size=3: nn.Conv(4, size, padding="zero", b_std=0.5)

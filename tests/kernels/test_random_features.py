@@ -23,59 +23,30 @@ from equitangents.kernels.random_features import features as library
 GAIN = 2**0.5
 P4 = et.groups.wallpaper(4, False, (3, 3))
 ROTATIONS = et.actions.image_rotations(4)
-CONV = nn.Conv(1, (3, 3), W_std=GAIN, b_std=0.2)
-FLAT = (nn.Flatten(), nn.Dense(1))
-NETWORKS = {
-    "mlp": (nn.Sequential(nn.Dense(1, GAIN, 0.3), nn.Relu(), nn.Dense(1, GAIN), nn.LeakyRelu(0.3), nn.Dense(1)), (5,)),
-    "standard": (
-        nn.Sequential(
-            nn.Dense(9, GAIN, 0.3, parametrisation="standard"), nn.Erf(), nn.Dense(1, parametrisation="standard")
-        ),
-        (5,),
-    ),
-    "flat": (nn.Sequential(*FLAT, nn.Relu(), nn.Dense(1)), (4, 4, 1)),
-    "pooled": (nn.Sequential(CONV, nn.Relu(), CONV, nn.Gelu(), nn.GlobalAvgPool(), nn.Dense(1, b_std=0.1)), (4, 4, 2)),
-    "pools between": (
-        nn.Sequential(
-            CONV, nn.Relu(), nn.AvgPool(2), CONV, nn.Abs(), nn.AvgPool(2, 1), CONV, nn.Flatten(), nn.Dense(1)
-        ),
-        (6, 6, 1),
-    ),
-    "flat, strided, zeros": (
-        nn.Sequential(nn.Conv(1, 3, stride=2, padding="zero"), nn.Sin(), CONV, nn.Relu(), *FLAT),
-        (5, 5, 2),
-    ),
-    "residual": (nn.Sequential(CONV, nn.Relu(), nn.Residual(CONV, nn.Relu()), CONV, nn.GlobalAvgPool()), (4, 4, 1)),
-    "normalised": (
-        nn.Sequential(nn.Dense(1), nn.Residual(nn.Relu(), nn.Dense(1, GAIN)), nn.LayerNorm(), nn.Relu(), nn.Dense(1)),
-        (4,),
-    ),
-    "branches": (
-        nn.Sequential(
-            nn.Dense(1),
-            nn.Parallel((nn.Relu(), nn.Dense(1)), (nn.Cos(), nn.Dense(1, GAIN))),
-            nn.Sum(),
-            nn.Relu(),
-            nn.Dense(1),
-        ),
-        (4,),
-    ),
-    "group, folded": (
-        nn.Sequential(
-            nn.Lift(P4, 1, (3, 3), W_std=GAIN), nn.Relu(), nn.GroupConv(1, (3, 3)), nn.Relu(), nn.GroupPool()
-        ),
-        (3, 3, 2),
-    ),
-    "group": (
-        nn.Sequential(nn.Lift(P4, 1, [0, 1]), nn.Relu(), nn.GroupConv(1, [0, 3, 4]), nn.GroupPool(), nn.Dense(1)),
-        (3, 3, 1),
-    ),
-    "own function": (nn.Sequential(nn.Dense(1), nn.Elementwise(jnp.tanh), nn.Dense(1)), (3,)),
-    "own weights": (
-        nn.Sequential(nn.LocallyConnected(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1)),
-        (4, 4, 1),
-    ),
+CONV, RELU, DENSE = nn.Conv(1, (3, 3), W_std=GAIN, b_std=0.2), nn.Relu(), nn.Dense(1)
+FLAT, MEAN, STANDARD = (
+    (nn.Flatten(), DENSE),
+    (nn.GlobalAvgPool(), nn.Dense(1, b_std=0.1)),
+    {"parametrisation": "standard"},
+)
+BRANCHES = nn.Parallel((RELU, DENSE), (nn.Cos(), nn.Dense(1, GAIN)))
+LIFT = nn.Lift(P4, 1, (3, 3), W_std=GAIN)
+LAYERS = {
+    "mlp": ((5,), nn.Dense(1, GAIN, 0.3), RELU, nn.Dense(1, GAIN), nn.LeakyRelu(0.3), DENSE),
+    "standard": ((5,), nn.Dense(9, GAIN, 0.3, **STANDARD), nn.Erf(), nn.Dense(1, **STANDARD)),
+    "flat": ((4, 4, 1), *FLAT, RELU, DENSE),
+    "pooled": ((4, 4, 2), CONV, RELU, CONV, nn.Gelu(), *MEAN),
+    "pools between": ((6, 6, 1), CONV, RELU, nn.AvgPool(2), CONV, nn.Abs(), nn.AvgPool(2, 1), CONV, *FLAT),
+    "flat, strided, zeros": ((5, 5, 2), nn.Conv(1, 3, stride=2, padding="zero"), nn.Sin(), CONV, RELU, *FLAT),
+    "residual": ((4, 4, 1), CONV, RELU, nn.Residual(CONV, RELU), CONV, nn.GlobalAvgPool()),
+    "normalised": ((4,), DENSE, nn.Residual(RELU, nn.Dense(1, GAIN)), nn.LayerNorm(), RELU, DENSE),
+    "branches": ((4,), DENSE, BRANCHES, nn.Sum(), RELU, DENSE),
+    "group, folded": ((3, 3, 2), LIFT, RELU, nn.GroupConv(1, (3, 3)), RELU, nn.GroupPool()),
+    "group": ((3, 3, 1), nn.Lift(P4, 1, [0, 1]), RELU, nn.GroupConv(1, [0, 3, 4]), nn.GroupPool(), DENSE),
+    "own function": ((3,), DENSE, nn.Elementwise(jnp.tanh), DENSE),
+    "own weights": ((4, 4, 1), nn.LocallyConnected(1, 3), RELU, *FLAT),
 }
+NETWORKS = {name: (nn.Sequential(*layers), shape) for name, (shape, *layers) in LAYERS.items()}
 SMALL = ("mlp", "pooled")
 
 

@@ -68,11 +68,3 @@ def test_values_of_an_established_library(name):
         np.testing.assert_allclose([kernel[0, 1], kernel[1, 2]], expected, rtol=1e-11)
     np.testing.assert_allclose(symmetric.nngp[0, 0], own[0], rtol=1e-11)
     np.testing.assert_allclose(symmetric.ntk[0, 0], own[1], rtol=1e-11 if "pooled" in name else 1e-7)
-
-
-def test_values_between_test_and_training_points():
-    rng = np.random.default_rng(0)
-    x_train, _, x_test = (rng.standard_normal(shape) for shape in ((20, 12), (20, 2), (6, 12)))
-    kernels = mlp().kernel(x_test[:1], x_train[:3])
-    np.testing.assert_allclose(kernels.nngp[0], [1.580580521367744, 2.2993000381777007, 1.5736428651158272], rtol=1e-11)
-    np.testing.assert_allclose(kernels.ntk[0], [2.687614518356173, 4.22199208028958, 3.5281404982860565], rtol=1e-11)

@@ -111,7 +111,7 @@ def test_for_every_irrep_and_their_sum(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("group", [S3, pytest.param(D4, marks=pytest.mark.slow)], ids=lambda g: g.name)
+@pytest.mark.parametrize("group", [S3, D4], ids=lambda g: g.name)
 def test_the_kernel_of_signals_on_a_group_is_the_mean_of_the_augmented_networks(group):
     """Θ^{g,g'} = (1/|G|) Σ_h Θ_aug^{hg,g'}(ρ_reg(h)f, f'), Θ_aug^{g,g'} = δ_gg' Θ: each output has its weights."""
     action, ordinary, lifted, x = on_itself(group)

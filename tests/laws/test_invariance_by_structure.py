@@ -8,24 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
+from equitangents import nn
 from equitangents.kernels.invariance import is_invariant
-from equitangents.nn import (
-    Attention,
-    AvgPool,
-    Conv,
-    Dense,
-    Flatten,
-    GlobalAvgPool,
-    GroupConv,
-    GroupPool,
-    LayerNorm,
-    Lift,
-    LocallyConnected,
-    Readout,
-    Relu,
-    Residual,
-    Sequential,
-)
 
 SIDE = 4
 ACTIONS = (
@@ -42,10 +26,10 @@ def networks(draw):
     """Convolutions of all windows, paddings and strides, pools, lifts and other layers, on images of side 4."""
     if draw(st.integers(0, 4)) == 0:
         group = et.groups.wallpaper(draw(st.sampled_from([1, 2, 4])), draw(st.booleans()), (SIDE, SIDE))
-        steps = [Lift(group, 8, draw(st.sampled_from([(1, 1), (2, 2), (3, 3), (4, 4)]))), Relu()]
+        steps = [nn.Lift(group, 8, draw(st.sampled_from([(1, 1), (2, 2), (3, 3), (4, 4)]))), nn.Relu()]
         if draw(st.booleans()):
-            steps += [GroupConv(8, draw(st.sampled_from([(1, 1), (2, 2), (3, 3)]))), Relu()]
-        return Sequential(*steps, draw(st.sampled_from([GroupPool(), Flatten()])), Dense(1))
+            steps += [nn.GroupConv(8, draw(st.sampled_from([(1, 1), (2, 2), (3, 3)]))), nn.Relu()]
+        return nn.Sequential(*steps, draw(st.sampled_from([nn.GroupPool(), nn.Flatten()])), nn.Dense(1))
     layers = []
     for _ in range(draw(st.integers(0, 2))):
         width, stride = (
@@ -53,14 +37,16 @@ def networks(draw):
             draw(st.sampled_from([1, 1, 2])),
         )
         padding = draw(st.sampled_from(["zero", "circular", "valid"]))
-        layers += [Conv(8, width, stride, padding, b_std=0.3)]
-        layers += [draw(st.sampled_from([Relu(), LayerNorm(), LayerNorm(positions=True), Attention(4), Relu()]))]
+        layers += [nn.Conv(8, width, stride, padding, b_std=0.3)]
+        layers += [
+            draw(st.sampled_from([nn.Relu(), nn.LayerNorm(), nn.LayerNorm(positions=True), nn.Attention(4), nn.Relu()]))
+        ]
     if draw(st.booleans()):
-        layers += [Residual(Conv(8, draw(st.sampled_from([2, 3, (1, 3)]))), Relu(), Dense(8))]
+        layers += [nn.Residual(nn.Conv(8, draw(st.sampled_from([2, 3, (1, 3)]))), nn.Relu(), nn.Dense(8))]
     if draw(st.integers(0, 2)) == 0:
-        layers += [AvgPool(2, draw(st.sampled_from([1, 2])), draw(st.sampled_from(["zero", "circular", "valid"])))]
-    end = draw(st.sampled_from([Flatten(), GlobalAvgPool()]))
-    return Sequential(*layers, Dense(8), Relu(), end, Dense(4), Relu(), Dense(1))
+        layers += [nn.AvgPool(2, draw(st.sampled_from([1, 2])), draw(st.sampled_from(["zero", "circular", "valid"])))]
+    end = draw(st.sampled_from([nn.Flatten(), nn.GlobalAvgPool()]))
+    return nn.Sequential(*layers, nn.Dense(8), nn.Relu(), end, nn.Dense(4), nn.Relu(), nn.Dense(1))
 
 
 def change(net, action, x):
@@ -76,8 +62,8 @@ def test_windows_of_all_sides_and_strides(padding):
     counts = {"known": 0, "moving": 0, "missed": 0}
     for width in ((1, 1), (2, 2), (3, 3), (1, 2)):
         for stride in (1, 2):
-            for end in (Flatten(), GlobalAvgPool()):
-                net = Sequential(Conv(8, width, stride, padding, b_std=0.3), Relu(), end, Dense(1))
+            for end in (nn.Flatten(), nn.GlobalAvgPool()):
+                net = nn.Sequential(nn.Conv(8, width, stride, padding, b_std=0.3), nn.Relu(), end, nn.Dense(1))
                 compare(counts, net, ACTIONS[0], 0)
                 compare(counts, net, ACTIONS[3], 0)
     assert counts["known"] >= 4, counts
@@ -119,18 +105,26 @@ MOTIONS = et.actions.grid(PLANE)
 SWAP = et.actions.channels(et.groups.cyclic(2), [[0, 1], [1, 0]])
 WINDOWS = ((1, 1), (2, 2), (3, 3), (1, 3))
 ON_GRIDS = [
-    Sequential(Conv(4, width, padding=padding, b_std=0.3), Relu(), Conv(1, (1, 1)))
+    nn.Sequential(nn.Conv(4, width, padding=padding, b_std=0.3), nn.Relu(), nn.Conv(1, (1, 1)))
     for width in WINDOWS
     for padding in ("circular", "zero")
 ] + [
-    Sequential(Conv(4, (3, 3), padding="circular"), LayerNorm(), Relu(), Residual(Dense(4), Relu()), Dense(1)),
-    Sequential(Dense(4), LayerNorm(positions=True), Relu(), Conv(4, (2, 2), padding="circular"), Dense(1)),
-    Sequential(AvgPool((3, 3), 1, "circular"), Dense(4), Relu(), Dense(1)),
-    Sequential(Conv(4, (3, 3), padding="circular"), AvgPool((3, 3), 1, "circular"), Relu(), Dense(1)),
-    Sequential(LocallyConnected(4, (1, 1)), Relu(), Dense(1)),
-    Sequential(Dense(4), Attention(4), Dense(1)),
+    nn.Sequential(
+        nn.Conv(4, (3, 3), padding="circular"),
+        nn.LayerNorm(),
+        nn.Relu(),
+        nn.Residual(nn.Dense(4), nn.Relu()),
+        nn.Dense(1),
+    ),
+    nn.Sequential(
+        nn.Dense(4), nn.LayerNorm(positions=True), nn.Relu(), nn.Conv(4, (2, 2), padding="circular"), nn.Dense(1)
+    ),
+    nn.Sequential(nn.AvgPool((3, 3), 1, "circular"), nn.Dense(4), nn.Relu(), nn.Dense(1)),
+    nn.Sequential(nn.Conv(4, (3, 3), padding="circular"), nn.AvgPool((3, 3), 1, "circular"), nn.Relu(), nn.Dense(1)),
+    nn.Sequential(nn.LocallyConnected(4, (1, 1)), nn.Relu(), nn.Dense(1)),
+    nn.Sequential(nn.Dense(4), nn.Attention(4), nn.Dense(1)),
 ]
-ON_GROUPS = [Sequential(Lift(PLANE, 4, (3, 3)), Relu(), GroupConv(1, width)) for width in ((1, 1), (3, 3))]
+ON_GROUPS = [nn.Sequential(nn.Lift(PLANE, 4, (3, 3)), nn.Relu(), nn.GroupConv(1, width)) for width in ((1, 1), (3, 3))]
 
 
 def grids(action):
@@ -168,7 +162,7 @@ def test_what_is_said_of_one_moved_input_is_so(seed):
 def test_readouts_know_what_turns_with_them_and_nothing_else():
     S3 = et.groups.symmetric(3)
     action, plane = et.actions.permutations(S3, S3.table), S3.irreps("real")[2]
-    net = Sequential(Lift(action, 4), Relu(), Readout(plane))
+    net = nn.Sequential(nn.Lift(action, 4), nn.Relu(), nn.Readout(plane))
     right = np.stack([plane(g) for g in S3.generators])
     assert net.outputs_equivariant_under(action, (6, 2), right)
     for wrong in (right[::-1], -right, np.stack([np.eye(2)] * len(right)), np.full_like(right, np.nan)):
@@ -180,7 +174,7 @@ def test_readouts_know_what_turns_with_them_and_nothing_else():
 
 def test_blank_inputs_do_not_make_a_pool_follow_translations():
     action, count = SHIFTS, math.prod((SIDE, SIDE))
-    net = Sequential(GlobalAvgPool(), Dense(4), Relu(), Dense(1))
+    net = nn.Sequential(nn.GlobalAvgPool(), nn.Dense(4), nn.Relu(), nn.Dense(1))
     x = np.random.default_rng(0).standard_normal((4, SIDE, SIDE, count))
     x[:2] = 0.0  # all that is looked at first
     found = et.kernels.orbit_average(net, action).kernel(x).ntk

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from laws.networks import by_engines, check, got_pair, network, plane_group, relative_error, small_group
+from kernels.comparison import largest
+from laws.networks import by_engines, check, got_pair, network, plane_group
 from oracles import finite_groups, literal_kernels
 
 n = et.nn
@@ -42,13 +43,6 @@ def mlp(depth=2, W=1.4, b=0.1):
     return n.Sequential(*layers, n.Dense(1, W_std=W, b_std=b))
 
 
-NETWORKS = {
-    "gcnn, pooled": gcnn,
-    "cnn, flattened": cnn,
-    "cnn, pooled": lambda: cnn(n.GlobalAvgPool()),
-    "cnn, pooled in blocks": lambda: cnn(n.AvgPool((2, 2)), n.Flatten()),
-    "gcnn, flattened": lambda: gcnn(readout=n.Flatten()),
-}
 SLOW = pytest.mark.slow
 
 
@@ -57,26 +51,6 @@ def images(count, shape=(4, 4), channels=2, seed=0):
 
 
 # Symmetry and positivity -----------------------------------------------------------------------------------------
-
-
-# An image of zeros and the others are pairs for the reference engine, which compiles each of the four shapes.
-@pytest.mark.parametrize("zeros", [False, pytest.param(True, marks=SLOW)], ids=["", "with an image of zeros"])
-@pytest.mark.parametrize(
-    "name", ["gcnn, pooled", "cnn, pooled in blocks", *(pytest.param(k, marks=SLOW) for k in list(NETWORKS)[1:3])]
-)
-def test_symmetric_and_positive(name, zeros):
-    net = NETWORKS[name]()
-    x = images(4)
-    x = np.concatenate([x, 2 * x[:1], np.rot90(x[:1], axes=(1, 2)), x[:1] + 1e-7, *([0 * x[:1]] if zeros else [])])
-    joint, cross = got_pair(net.kernel(x)), got_pair(net.kernel(x, x.copy()))
-    parts, turned = got_pair(net.kernel(x[:4], x[4:])), got_pair(net.kernel(x[4:], x[:4]))
-    for own, other, part, back in zip(joint, cross, parts, turned, strict=True):
-        scale = np.diag(own)
-        np.testing.assert_array_equal(own, own.T)
-        assert relative_error(other, own, scale, scale) < 1e-12
-        assert relative_error(part, own[:4, 4:], scale[:4], scale[4:]) < 1e-12
-        assert relative_error(back, own[4:, :4], scale[4:], scale[:4]) < 1e-12
-        assert np.linalg.eigvalsh(own).min() > -1e-12 * np.trace(own)
 
 
 # Invariance --------------------------------------------------------------------------------------------------
@@ -107,60 +81,7 @@ def test_group_networks_are_invariant(reflections):
                     assert np.abs(alone - plain).max() > 1e-3 * np.abs(plain).max()
 
 
-def test_invariance_on_a_group_that_does_not_commute():
-    group, table = small_group("S3")
-    action = et.actions.permutations(group, table)
-    net = n.Sequential(
-        n.Lift(action, 3, window=[0, 2]), n.Relu(), n.GroupConv(3, window=[1, 3, 4]), n.Relu(), n.Flatten(), n.Dense(1)
-    )
-    x1, x2 = np.random.default_rng(0).standard_normal((2, 3, 6, 2))
-    for g in range(6):
-        for a, b in zip(got_pair(net.kernel(x1, x2)), got_pair(net.kernel(action(g, x1), action(g, x2))), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
-
-
 # Precision -----------------------------------------------------------------------------------------------------
-
-# ReLU networks with W = 1.5, b = 0.125 on x = (1, 0), x′ = (1, d): depth, d, NNGP and NTK of (x, x′), by the
-# textbook recursion in 60 digits.
-NEAR_EQUAL = [
-    (3, 0.0, 1.677032470703125, 6.6063232421875),
-    (3, 1e-10, 1.677032470703125, 6.60632324187941416),
-    (3, 1e-7, 1.677032470703125, 6.60632293410166775),
-    (3, 1e-5, 1.6770324707031255, 6.60629243371066359),
-    (3, 1e-3, 1.67703247120640652, 6.60324346016666312),
-    (3, 1e-2, 1.67703297253459428, 6.5756239014236716),
-    (3, 0.1, 1.67751760345890093, 6.31066133268737922),
-    (3, 1.0, 1.93429279559707127, 5.23000409617951096),
-    (20, 0.0, 13.2211343943497685, 269.405591708589789),
-    (20, 1e-10, 13.2211343943497685, 269.40559162794807),
-    (20, 1e-7, 13.2211343943497685, 269.405511066896988),
-    (20, 1e-5, 13.2211343943497927, 269.397527796121321),
-    (20, 1e-3, 13.2211344185133962, 268.601761928468335),
-    (20, 1e-2, 13.2211579388929022, 261.594253812149204),
-    (20, 0.1, 13.2396586856384522, 209.27014399413989),
-    (20, 1.0, 17.5257772722439955, 140.3956202615753),
-]
-
-
-@pytest.mark.parametrize(
-    ("depth", "dtype", "rtol"),
-    [
-        (3, np.float64, 1e-13),
-        (20, np.float32, 2e-6),
-        pytest.param(20, np.float64, 1e-13, marks=SLOW),
-        pytest.param(3, np.float32, 2e-6, marks=SLOW),
-    ],
-)
-def test_near_equal_inputs_of_relu_networks(depth, dtype, rtol):
-    rows = np.array([row[1:] for row in NEAR_EQUAL if row[0] == depth])
-    x1 = np.array([[1.0, 0.0]], dtype)
-    x2 = np.stack([np.ones(len(rows)), rows[:, 0]], axis=1).astype(dtype)
-    kernels = mlp(depth, 1.5, 0.125).kernel(x1, x2)
-    assert kernels.ntk.dtype == dtype
-    np.testing.assert_allclose(np.asarray(kernels.nngp)[0], rows[:, 1], rtol=rtol)
-    np.testing.assert_allclose(np.asarray(kernels.ntk)[0], rows[:, 2], rtol=rtol)
-
 
 DIGITS = [(phi, readout) for phi in ("relu", "erf", "gelu", "abs", "cos") for readout in ("global_pool", "flatten")]
 
@@ -180,15 +101,7 @@ def test_float32_keeps_its_digits(engine, phi, readout):
     got = network(layers).kernel(x)
     for value, expected in zip(got_pair(got), literal_kernels.kernels(layers, x.astype(np.float64)), strict=True):
         assert value.dtype == np.float32
-        assert relative_error(value, expected, np.diag(expected), np.diag(expected)) < 2e-6
-
-
-def test_dtype_follows_the_input():
-    net, x = cnn(), images(2)
-    assert isinstance(net.kernel(x).ntk, np.ndarray)
-    assert net.kernel(x).ntk.dtype == np.float64
-    assert net.kernel(x.astype(np.float32)).nngp.dtype == np.float32
-    assert isinstance(net.kernel(jax.numpy.asarray(x, dtype="float32")).ntk, jax.Array)
+        assert largest(value, expected, np.diag(expected), np.diag(expected)) < 2e-6
 
 
 # Zeros, gradients, compilation -----------------------------------------------------------------------------------
@@ -212,7 +125,7 @@ def test_zero_inputs(engine, phi):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", *(pytest.param(k, marks=SLOW) for k in ("cnn", "gcnn", "pairs"))])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "gcnn", "pairs"])
 def test_gradients_are_finite_even_at_equal_inputs(name):
     net, shape = {
         "mlp": (mlp(3), (4,)),

@@ -5,7 +5,6 @@ It moves with its inputs, Θ(ρ(g)x, ρ(g)x′) = ρ_K(g) Θ(x, x′) ρ_K(g)ᵀ
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,9 +12,8 @@ from hypothesis import given
 import equitangents as et
 from examples import examples
 from laws.networks import by_engines, got_pair, network, plane_group, small_group
-from laws.test_finite_networks import assert_agrees
-from laws.test_grid_kernels import COS, DENSE, ERF, RELU, TABLE, conv, grid_networks, pool, res, vconv, zconv, zlocal
-from laws.test_group_convolution_kernels import small_networks
+from laws.random_networks import DENSE, grid_networks, lifted_networks
+from laws.test_grid_kernels import COS, ERF, RELU, TABLE, conv, pool, res, vconv, zconv, zlocal
 from oracles import finite_groups, literal_kernels
 
 n = et.nn
@@ -87,11 +85,11 @@ def test_random_networks_on_grids_have_the_literal_field(case):
     check_field(without_readout(layers), x[:1], x[1:])
 
 
-@given(small_networks())
+@given(lifted_networks())
 @examples(3, random=15)
 def test_random_networks_on_groups_have_the_literal_field(case):
-    layers, action, subgroup, x1, x2 = case
-    check_field(without_readout(layers), x1, x1 if x2 is None else x2, action=action, subgroup=subgroup)
+    layers, _, _, action, x = case
+    check_field(layers, x[:1], x[1:], action=action)
 
 
 @by_engines("window", ["part", "full"], {"part", "full"}, set())
@@ -153,35 +151,3 @@ def test_a_pooled_field_is_the_pooled_kernel(padding):
         np.testing.assert_array_equal(values, values.transpose(2, 3, 0, 1))
         each = np.stack([values[i, :, i] for i in range(4)])
         np.testing.assert_allclose(getattr(own, name), each, rtol=1e-13, atol=1e-15)
-
-
-def sampled_fields(net, x, samples, tangents):
-    """The mean of f(x, p) f(x′, p′), or of the products of gradients, with standard errors over samples."""
-    count = len(x)
-
-    def one(key):
-        params = net.init(key, x.shape[1:])
-        if not tangents:
-            y = net.apply(params, x).reshape(count, -1, net.layers[-1].channels)
-            return jax.numpy.einsum("ipc,jqc->ipjq", y, y) / y.shape[-1]
-        jacobian = jax.jacrev(lambda p: net.apply(p, x).reshape(count, -1))(params)
-        rows = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(jacobian)]
-        return sum(jax.numpy.einsum("ipk,jqk->ipjq", row, row) for row in rows)
-
-    run = jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=16))
-    values = np.asarray(run(jax.random.split(jax.random.key(7), samples)), np.float64)
-    return values.mean(0), values.std(0, ddof=1) / np.sqrt(samples)
-
-
-@SLOW
-@pytest.mark.parametrize("tangents", [False, True])
-def test_fields_are_what_finite_networks_have_on_average(tangents):
-    width, out = (128, 1) if tangents else (256, 64)
-    scale = {"W_std": 1.4, "b_std": 0.3}
-    net = n.Sequential(n.Conv(width, (3,), padding="zero", **scale), n.Relu(), n.Conv(out, (2,), **scale))
-    x = np.random.default_rng(3).standard_normal((2, 5, 2)).astype(np.float32)
-    field = net.kernel_field(x)
-    mean, error = sampled_fields(net, x, 4000, tangents)
-    kernel = np.asarray(field.ntk if tangents else field.nngp, np.float64)
-    own = np.einsum("ipip->ip", kernel)
-    assert_agrees(mean, error, kernel, np.sqrt(own[:, :, None, None] * own))

@@ -71,18 +71,28 @@ def test_dense_layers_of_every_growing_function_keep_their_digits(phis, bias, ra
     check(listed(phis, bias), (0.3, 0.3 * ratio), "float64", "cpu", np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("dtype", LIMITS)
+SEVERAL, BOTH = (0.5, 2.0, 3.5), ("float32", "float64")
+CASES = [  # functions, bias, ratios of norms, precisions, engine
+    *((phis, 0.3, SEVERAL, BOTH, "cpu") for phis in (("cube", "cube"), ("square",) * 3, ("exp", "erf"))),
+    (("hermite", "gelu"), 0.3, SEVERAL, BOTH, "cpu"),
+    # bounded functions of fields that are nearly zero: norms 1e9 apart
+    *((("cube", "cube", last), 0.0, (0.1, 0.4, 1.2), BOTH, "cpu") for last in ("erf", "sin")),
+    *((("cube", "cube", 0.0), bias, (0.5, 3.5), BOTH[1:], "cpu") for bias in (0.0, 0.3)),  # a kink knows parallel ones
+    *((phis, 0.0, SEVERAL, BOTH, "reference") for phis in (("cube", "cube"), ("hermite",), ("hermite", "square"))),
+    (("exp", "exp"), 0.3, (0.5, 2.0, 2.5), BOTH[1:], "reference"),  # up to 1e27
+]
+
+
 @pytest.mark.parametrize(
-    "phis", [("cube", "cube"), ("square", "square", "square"), ("exp", "erf"), ("hermite", "gelu")]
+    ("phis", "bias", "ratios", "dtype", "engine"),
+    [
+        pytest.param(*case, dtype, engine, marks=pytest.mark.slow if engine == "reference" and i else ())
+        for *case, dtypes, engine in CASES
+        for i, dtype in enumerate(dtypes)
+    ],
 )
-def test_in_single_precision_too(phis, dtype, rng):
-    check(listed(phis, 0.3), (0.5, 2.0, 3.5), dtype, "cpu", rng)
-
-
-@pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("last", ["erf", "sin"])
-def test_bounded_functions_of_fields_that_are_nearly_zero(last, dtype, rng):
-    check(listed(("cube", "cube", last), 0.0), (0.1, 0.4, 1.2), dtype, "cpu", rng)  # norms 1e9 apart
+def test_in_both_precisions_and_by_both_engines(phis, bias, ratios, dtype, engine, rng):
+    check(listed(phis, bias), ratios, dtype, engine, rng)
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
@@ -91,21 +101,8 @@ def test_small_weights_behind_a_bias(dtype, rng):
     check(layers, (0.3, 1.0, 6.0), dtype, "cpu", rng)
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize(
-    "phis", [("cube", "cube"), ("hermite",), pytest.param(("hermite", "square"), marks=pytest.mark.slow)]
-)
-def test_the_reference_engine_keeps_them(phis, dtype, rng):
-    check(listed(phis, 0.0), (0.5, 2.0, 3.5), dtype, "reference", rng)
-
-
-def test_the_reference_engine_keeps_them_behind_exponentials(rng):
-    check(listed(("exp", "exp"), 0.3), (0.5, 2.0, 2.5), "float64", "reference", rng)  # up to 1e27
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("bias", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
+@pytest.mark.parametrize("bias", [0.0, 0.3])
 def test_derivatives_through_polynomials_and_exponentials(bias, rng):
     layers = listed(("hermite", "exp"), bias)
     net = dense(layers, PHI)
@@ -125,11 +122,6 @@ def test_derivatives_through_polynomials_and_exponentials(bias, rng):
             assert np.max(np.abs(found / exact - 1)) <= 1e-9
 
 
-@pytest.mark.parametrize("bias", [0.0, pytest.param(0.3, marks=pytest.mark.slow)])
-def test_a_kink_behind_powers_knows_parallel_inputs(bias, rng):
-    check(listed(("cube", "cube", 0.0), bias), (0.5, 3.5), "float64", "cpu", rng)
-
-
 @given(stacks(2), st.sampled_from([0.0, 0.3]), st.booleans(), st.floats(1, 8), st.integers(0, 99))
 @settings(max_examples=12)
 def test_convolutions_of_every_growing_function_keep_their_digits(phis, bias, pooled, ratio, seed):
@@ -141,12 +133,13 @@ def test_convolutions_of_every_growing_function_keep_their_digits(phis, bias, po
     assert_exact(net.kernel(x, engine="cpu"), kernel, x, LIMITS["float64"])
 
 
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("size", [1e3, 1e6])
-def test_sines_of_a_huge_variance_know_an_input_from_others(size, rng):
+def test_sines_of_a_huge_variance_know_an_input_from_others(size, engine, rng):
     net = nn.Sequential(nn.Dense(1), nn.Monomial(3), nn.Dense(1), nn.Sin(), nn.Dense(1))
     x = size * rng.standard_normal((5, 6))
-    found, q = net.kernel(x, engine="cpu"), 15 * np.mean(x**2, axis=1) ** 3
-    np.testing.assert_allclose(found.nngp, np.eye(5) / 2, atol=1e-13)
+    found, q = net.kernel(x, engine=engine), 15 * np.mean(x**2, axis=1) ** 3
+    np.testing.assert_allclose(found.nngp, np.eye(5) / 2, atol=1e-12)
     np.testing.assert_allclose(found.ntk, np.diag(0.5 + 1.4 * q), rtol=1e-12, atol=1e-12)
 
 

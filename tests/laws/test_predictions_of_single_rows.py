@@ -6,23 +6,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.nn import (
-    AvgPool,
-    Conv,
-    Dense,
-    Dropout,
-    Erf,
-    Flatten,
-    GlobalAvgPool,
-    GroupConv,
-    GroupPool,
-    LayerNorm,
-    Lift,
-    Readout,
-    Relu,
-    Sequential,
-    SphereLift,
-)
+from equitangents import nn
 
 SIDE = 4
 TURNS = et.actions.image_rotations(4)
@@ -35,12 +19,12 @@ ACTIONS = (
     et.actions.subset(TURNS, [3, 0]),
     et.actions.subset(TURNS, [2, 0]),  # a subgroup
 )
-MLP = Sequential(Flatten(), Dense(8, b_std=0.3), Relu(), Dense(1))
-EVEN = Sequential(Conv(8, (2, 2), padding="zero"), Relu(), GlobalAvgPool(), Dense(1))
-AROUND = Sequential(Conv(8, (3, 3), padding="circular"), Relu(), GlobalAvgPool(), Dense(1))
+MLP = nn.Sequential(nn.Flatten(), nn.Dense(8, b_std=0.3), nn.Relu(), nn.Dense(1))
+EVEN = nn.Sequential(nn.Conv(8, (2, 2), padding="zero"), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
+AROUND = nn.Sequential(nn.Conv(8, (3, 3), padding="circular"), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
 GROUP = et.groups.wallpaper(4, False, (SIDE, SIDE))
-FIELD = Sequential(Conv(8, (2, 2), padding="zero"), Relu(), Conv(1, (3, 3)))
-DROPPED = Sequential(Flatten(), Dense(8), Relu(), Dropout(0.5), Dense(1))
+FIELD = nn.Sequential(nn.Conv(8, (2, 2), padding="zero"), nn.Relu(), nn.Conv(1, (3, 3)))
+DROPPED = nn.Sequential(nn.Flatten(), nn.Dense(8), nn.Relu(), nn.Dropout(0.5), nn.Dense(1))
 
 
 def images(seed, n):
@@ -74,16 +58,20 @@ def parts(found):
 def networks(draw):
     if draw(st.integers(0, 4)) == 0:
         group = et.groups.wallpaper(draw(st.sampled_from([1, 4])), False, (SIDE, SIDE))
-        width, end = draw(st.sampled_from([(2, 2), (3, 3)])), draw(st.sampled_from([GroupPool(), Flatten()]))
-        return Sequential(Lift(group, 8, width), Relu(), GroupConv(8, width), Relu(), end, Dense(1))
+        width, end = draw(st.sampled_from([(2, 2), (3, 3)])), draw(st.sampled_from([nn.GroupPool(), nn.Flatten()]))
+        return nn.Sequential(nn.Lift(group, 8, width), nn.Relu(), nn.GroupConv(8, width), nn.Relu(), end, nn.Dense(1))
     layers = []
     for _ in range(draw(st.integers(0, 2))):
         width, padding = draw(st.sampled_from([(1, 1), (2, 2), (3, 3)])), draw(st.sampled_from(["zero", "circular"]))
-        layers += [Conv(8, width, 1, padding, b_std=0.3), draw(st.sampled_from([Relu(), LayerNorm()]))]
+        layers += [nn.Conv(8, width, 1, padding, b_std=0.3), draw(st.sampled_from([nn.Relu(), nn.LayerNorm()]))]
     if draw(st.booleans()):
-        layers += [AvgPool(2, draw(st.sampled_from([1, 2])), "circular")]
-    return Sequential(
-        *layers, Dense(8, b_std=0.2), Relu(), draw(st.sampled_from([Flatten(), GlobalAvgPool()])), Dense(1)
+        layers += [nn.AvgPool(2, draw(st.sampled_from([1, 2])), "circular")]
+    return nn.Sequential(
+        *layers,
+        nn.Dense(8, b_std=0.2),
+        nn.Relu(),
+        draw(st.sampled_from([nn.Flatten(), nn.GlobalAvgPool()])),
+        nn.Dense(1),
     )
 
 
@@ -146,7 +134,7 @@ def test_kernels_of_all_faces(face):
 def test_outputs_that_turn():
     x, test = images(0, 5), images(1, 5)
     rho = et.groups.cyclic(4).irreps("real")[-1]
-    turning = Sequential(Lift(GROUP, 4, (3, 3)), Relu(), Readout(rho))
+    turning = nn.Sequential(nn.Lift(GROUP, 4, (3, 3)), nn.Relu(), nn.Readout(rho))
     for net in (turning, et.kernels.equivariant_average(EVEN, TURNS, rho)):
         alone_as_together(lambda rows, net=net: net.kernel(rows, x).ntk, test)
 
@@ -200,7 +188,9 @@ SIGNS = et.actions.channels(et.groups.cyclic(2), [[[1.0]], [[-1.0]]])
 def test_rotations_are_sampled_as_for_the_training_inputs():
     x, test = np.random.default_rng(0).standard_normal((2, 4, 9, 1)) / (1 + np.arange(9))[:, None]
     test[1] *= 3
-    net = Sequential(SphereLift(et.groups.so3(3), 8, b_std=0.1, tolerance=1e-3), Erf(), GroupPool(), Dense(1))
+    net = nn.Sequential(
+        nn.SphereLift(et.groups.so3(3), 8, b_std=0.1, tolerance=1e-3), nn.Erf(), nn.GroupPool(), nn.Dense(1)
+    )
     fixed = net.sampled_for(x)
     assert (fixed.kernel(x).ntk == net.kernel(x).ntk).all()
     alone_as_together(lambda rows: fixed.kernel(rows, x).ntk, test)

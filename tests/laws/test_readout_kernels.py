@@ -5,37 +5,16 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 import equitangents as et
+from examples import examples
 from laws.joint import limit_of_the_largest
-from laws.networks import network, small_group
-from oracles import finite_groups, literal_kernels
+from laws.networks import network
+from laws.random_networks import lifted_networks
+from oracles import literal_kernels
 
 n = et.nn
-
-
-@st.composite
-def lifted_networks(draw):
-    """(oracle's layers on a group, group, table, action, inputs) with random windows, weights and depths."""
-    name = draw(st.sampled_from(sorted(finite_groups.SMALL)))
-    group, table = small_group(name)
-    order = len(table)
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    points = finite_groups.coset_action(
-        table, finite_groups.subgroup(table, draw(st.lists(st.integers(0, order - 1), max_size=1)))
-    )
-
-    def window(size):
-        chosen = rng.choice(size, size=rng.integers(1, size + 1), replace=False)
-        return chosen.tolist(), rng.dirichlet(np.ones(len(chosen))) if draw(st.booleans()) else None
-
-    layers = [("lift", points, *window(points.shape[1]), 1.3, 0.2), ("phi", "relu")]
-    for _ in range(draw(st.integers(0, 1))):
-        layers += [("group_conv", table, *window(order), 1.1, 0.1), ("phi", "erf")]
-    action = et.actions.permutations(group, points)
-    return layers, group, table, action, rng.standard_normal((3, points.shape[1], 2))
 
 
 def readout_net(layers, action, representation, **scales):
@@ -52,18 +31,23 @@ def literal(layers, rho, x, W, b):
     return nngp, nngp + W**2 * project(fields.T)
 
 
-def check_literal(case):
+@given(lifted_networks())
+@examples(4, random=40)
+def test_kernels_are_the_literal_double_sums(case):
+    """Of all irreps together, as independent blocks."""
     layers, group, _, action, x = case
-    for irrep in group.irreps("real"):
-        net = readout_net(layers, action, irrep, W_std=1.2, b_std=0.3)
-        got = net.kernel(x[:2], x)
-        for value, expected in zip((got.nngp, got.ntk), literal(layers, irrep.matrices, x, 1.2, 0.3), strict=True):
-            assert value.shape == (2, 3, irrep.dimension, irrep.dimension)
-            scale = np.abs(np.einsum("iiaa->ia", literal(layers, irrep.matrices, x, 1.2, 0.3)[1])).max()
-            assert np.abs(value - expected[:2]).max() <= 1e-12 * max(scale, 1e-3)
+    whole = et.groups.direct_sum(*group.irreps("real"))
+    got = readout_net(layers, action, whole, W_std=1.2, b_std=0.3).kernel(x[:2], x)
+    exact = literal(layers, whole.at(group), x, 1.2, 0.3)
+    scale = max(np.abs(np.einsum("iiaa->ia", exact[1])).max(), 1e-3)
+    for value, expected in zip((got.nngp, got.ntk), exact, strict=True):
+        assert value.shape == (2, 3, whole.dimension, whole.dimension)
+        assert np.abs(value - expected[:2]).max() <= 1e-12 * scale
 
 
-def check_turning(case):
+@given(lifted_networks())
+@examples(4, random=40)
+def test_kernels_turn_with_either_input_and_are_positive(case):
     layers, group, _, action, x = case
     rng = np.random.default_rng(len(x))
     whole = et.groups.direct_sum(*group.irreps("real"))
@@ -80,20 +64,6 @@ def check_turning(case):
     assert np.linalg.eigvalsh(matrix)[0] >= -1e-12 * np.trace(matrix)
 
 
-@pytest.mark.slow
-@given(lifted_networks())
-@settings(max_examples=40)
-def test_kernels_of_many_readouts_are_the_literal_double_sums(case):
-    check_literal(case)
-
-
-@pytest.mark.slow
-@given(lifted_networks())
-@settings(max_examples=40)
-def test_kernels_of_many_networks_turn_with_either_input_and_are_positive(case):
-    check_turning(case)
-
-
 def on_itself(group, *after, window="full"):
     action = et.actions.permutations(group, group.table)
     return action, (n.Lift(action, 6, window=window, W_std=1.3, b_std=0.2), n.Relu(), *after)
@@ -101,25 +71,6 @@ def on_itself(group, *after, window="full"):
 
 S3 = et.groups.symmetric(3)
 X = np.random.default_rng(0).normal(size=(3, 6, 2))
-
-
-def test_the_trivial_readout_is_a_group_pool():
-    _, layers = on_itself(S3, n.GroupConv(6, window=[0, 2, 3]), n.Erf(), window=[1, 4])
-    trivial = n.Sequential(*layers, n.Readout(S3.irreps("real")[0], W_std=1.2, b_std=0.3)).kernel(X)
-    pooled = n.Sequential(*layers, n.GroupPool(), n.Dense(1, W_std=1.2, b_std=0.3)).kernel(X)
-    np.testing.assert_allclose(trivial.ntk[..., 0, 0], pooled.ntk, rtol=1e-13)
-    np.testing.assert_allclose(trivial.nngp[..., 0, 0], pooled.nngp, rtol=1e-13)
-
-
-def test_a_sum_of_irreps_has_their_kernels_as_independent_blocks():
-    _, layers = on_itself(S3)
-    sign, plane = S3.irreps("real")[1:]
-    both = n.Sequential(*layers, n.Readout([plane, sign, plane])).kernel(X).ntk
-    alone = [n.Sequential(*layers, n.Readout(r)).kernel(X).ntk for r in (plane, sign)]
-    expected = np.zeros((3, 3, 5, 5))
-    expected[..., :2, :2] = expected[..., 3:, 3:] = alone[0]
-    expected[..., 2:3, 2:3] = alone[1]
-    np.testing.assert_allclose(both, expected, atol=1e-15)
 
 
 def test_the_regular_representation_has_the_whole_kernel_between_group_elements():

@@ -107,20 +107,22 @@ def test_kernels_are_invariant_under_100_rotations(name):
         assert (np.abs(moved - K[:, None]) / scale[:, None]).max() <= 1e-4
 
 
+def mlp_of(layers):
+    """The network of vectors with the same layers."""
+    dense = (layer for W, b, phi in layers for layer in (nn.Dense(1, W_std=W, b_std=b), PHI[phi]))
+    return nn.Sequential(*dense, nn.Dense(1, W_std=1.1, b_std=0.2))
+
+
 @given(st.integers(1, 4), st.integers(0, 1000), st.sampled_from(["erf", "relu"]))
 @settings(max_examples=2)
 def test_full_windows_average_the_kernel_of_an_mlp(bandlimit, seed, name):
     c = signals(seed, 3, bandlimit, 1)
     layers = ((1.2, 0.3, name), (0.9, 0.2, name))
     found = network(layers, tolerance=1e-4).kernel(c[:1], c[1:])
-    mlp = nn.Sequential(
-        *(layer for W, b, phi in layers for layer in (nn.Dense(1, W_std=W, b_std=b), PHI[phi])),
-        nn.Dense(1, W_std=1.1, b_std=0.2),
-    )
     x = c[..., 0] * np.sqrt(bandlimit**2 / (4 * np.pi))  # whose mean square is the mean square of the signal
     rotations, weights = literal.rotation_rule(14)
     turned = sphere.rotate(x[1:, :, None], rotations)[..., 0].reshape(-1, bandlimit**2)
-    base = mlp.kernel(x[:1], turned)
+    base = mlp_of(layers).kernel(x[:1], turned)
     for k in ("nngp", "ntk"):
         average = weights @ getattr(base, k).reshape(len(rotations), 2)
         assert np.allclose(getattr(found, k)[0], average, rtol=0, atol=3e-4 * np.abs(getattr(base, k)).max())
@@ -131,11 +133,7 @@ def test_full_windows_average_the_kernel_of_an_mlp(bandlimit, seed, name):
 def test_flattening_gives_the_mlp_itself(bandlimit, seed):
     c = signals(seed, 3, bandlimit, 1)
     found = network(TWO, readout=nn.Flatten()).kernel(c)
-    mlp = nn.Sequential(
-        *(layer for W, b, phi in TWO for layer in (nn.Dense(1, W_std=W, b_std=b), PHI[phi])),
-        nn.Dense(1, W_std=1.1, b_std=0.2),
-    )
-    exact = mlp.kernel(c[..., 0] * np.sqrt(bandlimit**2 / (4 * np.pi)))
+    exact = mlp_of(TWO).kernel(c[..., 0] * np.sqrt(bandlimit**2 / (4 * np.pi)))
     assert np.allclose(found.ntk, exact.ntk, rtol=1e-12)
     assert np.allclose(found.nngp, exact.nngp, rtol=1e-12)
     assert found.error_estimate is None
@@ -180,22 +178,6 @@ def test_layers_after_pooling():
     )
 
 
-@pytest.mark.parametrize("group", [SO3(3), pytest.param(groups.o3(3), marks=SLOW), groups.tetrahedral()])
-def test_lists_of_pairs_diagonals_and_symmetry(group):
-    c = signals(8, 5, 3)
-    net = network(TWO, group=group, **({} if group.name == "T" else {"resolution": 6}))
-    K = net.kernel(c, c)
-    i, j = np.array([0, 3, 4, 4]), np.array([2, 3, 0, 1])
-    pairs = net.kernel_pairs(c, c, i, j)
-    assert np.allclose(pairs.ntk, K.ntk[i, j], rtol=1e-12)
-    assert np.allclose(pairs.nngp, K.nngp[i, j], rtol=1e-12)
-    assert np.allclose(net.kernel_diagonal(c).ntk, np.diag(K.ntk), rtol=1e-12)
-    half = net.kernel(c)
-    assert np.array_equal(half.ntk, half.ntk.T)
-    assert np.allclose(half.ntk, (K.ntk + K.ntk.T) / 2, rtol=1e-3)
-    assert np.linalg.eigvalsh(half.ntk).min() > 0
-
-
 def test_single_precision_and_signals_without_directions():
     c = signals(9, 4, 4)
     c[2:, 1:] = 0  # constant functions
@@ -230,7 +212,7 @@ def test_jax_arrays_and_compiled_functions_give_the_same():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("windows", "same"),
-    [(("full",), False), *(pytest.param(w, s, marks=SLOW) for w, s in ((("full",), True), ((bump,), False)))],
+    [(("full",), False), *((w, s) for w, s in ((("full",), True), ((bump,), False)))],
 )
 def test_first_and_second_derivatives(windows, same):
     c = signals(11, 2, 2)

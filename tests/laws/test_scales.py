@@ -15,7 +15,7 @@ import equitangents as et
 from equitangents import nn
 from equitangents.errors import NotFiniteError
 from kernels.comparison import TOLERANCES, assert_within, largest
-from kernels.random_networks import MORE
+from kernels.test_cpu_engine import MORE
 from oracles import precise_kernels
 
 ENGINES = ["reference", "cpu"]
@@ -58,34 +58,18 @@ def assert_precise(net, layers, x1, x2, engine):
 
 @st.composite
 def cases(draw):
-    """(network, layers, inputs, others): random layers, scales and ratios of norms, some inputs parallel."""
-    bias = draw(st.sampled_from([0.0, 0.1]))
+    """(network, layers, inputs, others): random layers, biases, scales and ratios of norms; one parallel, one zero."""
     count = draw(st.integers(1, 3))
     phis = draw(st.lists(st.sampled_from(list(PHI)), min_size=count, max_size=count))
-    net, layers = dense(*((draw(st.sampled_from([0.7, 1.4])), bias, phi) for phi in phis), last=(1.2, bias))
+    *biases, last = draw(st.lists(st.sampled_from([0.0, 0.1]), min_size=count + 1, max_size=count + 1))
+    sizes = (draw(st.sampled_from([0.7, 1.4])) for _ in phis)
+    net, layers = dense(*zip(sizes, biases, phis, strict=True), last=(1.2, last))
     dtype = draw(st.sampled_from(FLOATS))
-    x = np.random.default_rng(draw(st.integers(0, 1000))).standard_normal((4, 8))
-    x[3] = draw(st.sampled_from([1.0, -1.0])) * x[0]
+    x = np.random.default_rng(draw(st.integers(0, 1000))).standard_normal((5, 8))
+    x[3], x[4] = draw(st.sampled_from([1.0, -1.0])) * x[0], 0
     ratio = 10.0 ** draw(st.integers(-16, 16))
     scale = 10.0 ** draw(st.integers(-3, 3))
     return net, layers, (scale * x[:2]).astype(dtype), (scale * ratio * x[1:]).astype(dtype)
-
-
-@pytest.mark.quick(1)
-@every(
-    "phi, biases, engine",
-    [0.0, "erf"],
-    [(0.0, 0.1, 0.0), (0.0, 0.0, 0.1), (0.1, 0.0, 0.0)],
-    ENGINES,
-    # The reference engine compiles each.
-    usual=lambda phi, biases, engine: engine == "cpu" or (phi, biases) == (0.0, (0.1, 0.0, 0.0)),
-)
-def test_biases_of_some_layers_alone(phi, biases, engine, rng):
-    """Behind the first bias inputs of very different norm are alike; one of them is zero."""
-    dtype = dict(zip(ENGINES, FLOATS, strict=True))[engine]
-    net, layers = dense((1.4, biases[0], phi), (1.4, biases[1], phi), last=(1.0, biases[2]))
-    x = np.array([1.0, 1e-3, 1e-9, 0.0, 1e-16])[:, None] * rng.standard_normal((5, 8))
-    assert_precise(net, layers, x.astype(dtype), x.astype(dtype)[::-1], engine)
 
 
 @pytest.mark.slow
@@ -96,23 +80,24 @@ def test_kernels_are_precise_at_every_ratio_of_norms_at_length(engine, case):
     assert_precise(*case, engine)
 
 
-@every(
-    "phi, bias, dtype, engine",
-    [0.0, "erf"],
-    [0.0, 0.1],
-    FLOATS,
-    ENGINES,
-    # the reference engine compiles each; the oracle takes its time, too
-    usual=lambda phi, bias, dtype, engine: (
-        (engine, dtype) == ("cpu", np.float32) or ((phi, bias) == ("erf", 0.1) and engine == "cpu")
-    ),
+@pytest.mark.parametrize(
+    ("phi", "biases", "dtype", "engine"),
+    [
+        (0.0, (0.0, 0.0, 0.0), np.float32, "cpu"),
+        ("erf", (0.1, 0.1, 0.1), np.float64, "cpu"),
+        # Behind the first bias inputs of very different norm are alike.
+        (0.0, (0.1, 0.0, 0.0), np.float64, "cpu"),
+        ("erf", (0.0, 0.1, 0.0), np.float32, "cpu"),
+        (0.0, (0.0, 0.0, 0.1), np.float64, "cpu"),
+        (0.0, (0.1, 0.0, 0.0), np.float32, "reference"),
+    ],
 )
-def test_kernels_of_many_norms_at_once_are_precise(phi, bias, dtype, engine, rng):
-    """Also of equal, opposite and similar directions."""
-    net, layers = dense((1.4, bias, phi), (1.4, bias, phi), last=(1.0, bias))
+def test_kernels_of_many_norms_at_once_are_precise(phi, biases, dtype, engine, rng):
+    """Also of equal, opposite and similar directions, and of zero."""
+    net, layers = dense((1.4, biases[0], phi), (1.4, biases[1], phi), last=(1.0, biases[2]))
     x = rng.standard_normal((2, 8))
     directions = [x[0], x[1], -x[0], x[0] + 1e-3 * x[1]]
-    y = np.array([ratio * v for ratio, v in zip(RATIOS, 2 * directions, strict=True)]).astype(dtype)
+    y = np.array([ratio * v for ratio, v in zip(RATIOS, 2 * directions, strict=True)] + [0 * x[0]]).astype(dtype)
     assert_precise(net, layers, y[:3], y, engine)
 
 
@@ -175,48 +160,27 @@ def test_pixels_of_very_different_brightness_in_one_image(engine, rng):
         assert largest(getattr(found, name), getattr(exact, name), own, own) <= 2e-6
 
 
-USUAL = ((nn.Relu, np.float32), (nn.Relu, np.float64), (nn.Gelu, np.float64))
-
-
 @pytest.mark.quick(1)
 @every(
-    "make, dtype, engine",
+    "make, traced, dtype, engine",
     [nn.Relu, nn.Erf, nn.Gelu, nn.Sin],
+    [False, True],
     FLOATS,
     ENGINES,
-    # the reference engine compiles each, and takes pairs with zeros from the other; it is tried below
-    usual=lambda make, dtype, engine: (
-        engine == "cpu" and (make is nn.Relu or (make is nn.Gelu and dtype is np.float64))
-    ),
+    # the reference engine compiles each, and takes pairs with zeros from the other
+    usual=lambda make, traced, dtype, engine: make is nn.Relu and engine == "cpu" and not traced,
 )
-def test_an_input_of_zeros_without_biases_gives_exactly_zero(make, dtype, engine, rng):
-    net, x = with_an_input_of_zeros(make(), dtype, rng)
-    assert_zeros(net.kernel(x, engine=engine))
-    assert_zeros(net.kernel(x, x[::-1].copy(), engine=engine))
-
-
-@pytest.mark.slow
-@every(
-    "make, dtype, engine",
-    [nn.Relu, nn.Erf, nn.Gelu, nn.Sin],
-    FLOATS,
-    ENGINES,
-    usual=lambda make, dtype, engine: (
-        (make, dtype) == (nn.Gelu, np.float64) if engine == "cpu" else (make, dtype) == (nn.Gelu, np.float32)
-    ),
-)
-def test_an_input_of_zeros_gives_exactly_zero_inside_jax_programs_too(make, dtype, engine, rng):
-    net, x = with_an_input_of_zeros(make(), dtype, rng)
-    with et.precision.scope(dtype):
-        assert_zeros(jax.jit(lambda a: net.kernel(a, engine=engine))(jnp.asarray(x)))
-
-
-def with_an_input_of_zeros(phi, dtype, rng):
-    """(network, inputs), of which that of number 2 is zero and that of number 4 very small."""
+def test_an_input_of_zeros_without_biases_gives_exactly_zero(make, traced, dtype, engine, rng):
     x = rng.standard_normal((5, 4, 2)).astype(dtype)
     x[2] = 0
     x[4] *= dtype(1e-9)
-    return nn.Sequential(nn.Conv(1, 3), phi, nn.Flatten(), nn.Dense(1), phi, nn.Dense(1)), x
+    net = nn.Sequential(nn.Conv(1, 3), make(), nn.Flatten(), nn.Dense(1), make(), nn.Dense(1))
+    if traced:
+        with et.precision.scope(dtype):
+            assert_zeros(jax.jit(lambda a: net.kernel(a, engine=engine))(jnp.asarray(x)))
+    else:
+        assert_zeros(net.kernel(x, engine=engine))
+        assert_zeros(net.kernel(x, x[::-1].copy(), engine=engine))
 
 
 def assert_zeros(kernels):
@@ -285,7 +249,7 @@ def test_traced_kernels_are_precise_at_every_ratio_of_norms(phi, bias, engine, r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("depth", [1, 2])
 def test_derivatives_of_traced_kernels_do_not_feel_the_powers_of_two(depth, rng):
     net, _ = dense(*[(1.4, 0.0, 0.0)] * depth)
     with jax.enable_x64(True):

@@ -77,16 +77,22 @@ def literal(net, oracle, outputs, features, x, read):
                 at = here.stop
 
 
-def check_moves(net, x, group, features, outputs, seed, tolerance=1e-12):
+def check_moves(net, x, group, outputs, seed, move=None):
     """K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ."""
     g, h = element(group, seed), element(group, seed + 1)
-    before = net.kernel(x[:1], x[1:])
-    after = net.kernel(moved(x[:1], g, features, group), moved(x[1:], h, features, group))
+    move = move or (lambda x, g: moved(x, g, INPUTS[group], group))
+    before, after = net.kernel(x[:1], x[1:]), net.kernel(move(x[:1], g), move(x[1:], h))
     rho = Features(outputs, group)
     for a, b in ((before.nngp, after.nngp), (before.ntk, after.ntk)):
-        turned = rho.matrix(g) @ a @ rho.matrix(h).T
-        assert np.max(np.abs(b - turned)) <= tolerance * np.max(np.abs(a))
-    return before
+        assert np.max(np.abs(b - rho.matrix(g) @ a @ rho.matrix(h).T)) <= 1e-12 * np.max(np.abs(a))
+
+
+def check_outputs_move(net, x, group, outputs, seed):
+    """f(gx) = ρ(g) f(x) of finite networks."""
+    params, g = net.init(jax.random.key(0), x.shape[1:], "float64"), element(group, seed)
+    y = np.asarray(net.apply(params, x))
+    turned = np.asarray(net.apply(params, moved(x, g, INPUTS[group], group)))
+    assert np.max(np.abs(turned - y @ Features(outputs, group).matrix(g).T)) <= 1e-12 * np.max(np.abs(y))
 
 
 def on_the_sphere(group, *layers, hidden, outputs):
@@ -102,16 +108,10 @@ def signals_and_features(group):
     return x, flat / np.sqrt(4 * np.pi), Features("2x0e+2x1o" if group == "O(3)" else "2x0+2x1", group)
 
 
-def check_moves_on_the_sphere(net, x, group, outputs, seed, tolerance=1e-12):
-    """K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ of harmonic coefficients."""
+def check_moves_on_the_sphere(net, x, group, outputs, seed):
+    """The same of harmonic coefficients."""
     harmonic = Features("1x0e+1x1o" if group == "O(3)" else "1x0+1x1", group)
-    g, h = (element(group, seed + i) for i in range(2))
-    before = net.kernel(x[:1], x[1:])
-    after = net.kernel(harmonic.matrix(g) @ x[:1], harmonic.matrix(h) @ x[1:])
-    rho = Features(outputs, group)
-    for a, b in ((before.nngp, after.nngp), (before.ntk, after.ntk)):
-        turned = rho.matrix(g) @ a @ rho.matrix(h).T
-        assert np.max(np.abs(b - turned)) <= tolerance * np.max(np.abs(a))
+    check_moves(net, x, group, outputs, seed, lambda x, g: harmonic.matrix(g) @ x)
 
 
 @pytest.mark.slow
@@ -256,13 +256,10 @@ def test_kernels_of_branches_on_points_are_literal_sums_and_move():
     parallel = nn.Parallel(conv, nn.NormNonlinearity(BUMP)), nn.Sum()
     net = nn.Sequential(*begin, nn.Residual(gate, conv), *parallel, *end)
     x = check_literal(group, net, oracle, outputs)
-    check_moves(net, x, group, INPUTS[group], outputs, seed=1)
+    check_moves(net, x, group, outputs, seed=1)
     same = nn.Sequential(*begin, nn.Parallel([gate, conv], nn.Identity()), nn.Sum(), *parallel, *end)
     np.testing.assert_allclose(same.kernel(x).ntk, net.kernel(x).ntk, rtol=1e-13)
-    params = net.init(jax.random.key(0), x.shape[1:], "float64")
-    y, g = np.asarray(net.apply(params, x)), element(group, 3)
-    turned = np.asarray(net.apply(params, moved(x, g, INPUTS[group], group)))
-    assert np.max(np.abs(turned - y @ Features(outputs, group).matrix(g).T)) <= 1e-12 * np.max(np.abs(y))
+    check_outputs_move(net, x, group, outputs, seed=3)
 
 
 @pytest.mark.slow
@@ -296,13 +293,9 @@ def test_kernels_and_finite_networks_move_with_the_group(group, hidden, nonlinea
     outputs = "+".join(f"2x{kind}" for kind in dict.fromkeys(kept))
     net = network(group, INPUTS[group], hidden, nonlinearity, outputs)
     x = cloud(INPUTS[group], group, seed=3)
-    params = net.init(jax.random.key(0), x.shape[1:], "float64")
-    y = np.asarray(net.apply(params, x))
     for seed in (0, 1):
-        g = element(group, seed)
-        turned = np.asarray(net.apply(params, moved(x, g, INPUTS[group], group)))
-        assert np.max(np.abs(turned - y @ Features(outputs, group).matrix(g).T)) <= 1e-12 * np.max(np.abs(y))
-        check_moves(net, x, group, INPUTS[group], outputs, seed)
+        check_outputs_move(net, x, group, outputs, seed)
+        check_moves(net, x, group, outputs, seed)
 
 
 @pytest.mark.slow

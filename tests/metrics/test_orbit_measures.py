@@ -1,3 +1,5 @@
+"""Spreads of predictions over orbits, and how often they are the same."""
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -5,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents import actions, groups
-from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.metrics import orbit_same_predictions, relative_orbit_std
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, NotFiniteError, ShapeError
+from equitangents.metrics import equivariance_error, orbit_same_predictions, relative_orbit_std, s_dist
 from equitangents.metrics.measure import ratio
 from equitangents.planning.violations import _excess
 
@@ -147,3 +149,58 @@ def test_no_change_of_the_class_is_exactly_the_whole_group(bandlimit):
 def test_what_is_not_a_number_does_not_count_as_nothing(quotient):
     a, b = np.array([np.nan, 1.0, np.nan, 0.0, 1.0]), np.array([np.nan, np.nan, 2.0, 0.0, 0.0])
     assert np.array_equal(quotient(a, b), [np.nan, np.nan, np.nan, 0.0, np.inf], equal_nan=True)
+
+
+MATRIX = np.random.default_rng(1).normal(size=(3, 2))
+
+
+def scores(x):
+    return np.tanh(x @ MATRIX) + 0.1
+
+
+@pytest.mark.parametrize("group", [groups.so3(3), groups.o3(3)], ids=str)
+def test_means_over_rotations_are_weighted(group):
+    action, x = actions.rotations(group), np.random.default_rng(2).normal(size=(7, 3))
+    w = group.weights
+    assert np.ptp(w) > 1e-3, "unequal weights, or nothing is tested"
+    orbit = np.stack([scores(x @ R.T) for R in group.matrices])
+    same = w @ (orbit.argmax(axis=2) == scores(x).argmax(axis=1))
+    np.testing.assert_allclose(orbit_same_predictions(scores, action, x).values, same, atol=1e-12)
+    mean = np.einsum("g,gnk->nk", w, orbit)
+    spread = np.sqrt(np.einsum("g,gnk->nk", w, (orbit - mean) ** 2))
+    expected = np.linalg.norm(spread, axis=1) / np.linalg.norm(mean, axis=1)
+    np.testing.assert_allclose(relative_orbit_std(scores, action, x).values, expected, rtol=1e-10)
+    errors = np.linalg.norm(orbit - scores(x), axis=2) / np.linalg.norm(scores(x), axis=1)
+    np.testing.assert_allclose(equivariance_error(scores, action, x).values, w @ errors, rtol=1e-10)
+
+
+ROT = actions.image_rotations(4)
+X = np.random.default_rng(0).normal(size=(5, 3, 3, 1))
+
+
+def test_a_model_that_works_in_place_is_measured_like_one_that_does_not():
+    plain = lambda x: (2 * x)[:, :2, 0, 0]
+    in_place = lambda x: np.multiply(x, 2, out=x)[:, :2, 0, 0]
+    x = X.copy()
+    for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
+        np.testing.assert_array_equal(measure(in_place, ROT, x).values, measure(plain, ROT, X).values)
+    assert s_dist(in_place, plain, x).mean == 0
+    np.testing.assert_array_equal(x, X)
+
+
+def test_maps_that_are_no_action_are_refused():
+    drift = actions.from_function(groups.cyclic(2), lambda g, x: x + g, name="drift")
+    for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
+        with pytest.raises(NotAnActionError, match=r"drift.* is off by"):
+            measure(lambda x: x[:, :2, 0, 0], drift, X)
+    grows = actions.from_function(groups.cyclic(4), lambda g, x: x * (1 + g), name="grows")
+    for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
+        with pytest.raises(NotAnActionError, match="grows"):  # on zeros it looks like one
+            measure(lambda x: x[:, :2, 0, 0], grows, np.concatenate([0 * X, X]))
+
+
+@pytest.mark.parametrize("measure", [equivariance_error, relative_orbit_std])
+@pytest.mark.parametrize("q", [2, -0.1, [0.5, 1.5], float("nan")])
+def test_quantiles_lie_between_0_and_1(measure, q):
+    with pytest.raises(InvalidArgumentError, match="q is"):
+        measure(lambda x: x[:, :2, 0, 0], ROT, X).quantiles(q)

@@ -8,7 +8,7 @@ import pytest
 
 from equitangents import groups, nn
 from equitangents.errors import InvalidArgumentError
-from equitangents.molecules import MoleculeRegressor, Molecules, TensorRegressor, kernel, kernels
+from equitangents.molecules import MoleculeRegressor, Molecules, TensorRegressor, kernel
 from equitangents.molecules.joint import joint_kernels
 from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors
 from molecules.example_molecules import SIGNALS, molecules, network, turned
@@ -36,20 +36,6 @@ def test_kernel_of_lone_atoms_is_that_of_no_signal(pairs):
     same = ELEMENTS[:, None] == ELEMENTS
     expected = nothing * (same if pairs == "same element" else np.ones((3, 3)))
     np.testing.assert_allclose(kernel(NET, LONE, signals=SIGNALS, pairs=pairs), expected, rtol=1e-12)
-    found = kernel(NET, LONE, signals=SIGNALS, pairs=pairs, normalise=True)
-    np.testing.assert_allclose(found, expected / nothing, rtol=1e-6)
-
-
-def test_normalising_by_zero_is_refused_and_says_which():
-    batch = mixed()
-    with pytest.raises(InvalidArgumentError, match=r"molecules1\[0\] has the kernel .*b_std"):
-        kernels(UNBIASED, LONE, signals=SIGNALS, normalise=True)
-    with pytest.raises(InvalidArgumentError, match=r"molecules2\[4\] has the kernel .*normalise=False"):
-        kernels(UNBIASED, batch[:2], batch, signals=SIGNALS, normalise=True)
-    blind = nn.Sequential(nn.SphereLift(groups.so3(2), 4, W_std=0.0), nn.Erf(), nn.GroupPool(), nn.Dense(1))
-    with pytest.raises(InvalidArgumentError, match=r"molecules1\[0\] has the kernel"):
-        kernels(blind, batch[:2], signals=SIGNALS, normalise=True)
-    assert (kernel(UNBIASED, LONE, signals=SIGNALS) == 0).all()
 
 
 @pytest.mark.slow

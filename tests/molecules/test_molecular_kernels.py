@@ -39,15 +39,6 @@ def test_invariant_under_rotations_translations_and_numbering():
     np.testing.assert_allclose(again, before.ntk, rtol=1e-12)
 
 
-def test_normalised_kernels_are_one_on_the_diagonal():
-    batch = molecules(3)
-    found = kernels(NET, batch, signals=SIGNALS, normalise=True)
-    np.testing.assert_allclose(np.diag(found.ntk), 1, rtol=1e-4)
-    plain = kernels(NET, batch, signals=SIGNALS)
-    scale = np.sqrt(np.diag(plain.ntk))
-    np.testing.assert_allclose(found.ntk, plain.ntk / scale / scale[:, None], rtol=1e-4)
-
-
 def test_float32_positions_give_float32():
     batch = molecules(2)
     single = batch.with_positions(batch.positions.astype(np.float32))

@@ -49,11 +49,8 @@ def masked(x, sizes, convention="smaller"):
     return et.Masked(np.where(mask[..., None], x, np.nan), mask, convention)
 
 
-QUICK = ("circular", "blocks")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
+@pytest.mark.parametrize("name", CASES)
 def test_kernels_and_outputs_are_those_of_the_smaller_inputs(name):
     x, sizes, layers = CASES[name]
     net = nn.Sequential(*layers)
@@ -112,10 +109,10 @@ def test_parameters_of_another_number_of_layers_are_refused(wrong):
 @pytest.mark.parametrize(
     ("end", "convention"),
     [
-        pytest.param(nn.Flatten(), "smaller", marks=pytest.mark.slow),
+        (nn.Flatten(), "smaller"),
         (nn.GlobalAvgPool(), "neural-tangents"),
-        pytest.param(nn.GlobalSumPool(), "smaller", marks=pytest.mark.slow),
-        pytest.param(nn.Flatten(), "neural-tangents", marks=pytest.mark.slow),
+        (nn.GlobalSumPool(), "smaller"),
+        (nn.Flatten(), "neural-tangents"),
     ],
 )
 def test_an_input_of_which_nothing_is_left_has_zeros(end, convention):

@@ -20,12 +20,29 @@ NET = nn.Sequential(
 )
 
 
+def begun(first, shape, *layers):
+    return lambda: nn.Sequential(first, *layers).signals(shape)
+
+
 def points(*layers):
-    return lambda: nn.Sequential(nn.PointCloud("SO(2)", "1x0"), *layers).signals((5, 3))
+    return begun(nn.PointCloud("SO(2)", "1x0"), (5, 3), *layers)
+
+
+def whole(*layers):
+    return points(nn.SteerablePool(), *layers)
 
 
 def sphere(coefficients, *layers):
-    return lambda: nn.Sequential(nn.SphereSignal(), *layers).signals((coefficients, 1))
+    return begun(nn.SphereSignal(), (coefficients, 1), *layers)
+
+
+CLOUD, GATED, NORM, MASKED = (
+    nn.PointCloud("SO(2)"),
+    nn.GatedNonlinearity(),
+    nn.NormNonlinearity(),
+    np.arange(4)[None] > 0,
+)
+EMPTY = np.zeros((1, 5, 2))
 
 
 @pytest.mark.parametrize(
@@ -33,89 +50,53 @@ def sphere(coefficients, *layers):
     [
         (points(nn.Relu()), "signal is 5 points with features 1x0 of SO\\(2\\); read it by SteerableConv"),
         (points(CONV, nn.Dense(3)), "signal is 5 points with features 4x0\\+2x1"),
-        (points(nn.NormNonlinearity()), "a nonlinearity needs a linear layer before it"),
-        (
-            points(nn.SteerableConv("1x0+2x1"), nn.GatedNonlinearity()),
-            "expected a number for each gate",
-        ),
-        (
-            points(CONV, nn.FourierNonlinearity()),
-            "expected equally many copies of each irrep; 4x0\\+4x1",
-        ),
-        (
-            points(nn.SteerableConv("2x0+2x1"), nn.FourierNonlinearity(samples=2)),
-            "samples is 2; expected 3",
-        ),
+        (points(NORM), "a nonlinearity needs a linear layer before it"),
+        (points(nn.SteerableConv("1x0+2x1"), GATED), "expected a number for each gate"),
+        (points(CONV, nn.FourierNonlinearity()), "expected equally many copies of each irrep; 4x0\\+4x1"),
+        (points(nn.SteerableConv("2x0+2x1"), nn.FourierNonlinearity(samples=2)), "samples is 2; expected 3"),
         (points(nn.SteerableDense("1x1")), "features is \\['1'\\]; expected features to which an equivariant kernel"),
-        (points(nn.SteerablePool(), CONV), "SteerableConv reads points; use SteerableDense"),
-        (points(nn.SteerablePool(), nn.SteerablePool()), "these are features of a whole input"),
-        (lambda: nn.Sequential(CONV).signals((5, 3)), "begin the network with PointCloud, PlaneImage, SphereSignal or"),
-        (
-            lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 3)),
-            "signal has channels, 3; expected 2",
-        ),
-        (
-            lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 5, 2)),
-            "PointCloud reads points \\(N, P, channels\\)",
-        ),
-        (lambda: nn.Sequential(nn.PlaneImage("O(2)")).signals((5, 2)), "PlaneImage reads images"),
-        (lambda: nn.Sequential(nn.PlaneImage("O(2)", "1x1")).signals((5, 5, 3)), "signal has channels, 3; expected 2"),
+        (whole(CONV), "SteerableConv reads points; use SteerableDense"),
+        (whole(nn.SteerablePool()), "these are features of a whole input"),
+        (begun(CONV, (5, 3)), "begin the network with PointCloud, PlaneImage, SphereSignal or"),
+        (begun(CLOUD, (5, 3)), "signal has channels, 3; expected 2"),
+        (begun(CLOUD, (5, 5, 2)), "PointCloud reads points \\(N, P, channels\\)"),
+        (begun(nn.PlaneImage("O(2)"), (5, 2)), "PlaneImage reads images"),
+        (begun(nn.PlaneImage("O(2)", "1x1"), (5, 5, 3)), "signal has channels, 3; expected 2"),
         (lambda: nn.PlaneImage("SO(3)"), "group is 'SO\\(3\\)'; expected 'SO\\(2\\)' or 'O\\(2\\)'"),
         (sphere(4, CONV), "SteerableConv reads points; use SteerableDense"),
         (sphere(4, nn.SphereLift(et.groups.so3(2), 4)), "signal is a whole input with features 1x0\\+1x1"),
         (sphere(5), "signal has length 5; expected B² coefficients"),
-        (
-            lambda: nn.Sequential(nn.SphereSignal(), nn.SteerableDense("1x0")).kernel(
-                et.Masked(np.zeros((1, 4, 1)), np.arange(4)[None] > 0)
-            ),
-            "expected layers that take masks",
-        ),
         (sphere(196), "signal has bandlimit 14; expected 1 to 13"),
-        (lambda: nn.Sequential(nn.SphereSignal()).signals((2, 2, 1)), "SphereSignal reads harmonic coefficients"),
+        (begun(nn.SphereSignal(), (2, 2, 1)), "SphereSignal reads harmonic coefficients"),
         (lambda: nn.SphereSignal("SO(2)"), "group is 'SO\\(2\\)'; expected 'SO\\(3\\)' or 'O\\(3\\)'"),
-        (lambda: nn.Sequential(nn.FeatureVector("SO(3)", "1x1")).signals((4,)), "signal has channels, 4; expected 3"),
-        (lambda: nn.Sequential(nn.FeatureVector("SO(3)", "1x1")).signals((3, 3)), "FeatureVector reads vectors"),
+        (begun(nn.FeatureVector("SO(3)", "1x1"), (4,)), "signal has channels, 4; expected 3"),
+        (begun(nn.FeatureVector("SO(3)", "1x1"), (3, 3)), "FeatureVector reads vectors"),
+        (points(nn.Residual(nn.SteerableConv("1x0"))), "a sum with the input has no"),
         (
-            points(nn.Residual(nn.SteerableConv("1x0"))),
-            "a sum with the input has no",
+            whole(nn.Parallel(nn.Identity(), nn.SteerableDense("1x0")), nn.Sum()),
+            "input has no infinitely wide limit",
         ),
-        (
-            points(nn.SteerablePool(), nn.Parallel(nn.Identity(), nn.SteerableDense("1x0")), nn.Sum()),
-            "a sum with the input has no infinitely wide limit",
-        ),
-        (
-            points(CONV, nn.Residual(nn.GatedNonlinearity(), nn.SteerableDense("2x0"))),
-            "branch gives shape '5 points with features 2x0 of SO\\(2\\)'; expected 5 points with features 4x0",
-        ),
-        (
-            points(CONV, nn.Parallel(nn.NormNonlinearity(), [CONV, nn.NormNonlinearity()]), nn.Sum()),
-            "two summands of steerable features end in a nonlinearity",
-        ),
-        (
-            points(CONV, nn.NormNonlinearity(), nn.Residual(CONV, nn.NormNonlinearity())),
-            "two summands of steerable features end in a nonlinearity",
-        ),
-        (points(CONV, nn.NormNonlinearity(), nn.PointFeatures()), "PointFeatures needs a linear layer before it"),
-        (points(nn.SteerablePool(), nn.PointFeatures()), "PointFeatures ends a network on points"),
+        (points(CONV, nn.Residual(GATED, nn.SteerableDense("2x0"))), "gives shape '5 points with features 2x0 of SO"),
+        (points(CONV, nn.Parallel(NORM, [CONV, NORM]), nn.Sum()), "two summands of steerable features end in a"),
+        (points(CONV, NORM, nn.Residual(CONV, NORM)), "two summands of steerable features end in a nonlinearity"),
+        (points(CONV, NORM, nn.PointFeatures()), "PointFeatures needs a linear layer before it"),
+        (whole(nn.PointFeatures()), "PointFeatures ends a network on points"),
         (points(CONV, nn.PointFeatures(), CONV), "expected no layer after it"),
-        (
-            lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV, nn.PointFeatures()).kernel(np.zeros((1, 1, 2))),
-            "ask for kernel_field",
-        ),
         (points(CONV, nn.Parallel(CONV, CONV), nn.Concatenate()), "join them with Sum"),
         (points(CONV, nn.Residual(nn.Dense(3))), "signal is 5 points with features 4x0\\+2x1"),
+        (lambda: nn.Sequential(CLOUD, CONV, nn.PointFeatures()).kernel(EMPTY[:, :1]), "ask for kernel_field"),
+        (lambda: nn.Sequential(CLOUD, CONV).kernel(EMPTY), "or ask for kernel_field"),
+        (lambda: nn.Sequential(CLOUD, CONV).kernel_field(EMPTY), "ends with PointFeatures, and has a kernel field"),
+        (lambda: NET.kernel_field(EMPTY), r"use kernel\(\) in place of kernel_field\(\)"),
         (
-            lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel(np.zeros((1, 5, 2))),
-            "or ask for kernel_field",
+            lambda: nn.Sequential(*NET.layers[:4]).kernel(EMPTY),
+            "of steerable features needs a linear layer after it",
         ),
         (
-            lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel_field(np.zeros((1, 5, 2))),
-            "ends with PointFeatures, and has a kernel field",
-        ),
-        (lambda: NET.kernel_field(np.zeros((1, 5, 2))), r"use kernel\(\) in place of kernel_field\(\)"),
-        (
-            lambda: nn.Sequential(*NET.layers[:4]).kernel(np.zeros((1, 5, 2))),
-            "a nonlinearity of steerable features needs a linear layer after it",
+            lambda: nn.Sequential(nn.SphereSignal(), nn.SteerableDense("1x0")).kernel(
+                et.Masked(np.zeros((1, 4, 1)), MASKED)
+            ),
+            "expected layers that take masks",
         ),
     ],
 )

@@ -138,33 +138,3 @@ def coset_action(table, elements):
     labels = left_cosets(table, elements)
     first = [int(np.flatnonzero(labels == k)[0]) for k in range(labels.max() + 1)]
     return labels[table[:, first]]
-
-
-def isomorphic(A, B):
-    """Whether two multiplication tables describe the same group, by trying all images of a few generators."""
-    if len(A) != len(B):
-        return False
-    generators = []
-    while len(subgroup(A, generators)) < len(A):
-        inside = subgroup(A, generators)
-        generators.append(next(g for g in range(len(A)) if g not in inside))
-    return any(
-        _extends(A, B, dict(zip(generators, images, strict=True)))
-        for images in itertools.permutations(range(len(B)), len(generators))
-    )
-
-
-def _extends(A, B, images):
-    """Whether sending generators of A to the given elements of B defines a bijective homomorphism."""
-    sent = {subgroup(A, [])[0]: subgroup(B, [])[0]}
-    fresh = list(sent)
-    while fresh:
-        a = fresh.pop()
-        for g, h in images.items():
-            c, d = int(A[a, g]), int(B[sent[a], h])
-            if c not in sent:
-                sent[c] = d
-                fresh.append(c)
-            elif sent[c] != d:
-                return False
-    return len(set(sent.values())) == len(A)

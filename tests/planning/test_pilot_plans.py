@@ -69,8 +69,8 @@ def test_nine_of_ten_trained_ensembles_lie_in_the_interval(plan, trained, size):
 def test_a_network_and_data_are_planned_for_by_a_pilot_of_twenty():
     plan = plan_ensemble(mlp(8), ROT, NEW, 0.05, data=task(), draws=100)
     assert plan.pilot.members == 20
-    assert plan.pilot.training.epochs == 100
-    assert plan.pilot.training.seconds > 0
+    assert plan.pilot.epochs == 100
+    assert plan.pilot.seconds > 0
     assert plan.group == "C4"
     assert plan.equivariant
     assert plan.limit == plan.limit_upper == pytest.approx(0, abs=1e-12)
@@ -80,7 +80,7 @@ def test_a_network_and_data_are_planned_for_by_a_pilot_of_twenty():
 def test_a_fitted_ensemble_is_its_own_pilot_and_can_be_extended(plan, trained):
     assert plan.trained is trained[0]
     assert plan.pilot.members == 20
-    assert plan.pilot.training is None
+    assert plan.pilot.seconds is None
     first = plan_ensemble(ensemble(), ROT, NEW, 0.05, data=task(), pilot=4, draws=50)
     longer = first.trained.extend(6, *task())
     np.testing.assert_array_equal(longer.predict_members(NEW)[:4], ensemble(4).fit(*task()).predict_members(NEW))

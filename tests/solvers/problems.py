@@ -43,7 +43,7 @@ class Gaussian:
 
 
 def exact_methods(folder) -> dict[str, str | Method]:
-    """Every solver that is not an approximation, in every precision and with every preconditioner."""
+    """Every solver that is not an approximation, in every precision."""
     return {
         "eigh": "eigh",
         "cholesky": "cholesky",
@@ -52,6 +52,5 @@ def exact_methods(folder) -> dict[str, str | Method]:
         "out-of-core float32": solvers.OutOfCore(path=folder, tile=9, precision="float32"),
         "lanczos": "lanczos",
         "pcg": "pcg",
-        "pcg none": solvers.PCG(preconditioner="none"),
         "auto": "auto",
     }

@@ -89,9 +89,9 @@ def write_arrays(path: Path, which: int) -> None:
 def read_arrays(path: Path) -> int:
     """What a folder holds of arrays, each of which tells which save it is of."""
     about = array_folder.read_about(present(path / array_folder.MODEL).parent)
-    which, there = about["which"], array_folder.Arrays(about)
+    which = about["which"]
     for number, array in enumerate(ARRAYS):
-        found = there[number]
+        found = about.array(number)
         wanted = array if array.dtype.kind == "U" else array + which
         assert (found.dtype, found.shape, found.flags.f_contiguous) == (
             wanted.dtype, wanted.shape, wanted.flags.f_contiguous,
@@ -217,14 +217,14 @@ def apart(work: Callable[[], int]) -> int:
 
 
 def checkpoint(which: int) -> Snapshot:
-    return Snapshot(which + 1, [MATRIX + which], [MATRIX - which], np.ones((1, which + 1)), [], {})
+    return Snapshot([MATRIX + which], [MATRIX - which], np.ones((which + 1, 1)), [], {}, {})
 
 
 def write_checkpoint(path: Path, which: int) -> None:
     store = CheckpointStore(path, {})
     try:
         for epoch in range(which + 1):
-            store.write(checkpoint(epoch), {})
+            store.write(checkpoint(epoch))
     finally:
         store.close()
 
@@ -232,14 +232,14 @@ def write_checkpoint(path: Path, which: int) -> None:
 def read_checkpoint(path: Path) -> int:
     store = CheckpointStore(present(path), {})
     try:
-        found = store.latest(resume=True)
+        found = store.latest()
     finally:
         store.close()
     if found is None:
         raise FileNotFoundError(path)
-    which = found[0].epoch - 1
-    assert np.array_equal(found[0].params[0], MATRIX + which)
-    assert np.array_equal(found[0].optimizer_state[0], MATRIX - which)
+    which = found.epoch - 1
+    assert np.array_equal(found.params[0], MATRIX + which)
+    assert np.array_equal(found.optimizer_state[0], MATRIX - which)
     return which
 
 

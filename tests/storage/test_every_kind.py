@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import kills
-from equitangents.ensembles.storage.array_folder import Arrays, read_about, write_folder
+from equitangents.ensembles.storage.array_folder import read_about, write_folder
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call
 from storage.every_call import listed
@@ -126,10 +126,9 @@ class TestSeveral:
         about = array_folder.read_about(path)
         for which in (1, 0, 1):
             write_arrays(path, which)
-        arrays = array_folder.Arrays(about)
-        assert np.array_equal(arrays[0], ARRAYS[0])
+        assert np.array_equal(about.array(0), ARRAYS[0])
         shutil.rmtree(path)
-        assert np.array_equal(arrays[2], ARRAYS[2])
+        assert np.array_equal(about.array(2), ARRAYS[2])
 
 
 class TestDamage:
@@ -288,10 +287,10 @@ def test_images_of_whole_numbers_take_less_than_half_and_come_back_as_they_were(
     ]
     write_folder(tmp_path / "model", {"class": "X"}, arrays)
     about = read_about(tmp_path / "model")
-    packed = [about.archive.getinfo(f"{i}.npy").compress_size for i in range(4)]
+    packed = [about.zip.getinfo(f"{i}.npy").compress_size for i in range(4)]
     assert packed[0] < arrays[0].nbytes / 2
     assert packed[1] > arrays[1].nbytes
     for i, array in enumerate(arrays):
-        found = Arrays(about)[i]
+        found = about.array(i)
         assert found.dtype == array.dtype
         np.testing.assert_array_equal(found, array)

@@ -22,6 +22,12 @@ def outcomes(claims):
     return [claim.outcome for claim in claims]
 
 
+def follow(claims, expected):
+    """Outcomes are these: of all claims where `expected` is a list, of those at its places where it is a dictionary."""
+    found = outcomes(claims)
+    assert found == expected if isinstance(expected, list) else {i: found[i] for i in expected} == expected
+
+
 def flat(nested):
     """`{a: {b: value}}` as `{(a, b): value}`."""
     return {(a, b): value for a, values in nested.items() for b, value in values.items()}

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from equitangents_studies import finite_width
+from equitangents_studies import finite_width, mlp_to_gcnn
 from equitangents_studies.continuous import study as continuous
 from equitangents_studies.continuous.page import claims as continuous_claims
 from equitangents_studies.other_ensembles import study as other_ensembles
@@ -12,96 +12,7 @@ from equitangents_studies.other_ensembles.page import claims as other_ensembles_
 from equitangents_studies.sampling import study as sampling
 from equitangents_studies.sampling.page import claims as sampling_claims
 from equitangents_studies.sampling.study import RANDOM, STRATEGIES
-from studies.small import outcomes
-
-_UNDECIDED = "undecided"  # of three widths with 256 members no second order can be taken out
-
-
-class TestContinuousClaims:
-    settings = continuous.Settings(orders=(2, 4), trained=(), steps=(1,))
-
-    def _results(self, *, slope=2.0, constant=10.0, own=0.0, pixels=1.0):
-        rng = np.random.default_rng(0)
-        kappa = np.array([2.0, 1.0])
-        off = kappa[:, None, None, None] ** slope * 1e-3 * (1 + 0.1 * rng.random((2, 1, 128, 20)))
-        for i, k in enumerate(self.settings.orders):
-            off[i, :, :: 128 // k] = own
-        each = lambda value: dict.fromkeys(continuous.WAYS, value)
-        floor = 1 + 0.01 * rng.random((2, 1, 128, 20))
-        noise = 1 + 0.01 * rng.random((2, 1, 128, 20))
-        return continuous.Results(
-            steps=np.array([1]), kappa=each(kappa), profile={"rings": off, "pixels": pixels * floor * noise},
-            size=each(np.ones((2, 1))), floor=floor, round_trip=np.ones(128),
-            constant=np.full((2, 1, 20), constant), members={},
-        )  # fmt: skip
-
-    def test_true(self):
-        assert outcomes(continuous_claims(self.settings, self._results())) == ["holds"] * 5
-
-    @pytest.mark.parametrize(
-        ("change", "failing"),
-        [({"constant": 1e-4}, 0), ({"own": 1e-5}, 1), ({"slope": 0.5}, 2), ({"pixels": 5.0}, 3)],
-    )
-    def test_false(self, change, failing):
-        assert outcomes(continuous_claims(self.settings, self._results(**change)))[failing] == "fails"
-
-
-class TestFiniteWidthClaims:
-    settings = finite_width.Settings(
-        widths=(8, 16, 32),
-        channels=(8, 16, 32),
-        group_channels=(4,),
-        members=256,
-        cnn_members=256,
-        sizes=(1, 2, 4),
-        steps=(1,),
-    )
-
-    def _cell(self, *, excess=lambda n: 1.6 / n, common=0.0, bias=0.7):
-        """Deviations by kind and width, with variance 1 + excess(n), `common` to all members or `bias`."""
-        rng = np.random.default_rng(0)
-        return {
-            (kind, n): np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 500)) + shift * np.ones(500)
-            for kind, shift in (("complete", common), ("partial", bias))
-            for n in self.settings.widths
-        }
-
-    def _results(self, *, change=0.0, **cell):
-        """Of MLPs that are `cell` on digits, CNNs as theory says, and exact networks that change by `change`.
-
-        The closed form has the variance 1.
-        """
-        true, made = self._cell(), self._cell(**cell)
-        cells = {("mlp", "ising"): true, ("mlp", "digits"): made, ("cnn", "digits"): true}
-        changes = {(*key, *at): values for key, of in cells.items() for at, values in of.items()}
-        changes["gcnn", "digits", "none", 4] = np.array([[[0.0, 1e-7], [0.0, change]]])
-        keys = [*((*key, kind) for key in cells for kind in finite_width.KINDS), ("gcnn", "digits", "none")]
-        return finite_width.Results(
-            titles={"ising": "energies", "digits": "digits"}, steps=np.array([1]), changes=changes,
-            fluctuation=dict.fromkeys(keys, np.ones(1)),
-            bias={key: np.array([0.49 if key[2] == "partial" else 0.0]) for key in keys},
-        )  # fmt: skip
-
-    def _of(self, architecture, **cell):
-        """The verdicts on one architecture."""
-        return outcomes(finite_width.architecture_claims(self.settings, self._results(**cell), architecture))
-
-    def test_true(self):
-        assert outcomes(finite_width.claims(self.settings, self._results())) == [*["holds"] * 5, _UNDECIDED] * 2 + [
-            "holds"
-        ]
-
-    def test_a_common_part_on_one_task_fails_that_architecture_alone(self):
-        assert self._of("mlp", common=0.5)[:2] == ["fails"] * 2
-        assert self._of("cnn", common=0.5) == [*["holds"] * 5, _UNDECIDED]
-
-    def test_an_excess_that_stays_and_another_bias_fail(self):
-        assert self._of("mlp", excess=lambda n: 0.3)[2] == "fails"
-        assert self._of("mlp", bias=1.2)[3] == "fails"
-
-    @pytest.mark.parametrize(("change", "verdict"), [(1e-6, "holds"), (1e-3, "fails"), (np.nan, "undecided")])
-    def test_group_convolutional_networks_are_invariant_to_rounding_or_fail(self, change, verdict):
-        assert finite_width.group_claim(self.settings, self._results(change=change)).outcome == verdict
+from studies.small import follow
 
 
 @pytest.mark.slow
@@ -134,71 +45,151 @@ def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_o
     assert finite_width._seed(settings, "mlp", "ising", 16, "partial") == old
 
 
-class TestOtherEnsemblesClaims:
-    settings = other_ensembles.Settings(members=256, runs=64, sizes=(1, 2, 4))
-
-    def _results(
-        self, *, closed=0.0, common=0.0, broken=0.1, control=1.0, draws=True, posteriors=0.0,
-        symmetrised=0.0, expanded=0.2,
-    ):  # fmt: skip
-        rng = np.random.default_rng(0)
-        closed_forms = {kind: np.full(2, closed) for kind in other_ensembles.CLOSED} | {"bagged-copies": np.ones(2)}
-        changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
-        # nearly alike: of equal ones the power would be a rounding error, which differs between processors
-        alike = 1 + 0.01 * np.array([0, 1, -1, 2])[:, None, None]
-        changes["unaugmented"] = rng.normal(size=(256, 50)) + control * rng.normal(size=50)
-        broken = broken * (1 + 0.1 * rng.random(10))
-        one = rng.normal(size=(64, 50))
-        draw = lambda common, own: alike * common * one + own * rng.normal(size=(4, 64, 50))
-        changes["variational"] = rng.normal(size=(64, 50)) + posteriors
-        changes |= {"draws": draw(float(draws), float(not draws)), "expanded": draw(expanded, 0.2)}
-        changes |= {kind: draw(symmetrised, 1.0) for kind in ("averaged", "projected")}
-        misfits = {kind: 1 + rng.random(64) for kind in ("draws", "averaged", "projected", "expanded")}
-        return other_ensembles.Results(closed_forms, changes, broken, misfits)
-
-    def test_true(self):
-        claims = other_ensembles_claims(self.settings, self._results())
-        assert outcomes(claims) == ["holds"] * 10
-        assert [v.kind for v in claims] == ["ours"] * 4 + ["source"] + ["ours"] * 4 + ["source"]
-
-    @pytest.mark.quick(2)
-    @pytest.mark.parametrize(
-        ("change", "failing"),
-        [
-            ({"closed": 1e-4}, 0),
-            ({"broken": 1e-4}, 1),
-            ({"common": 0.5}, 2),
-            ({"common": 1.0}, 3),
-            ({"common": 0.5}, 4),
-            ({"control": 0.0}, 5),
-            ({"draws": False}, 6),
-            ({"posteriors": 0.5}, 7),
-            ({"symmetrised": 1.0}, 8),
-            ({"expanded": 2.0}, 9),
-        ],
-    )
-    def test_false(self, change, failing):
-        assert outcomes(other_ensembles_claims(self.settings, self._results(**change)))[failing] == "fails"
+CONTINUOUS = continuous.Settings(orders=(2, 4), trained=(), steps=(1,))
+FINITE = finite_width.Settings(
+    widths=(8, 16, 32), channels=(8, 16, 32), group_channels=(4,), members=256, cnn_members=256, sizes=(1, 2, 4),
+    steps=(1,),
+)  # fmt: skip
+OTHERS = other_ensembles.Settings(members=256, runs=64, sizes=(1, 2, 4))
+SAMPLING = sampling.Settings(budgets=(1, 2, 4), times=(0.1, 1.0), draws=60)
+_SIXTH = [*["holds"] * 5, "undecided"]  # of three widths with 256 members no second order can be taken out
 
 
-class TestSamplingClaims:
-    settings = sampling.Settings(budgets=(1, 2, 4), times=(0.1, 1.0), draws=60)
+def continuous_results(*, slope=2.0, constant=10.0, own=0.0, pixels=1.0):
+    rng = np.random.default_rng(0)
+    kappa = np.array([2.0, 1.0])
+    off = kappa[:, None, None, None] ** slope * 1e-3 * (1 + 0.1 * rng.random((2, 1, 128, 20)))
+    for i, k in enumerate(CONTINUOUS.orders):
+        off[i, :, :: 128 // k] = own
+    each = lambda value: dict.fromkeys(continuous.WAYS, value)
+    floor = 1 + 0.01 * rng.random((2, 1, 128, 20))
+    noise = 1 + 0.01 * rng.random((2, 1, 128, 20))
+    return continuous.Results(
+        steps=np.array([1]), kappa=each(kappa), profile={"rings": off, "pixels": pixels * floor * noise},
+        size=each(np.ones((2, 1))), floor=floor, round_trip=np.ones(128),
+        constant=np.full((2, 1, 20), constant), members={},
+    )  # fmt: skip
 
-    def _results(self, **factors):
-        """Violations b^(−1/2), doubled by training, times a factor by strategy."""
-        rng = np.random.default_rng(0)
-        shape = (3, 60, 2, 2)
-        base = np.array([1.0, 2**-0.5, 0.5])[:, None, None, None] * np.array([1.0, 2.0])[:, None]
-        scale = {"subgroup": 0.3, "own": 0.7, "shared": 1.0, "important": 0.8, "uniform": 1.0, "nearby": 1.0, **factors}
-        draw = lambda s: scale[s] * base * np.exp(0.02 * rng.normal(size=shape))
-        tables = {s: draw(s) if s in RANDOM else draw(s)[:, :1] for s in STRATEGIES}
-        return sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
 
-    def test_true(self):
-        assert outcomes(sampling_claims(self.settings, self._results())) == ["holds"] * 6
+def cell(*, excess=lambda n: 1.6 / n, common=0.0, bias=0.7):
+    """Deviations with variance 1 + excess(n), `common` to all members, and the closed form of variance 1."""
+    rng = np.random.default_rng(0)
+    changes = {}
+    for kind in finite_width.KINDS:
+        shift = (bias if kind == "partial" else common) * np.ones(500)
+        draw = lambda n, shift=shift: np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 500)) + shift
+        changes[kind] = {n: draw(n) for n in FINITE.widths}
+    one = dict.fromkeys(finite_width.KINDS, np.ones(1))
+    return finite_width.Cell(np.array([1]), one, {"complete": np.zeros(1), "partial": np.array([0.49])}, changes)
 
-    @pytest.mark.parametrize(
-        ("strategy", "factor", "failing"), [("own", 1.5, 1), ("subgroup", 1.0, 2), ("important", 1.5, 3)]
-    )
-    def test_false(self, strategy, factor, failing):
-        assert outcomes(sampling_claims(self.settings, self._results(**{strategy: factor})))[failing] == "fails"
+
+def finite_results(*, change=0.0, **how):
+    """Of MLPs that are `cell(**how)` on digits, CNNs as theory says, and exact networks that change by `change`."""
+    true = cell()
+    cells = {("mlp", "ising"): true, ("mlp", "digits"): cell(**how), ("cnn", "digits"): true}
+    group = {"digits": {4: np.array([[[0.0, 1e-7], [0.0, change]]])}}
+    return finite_width.Results({"ising": "energies", "digits": "digits"}, cells, group)
+
+
+def other_results(
+    *, closed=0.0, common=0.0, broken=0.1, control=1.0, draws=True, posteriors=0.0, symmetrised=0.0, expanded=0.2
+):
+    rng = np.random.default_rng(0)
+    closed_forms = {kind: np.full(2, closed) for kind in other_ensembles.CLOSED} | {"bagged-copies": np.ones(2)}
+    changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
+    # nearly alike: of equal ones the power would be a rounding error, which differs between processors
+    alike = 1 + 0.01 * np.array([0, 1, -1, 2])[:, None, None]
+    changes["unaugmented"] = rng.normal(size=(256, 50)) + control * rng.normal(size=50)
+    broken = broken * (1 + 0.1 * rng.random(10))
+    one = rng.normal(size=(64, 50))
+    draw = lambda common, own: alike * common * one + own * rng.normal(size=(4, 64, 50))
+    changes["variational"] = rng.normal(size=(64, 50)) + posteriors
+    changes |= {"draws": draw(float(draws), float(not draws)), "expanded": draw(expanded, 0.2)}
+    changes |= {kind: draw(symmetrised, 1.0) for kind in ("averaged", "projected")}
+    misfits = {kind: 1 + rng.random(64) for kind in ("draws", "averaged", "projected", "expanded")}
+    return other_ensembles.Results(closed_forms, changes, broken, misfits)
+
+
+def sampling_results(**factors):
+    """Violations b^(−1/2), doubled by training, times a factor by strategy."""
+    rng = np.random.default_rng(0)
+    base = np.array([1.0, 2**-0.5, 0.5])[:, None, None, None] * np.array([1.0, 2.0])[:, None]
+    scale = {"subgroup": 0.3, "own": 0.7, "shared": 1.0, "important": 0.8, "uniform": 1.0, "nearby": 1.0, **factors}
+    draw = lambda s: scale[s] * base * np.exp(0.02 * rng.normal(size=(3, 60, 2, 2)))
+    tables = {s: draw(s) if s in RANDOM else draw(s)[:, :1] for s in STRATEGIES}
+    return sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
+
+
+STUDIES = {
+    "continuous": lambda **how: continuous_claims(CONTINUOUS, continuous_results(**how)),
+    "finite-width": lambda **how: finite_width.claims(FINITE, finite_results(**how)),
+    "mlp": lambda **how: finite_width.architecture_claims(FINITE, finite_results(**how), "mlp"),
+    "cnn": lambda **how: finite_width.architecture_claims(FINITE, finite_results(**how), "cnn"),
+    "gcnn": lambda **how: [finite_width.group_claim(FINITE, finite_results(**how))],
+    "others": lambda **how: other_ensembles_claims(OTHERS, other_results(**how)),
+    "sampling": lambda **how: sampling_claims(SAMPLING, sampling_results(**how)),
+}
+LATER = [  # dearer ones
+    ("others", {"common": 0.5}, {2: "fails", 4: "fails"}),
+    ("others", {"common": 1.0}, {3: "fails"}),
+    ("others", {"control": 0.0}, {5: "fails"}),
+    ("others", {"draws": False}, {6: "fails"}),
+    ("others", {"posteriors": 0.5}, {7: "fails"}),
+    ("others", {"symmetrised": 1.0}, {8: "fails"}),
+    ("others", {"expanded": 2.0}, {9: "fails"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("continuous", {}, ["holds"] * 5),
+        ("continuous", {"constant": 1e-4}, {0: "fails"}),
+        ("continuous", {"own": 1e-5}, {1: "fails"}),
+        ("continuous", {"slope": 0.5}, {2: "fails"}),
+        ("continuous", {"pixels": 5.0}, {3: "fails"}),
+        ("finite-width", {}, [*_SIXTH, *_SIXTH, "holds"]),
+        ("mlp", {"common": 0.5}, {0: "fails", 1: "fails"}),
+        ("cnn", {"common": 0.5}, _SIXTH),
+        ("mlp", {"excess": lambda n: 0.3}, {2: "fails"}),
+        ("mlp", {"bias": 1.2}, {3: "fails"}),
+        ("gcnn", {"change": 1e-6}, ["holds"]),
+        ("gcnn", {"change": 1e-3}, ["fails"]),
+        ("gcnn", {"change": np.nan}, ["undecided"]),
+        ("others", {}, ["holds"] * 10),
+        ("others", {"closed": 1e-4}, {0: "fails"}),
+        ("others", {"broken": 1e-4}, {1: "fails"}),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in LATER),
+        ("sampling", {}, ["holds"] * 6),
+        ("sampling", {"own": 1.5}, {1: "fails"}),
+        ("sampling", {"subgroup": 1.0}, {2: "fails"}),
+        ("sampling", {"important": 1.5}, {3: "fails"}),
+    ],
+)
+def test_claims_follow_their_numbers(name, change, expected):
+    follow(STUDIES[name](**change), expected)
+
+
+def test_claims_on_other_ensembles_are_ours_but_for_two():
+    assert [v.kind for v in STUDIES["others"]()] == ["ours"] * 4 + ["source"] + ["ours"] * 4 + ["source"]
+
+
+def exchanged(distance):
+    settings = mlp_to_gcnn.Settings(times=(1.0,), widths=(8, 16), draws=6, trained_widths=(4,), members=6, steps=(0, 1))
+    rng = np.random.default_rng(0)
+    members = {("mlp", 4, name): rng.normal(size=(2, 6, 5)) for name in mlp_to_gcnn.SETS}
+    members |= {("gcnn", *key[1:]): np.zeros_like(outputs) for key, outputs in members.items()}
+    deep = lambda value: {(theorem, depth): value for theorem in ("5.2", "5.3") for depth in (1, 6)}
+    return mlp_to_gcnn.claims(settings, mlp_to_gcnn.Results(
+        times=np.array([1.0]), kernel_distance=np.zeros(2), distance=np.full((1, 4), distance),
+        without_augmentation=np.ones((1, 4)), exact=np.zeros((2, 1, 4)),
+        squares=rng.random((6, 2)), outputs=members,
+        deep_distance=deep(np.array([[0.0, 0.0, 0.0, distance]])), deep_kernels=deep(np.array([0.0, distance])),
+        deep_exact={1: np.zeros((1, 4)), 3: np.full((1, 4), distance)},
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(("distance", "verdict"), [(0.0, "holds"), (1e-6, "fails")])
+def test_means_at_infinite_width_that_differ_fail(distance, verdict):
+    claims = exchanged(distance)
+    assert [claims[i].outcome for i in (0, 5, 6, 7)] == [verdict] * 4

@@ -1,22 +1,28 @@
-"""Ensembles of images in `continuous` and `sampling`: scores literally, what is shown, and verdicts on made numbers."""
+"""Ensembles of images, and beside what theory expects: scores literally, and verdicts on made numbers."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from equitangents import nn
+from equitangents import actions, nn
 from equitangents.actions import image_rotations
+from equitangents_studies import predicted_agreement as agreement
 from equitangents_studies.common.image_ensembles import Recipe, answers, floor_predictions, network, rotations
 from equitangents_studies.common.orbits import orbit_batch, there_and_back
+from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.continuous.page import image_claims
 from equitangents_studies.continuous.study import ImageEnsembles
 from equitangents_studies.continuous.study import Settings as Continuous
 from equitangents_studies.framework.progress import Task
+from equitangents_studies.rotated_images import study as rotated_images
+from equitangents_studies.rotated_images.study import differences, trained
 from equitangents_studies.sampling.page import trained_claims
 from equitangents_studies.sampling.study import Settings as Sampling
 from equitangents_studies.sampling.study import TrainedEnsembles, shown, titles, visits
 from studies.miniatures import run
+from studies.small import flat, follow
 
 RECIPE = Recipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)
 SETS = ("test", "noise")
@@ -108,79 +114,58 @@ def wrong(rng, share, shape):
     return labels
 
 
-class TestContinuousImageClaims:
+def continuous_found(*, coarse=0.4, before=0.02, last=0.02, early=0.0, members=0.6, floor=0.02):
     """Shares of the angles at which C_2, C_4 and C_8 give another class, after one epoch and after both."""
-
-    def claims(self, *, coarse=0.4, before=0.02, last=0.02, early=0.0, members=0.6, floor=0.02):
-        rng, action = np.random.default_rng(0), rotations(8)
-        short = {2: (0.5, coarse), 4: (early, before), 8: (early, last)}
-        trained = {}
-        for k, shares in short.items():
-            arrays = {}
-            for name in SETS:
-                arrays[f"labels_{name}"] = np.stack([wrong(rng, s, (10, 8, 60)) for s in shares])
-                arrays[f"floor_{name}"] = wrong(rng, floor, (2, 10, 8, 60))
-                arrays[f"members_{name}"] = 8 * (1 - members) + rng.normal(0, 0.1, (2, 10, 60))
-            trained[k] = arrays
-        found = ImageEnsembles(images_of(), action, RECIPE, trained, np.array([1, 2]))
-        return image_claims(found)
-
-    def verdicts(self, **how):
-        return [claim.outcome for claim in self.claims(**how)]
-
-    def test_true(self):
-        assert self.verdicts() == ["holds"] * 6
-
-    @pytest.mark.parametrize(
-        ("change", "failing"),
-        [
-            ({"coarse": 0.01, "last": 0.2}, 0),
-            ({"members": 0.01}, 1),
-            ({"coarse": 0.01, "last": 0.2}, 2),
-            ({"last": 0.2}, 3),
-            ({"before": 0.2}, 4),
-            ({"early": 0.5}, 5),
-        ],
-    )
-    def test_false(self, change, failing):
-        assert self.verdicts(**change)[failing] == "fails"
+    rng, action = np.random.default_rng(0), rotations(8)
+    short = {2: (0.5, coarse), 4: (early, before), 8: (early, last)}
+    trained = {}
+    for k, shares in short.items():
+        trained[k] = {}
+        for name in SETS:
+            trained[k][f"labels_{name}"] = np.stack([wrong(rng, s, (10, 8, 60)) for s in shares])
+            trained[k][f"floor_{name}"] = wrong(rng, floor, (2, 10, 8, 60))
+            trained[k][f"members_{name}"] = 8 * (1 - members) + rng.normal(0, 0.1, (2, 10, 60))
+    return ImageEnsembles(images_of(), action, RECIPE, trained, np.array([1, 2]))
 
 
-class TestTrainedSamplingClaims:
-    def claims(self, **how):
-        return trained_claims(self.found(**how))
+def sampling_found(*, anew=0.04, drawn=0.04):
+    rng, action = np.random.default_rng(0), rotations(8)
+    shares = {"complete": 0.04, "anew": anew, "spaced": 0.04, "drawn": drawn}
+    found = {}
+    for way, share in shares.items():
+        found[way] = {}
+        for name in SETS:
+            found[way][f"labels_{name}"] = wrong(rng, share, (10, 8, 300))
+            found[way][f"floor_{name}"] = wrong(rng, 0.05, (10, 8, 300))
+            found[way][f"members_{name}"] = np.full((10, 300), 6.0)
+    return TrainedEnsembles(images_of(300), action, RECIPE, found, 4, dict.fromkeys(shares, 100))
 
-    def found(self, *, anew=0.04, drawn=0.04):
-        rng, action = np.random.default_rng(0), rotations(8)
-        shares = {"complete": 0.04, "anew": anew, "spaced": 0.04, "drawn": drawn}
-        found = {}
-        for way, share in shares.items():
-            arrays = {}
-            for name in SETS:
-                arrays[f"labels_{name}"] = wrong(rng, share, (10, 8, 300))
-                arrays[f"floor_{name}"] = wrong(rng, 0.05, (10, 8, 300))
-                arrays[f"members_{name}"] = np.full((10, 300), 6.0)
-            found[way] = arrays
-        steps = dict.fromkeys(shares, 100)
-        return TrainedEnsembles(images_of(300), action, RECIPE, found, 4, steps)
 
-    def verdicts(self, **how):
-        return [claim.outcome for claim in self.claims(**how)]
+STUDIES = {
+    "continuous": lambda **how: image_claims(continuous_found(**how)),
+    "sampling": lambda **how: trained_claims(sampling_found(**how)),
+}
 
-    def test_no_notable_difference_holds(self):
-        assert self.verdicts() == ["holds"] * 2
-        assert {claim.kind for claim in self.claims()} == {"source"}
 
-    @pytest.mark.parametrize("share", [0.0, 0.2])
-    def test_a_difference_of_either_sign_fails(self, share):
-        assert self.verdicts(anew=share) == ["fails"] * 2
-
-    def test_elements_left_out_for_good_are_no_question_of_the_source(self):
-        assert self.verdicts(drawn=0.2) == ["holds"] * 2
-
-    def test_a_difference_within_the_noise_of_the_bound_decides_nothing(self):
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("continuous", {}, ["holds"] * 6),
+        ("continuous", {"coarse": 0.01, "last": 0.2}, {0: "fails", 2: "fails"}),
+        ("continuous", {"members": 0.01}, {1: "fails"}),
+        ("continuous", {"last": 0.2}, {3: "fails"}),
+        ("continuous", {"before": 0.2}, {4: "fails"}),
+        ("continuous", {"early": 0.5}, {5: "fails"}),
+        ("sampling", {}, ["holds"] * 2),
+        ("sampling", {"anew": 0.0}, ["fails"] * 2),
+        ("sampling", {"anew": 0.2}, ["fails"] * 2),
+        ("sampling", {"drawn": 0.2}, ["holds"] * 2),  # elements left out for good are no question of the source
         # these draws differ by 0.002 more than their shares, with a standard error of 0.001 over the repetitions
-        assert self.verdicts(anew=0.04 + 0.008 * 8 / 7)[0] == "undecided"
+        ("sampling", {"anew": 0.04 + 0.008 * 8 / 7}, {0: "undecided"}),
+    ],
+)
+def test_claims_follow_their_numbers(name, change, expected):
+    follow(STUDIES[name](**change), expected)
 
 
 @pytest.mark.slow
@@ -217,3 +202,119 @@ def test_the_network_has_the_channels_of_the_recipe_and_an_output_for_each_class
     net = network(Recipe(patch=2, channels=(4, 6), members=3, ensembles=10, batch=8, learning_rate=0.1), 7)
     assert [layer.channels for layer in net.layers if isinstance(layer, nn.Conv | nn.Dense)] == [4, 6, 7]
     assert net.signals((8, 8, 1))[-1].channels == 7
+
+
+class TestTrainedEnsembles:
+    def test_every_member_is_in_one_ensemble(self):
+        outputs = np.arange(7.0).reshape(7, 1, 1, 1)
+        scores = disjoint_scores(outputs, 3, lambda groups: groups.mean(axis=1)[..., 0, 0])
+        assert scores.tolist() == [1.0, 4.0]
+
+    def test_the_share_in_the_range_and_the_difference(self):
+        found = Trained(np.array([1.0, 2.0, 3.0, 4.0, 2.0]), 2.5, 1.5, 3.5)
+        assert found.inside == 0.6
+        e = found.difference((1.0, 4.0))
+        assert e.value == pytest.approx(-0.1)
+        assert e.low < -0.1 < e.high
+
+    @pytest.mark.parametrize(
+        ("scores", "expected", "ends"),
+        [
+            (np.array([2.0]), (2.5, 2.2, 2.7), (-0.7, -0.2)),
+            (np.full(4, 2.0), (2.5, 2.2, 2.7), (-0.6, -0.35)),
+            (np.full(25, 4.0), (3.95, 3.9, 4.0), (0.04, 0.06)),
+        ],
+        ids=["one", "four", "all alike"],
+    )
+    def test_of_few_or_equal_ensembles_the_interval_is_that_of_the_expected_spread(self, scores, expected, ends):
+        e = Trained(scores, *expected).difference((1.0, 4.0))
+        assert (e.low, e.high) == pytest.approx(ends)
+
+    def test_sizes_are_powers_of_two_and_all(self):
+        assert powers_of_two(12) == [1, 2, 4, 8, 12]
+        assert powers_of_two(1) == [1]
+
+
+def outputs_that_agree(share, members, n, rng):
+    """(members, 4, n, 2): each turn of an input has the class of the input as it is with probability `share`."""
+    same = rng.random((members, 4, n)) < share
+    same[:, 0] = True
+    return np.stack([same, ~same], axis=-1).astype(np.float32)
+
+
+class TestClaimOverMembers:
+    settings = rotated_images.Settings(members=40, train_images=20, test_images=60, foreign_images=60)
+
+    def _results(self, shift):
+        rng, sizes = np.random.default_rng(0), powers_of_two(40)
+        images = rotated_images.load_images(self.settings, None)
+        outputs = {name: outputs_that_agree(0.7, 40, 60, rng) for name in images.sets}
+        labels = {name: np.stack([y.argmax(axis=-1)] * 2) for name, y in outputs.items()}
+        mean = {name: y[:, 0] for name, y in labels.items()}
+        found = rotated_images.Results(images, np.array([0, 1]), labels, mean, {}, outputs)
+        zero = {name: np.zeros((len(sizes), 3)) for name in outputs}
+        predicted = {}
+        for name in outputs:
+            blank = dataclasses.replace(found, predicted=zero)
+            of = [trained(self.settings, blank, name, m).scores.mean() + shift for m in sizes]
+            predicted[name] = np.array(of)[:, None] + np.array([0.0, -0.02, 0.02])
+        return dataclasses.replace(found, predicted=predicted)
+
+    @pytest.mark.parametrize(("shift", "verdict"), [(0.0, "holds"), (0.5, "fails"), (np.nan, "undecided")])
+    def test_ensembles_off_the_prediction_fail_and_nan_decides_nothing(self, shift, verdict):
+        claims = rotated_images.claims(self.settings, self._results(shift))
+        (found,) = [c for c in claims if "of every size" in c.statement]
+        assert (found.outcome, found.kind) == (verdict, "ours")
+
+    def test_every_size_and_every_set_is_judged(self):
+        assert len(differences(self.settings, self._results(0.0)).rows) == 7 * 3
+
+    @pytest.mark.parametrize(("share", "verdict"), [(0.4, "holds"), (0.75, "fails"), (0.95, "holds")])
+    def test_networks_that_are_nearer_to_theory_than_narrower_ones_approach_it(self, share, verdict):
+        """Those of this width agree with probability 0.7; theory expects 0.15 rotations more."""
+        rng, settings = np.random.default_rng(1), dataclasses.replace(self.settings, narrow=(4, 8))
+        results = self._results(0.15)
+        narrow = {name: outputs_that_agree(share, 40, 60, rng).argmax(axis=-1) for name in results.mean}
+        claims = rotated_images.claims(settings, dataclasses.replace(results, narrow=narrow))
+        (found,) = [c for c in claims if "The wider" in c.statement]
+        assert (found.outcome, found.kind) == (verdict, "source")
+
+
+class TestClaimsOverWidth:
+    settings = agreement.Settings(widths=(4, 16, 64), members=64, steps=(5,))
+
+    def _results(self, shares, expected=0.8):
+        """Networks of each width whose turns keep the class with probability `shares`; theory expects `expected`."""
+        rng, sizes = np.random.default_rng(0), powers_of_two(64)
+        action = actions.image_rotations(4)
+        images = SimpleNamespace(sets={"test": None, "noise": None}, titles={"test": "tests", "noise": "noise"})
+        of = lambda share: {name: outputs_that_agree(share, 64, 50, rng)[None] for name in images.sets}
+        outputs = {width: of(share) for width, share in zip(self.settings.widths, shares, strict=True)}
+        zero = {name: np.zeros((1, len(sizes), 3)) for name in images.sets}
+        ideal = agreement.Results(images, action, (5,), tuple(sizes), flat({1: of(expected)}), zero)
+        predicted = {
+            name: np.array([[ideal.trained(1, name, 5, m).scores.mean() for m in sizes]])[..., None]
+            + np.array([0.0, -0.05, 0.05])
+            for name in images.sets
+        }
+        return agreement.Results(images, action, (5,), tuple(sizes), flat(outputs), predicted)
+
+    @pytest.mark.parametrize(
+        ("shares", "expected"),
+        [
+            ((0.6, 0.7, 0.78), {0: "holds"}),
+            ((0.75, 0.7, 0.6), ["fails"] * 4),
+            ((0.4, 0.7, 0.775), {2: "holds"}),
+            ((0.4, 0.6, 0.7), {2: "fails"}),
+            ((0.8, 0.8, 0.8), {0: "undecided", 2: "undecided"}),
+        ],
+    )
+    def test_claims_follow_their_numbers(self, shares, expected):
+        found = agreement.claims(self.settings, self._results(shares))
+        follow(found, expected)
+        assert (found[2].kind, found[2].stated) == ("ours", "−1")
+
+    def test_a_difference_that_halves_with_four_times_the_width_has_exponent_minus_one_half(self):
+        e = self._results((0.4, 0.6, 0.7)).exponent("test", 5)
+        assert e.low < -0.5 < e.high
+        assert e.value == pytest.approx(-0.5, abs=0.05)

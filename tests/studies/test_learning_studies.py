@@ -15,6 +15,7 @@ from equitangents_studies import partial_orbits as partial
 from equitangents_studies import spectra
 from equitangents_studies.learning_curves import page
 from equitangents_studies.learning_curves import settings as settings_of
+from studies.small import follow
 
 NET = nn.Sequential(nn.Flatten(), nn.Dense(8, W_std=2**0.5, b_std=0.2), nn.Relu(), nn.Dense(1))
 S3 = groups.symmetric(3)
@@ -24,7 +25,6 @@ ORBITS = {
     "S3": (actions.permutations(S3, [S3.element(g) for g in range(6)]), (3, 2)),
     "C5 of rings": (actions.ring_rotations(5), (2, 5, 1)),
 }
-VERDICTS = ("holds", "fails", "undecided")
 
 
 def noisy(mean, count=6, spread=0.01, seed=0):
@@ -39,42 +39,41 @@ class TestLearningCurves:
     )
     SIZES = np.geomspace(20, 3200, 12).astype(int)
 
-    def results(self, beyond=0.2, **changed):
-        """Errors with the exponent 0.2, and from 300 images on `beyond`."""
+    def results(self, beyond=0.2, rotated=1.0, missed=0, **changed):
+        """Errors with the exponent 0.2, and from 300 images on `beyond`; `rotated` times as many of VEC when turned."""
         n = self.SIZES
         growing = np.where(n < 300, n**-0.2, 300 ** (beyond - 0.2) * n**-beyond)
         error = {"FCN": noisy(growing), "VEC": noisy(0.9 * growing)}
         both = {(m, g): error[m] for m in error for g in settings_of.GROUPS}
         measured = {"digits": noisy([0.3, 0.2], 12), "mnist": noisy([0.5, 0.4], 12)}
         exact = {name: rows.mean(axis=1) for name, rows in measured.items()}
+        recovered = np.ones((200, 3), bool)
+        recovered[:missed, 1] = False
         filled = {
-            "source": "cifar10",
-            "sizes": dict.fromkeys(error, n),
-            "classification": both,
-            "squared": both,
-            "networks": {},
-            "measured": measured,
-            "omniscient": exact,
-            "inputs": exact,
-            "recovered": np.ones((200, 3), bool),
-            "whole": {},
+            "source": "cifar10", "sizes": dict.fromkeys(error, n), "classification": both,
+            "squared": {**both, ("VEC", "O(3)^d"): rotated * error["VEC"]}, "networks": {}, "measured": measured,
+            "omniscient": exact, "inputs": exact, "recovered": recovered, "whole": {}, "exact_right": {},
             **{f"feature_{what}": {} for what in ("right", "ridge", "validation")},
-            "exact_right": {},
-        }
+        }  # fmt: skip
         return settings_of.Results(**{**filled, **changed})
 
     def claims(self, **changed):
         return page.claims(self.SETTINGS, self.results(**changed))
 
-    def test_all_holds_where_curves_are_power_laws(self):
-        found = self.claims()
-        assert [c.outcome for c in found] == ["holds"] * 7
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        [
+            ({}, ["holds"] * 7),
+            ({"rotated": 1.1}, {0: "fails"}),
+            ({"beyond": 0.5}, {2: "fails", 3: "fails"}),
+            ({"missed": 11}, {6: "fails"}),
+        ],
+    )
+    def test_claims_follow_their_numbers(self, change, expected):
+        found = self.claims(**change)
+        follow(found, expected)
         assert [c.kind for c in found] == ["source"] * 4 + ["ours"] * 2 + ["check"]
         assert "VEC classifies more accurately" in found[1].statement
-
-    def test_an_exponent_that_grows_fails_what_the_source_says_of_the_ntk(self):
-        found = self.claims(beyond=0.5)
-        assert [c.outcome for c in found[2:4]] == ["fails"] * 2
 
     def test_features_are_judged_where_the_exact_kernel_stands_beside_them(self):
         settings = dataclasses.replace(self.SETTINGS, approximated=("GAP",), exact_features=(64,), whole_images=400)
@@ -90,73 +89,50 @@ class TestLearningCurves:
         assert "77 % of the exact kernel" in reached.stated
         assert judge(less, more)[0].outcome == "holds"
 
-    def test_at_the_source_s_size_its_number_is_met_or_not(self):
-        settings = dataclasses.replace(self.SETTINGS, whole=("FCN", "VEC"), whole_images=45_000, flips=False)
-        rng = np.random.default_rng(0)
-        right = lambda share: rng.random(10_000) < share
-        made = lambda vec: {
-            (m, "", k, p): right(vec if m == "VEC" else 0.58)
-            for m in ("FCN", "VEC") for k in ("ntk", "nngp") for p in ("validation", "test")
-        }  # fmt: skip
-        settings = dataclasses.replace(settings, whole_ridge=0.01)
+    def test_the_source_s_number_is_compared_without_flips_and_with_the_chance_of_other_images(self):
+        desk = {"whole_images": 45_000, "flips": False, "whole_ridge": 0.01}
+        settings = dataclasses.replace(self.SETTINGS, whole=("FCN", "VEC"), **desk)
+        keys = [(k, p) for k in ("ntk", "nngp") for p in ("validation", "test")]
+        right = lambda share: np.random.default_rng(0).random(10_000) < share
+        made = lambda vec: {(m, "", *key): right(vec if m == "VEC" else 0.58) for m in ("FCN", "VEC") for key in keys}
         judge = lambda vec: page.claims(settings, self.results(whole=made(vec)))
         assert judge(0.67)[0].kind == "ours"
         assert judge(0.62)[1].outcome == "fails"
         small = dataclasses.replace(settings, whole_images=450)
         assert page.claims(small, self.results(whole=made(0.62)))[1].kind == "ours"
-
-    def test_the_source_s_number_has_the_chance_of_other_images_beside_it_and_is_compared_without_flips(self):
-        settings = dataclasses.replace(
-            self.SETTINGS, whole=("VEC",), whole_images=45_000, flips=False, whole_ridge=0.01
-        )
-        exact = dict.fromkeys((k, p) for k in ("ntk", "nngp") for p in ("validation", "test"))
-        whole = {("VEC", "", *key): np.arange(10_000) < 6620 for key in exact}
-        whole |= {("VEC", "-flips", *key): np.arange(10_000) < 6800 for key in exact}
-        settings = dataclasses.replace(settings, flips=True)
+        whole = {("VEC", "", *key): np.arange(10_000) < 6620 for key in keys}
+        whole |= {("VEC", "-flips", *key): np.arange(10_000) < 6800 for key in keys}
+        settings = dataclasses.replace(settings, whole=("VEC",), flips=True)
         found = page.claims(settings, self.results(whole=whole))[0]
         assert (found.kind, found.stated, found.number) == ("ours", "67 % without flips", 66.2)
 
     def test_networks_that_pool_stand_beside_those_that_do_not_on_the_same_images(self):
-        settings = dataclasses.replace(
-            self.SETTINGS,
-            whole=("FCN", "VEC", "LAP4"),
-            whole_images=10_000,
-            whole_tested=1000,
-            flips=False,
-        )
-
-        def right(**shares):
-            there = {m: np.arange(1000) < n for m, n in shares.items()}
-            return {(m, "", k, "test"): there[m] for m in there for k in ("ntk", "nngp")}
-
+        desk = {"whole_images": 10_000, "whole_tested": 1000, "flips": False}
+        settings = dataclasses.replace(self.SETTINGS, whole=("FCN", "VEC", "LAP4"), **desk)
+        right = lambda **n: {(m, "", k, "test"): np.arange(1000) < n[m] for m in n for k in ("ntk", "nngp")}
+        judge = lambda s, r: [c for c in page.claims(s, r) if "fewer symmetries" in c.statement]
         found = self.results(whole=right(FCN=470, VEC=550, LAP4=600))
-        *_, claim = (c for c in page.claims(settings, found) if "fewer symmetries" in c.statement)
+        *_, claim = judge(settings, found)
         assert (claim.kind, claim.outcome) == ("source", "holds")
         assert claim.statement.endswith("FCN < VEC < LAP4")
         assert {label: e.value for label, e in claim.numbers.items()} == {"VEC over FCN": 8, "LAP4 over VEC": 5}
         assert page._whole(settings, found).header == ["", "test"]
         worse = self.results(whole=right(FCN=470, VEC=550, LAP4=500))
-        assert [c.outcome for c in page.claims(settings, worse) if "fewer symmetries" in c.statement] == ["fails"]
+        assert [c.outcome for c in judge(settings, worse)] == ["fails"]
         equal = {("LCN", *key[1:]): right for key, right in found.whole.items() if key[0] == "VEC"}
         both = self.results(whole={**found.whole, **equal})
         for whole, claimed in ((("LAP4", "VEC"), []), (("LCN", "VEC"), []), (("FCN", "LCN", "VEC"), ["FCN < VEC"])):
-            other = dataclasses.replace(settings, whole=whole)
-            said = [
-                c.statement.partition(": ")[2] for c in page.claims(other, both) if "fewer symmetries" in c.statement
-            ]
+            said = [c.statement.partition(": ")[2] for c in judge(dataclasses.replace(settings, whole=whole), both)]
             assert said == claimed, "LCN is VEC at infinite width"
 
-    def trained(self, vec, rotated, lcn, sizes=(80, 160, 320, 640, 1280, 2560)):
+    def trained(self, vec, rotated, lcn):
         """Settings and results with networks whose exponents grow by so much past 640 images, four runs of each."""
-        n = np.array(sizes, float)
-        curve = lambda grows, seed: noisy(
-            np.where(n < 640, n**-0.05, 640**grows * n ** -(0.05 + grows)), 4, 0.003, seed
-        )
+        n = np.array(sizes := (80, 160, 320, 640, 1280, 2560), float)
+        mean = lambda grows: np.where(n < 640, n**-0.05, 640**grows * n ** -(0.05 + grows))
         grown = {("VEC", "I"): vec, ("VEC", "O(3)^d"): rotated, ("LCN", "I"): lcn}
-        errors = {key: curve(grows, i) for i, (key, grows) in enumerate(grown.items())}
-        settings = dataclasses.replace(
-            self.SETTINGS, pixels=8, networks=("VEC", "LCN"), network_sizes=sizes, members=4, width=32
-        )
+        errors = {key: noisy(mean(grows), 4, 0.003, i) for i, (key, grows) in enumerate(grown.items())}
+        desk = {"networks": ("VEC", "LCN"), "network_sizes": sizes, "members": 4, "width": 32}
+        settings = dataclasses.replace(self.SETTINGS, pixels=8, **desk)
         assert list(errors) == settings_of.trained_on(settings)
         return settings, self.results(networks=errors)
 
@@ -165,14 +141,13 @@ class TestLearningCurves:
         [
             ((0.08, 0.0, 0.01), ["holds"] * 3),
             ((-0.08, 0.09, 0.0), ["fails"] * 3),
-            ((0.003, 0.05, 0.0), [VERDICTS[2], "fails", VERDICTS[2]]),
-            ((0.06, 0.055, 0.0), ["holds", VERDICTS[2], VERDICTS[2]]),
+            ((0.003, 0.05, 0.0), ["undecided", "fails", "undecided"]),
+            ((0.06, 0.055, 0.0), ["holds", "undecided", "undecided"]),
         ],
     )
     def test_the_exponent_of_trained_networks_grows_or_not(self, grown, verdicts):
-        settings, found = self.trained(*grown)
-        mine = page.trained_claims(settings, found)
-        assert [c.outcome for c in mine] == verdicts
+        mine = page.trained_claims(*self.trained(*grown))
+        follow(mine, verdicts)
         assert [c.kind for c in mine] == ["source"] * 3
         assert list(mine[1].numbers) == list(mine[2].numbers) == ["VEC on rotated images", "LCN"]
         assert mine[0].number == pytest.approx(grown[0], abs=0.01)
@@ -186,27 +161,13 @@ class TestLearningCurves:
         np.testing.assert_allclose(size(other.test_x), 1, rtol=1e-5)
         assert shift(one.train_x) < 1e-5 < 1e-2 < shift(other.train_x)
 
-    def test_draws_that_miss_fail_it(self):
-        missed = np.ones((200, 3), bool)
-        missed[:11, 1] = False
-        assert self.claims(recovered=missed)[6].outcome == "fails"
-
     @pytest.mark.parametrize(("factor", "verdict"), [(0.85, "fails"), (0.96, "holds"), (1.2, "fails")])
     def test_predictions_are_judged_by_ten_percent(self, factor, verdict):
-        good = self.results()
-        changed = {**good.omniscient, "mnist": factor * good.omniscient["mnist"]}
-        found = self.claims(omniscient=changed)
-        assert found[4].outcome == verdict
-        assert found[5].outcome == "holds"
-
-    def test_nothing_is_said_of_predictions_without_data(self):
-        found = self.claims(measured={}, omniscient={}, inputs={})
-        assert not any("predicts" in c.statement for c in found)
-
-    def test_errors_that_rotations_change_fail_the_theorem(self):
-        good = self.results()
-        changed = {**good.squared, ("VEC", "O(3)^d"): 1.1 * good.squared["VEC", "I"]}
-        assert self.claims(squared=changed)[0].outcome == "fails"
+        exact = self.results().omniscient
+        found = self.claims(omniscient={**exact, "mnist": factor * exact["mnist"]})
+        follow(found, {4: verdict, 5: "holds"})
+        without = self.claims(measured={}, omniscient={}, inputs={})
+        assert not any("predicts" in c.statement for c in without)
 
     def test_curves_without_errors_are_fitted_by_squared_ones(self):
         good = self.results()
@@ -229,20 +190,20 @@ class TestSpectra:
             explicit=explicit,
         )
 
-    def verdicts(self, **how):
-        results = spectra.Results({("digits", "C4"): self.case(**how)})
-        return [c.outcome for c in spectra.claims(spectra.Settings(), results)]
-
-    def test_claims_hold_or_fail_with_the_numbers(self):
-        assert self.verdicts() == ["holds"] * 5
-        assert self.verdicts(right=0.8, expected=0.8)[0] == "fails"
-        assert self.verdicts(wrong=1.3)[1] == "fails"
-        assert self.verdicts(expected=8.0)[2] == "fails"
-        assert self.verdicts(explicit=1e-3)[4] == "fails"
-
-    def test_factors_that_could_not_be_measured_decide_nothing(self):
-        assert self.verdicts(right=np.nan)[0] == "undecided"
-        assert self.verdicts(right=np.nan)[2] == "undecided"
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        [
+            ({}, ["holds"] * 5),
+            ({"right": 0.8, "expected": 0.8}, {0: "fails"}),
+            ({"wrong": 1.3}, {1: "fails"}),
+            ({"expected": 8.0}, {2: "fails"}),
+            ({"explicit": 1e-3}, {4: "fails"}),
+            ({"right": np.nan}, {0: "undecided", 2: "undecided"}),
+        ],
+    )
+    def test_claims_follow_their_numbers(self, change, expected):
+        results = spectra.Results({("digits", "C4"): self.case(**change)})
+        follow(spectra.claims(spectra.Settings(), results), expected)
 
     def test_images_are_turned_so_that_the_group_is_their_symmetry(self):
         settings = spectra.Settings(images=50, pixels=8)
@@ -254,9 +215,6 @@ class TestSpectra:
 
 class TestPartialOrbits:
     SETTINGS = partial.Settings(draws=4)
-
-    def verdicts(self, **changed):
-        return [c.outcome for c in partial.claims(self.SETTINGS, self.results(**changed))]
 
     def results(self, **changed):
         rng = np.random.default_rng(0)
@@ -275,25 +233,26 @@ class TestPartialOrbits:
             accuracy |= {(*key, what): values for what, values in one.items()}
         return partial.Results(accuracy, different)
 
-    def test_claims_hold_or_fail_with_the_numbers(self):
-        assert self.verdicts() == ["holds"] * 4
-        key = "digits-mlp-C4-half"
-        assert self.verdicts(**{key: {"different": np.full(4, 1e-3)}})[0] == "fails"
-        known = {"further_unseen": np.array([0.99, 1, 0.98, 1])}
-        half = ["-".join(k) for k in partial.cases(self.SETTINGS) if k[1] == "mlp" and k[3] == "half"]
-        assert self.verdicts(**dict.fromkeys(half, known))[1] == "fails"
-        worse = {"one": np.array([0.1, 0.12, 0.1, 0.13])}
-        assert self.verdicts(**{f"{name}-mlp-C16-one": worse for name in partial.SETS})[2] == "fails"
-        other = {"letters-invariant-C8-one": {"further_unseen": np.zeros(4)}}
-        assert self.verdicts(**other)[3] == "fails"
+    HALF = tuple("-".join(k) for k in partial.cases(SETTINGS) if k[1] == "mlp" and k[3] == "half")
+
+    @pytest.mark.parametrize(
+        ("keys", "change", "expected"),
+        [
+            ([], {}, ["holds"] * 4),
+            (["digits-mlp-C4-half"], {"different": np.full(4, 1e-3)}, {0: "fails"}),
+            (HALF, {"further_unseen": np.array([0.99, 1, 0.98, 1])}, {1: "fails"}),
+            ([f"{name}-mlp-C16-one" for name in partial.SETS], {"one": np.array([0.1, 0.12, 0.1, 0.13])}, {2: "fails"}),
+            (["letters-invariant-C8-one"], {"further_unseen": np.zeros(4)}, {3: "fails"}),
+        ],
+    )
+    def test_claims_follow_their_numbers(self, keys, change, expected):
+        follow(partial.claims(self.SETTINGS, self.results(**dict.fromkeys(keys, change))), expected)
 
     def test_a_draw_has_other_images_to_train_on_than_to_predict(self):
         for name in partial.SETS:
             x, y, further, labels = partial.images(name, self.SETTINGS, 1)
-            assert len(x) == 30
             assert np.bincount(y).tolist() == np.bincount(labels).tolist() == [5] * 6
-            rows = {row.tobytes() for row in further}
-            assert not any(row.tobytes() in rows for row in x)
+            assert not {row.tobytes() for row in further} & {row.tobytes() for row in x}
 
     def predicted(self, name, labels, unseen, further=0, net=NET, ridge=1e-6):
         """Regression without the elements `unseen` of the last classes, and which copies it has seen."""

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from equitangents import actions, groups
+from equitangents import groups
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.moving_outputs import fields, study, turns
 from equitangents_studies.moving_outputs.fields import VISCOSITY, flows, scenes, velocity, waves
@@ -19,7 +19,6 @@ from equitangents_studies.moving_outputs.kernels import (
     WRONG,
     CommonSettings,
     Problem,
-    Symmetry,
     as_columns,
     by_augmentation,
     deviations,
@@ -39,6 +38,7 @@ from equitangents_studies.moving_outputs.turns import (
     template,
     turned_signals,
 )
+from studies.small import follow
 
 TIMES = (0.5, 30.0, np.inf)
 
@@ -131,69 +131,54 @@ class TestFactors:
 
     def test_a_curve_of_a_third_of_the_errors_saves_a_factor_of_three(self):
         found = inputs_saved(self.N, self.curve(1), self.curve(3, 1))
-        assert found.low < 3 < found.high
-        assert found.low > 2.8
-        assert found.high < 3.2
-
-    def test_a_worse_curve_saves_less_than_one(self):
-        assert inputs_saved(self.N, self.curve(1), self.curve(0.5, 1)).high < 0.6
-
-    def test_too_few_draws_give_no_interval(self):
+        assert 2.8 < found.low < 3 < found.high < 3.2
+        assert inputs_saved(self.N, self.curve(1), self.curve(0.5, 1)).high < 0.6, "a worse curve"
         assert not inputs_saved(self.N, self.curve(1, draws=3), self.curve(3, 1, draws=3)).has_interval
 
 
 class TestClaims:
     def learning(self, right=3.0, wrong=0.6, apart=1e-13, moved=1e-13, plain=0.5, grown=1e-13):
-        curve = lambda factor, seed: TestFactors().curve(factor, seed)
-        squared = {PLAIN: curve(1, 0), RIGHT: curve(right, 1), WRONG: curve(wrong, 2)}
+        curve, all_of = TestFactors().curve, lambda value: np.full((len(SETS), len(TIMES)), value)
         size = dict(zip(MODELS, (moved, moved, plain), strict=True))
         return Learning(
             sizes=TestFactors.N,
             titles={PLAIN: "nothing built in", RIGHT: "C4", WRONG: "wrong"},
             units=TIMES,
-            scores={"squared": squared},
+            scores={"squared": {PLAIN: curve(1, 0), RIGHT: curve(right, 1), WRONG: curve(wrong, 2)}},
             most={"squared": np.inf},
             explicit=np.array([True, True, False, False]),
             augmented=np.array([[grown, grown, np.nan, np.nan]] * 6),
-            errors={model: np.full((len(SETS), len(TIMES)), size[model]) for model in MODELS},
-            apart=np.full((len(SETS), len(TIMES)), apart),
+            errors={model: all_of(size[model]) for model in MODELS},
+            apart=all_of(apart),
         )
 
-    def saving(self, **how):
-        return [c.outcome for c in study.saving_claims({"": self.learning(**how)}, "images")]
-
-    def over_time(self, **how):
-        return [c.outcome for c in study.time_claims({"": self.learning(**how)}, "images")]
-
-    def test_claims_of_saving_hold_or_fail_with_the_factors(self):
-        assert self.saving() == ["holds", "holds"]
-        assert self.saving(right=0.5, wrong=2.0) == ["fails", "fails"]
-
-    def test_claims_of_time_hold_or_fail_with_the_errors(self):
-        assert self.over_time() == ["holds"] * 3
-        assert self.over_time(apart=1e-3)[0] == self.over_time(grown=1e-3)[0] == "fails"
-        assert self.over_time(moved=1e-3)[1] == "fails"
-        assert self.over_time(plain=1e-4)[2] == "fails"
-
-    def test_numbers_that_are_none_decide_nothing(self):
-        assert self.over_time(apart=np.nan)[0] == "undecided"
-        assert self.over_time(grown=np.nan)[0] == "undecided"
+    @pytest.mark.parametrize(
+        ("of", "change", "expected"),
+        [
+            (study.saving_claims, {}, ["holds", "holds"]),
+            (study.saving_claims, {"right": 0.5, "wrong": 2.0}, ["fails", "fails"]),
+            (study.time_claims, {}, ["holds"] * 3),
+            (study.time_claims, {"apart": 1e-3}, {0: "fails"}),
+            (study.time_claims, {"grown": 1e-3}, {0: "fails"}),
+            (study.time_claims, {"moved": 1e-3}, {1: "fails"}),
+            (study.time_claims, {"plain": 1e-4}, {2: "fails"}),
+            (study.time_claims, {"apart": np.nan}, {0: "undecided"}),
+            (study.time_claims, {"grown": np.nan}, {0: "undecided"}),
+        ],
+    )
+    def test_claims_follow_their_numbers(self, of, change, expected):
+        follow(of({"": self.learning(**change)}, "images"), expected)
 
 
 class TestTrained:
     SYMMETRY = fields.flow_symmetries()[RIGHT]
 
-    def trained(self, bias=0.0, members=40):
-        rng = np.random.default_rng(1)
-        return dict.fromkeys(SETS, rng.normal(size=(1, members, 200)) + bias)
-
-    def verdict(self, **how):
-        return study.trained_claim(CommonSettings(steps=(5,)), self.trained(**how), "flows").outcome
-
-    def test_the_claim_is_on_the_mean_and_free_of_the_bias_of_few_networks(self):
-        assert self.verdict() == "holds"
-        assert self.verdict(bias=1.0) == "fails"
-        assert self.verdict(members=5) == "undecided"
+    @pytest.mark.parametrize(
+        ("bias", "members", "verdict"), [(0.0, 40, "holds"), (1.0, 40, "fails"), (0.0, 5, "undecided")]
+    )
+    def test_the_claim_is_on_the_mean_and_free_of_the_bias_of_few_networks(self, bias, members, verdict):
+        outputs = np.random.default_rng(1).normal(size=(1, members, 200)) + bias
+        follow([study.trained_claim(CommonSettings(steps=(5,)), dict.fromkeys(SETS, outputs), "flows")], [verdict])
 
     def test_networks_that_move_their_outputs_have_no_deviation(self, rng):
         f = rng.normal(size=(2, 3, 2, 3, 3, 2))  # steps, members, inputs, fields
@@ -327,12 +312,6 @@ def test_images_of_turns_may_all_be_used(monkeypatch):
     study.check_settings(settings, None)
     with pytest.raises(InvalidArgumentError, match="at most 10"):
         study.check_settings(dataclasses.replace(settings, test=7), None)
-
-
-def test_a_plain_symmetry_builds_nothing_in():
-    turns = actions.image_rotations(4)
-    assert Symmetry("nothing", turns).chosen == (0,)
-    assert Symmetry("all", turns, turns).chosen == (0, 1, 2, 3)
 
 
 def test_kernels_of_square_windows_move_with_images_and_those_of_columns_do_not(rng):

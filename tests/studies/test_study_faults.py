@@ -46,12 +46,11 @@ class TestDamage:
         stage_files.write(path, arrays, "print")
         good, lost = path.read_bytes(), 0
         for place in range(0, len(good), 2):
-            flip = 1 << place % 8
-            path.write_bytes(good[:place] + bytes([good[place] ^ flip]) + good[place + 1 :])
+            path.write_bytes(good[:place] + bytes([good[place] ^ 1 << place % 8]) + good[place + 1 :])
             found = stage_files.read(path, "print")
             lost += found is None
-            assert found is None or all(np.array_equal(found[key], arrays[key]) for key in arrays), place
             assert found is None or found.keys() == arrays.keys()
+            assert found is None or all(np.array_equal(found[key], arrays[key]) for key in arrays), place
         assert lost > len(good) / 8
         for length in range(0, len(good), 7):
             path.write_bytes(good[:length])
@@ -59,19 +58,18 @@ class TestDamage:
 
     def test_of_a_header_that_asks_for_less_is_no_shorter_array(self, tmp_path):
         path = tmp_path / "a.npz"
-        np.savez(path, x=np.arange(9000.0), fingerprint=np.array("print"))  # not compressed: the header is plain
+        stage_files.write(path, {"x": np.random.default_rng(0).normal(size=9000)}, "print")  # the header is plain
+        assert b"(9000,)" in path.read_bytes()
         path.write_bytes(path.read_bytes().replace(b"(9000,)", b"(1000,)"))
-        assert len(np.load(path)["x"]) == 1000
         assert stage_files.read(path, "print") is None
 
     @pytest.mark.parametrize("how", ["flipped", "cut", "empty"])
-    def test_of_a_stage_is_said_and_the_stage_is_computed_again(self, whole, capsys, caplog, how):
-        good = numbers(whole)
-        path = whole / "stages" / "stage-2.npz"
+    def test_of_a_stage_is_said_and_the_stage_is_computed_again(self, whole, capsys, how):
+        good, path = numbers(whole), whole / "stages" / "stage-2.npz"
         data = path.read_bytes()
         middle = len(data) // 2
-        damaged = {"flipped": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], "cut": data[:middle]}
-        path.write_bytes(damaged.get(how, b""))
+        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        path.write_bytes({"flipped": flipped, "cut": data[:middle], "empty": b""}[how])
         five_stages(whole, resume=True)
         assert capsys.readouterr().out == "2"
         assert numbers(whole) == good

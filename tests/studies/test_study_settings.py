@@ -1,8 +1,6 @@
 """Settings that make no study are refused by name before anything runs; presets of a paper are larger."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from equitangents import studies
 from equitangents.errors import EquitangentsError, InvalidTypeError
 from equitangents_studies.framework.settings import as_text, changed
-from studies.miniatures import EXACT, study
+from studies.miniatures import study
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,15 +106,6 @@ def test_bad_settings_are_named_before_anything_is_written(name, tmp_path):
         assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", [*EXACT])
-def test_paper_preset_starts_and_is_larger(name):
-    quick, paper = (study(name).presets[preset] for preset in ("quick", "paper"))
-    assert type(quick) is type(paper)
-    counts = ("members", "draws", "images", "train_images", "per_class", "repetitions", "pool")
-    pairs = [(getattr(quick, name), getattr(paper, name)) for name in counts if hasattr(quick, name)]
-    assert any(large is None or (small is not None and large >= 2 * small) for small, large in pairs)  # None: all
-
-
 RUNS = [path for path in (ROOT / "docs" / "results").glob("*/run.json") if path.parent.name in studies.registry]
 
 
@@ -137,13 +126,3 @@ def test_the_text_of_no_list_is_read_as_no_list():
     preset = study("comparison").presets["desk-c8"]
     assert preset.shrink == ()
     assert changed(preset, {"shrink": as_text(preset)["shrink"]}) == preset
-
-
-def test_a_wrong_name_is_told_before_anything_heavy_is_imported() -> None:
-    program = (
-        "import sys\nfrom equitangents.cli.main import main\n"
-        "try:\n    main(['reproduce', 'toi'])\nexcept SystemExit as stop:\n    assert stop.code == 2\n"
-        "assert not {'jax', 'numpy', 'scipy'} & set(sys.modules)\n"
-    )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
-    assert "did you mean 'toy'?" in told

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import with_interval
-from equitangents.statistics import Estimate, exactly
-from equitangents_studies.claim import Claim
+from equitangents.statistics import Estimate, exactly, shared_level
+from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED, Claim, decide
 from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, By, Records, agreement, claim, ours, theirs
 
 
@@ -77,9 +78,6 @@ class TestAgreement:
         for spread in (math.nan, -0.1, math.inf):
             with pytest.raises(InvalidArgumentError, match="a spread of at least 0"):
                 compared(7.7, 0.1, spread=spread)
-
-    def test_a_single_measurement_agrees_with_nothing(self):
-        assert compared(7.72, 0.0, covers=SINGLE).outcome == "undecided"
 
     def test_it_has_the_difference_and_what_the_source_states(self):
         found = compared(6.98, 0.2, unit="of 8")
@@ -151,22 +149,20 @@ class TestWrittenDown:
 
 
 class TestFamilies:
-    def test_one_planted_failure_among_many_that_hold_fails_the_claim(self):
+    def test_one_planted_failure_fails_the_claim_and_one_without_an_interval_leaves_it_undecided(self):
         claimed = judged("A", *[Estimate(0, -1, 1)] * 20, Estimate(5, 4, 6), at_most=2)
         assert (claimed.outcome, claimed.shown) == ("fails", "case 20")
-
-    def test_one_without_an_interval_leaves_it_undecided(self):
         claimed = judged("A", Estimate(0, -1, 1), Estimate(0, math.nan, math.nan), at_most=2)
         assert (claimed.outcome, claimed.interval_cell) == ("undecided", "no interval")
 
 
 class TestCells:
     @pytest.mark.parametrize("covers", [EXACT, IN_ERRORS, SINGLE])
-    def test_a_number_without_an_interval_says_why(self, covers):
-        assert judged("A", exactly(1.0), covers=covers, at_most=2).interval_cell == covers
-
-    def test_a_single_random_measurement_decides_nothing(self):
-        assert judged("A", exactly(1.0), covers=SINGLE, at_most=2).outcome == "undecided"
+    def test_a_number_without_an_interval_says_why_and_a_single_measurement_decides_nothing(self, covers):
+        found = judged("A", exactly(1.0), covers=covers, at_most=2)
+        assert found.interval_cell == covers
+        assert covers != SINGLE or found.outcome == "undecided"
+        assert compared(7.72, 0.0, covers=SINGLE).outcome == "undecided"
 
     def test_an_interval_just_above_the_bound_is_printed_above_it_and_one_that_begins_there_is_undecided(self):
         claimed = judged("A", Estimate(1.055, 1.0003, 1.11), at_most=1)
@@ -175,11 +171,7 @@ class TestCells:
 
     @pytest.mark.parametrize(
         ("bound", "cell"),
-        [
-            ({"at_least": 0}, "≥ 0"),
-            ({"at_most": -2.5}, "≤ −2.5"),
-            ({"at_least": 0, "at_most": 1}, "≥ 0 … ≤ 1"),
-        ],
+        [({"at_least": 0}, "≥ 0"), ({"at_most": -2.5}, "≤ −2.5"), ({"at_least": 0, "at_most": 1}, "≥ 0 … ≤ 1")],
     )
     def test_a_bound_is_printed_as_it_was_given(self, bound, cell):
         assert judged("A", Estimate(0, -1, 1), **bound).bound_cell == cell
@@ -206,12 +198,8 @@ def number(text):
 
 
 def test_the_same_record_is_points_and_claim():
-    records = Records.over(
-        lambda width, name: Estimate(width, width - 1, width + 1),
-        lambda width, name: f"width {width} on {name}",
-        width=(4, 8),
-        name=("a", "b"),
-    )
+    near = lambda width, name: Estimate(width, width - 1, width + 1)
+    records = Records.over(near, lambda width, name: f"width {width} on {name}", width=(4, 8), name=("a", "b"))
     chosen = records.where(name="b")
     assert chosen.column("width").tolist() == [4, 8]
     assert chosen.interval[1].tolist() == [5, 9]
@@ -223,7 +211,53 @@ def test_the_same_record_is_points_and_claim():
 def test_numbers_without_an_interval_are_said_so_and_are_valid_json():
     numbers = {"here": Estimate(0.5, math.nan, math.nan), "there": Estimate(math.nan, -math.inf, math.inf)}
     claimed = claim("A", numbers, measure="m", covers="members", by=ours("s"), at_most=8.5)
-    assert claimed.outcome == "undecided"
     written = json.loads(json.dumps(claimed.to_dict(), allow_nan=False))
     assert written["numbers"] == {"here": [0.5, None, None], "there": [None, "-inf", "inf"]}
     assert with_interval(0.5, (math.nan, math.nan)) == "0.500 (no interval)"
+
+
+def test_records_at_given_coordinates_are_those_at_all_of_them():
+    found = Records.over(lambda a, b: Estimate(10 * a + b, np.nan, np.nan), a=(1, 2), b=(3, 4, 5))
+    assert found.where(a=2, b=4).values.tolist() == [24]
+    assert found.where(b=5, a=1).rows == ((1, 5),)
+    assert found.where(a=1).values.tolist() == [13, 14, 15]
+    assert found.where().values.tolist() == found.values.tolist()
+    assert not found.where(a=3, b=4).rows
+
+
+def test_shared_level():
+    assert shared_level(1) == pytest.approx(0.95)
+    assert shared_level(10) == pytest.approx(0.995)
+
+
+class TestDecide:
+    @given(st.floats(-10, 10), st.floats(0, 5), st.floats(0, 5), st.floats(-10, 10), st.floats(0, 10))
+    def test_inside_holds_outside_fails_and_both_is_undecided(self, value, down, up, bound, span):
+        low, high = value - down, value + up
+        inside = [bound <= v <= bound + span for v in (low, high)]
+        outside = high < bound or low > bound + span
+        expected = HOLDS if all(inside) else FAILS if outside else UNDECIDED
+        assert decide(Estimate(value, low, high), (bound, bound + span)) == expected
+
+    def test_what_is_not_a_number_is_not_decided(self):
+        assert decide(Estimate(np.nan, np.nan, np.nan), (-np.inf, 1)) == UNDECIDED
+        assert decide(Estimate(0.0, -np.inf, 0.5), (-np.inf, 1)) == UNDECIDED
+
+
+def test_accuracies_of_partial_orbits_stay_between_none_and_all():
+    from equitangents_studies.partial_orbits import Results
+
+    for share in (np.array([0.0, 0.02, 0.01, 0.0, 0.03, 0.02]), np.array([1.0, 0.98, 0.99, 1.0, 0.97, 0.98])):
+        case = ("digits", "net", "C4", "one")
+        found = Results({(*case, "unseen"): share}, {}).estimate(case, "unseen")
+        assert found.value == pytest.approx(share.mean())
+        assert 0 <= found.interval[0] <= found.value <= found.interval[1] <= 1
+
+
+def test_agreements_of_trained_ensembles_lie_between_one_and_the_order():
+    from equitangents_studies.sampling import page
+
+    table = 1 + 0.4 * np.random.default_rng(0).random((6, 50))
+    estimate = page._osp(SimpleNamespace(order=4, agreement=lambda way, name: table), "all", "test")
+    assert estimate.value == pytest.approx(table.mean())
+    assert 1 <= estimate.interval[0] <= estimate.value <= estimate.interval[1] <= 4

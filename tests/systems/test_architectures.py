@@ -1,15 +1,20 @@
-"""Architectures: what they are made of, other parametrisations, other initialisations."""
+"""Architectures: what they are made of, and Theorem 3.1: weights of larger ones that compute what smaller ones do."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents import nn
 from equitangents.errors import EquitangentsError
 from equitangents_studies.systems.architectures import kind_of, with_outputs
+from examples import examples
 
 SCALES = {"W_std": 2**0.5, "b_std": 0.1}
 
@@ -31,14 +36,10 @@ def test_architectures_are_those_of_the_source() -> None:
 @pytest.mark.parametrize("name", et.systems.ARCHITECTURES)
 def test_a_network_knows_which_architecture_it_is(name: str) -> None:
     net = et.systems.architecture(name, depth=2, width=3)
-    assert kind_of(net) == name
-    assert kind_of(with_outputs(net, 7)) == name
+    assert kind_of(net) == kind_of(with_outputs(net, 7)) == name
     assert with_outputs(net, 7).layers[-1].channels == 7
-
-
-def test_other_networks_are_no_architecture() -> None:
-    assert kind_of(nn.Sequential(nn.Dense(3), nn.Relu(), nn.Dense(1))) == "network"
-    assert kind_of(nn.Sequential(nn.Conv(3, 3), nn.Flatten(), nn.Dense(1), nn.Dense(1))) == "network"
+    for other in ((nn.Dense(3), nn.Relu()), (nn.Conv(3, 3), nn.Flatten(), nn.Dense(1))):
+        assert kind_of(nn.Sequential(*other, nn.Dense(1))) == "network"
 
 
 @pytest.mark.quick(1)
@@ -64,14 +65,94 @@ def test_a_uniform_first_layer_has_the_variance_of_a_gaussian_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("CNN",), ("VEC", 0), ("VEC", 2, 0), (3,), ("LAP0",), ("LAP",)],
+    ("arguments", "how", "said"),
+    [
+        *((name, {}, "LAP2, LAP4, …") for name in ("CNN", 3, "LAP0", "LAP")),
+        ("VEC", {"depth": 0}, "depth"),
+        ("VEC", {"depth": 2, "width": 0}, "width"),
+        ("VEC", {"parametrisation": "mup"}, "parametrisation is 'mup'"),
+    ],
 )
-def test_unknown_architectures_are_refused(arguments: tuple[object, ...]) -> None:
-    with pytest.raises(EquitangentsError, match="LAP2, LAP4, …" if not arguments[1:] else "depth|width"):
-        et.systems.architecture(*arguments)
+def test_unknown_architectures_are_refused(arguments: object, how: dict, said: str) -> None:
+    with pytest.raises(EquitangentsError, match=said):
+        et.systems.architecture(arguments, **how)
 
 
-def test_unknown_parametrisations_are_refused() -> None:
-    with pytest.raises(EquitangentsError, match="parametrisation is 'mup'"):
-        et.systems.architecture("VEC", parametrisation="mup")
+INCLUSIONS = {"GAP": ("VEC", "LCN", "FCN"), "VEC": ("LCN", "FCN"), "LCN": ("FCN", "VEC"), "LAP2": ("VEC",)}
+
+
+def difference(net: Any, params: Any, wide: Any, shape: tuple[int, ...]) -> float:
+    """The largest difference of outputs, relative to the largest output."""
+    x = np.random.default_rng(0).standard_normal((3, *shape))
+    y = np.asarray(net.apply(params, x))
+    return float(np.max(np.abs(np.asarray(wide.net.apply(wide.params, x)) - y)) / np.max(np.abs(y)))
+
+
+@pytest.mark.slow
+@examples(3, random=60)
+@given(
+    pair=st.sampled_from([(a, b) for a, targets in INCLUSIONS.items() for b in targets]),
+    grid=st.sampled_from([(4,), (2, 4), (6,), (2, 2)]),
+    depth=st.integers(1, 2),
+    width=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_the_larger_architecture_computes_the_smaller_one(
+    pair: tuple[str, str], grid: tuple[int, ...], depth: int, width: int, seed: int
+) -> None:
+    shape = (*grid, 2)
+    net = et.systems.architecture(pair[0], depth, width, outputs=2)
+    params = net.init(jax.random.key(seed), shape, "float64")
+    wide = et.systems.embed(net, params, pair[1], shape)
+    assert not difference(net, params, wide, shape) > 1e-12
+    positions = int(np.prod(grid))
+    multiple = {("LCN", "VEC"): positions}.get(pair, positions if pair[1] == "FCN" else 1)
+    weighted = [layer for layer in wide.net.layers if hasattr(layer, "channels")]
+    assert weighted[0].channels == multiple * width
+    assert jax.tree.map(np.shape, wide.params) == jax.tree.map(
+        np.shape, jax.eval_shape(lambda key: wide.net.init(key, shape), jax.random.key(0))
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first_layer", ["gaussian", "uniform"])
+def test_networks_of_another_parametrisation_are_embedded_as_the_function_that_they_are(first_layer: str) -> None:
+    shape = (4, 4, 3)
+    for parametrisation, target in (("standard", "VEC"), ("standard", "FCN"), ("ntk", "LCN")):
+        net = et.systems.architecture("GAP", 2, 4, parametrisation=parametrisation, first_layer=first_layer)
+        params = net.init(jax.random.key(0), shape, "float64")
+        assert not difference(net, params, et.systems.embed(net, params, target, shape), shape) > 1e-12
+
+
+@pytest.mark.parametrize(
+    ("source", "change", "said"),
+    [
+        ("GAP", {"net": 5}, "net is 5"),
+        ("GAP", {"target": 5}, "target is 5"),
+        ("GAP", {"params": None}, "params have shapes"),
+        ("GAP", {"params": ()}, "params have shapes"),
+        ("GAP", {"input_shape": 4}, "input_shape is 4"),
+        ("GAP", {"input_shape": (4, 3)}, "params have shapes"),
+        ("LAP2", {"target": "LAP3", "input_shape": (6, 2)}, "blocks of 3"),
+        *((a, {"target": b}, "target is") for a, b in (("FCN", "VEC"), ("VEC", "GAP"), ("VEC", "VEC"), ("LCN", "GAP"))),
+    ],
+)
+def test_what_cannot_be_embedded_is_refused_by_name(source: str, change: dict[str, Any], said: str) -> None:
+    net, shape = et.systems.architecture(source, 1, 2), (6, 2) if source == "LAP2" else (4, 2)
+    given = {"net": net, "params": net.init(jax.random.key(0), shape), "target": "VEC", "input_shape": shape}
+    with pytest.raises(EquitangentsError, match=said):
+        et.systems.embed(**(given | change))
+
+
+@pytest.mark.parametrize(("chain", "shape", "depth"), [("LCN VEC FCN", (4, 2), 2), ("GAP LAP4 LAP2", (8, 2), 1)])
+def test_a_chain_of_inclusions_computes_the_same_and_ends_in_d_squared_n_channels(
+    chain: str, shape: tuple[int, ...], depth: int
+) -> None:
+    first, second, third = chain.split()
+    net = et.systems.architecture(first, depth, 2)
+    params = net.init(jax.random.key(0), shape, "float64")
+    middle = et.systems.embed(net, params, second, shape)
+    last = et.systems.embed(*middle, third, shape)
+    assert not difference(net, params, middle, shape) > 1e-12
+    assert not difference(net, params, last, shape) > 1e-12
+    assert third != "FCN" or last.net.layers[1].channels == 4**2 * 2

@@ -1,4 +1,4 @@
-"""Learning curves: nested sets, one kernel for all of them, any model, and errors that are what they say."""
+"""Learning curves of any model, literally, and what a pool's kernel predicts of them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import scipy.optimize
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, nn
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
+from equitangents.kernels import Kernels
 from equitangents_studies.data import digits
-from equitangents_studies.systems import learning_curve
+from equitangents_studies.systems import cavity_risk, learning_curve, omniscient_risk
 from equitangents_studies.systems.curves import curve_data
+from equitangents_studies.systems.predictions import missed, pool_spectrum
 
 NET = nn.Sequential(nn.Dense(8, W_std=2**0.5, b_std=0.3), nn.Relu(), nn.Dense(1))
+
+
+FLAT = nn.Sequential(nn.Flatten(), *NET.layers)
 
 
 @pytest.fixture(scope="module")
@@ -111,24 +117,6 @@ class TestKernels:
         np.testing.assert_allclose(tiled.squared, whole.squared, rtol=1e-9)
         assert counting.pairs < 0.65 * 70**2
 
-    def test_ensembles_get_the_kernel_from_a_table_with_the_same_errors(self, regression):
-        x, y = regression
-        for model in (InfiniteEnsemble(NET, time=3.0), InfiniteEnsemble(NET, ridge=1e-2, kernel="nngp")):
-            curve = learning_curve(model, x, y, sizes=[6, 15], repetitions=1)
-            order, test = curve_data(x, y).split(0, 0)
-            f = model.fit(x[order[:15]], y[order[:15]]).predict(x[test])
-            assert curve.squared[1, 0] == pytest.approx(((f - y[test]) ** 2).sum(axis=1).mean(), rel=1e-8)
-
-    def test_an_augmented_ensemble_is_trained_as_it_is(self):
-        x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
-        y = x[:, :2, :2].sum(axis=(1, 2, 3))
-        net = nn.Sequential(nn.Flatten(), nn.Dense(8), nn.Relu(), nn.Dense(1))
-        model = InfiniteEnsemble(net, augmentation="C4", ridge=1e-3)
-        curve = learning_curve(model, x, y, sizes=[10], repetitions=1)
-        order, test = curve_data(x, y).split(0, 0)
-        f = model.fit(x[order[:10]], y[order[:10]]).predict(x[test])
-        assert curve.squared[0, 0] == pytest.approx(((f - y[test]) ** 2).mean(), rel=1e-9)
-
     def test_the_prediction_is_close_to_what_is_measured(self):
         data = digits()
         net = nn.Sequential(nn.Flatten(), *NET.layers)
@@ -145,6 +133,22 @@ class TestKernels:
 
 
 class TestAnyModel:
+    @pytest.mark.parametrize(
+        "model",
+        [
+            InfiniteEnsemble(FLAT, time=3.0),
+            InfiniteEnsemble(FLAT, ridge=1e-2, kernel="nngp"),
+            InfiniteEnsemble(FLAT, augmentation="C4", ridge=1e-3),
+        ],
+    )
+    def test_ensembles_are_those_that_are_fitted_to_each_training_set(self, model):
+        x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
+        y = x[:, :2, :2].sum(axis=(1, 2, 3))
+        curve = learning_curve(model, x, y, sizes=[6, 10], repetitions=1)
+        order, test = curve_data(x, y).split(0, 0)
+        f = model.fit(x[order[:10]], y[order[:10]]).predict(x[test])
+        assert curve.squared[1, 0] == pytest.approx(((f - y[test]) ** 2).mean(), rel=1e-8)
+
     def test_classifiers_by_labels_of_any_kind(self):
         data = digits()
         x, y = data.train_x[:200].reshape(200, -1), np.array([f"digit {d}" for d in data.train_y[:200]])
@@ -153,11 +157,8 @@ class TestAnyModel:
         assert 0 < curve.classification[1].mean() < curve.classification[0].mean() < 1
         wide = learning_curve(InfiniteEnsembleClassifier(NET, ridge=1e-3), x, y, sizes=[20, 80])
         assert wide.classification.shape == (2, 5)
-
-    def test_a_regressor_of_classes_has_both_errors(self):
-        data = digits()
-        curve = learning_curve(Ridge(), data.train_x[:100].reshape(100, -1), data.train_y[:100], sizes=[20, 80])
-        assert curve.classification.shape == curve.squared.shape == (2, 5)
+        numbers = learning_curve(Ridge(), x, data.train_y[:200], sizes=[20, 80])
+        assert numbers.classification.shape == numbers.squared.shape == (2, 5)
 
     def test_scores_are_matched_to_the_classes_that_were_trained_on(self):
         class Scores:
@@ -211,25 +212,25 @@ class TestTheRecord:
 
 
 @pytest.mark.parametrize(
-    ("error", "arguments", "how", "said"),
+    ("error", "how", "said"),
     [
-        (InvalidArgumentError, (), {"sizes": [10, 5]}, "increasing"),
-        (InvalidArgumentError, (), {"sizes": [57]}, "expected 1 to 56"),
-        (InvalidTypeError, (), {"sizes": 10}, "sizes"),
-        (InvalidArgumentError, (), {"test": 1.5}, "test"),
-        (InvalidArgumentError, (), {"kernel": "rbf"}, "kernel"),
-        (InvalidArgumentError, (), {"predict": "all"}, "predict"),
-        (InvalidArgumentError, (), {"ridge": -1.0}, "ridge"),
-        (InvalidArgumentError, (), {"repetitions": 0}, "repetitions"),
-        (InvalidTypeError, (), {"confidence": "95"}, "confidence is '95'"),
-        (ShapeError, (), {"test": (np.zeros((3, 4)), np.zeros(3))}, "test has shapes"),
-        (InvalidTypeError, ("a model",), {}, "model"),
+        (InvalidArgumentError, {"sizes": [10, 5]}, "increasing"),
+        (InvalidArgumentError, {"sizes": [57]}, "expected 1 to 56"),
+        (InvalidTypeError, {"sizes": 10}, "sizes"),
+        (InvalidArgumentError, {"test": 1.5}, "test"),
+        (InvalidArgumentError, {"kernel": "rbf"}, "kernel"),
+        (InvalidArgumentError, {"predict": "all"}, "predict"),
+        (InvalidArgumentError, {"ridge": -1.0}, "ridge"),
+        (InvalidArgumentError, {"repetitions": 0}, "repetitions"),
+        (InvalidTypeError, {"confidence": "95"}, "confidence is '95'"),
+        (ShapeError, {"test": (np.zeros((3, 4)), np.zeros(3))}, "test has shapes"),
+        (InvalidTypeError, {"model": "a model"}, "model"),
     ],
 )
-def test_bad_arguments_are_refused_by_name(regression, error, arguments, how, said):
-    model = arguments[0] if arguments else NET
+def test_bad_arguments_are_refused_by_name(regression, error, how, said):
+    model = how.get("model", NET)
     with pytest.raises(error, match=said):
-        learning_curve(model, *regression, **how)
+        learning_curve(model, *regression, **{key: value for key, value in how.items() if key != "model"})
 
 
 @pytest.mark.parametrize(
@@ -240,3 +241,179 @@ def test_classes_and_targets_are_not_mixed(labels, others):
     x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
     with pytest.raises(InvalidTypeError, match="classes of one kind"):
         curve_data(x, y.astype(labels), test=(x, y.astype(others)))
+
+
+def measured(K, y, n, ridge, draws=30):
+    """The literal mean over training sets, on inputs that are not trained on."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(draws):
+        order = rng.permutation(len(K))
+        a, b = order[:n], order[n:]
+        f = K[np.ix_(b, a)] @ np.linalg.solve(K[np.ix_(a, a)] + ridge * np.eye(n), y[a])
+        found.append(((f - y[b]) ** 2).sum(axis=1).mean())
+    return float(np.mean(found))
+
+
+@pytest.fixture(scope="module")
+def alike():
+    """A kernel of Gaussian features with a power-law spectrum: no input is easier than another. Two targets."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(300, 400)) * np.arange(1, 401) ** -0.75
+    y = features @ rng.normal(size=(400, 2)) + 0.1 * rng.normal(size=(300, 2))
+    return features @ features.T, y
+
+
+@pytest.fixture(scope="module")
+def unlike():
+    """Half of the inputs lie close together, and are easy; the others are far apart."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([0.1 * rng.normal(size=(150, 12)), rng.normal(size=(150, 12))])
+    K = np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 24)
+    return K, np.stack([np.sin(x.sum(axis=1)), x[:, 0]], axis=1)
+
+
+class TestTheSpectrumAlone:
+    @pytest.mark.parametrize("n", [20, 60, 150, 270])
+    @pytest.mark.parametrize("ridge", [1e-3, 0.3])
+    def test_predicts_the_mean_error_where_inputs_are_alike(self, alike, n, ridge):
+        K, y = alike
+        assert omniscient_risk(K, y, [n], ridge=ridge)[0] == pytest.approx(measured(K, y, n, ridge), rel=0.06)
+
+    def test_with_the_whole_pool_is_generalised_cross_validation(self, alike):
+        K, y = alike
+        H = K @ np.linalg.inv(K + 0.2 * np.eye(300))
+        gcv = ((y - H @ y) ** 2).sum(axis=1).mean() / (1 - np.trace(H) / 300) ** 2
+        assert omniscient_risk(K, y, [300], ridge=0.2)[0] == pytest.approx(gcv, rel=1e-9)
+
+    def test_of_few_samples_is_the_published_estimate(self, alike):
+        K, y = alike
+        values, vectors = np.linalg.eigh(K)
+        power = ((vectors.T @ y) ** 2).sum(axis=1)
+        n, ridge, copies = 15, 0.1, 400  # a pool in which every input occurs so often
+        many = np.maximum(values, 0) / 300
+        kappa = scipy.optimize.brentq(lambda k: np.sum(many / (many + k)) + ridge / k - n, 1e-9, 1e6)
+        learnt = many / (many + kappa)
+        published = (n / (n - np.sum(learnt**2))) * np.sum((1 - learnt) ** 2 * power) / 300
+        repeated = lambda a: np.concatenate([a * copies, np.zeros(300 * (copies - 1))])
+        spectrum = type(pool_spectrum(np.eye(2), np.ones(2)))(repeated(values).clip(0), repeated(power))
+        assert spectrum.risk(n, ridge) == pytest.approx(published, rel=2e-3)
+
+    def test_does_not_depend_on_the_units_of_the_kernel(self, alike):
+        K, y = alike
+        a, b = omniscient_risk(K, y, [30, 90], ridge=0.1), omniscient_risk(7 * K, y, [30, 90], ridge=0.7)
+        np.testing.assert_allclose(a, b, rtol=1e-8)
+
+    def test_nothing_is_learnt_of_independent_inputs(self):
+        y = np.random.default_rng(0).normal(size=50)
+        np.testing.assert_allclose(omniscient_risk(np.eye(50), y, [5, 40]), (y**2).mean(), rtol=1e-9)
+
+
+class TestEveryInputForItself:
+    @pytest.mark.parametrize("n", [40, 100, 200])
+    def test_predicts_the_mean_error_where_some_inputs_are_easier(self, unlike, n):
+        K, y = unlike
+        truth = measured(K, y, n, 1e-2)
+        assert cavity_risk(K, y, [n], ridge=1e-2)[0] == pytest.approx(truth, rel=0.06)
+        if n == 200:
+            assert omniscient_risk(K, y, [n], ridge=1e-2)[0] != pytest.approx(truth, rel=0.15)
+
+    def test_with_the_whole_pool_is_leaving_one_out(self, unlike):
+        K, y = unlike
+        A = np.linalg.inv(K + 0.05 * np.eye(300))
+        exact = ((A @ y / np.diagonal(A)[:, None]) ** 2).sum(axis=1).mean()
+        assert cavity_risk(K, y, [300], ridge=0.05)[0] == pytest.approx(exact, rel=1e-6)
+
+    def test_agrees_with_the_spectrum_where_inputs_are_alike(self, alike):
+        K, y = alike
+        one, other = (risk(K, y, [50, 150], ridge=0.05) for risk in (cavity_risk, omniscient_risk))
+        np.testing.assert_allclose(one, other, rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("risk", "K", "sizes", "ridge", "error", "said"),
+    [
+        (omniscient_risk, np.eye(300), [301], 0.1, InvalidArgumentError, "expected 1 to 300"),
+        (omniscient_risk, np.ones((5, 5)), [3], 0.0, InvalidArgumentError, "less than 1, the rank"),
+        (omniscient_risk, np.ones((5, 5)), [2], 0.0, InvalidArgumentError, "less than 1, the rank"),
+        (omniscient_risk, np.ones((5, 300)), [3], 0.0, ShapeError, "square"),
+        (cavity_risk, np.eye(5), [3], -1.0, InvalidArgumentError, "ridge"),
+    ],
+)
+def test_what_the_pool_cannot_tell_is_refused(risk, K, sizes, ridge, error, said):
+    with pytest.raises(error, match=said):
+        risk(K, np.ones(len(K)), sizes, ridge=ridge)
+
+
+class Gaussian:
+    """A kernel of vectors that networks have not."""
+
+    def kernel(self, a, b=None, **_):
+        K = np.exp(-((a[:, None] - (a if b is None else b)) ** 2).sum(axis=2) / 10)
+        return Kernels(K, K)
+
+
+class TestWherePredictionsFail:
+    """Inputs that nearly repeat each other are worth one, and no spectrum says so; training sets do."""
+
+    @pytest.fixture
+    def repeated(self):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(60, 5))
+        x = np.concatenate([x, x + 0.01 * rng.normal(size=x.shape)])
+        return x, np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 10), np.sin(x[:, :1])
+
+    @pytest.mark.parametrize("risk", [cavity_risk, omniscient_risk])
+    def test_a_warning_says_by_how_much(self, repeated, risk, caplog):
+        _, K, y = repeated
+        with caplog.at_level("WARNING"):
+            predicted = risk(K, y, [30, 90], ridge=1e-6)
+        (record,) = caplog.records
+        assert record.message.startswith(f"{risk.__name__} predicts an error of ")
+        assert "at 90 training inputs" in record.message
+        assert predicted[1] < measured(K, y, 90, 1e-6) / 100
+
+    @pytest.mark.parametrize("risk", [cavity_risk, omniscient_risk])
+    def test_none_where_they_hold(self, alike, risk, caplog):
+        with caplog.at_level("WARNING"):
+            risk(*alike, [20, 150], ridge=0.3)
+            risk(*alike, [300], ridge=0.3)  # no input is left to test on
+        assert not caplog.records
+
+    def test_curves_say_so_in_their_table(self, repeated):
+        x, _, y = repeated
+        net = Gaussian()
+        curve = learning_curve(net, x, y[:, 0], sizes=[30, 90], ridge=1e-6, repetitions=3)
+        assert curve.missed is not None
+        assert curve.missed.size == 90
+        assert repr(curve.missed) in repr(curve)
+
+    def test_each_training_set_must_differ_by_more_than_twice(self):
+        assert missed([5], np.array([1.0]), np.array([[2.5, 1.9]])) is None
+        assert missed([5], np.array([1.0]), np.array([[0.4, 0.6]])) is None
+        low = missed([5, 9], np.array([1.0, 1.0]), np.array([[1.0, 1.0], [2.5, 3.0]]))
+        high = missed([5, 9], np.array([1.0, 1.0]), np.array([[1.0, 1.0], [0.4, 0.2]]))
+        assert (low.size, low.predicted, low.measured) == (9, 1, 2.75)
+        assert (high.size, high.predicted, high.measured) == (9, 1, pytest.approx(0.3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("size", "rank"), [(5, 1), (60, 7), (200, 30)])
+def test_the_rank_is_not_a_matter_of_rounding(size, rank, dtype, rng):
+    """Of a product of features of known rank, to which rounding as large as entries have it is added, in many ways."""
+    features = np.ones((size, 1)) if rank == 1 else rng.normal(size=(size, rank))
+    K, y = features @ features.T, rng.normal(size=size)
+    for _ in range(5):
+        E = np.finfo(dtype).eps * abs(K) * rng.uniform(-0.5, 0.5, K.shape)
+        given = (K + (E + E.T) / 2).astype(dtype)
+        assert (pool_spectrum(given, y).eigenvalues > 0).sum() == rank
+        for risk in (omniscient_risk, cavity_risk):
+            with pytest.raises(InvalidArgumentError, match=f"less than {rank}, the rank of K"):
+                risk(given, y, [rank])
+
+
+def test_a_kernel_of_zeros_predicts_nothing():
+    y = np.array([1.0, -2.0, 3.0, 0.5])
+    for risk in (omniscient_risk, cavity_risk):
+        np.testing.assert_allclose(risk(np.zeros((4, 4)), y, [1, 3], ridge=0.1), (y**2).mean())
+    for ridge in np.geomspace(1e-3, 1e3, 50):  # to the last digit, also where 1/(1/ridge) is not the ridge
+        assert pool_spectrum(np.zeros((4, 4)), y).effective_ridge(4, ridge) == (ridge, 0.0)

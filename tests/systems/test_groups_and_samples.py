@@ -33,34 +33,32 @@ def copies(action, x):
     return np.concatenate([np.asarray(action(g, x)) for g in range(action.group.order)])
 
 
+def explicit(K):
+    """Eigenvalues of K / N in falling order."""
+    return np.sort(np.linalg.eigvalsh(np.asarray(K)))[::-1] / len(K)
+
+
 class TestSpectrum:
     @pytest.mark.parametrize("name", CASES)
-    def test_is_that_of_the_kernel_on_all_copies(self, name):
+    def test_is_that_of_the_kernel_on_all_copies_and_its_trivial_part_of_the_invariant_network(self, name):
         action, x = CASES[name][0], inputs(name, 5)
-        found = spectrum(NET, action, x)
-        K = np.asarray(NET.kernel(copies(action, x)).ntk)
-        explicit = np.sort(np.linalg.eigvalsh(K))[::-1] / len(K)
-        assert len(found.eigenvalues) == len(K)
-        np.testing.assert_allclose(found.eigenvalues, explicit, atol=1e-12 * explicit[0])
+        found, field = spectrum(NET, action, x), spectrum(NET, action, x, kernel="nngp")
+        every = explicit(NET.kernel(copies(action, x)).ntk)
+        assert len(found.eigenvalues) == len(every)
+        np.testing.assert_allclose(found.eigenvalues, every, atol=1e-12 * every[0])
         assert sum(c.trace for c in found.components) == pytest.approx(1)
+        trivial = explicit(orbit_average(NET, action).kernel(x).nngp)
+        np.testing.assert_allclose(field.invariant.eigenvalues, trivial, atol=1e-12 * trivial[0])
+        assert field.condition("invariant") <= field.condition("plain") * (1 + 1e-9)
 
-    @pytest.mark.parametrize("name", CASES)
-    def test_the_trivial_part_is_that_of_the_invariant_network(self, name):
-        action, x = CASES[name][0], inputs(name, 5)
-        found = spectrum(NET, action, x, kernel="nngp")
-        K = np.asarray(orbit_average(NET, action).kernel(x).nngp)
-        explicit = np.sort(np.linalg.eigvalsh(K))[::-1] / len(K)
-        np.testing.assert_allclose(found.invariant.eigenvalues, explicit, atol=1e-12 * explicit[0])
-        assert found.condition("invariant") <= found.condition("plain") * (1 + 1e-9)
-
-    def test_a_kernel_that_the_group_changes_is_refused(self):
+    def test_kernels_and_rotations_that_are_no_symmetry_are_refused(self):
         net = nn.Sequential(nn.Conv(2, (1, 2), padding="circular"), nn.Relu(), nn.Flatten(), nn.Dense(1))
         with pytest.raises(InvalidArgumentError, match="a kernel known to be invariant"):
             spectrum(net, "C4", inputs("C4", 3))
-
-    def test_resampling_rotations_are_refused(self):
         with pytest.raises(InvalidArgumentError, match="ring_rotations"):
             spectrum(NET, actions.image_rotations(8), inputs("C4", 3))
+        with pytest.raises(InvalidArgumentError, match="two or more"):
+            exchange_rate(NET, "C4", inputs("C4", 30), np.zeros(30), sizes=[8])
 
 
 class TestExchangeRates:
@@ -132,7 +130,3 @@ class TestExchangeRates:
         found = exchange_rate(NET, CASES["C5 of rings"][0], x, x.sum(axis=(1, 2, 3)), sizes=[8, 16], ridge=1e-3)
         assert found.subgroup is None
         assert len(found.rows) == 2
-
-    def test_one_size_is_refused(self):
-        with pytest.raises(InvalidArgumentError, match="two or more"):
-            exchange_rate(NET, "C4", inputs("C4", 30), np.zeros(30), sizes=[8])

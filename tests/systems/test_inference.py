@@ -168,83 +168,42 @@ def test_labels_may_be_texts_and_targets_numbers(data: Any) -> None:
         numbers.score(data.x, data.labels)
 
 
+WIDE = et.systems.System("I", NET, "NTK")
+WATCHED = et.systems.System("I", NET, et.systems.inference("NN", epochs=1))
+SETTINGS = {
+    "c": (0, "a", True), "momentum": (1, None), "epochs": (0,), "stop_at": (2, "x"), "weight_decay": ("x", np.inf),
+    "learning_rate": ("fast", np.ones(2), np.inf), "dtype": ("int8",),
+}  # fmt: skip
+
+
+def score(x: Any, y: Any, labels: Any) -> None:
+    WIDE.fit(x, y).score(x, labels)
+
+
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("call", "said"),
     [
-        (lambda y: y[:, None], r"y has shape \(24, 1\)"),
-        (lambda y: y[:1], "x has length 24; expected 1"),
-        (lambda y: y[:3], "x has length 24; expected 3"),
-        (lambda y: y[0], r"y has shape \(\)"),
-        (lambda y: y.astype(str), "fitted to"),
-        (lambda y: y.astype(complex), "complex"),
+        (lambda x, y: score(x, y, y[:, None]), r"y has shape \(24, 1\)"),
+        (lambda x, y: score(x, y, y[:1]), "x has length 24; expected 1"),
+        (lambda x, y: score(x, y, y[:3]), "x has length 24; expected 3"),
+        (lambda x, y: score(x, y, y[0]), r"y has shape \(\)"),
+        (lambda x, y: score(x, y, y.astype(str)), "fitted to"),
+        (lambda x, y: score(x, y, y.astype(complex)), "complex"),
+        (lambda x, y: WATCHED.fit(x, y, watch=(x, y[:, None])), r"watch\[1\] has shape \(24, 1\)"),
+        (lambda x, y: WATCHED.fit(x, y, watch=(x, y[:3])), r"watch\[0\] has length 24; expected 3"),
+        (lambda x, y: WATCHED.fit(x, y, watch=(x,)), "watch is of type tuple; expected a pair"),
+        (lambda x, y: WATCHED.fit(x, y, watch=3), "watch is of type int"),
+        (lambda x, y: WIDE.fit(x, np.array([None, "a"] * 12, object)), "labels of one kind"),
+        (lambda x, y: WIDE.fit(x, y * 1j), "complex"),
+        (lambda x, y: WIDE.fit(x, np.array(["a"] * 24, object)), "holds .*'a'.*at least two classes"),
+        *((lambda x, y, k=k, v=v: et.systems.inference("NN", **{k: v}), k) for k, vs in SETTINGS.items() for v in vs),
+        (lambda x, y: et.systems.inference("NTK", members=3), "NTK has no setting 'members'"),
+        (lambda x, y: et.systems.inference("SVM"), "'SVM'"),
+        (lambda x, y: et.systems.System("I", 3, "NTK"), ""),
+        (lambda x, y: et.systems.System("I", "VEC", 3), ""),
+        (lambda x, y: et.systems.System("I", "CNN", "NN"), "'CNN'"),
     ],
 )
-def test_scores_are_of_one_label_an_input(data: Any, labels: Any, said: str) -> None:
-    fitted = et.systems.System("I", NET, "NTK").fit(data.x, data.labels)
+def test_labels_settings_and_systems_that_do_not_fit_are_refused(data: Any, call: Any, said: str) -> None:
     with pytest.raises(EquitangentsError, match=said):
-        fitted.score(data.x, labels(data.labels))
-
-
-@pytest.mark.parametrize(
-    ("watch", "said"),
-    [
-        (lambda x, y: (x, y[:, None]), r"watch\[1\] has shape \(24, 1\)"),
-        (lambda x, y: (x, y[:3]), r"watch\[0\] has length 24; expected 3"),
-        (lambda x, y: (x,), "watch is of type tuple; expected a pair"),
-        (lambda x, y: 3, "watch is of type int"),
-    ],
-)
-def test_what_is_watched_is_a_pair_of_inputs_and_labels(data: Any, watch: Any, said: str) -> None:
-    system = et.systems.System("I", NET, et.systems.inference("NN", epochs=1))
-    with pytest.raises(EquitangentsError, match=said):
-        system.fit(data.x, data.labels, watch=watch(data.x, data.labels))
-
-
-@pytest.mark.parametrize(
-    ("labels", "said"),
-    [
-        (np.array([None, "a"] * 12, object), "labels of one kind"),
-        (np.arange(24) % 3 * 1j, "complex"),
-        (np.array(["a"] * 24, object), "holds .*'a'.*at least two classes"),
-    ],
-)
-def test_labels_of_no_kind_are_refused(data: Any, labels: Any, said: str) -> None:
-    with pytest.raises(EquitangentsError, match=said):
-        et.systems.System("I", NET, "NTK").fit(data.x, labels)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"c": 0},
-        {"c": "a"},
-        {"c": True},
-        {"momentum": 1},
-        {"momentum": None},
-        {"epochs": 0},
-        {"stop_at": 2},
-        {"stop_at": "x"},
-        {"weight_decay": "x"},
-        {"weight_decay": np.inf},
-        {"learning_rate": "fast"},
-        {"learning_rate": np.ones(2)},
-        {"learning_rate": np.inf},
-        {"dtype": "int8"},
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(EquitangentsError, match=next(iter(settings))):
-        et.systems.inference("NN", **settings)
-
-
-def test_settings_of_another_inference_are_refused() -> None:
-    with pytest.raises(EquitangentsError, match="NTK has no setting 'members'"):
-        et.systems.inference("NTK", members=3)
-    with pytest.raises(EquitangentsError, match="'SVM'"):
-        et.systems.inference("SVM")
-
-
-@pytest.mark.parametrize(("data_", "architecture", "inference"), [("I", 3, "NTK"), ("I", "VEC", 3), ("I", "CNN", "NN")])
-def test_what_is_no_system_is_refused(data_: Any, architecture: Any, inference: Any) -> None:
-    with pytest.raises(EquitangentsError):
-        et.systems.System(data_, architecture, inference)
+        call(data.x, data.labels)

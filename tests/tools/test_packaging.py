@@ -75,16 +75,8 @@ class TestReleasing:
     def texts(self) -> dict[str, str]:
         return {name: (ROOT / name).read_text() for name in release.FILES}
 
-    def test_a_checkout_says_what_is_missing(self, texts):
-        said = "\n".join(release.missing(texts))
-        for part in (
-            "pyproject.toml: the address",
-            "CHANGELOG.md: no dated section",
-            "docs/theory.md is relative",
-        ):
-            assert part in said
-
-    def test_a_release_lacks_nothing_and_every_file_has_its_version_day_and_address(self, texts):
+    def test_a_release_lacks_nothing_and_every_file_has_its_version_day_and_address(self, texts, tmp_path, capsys):
+        assert "CHANGELOG.md: no dated section" in "\n".join(release.missing(texts))
         made = release.released(texts, "7.0.1", self.ADDRESS, "2030-01-31")
         assert release.missing(made) == []
         assert tomllib.loads(made["pyproject.toml"])["project"]["version"] == "7.0.1"
@@ -92,13 +84,8 @@ class TestReleasing:
         assert f"]({self.ADDRESS}/raw/v7.0.1/docs/images/rotated-images.svg)" in made["README.md"]
         again = release.released(made, "7.0.2", self.ADDRESS, "2030-02-01")
         assert again["CITATION.cff"].count("repository-code:") == 1
-
-    @pytest.mark.parametrize("name", sorted(release._VERSION))
-    def test_one_file_of_another_version_is_named(self, texts, name):
-        made = release.released(texts, "7.0.1", self.ADDRESS, "2030-01-31")
-        made[name] = made[name].replace("7.0.1", "7.0.2")
-        assert any(name in line or "CHANGELOG" in line for line in release.missing(made))
-
-    def test_one_argument_alone_changes_nothing(self, tmp_path, capsys):
+        for name in release._VERSION:
+            other = {**made, name: made[name].replace("7.0.1", "7.0.2")}
+            assert any(name in line or "CHANGELOG" in line for line in release.missing(other))
         assert release.main(["7.0.1"], tmp_path) == 2
         assert "VERSION ADDRESS" in capsys.readouterr().out

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.data_pass import measure_data
-from equitangents.audit.measure.input_sets import set_result
+from equitangents.audit.measure.input_sets import measure_set, set_result
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import output_kind, task_error
 from equitangents.audit.measure.remedies import averaged
@@ -52,6 +53,7 @@ def assemble(
     """
     m = measure_data(task, y, sought, bench)
     orbits, floors, judgement, task = m.orbits, m.floors, m.judgement, m.task
+    sets = [bench.measured(f"set {s[0]!r}", partial(measure_set, m, s), counted="other sets") for s in m.sets]
     found = measure_parts(m, bench)
     headline, error, floor = (
         judgement.headline,
@@ -59,7 +61,7 @@ def assemble(
         floors.of_elements.mean(),
     )
     by_norm, by_unit = (error.estimate, float(floor)), (headline.error.estimate, headline.floor)
-    sets = [set_result(task, "data", "data", orbits, by_norm, by_unit), *found.pop("sets")]
+    sets = [set_result(task, "data", "data", orbits, by_norm, by_unit), *(s for s in sets if s is not None)]
     rules = found.pop("rules")
     verdict, reason = off_data(m, sets)
     settings = task.settings
@@ -152,7 +154,7 @@ def _elements(m: Measured) -> list[ElementResult]:
                 label=contract.label(g),
                 parameter=contract.group.parameter(g),
                 angle=contract.angle(g),
-                exact=task.contract.moves_exactly(g),
+                exact=task.contract.inputs.moves_exactly(g),
                 error=spread_of(estimates[k], errors),
                 worst_input=task.row(int(errors.argmax())),
                 round_trip_floor=mean_or_none(round_trip[k]),

@@ -37,15 +37,14 @@ def measure_data(asked: AuditTask, y: np.ndarray | None, sought: list[RuleResult
         y = None
     rows = _STOPPED_ROWS if bench.stopped else _QUICK_ROWS if task.settings.quick else ROWS
     with task.clock.during("floors"):
-        known = bench.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
+        known = bench.attempted("floors", lambda: measure_floors(task, orbits.actions, rows), always=True)
     floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes) if known is None else known
     judgement = replace(judge(task, orbits, floors), undefined=undefined)
     same = same_predictions(task, orbits)
-    if known is not None and not task.nothing_moves and is_open(task, orbits, floors, judgement):
-        with task.clock.during("floors"):
-            found = bench.attempted("floors", lambda: settled(task, orbits, floors, judgement))
-        floors, judgement = (floors, judgement) if found is None else found
     m = Measured(asked, task, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
+    if known is not None and not task.nothing_moves and is_open(m):
+        with task.clock.during("floors"):
+            m = bench.attempted("floors", lambda: settled(m), m, always=True)
     m = bench.measured("single inputs", lambda: confirmed(m), m, counted="floors")
     verdict = decide(m.judgement, m.floors)
     cut = bench.stopped and len(task.elements) < len(asked.elements)
@@ -62,7 +61,7 @@ def _passed(
     """The task that counts with its labels and orbits, and the elements under which there were NaN."""
     labels = lambda part: None if y is None else y[: part.x.n]
     task.record.recording = True
-    orbits: Orbits | None = bench.unless_stopped("elements", lambda: measure_orbits(task))
+    orbits: Orbits | None = bench.attempted("elements", lambda: measure_orbits(task))
     task.record.recording = False
     if orbits is None:
         task = stopped_task(task)

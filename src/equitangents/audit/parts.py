@@ -1,7 +1,7 @@
 """The parts of an audit beside the pass over the data: what each needs, how it is measured, and who wants it.
 
-A new part is one more entry of `PARTS`; what it gives stands in the report under the name of its `section`. Of an audit
-that was stopped by Ctrl-C, or where the model failed, the report holds what was measured so far and names what was not.
+A new part is one more entry of `PARTS`; what it gives stands in the report under its name. Of an audit that was stopped
+by Ctrl-C, or where the model failed, the report holds what was measured so far and names what was not.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any, TypeVar
 
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
-from equitangents.audit.measure.input_sets import measure_set, transform_curves
+from equitangents.audit.measure.input_sets import transform_curves
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.layers import layer_errors
 from equitangents.audit.measure.remedies import remedies
@@ -28,8 +27,9 @@ from equitangents.audit.measure.witnesses import witnesses
 from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import NotFiniteError
 
-Wanted = Callable[[Measured], bool | str]
-"""Whether a part is measured; a text says in the report why it is not."""
+logger = logging.getLogger("equitangents.audit")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,56 +37,40 @@ class AuditPart:
     """One part of an audit.
 
     Args:
-        name: what it is called where it is missing, and under which its evaluations are counted.
-        needs: sections that were measured before it.
+        name: its attribute of the report; also under which its evaluations are counted.
         measure: (the pass over the data, *needs) → the section, or a text that says why there is none; a list may hold
             a `Missing` in place of what it lacks.
-        otherwise: the section where it is not measured; parts that give a list add to it.
-        wanted_by: whether the audit asks for it.
-        section: where in the report it stands, the name if none is given.
-        counted: the name under which its evaluations are counted, if another.
+        wanted_by: whether the audit asks for it; a text says in the report why it does not.
+        many: whether the section is a list, empty where it is not measured; of others None stands for that.
+        needs: sections that were measured before it.
         always: measured also in an audit that was stopped.
-        each: (name, argument) of all that it is measured for, one after another; None: it is one.
     """
 
     name: str
-    needs: tuple[str, ...]
     measure: Callable[..., Any]
-    otherwise: Any
-    wanted_by: Wanted
-    section: str = ""
-    counted: str = ""
+    wanted_by: Callable[[Measured], bool | str]
+    many: bool = False
+    needs: tuple[str, ...] = ()
     always: bool = False
-    each: Callable[[Measured], list[tuple[str, Any]]] | None = None
-
-    def expanded(self, m: Measured) -> list[AuditPart]:
-        """The part, or one for each of what it is measured for."""
-        if self.each is None:
-            return [self]
-        return [replace(self, name=name, measure=partial(self.measure, given=given)) for name, given in self.each(m)]
 
 
 def measure_parts(m: Measured, bench: Bench) -> dict[str, Any]:
     """Every section by its name, one part after another; what is missing is noted on the bench."""
-    found = {part.section or part.name: part.otherwise for part in PARTS}
-    for part in chain.from_iterable(known.expanded(m) for known in PARTS):
-        wanted = part.wanted_by(m)
-        run = partial(part.measure, m, *(found[name] for name in part.needs))
-        got = part.otherwise
-        if isinstance(wanted, str):
-            got = wanted
-        elif wanted:
-            got = bench.measured(part.name, run, part.otherwise, part.counted, part.always)
+    found: dict[str, Any] = {}
+    for part in PARTS:
+        got: Any = part.wanted_by(m)
+        if got is True:
+            run = partial(part.measure, m, *(found[name] for name in part.needs))
+            got = bench.measured(part.name, run, always=part.always)
         if isinstance(got, str):
             bench.without(part.name, got)
-            got = part.otherwise
-        if isinstance(got, list):
-            for one in (one for one in got if isinstance(one, Missing)):
+        listed = got if isinstance(got, list) else []
+        for one in listed:
+            if isinstance(one, Missing):
                 bench.without(one.section, one.reason)
-            got = [one for one in got if not isinstance(one, Missing)]
-        section = part.section or part.name
-        found[section] = found[section] + got if isinstance(part.otherwise, list) else got
-    if m.task.settings.quick:
+        section = None if isinstance(got, str | bool) else got
+        found[part.name] = [one for one in listed if not isinstance(one, Missing)] if part.many else section
+    if not _in_full(m):
         bench.without("ensemble, remedies, rules and witnesses", "effort='quick'")
     return found
 
@@ -95,31 +79,21 @@ def _in_full(m: Measured) -> bool:
     return not m.task.settings.quick
 
 
-def _sets(m: Measured) -> list[tuple[str, Any]]:
-    return [(f"set {given[0]!r}", given) for given in m.sets]
-
-
 def _remedies_wanted(m: Measured) -> bool | str:
-    if m.task.settings.quick or not m.group:
+    if not (_in_full(m) and m.group):
         return False
     return "the model gives NaN or infinite values for some moved inputs" if m.judgement.undefined else True
 
 
 PARTS = (
-    AuditPart("ensemble", (), ensemble_law, None, _in_full),
-    AuditPart("layers", (), layer_errors, None, lambda m: m.task.settings.layers is not False or "layers=False"),
-    AuditPart("data", (), data_symmetry, None, lambda m: m.task.settings.data_test is not None or "data_test=None"),
-    AuditPart("sets", (), measure_set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
-    AuditPart("rules", (), hints, [], lambda m: not m.task.settings.quick and m.sought is None),
-    AuditPart("remedies", ("rules",), remedies, [], _remedies_wanted),
-    AuditPart("witnesses", (), witnesses, [], _in_full, always=True),
-    AuditPart("transforms", (), transform_curves, [], lambda m: not m.group),
+    AuditPart("ensemble", ensemble_law, _in_full),
+    AuditPart("layers", layer_errors, lambda m: m.task.settings.layers is not False or "layers=False"),
+    AuditPart("data", data_symmetry, lambda m: m.task.settings.data_test is not None or "data_test=None"),
+    AuditPart("rules", hints, lambda m: _in_full(m) and m.sought is None, many=True),
+    AuditPart("remedies", remedies, _remedies_wanted, many=True, needs=("rules",)),
+    AuditPart("witnesses", witnesses, _in_full, many=True, always=True),
+    AuditPart("transforms", transform_curves, lambda m: not m.group, many=True),
 )
-
-
-logger = logging.getLogger("equitangents.audit")
-
-T = TypeVar("T")
 
 
 class Bench:
@@ -159,30 +133,21 @@ class Bench:
     def measured(
         self, name: str, measure: Callable[[], T], otherwise: Any = None, counted: str = "", always: bool = False
     ) -> T | Any:
-        """What it gives, its evaluations counted; `otherwise` if the audit was stopped, or the model failed on it.
-
-        `always`: also in an audit that was stopped.
-        """
+        """As `attempted`, its evaluations counted; `otherwise`, and a note, also where the model fails on it."""
         with self.clock.during(counted or name):
             try:
-                if always:
-                    return self.attempted(name, measure, otherwise)
-                return self.unless_stopped(name, measure, otherwise)
+                return self.attempted(name, measure, otherwise, always)
             except Exception as error:
                 if not (isinstance(error, NotFiniteError) or error is self.clock.failed):
                     raise
                 self.without(name, f"the model failed on it: {type(error).__name__}: {error}")
                 return otherwise
 
-    def unless_stopped(self, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:
-        """What it gives; `otherwise`, and a note that `name` is missing, if this or an earlier part was stopped."""
-        if self.stopped:
+    def attempted(self, name: str, measure: Callable[[], T], otherwise: Any = None, always: bool = False) -> T | Any:
+        """What it gives; `otherwise`, and a note, if this or, unless `always`, an earlier part was stopped."""
+        if self.stopped and not always:
             self.interrupted.append(Missing(name, "interrupted before it was measured"))
             return otherwise
-        return self.attempted(name, measure, otherwise)
-
-    def attempted(self, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:
-        """What it gives, also if an earlier part was stopped; `otherwise`, and a note, if this one is."""
         self._measuring, self._signalled = True, False
         try:
             return measure()

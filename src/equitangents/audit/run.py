@@ -168,7 +168,7 @@ def _drawn(contract: Contract, asked: Settings) -> tuple[list[Any], bool]:
 def planned_inputs(task: AuditTask) -> int:
     """Inputs of the pass over the data, of the floors, the other sets and members."""
     n, along, off_data = task.x.n, len(task.elements) + 1, task.settings.off_data
-    resampled = 0 if task.contract.exact else 2 * len(task.elements)
+    resampled = 0 if task.contract.inputs.exact else 2 * len(task.elements)
     rows = min(n, input_sets.ROWS)
     sets = 2 * [rows] if off_data is True else [rows] * len(off_data if isinstance(off_data, Mapping) else ())
     total = n * along + min(n, floors.ROWS) * (2 + resampled)

@@ -66,20 +66,21 @@ def one_of(*values: str) -> dict[str, Any]:
     return {"autocompletion": among(*values), "callback": reads(checked)}
 
 
-@reads
-def positive(option: str, value: int) -> int:
-    """A number of things, at least 1."""
-    if value < 1:
-        raise InvalidArgumentError(option, value, "a whole number, at least 1")
-    return value
+def number(expected: str, allowed: Callable[[Any], bool], read: Callable[[Any], Any] = lambda value: value) -> Any:
+    """A callback that takes allowed numbers alone, and reads them."""
+
+    def checked(option: str, value: Any) -> Any:
+        if not allowed(value):
+            raise InvalidArgumentError(option, value, expected)
+        return read(value)
+
+    return reads(checked)
 
 
-@reads
-def probability(option: str, value: float) -> float:
-    """A probability that is not 0."""
-    if not 0 < value <= 1:
-        raise InvalidArgumentError(option, value, "a number above 0, and at most 1")
-    return value
+positive = number("a whole number, at least 1", lambda n: n >= 1)
+probability = number("a number above 0, and at most 1", lambda p: 0 < p <= 1)
+gigabytes = number("a positive number of GB", lambda size: 0 < size < math.inf, lambda size: int(size * 1e9))
+"""So many GB as bytes."""
 
 
 @reads
@@ -101,14 +102,6 @@ def shape(option: str, value: str) -> tuple[int, ...]:
 
 
 @reads
-def gigabytes(option: str, value: float) -> int:
-    """So many GB as bytes."""
-    if not 0 < value < math.inf:
-        raise InvalidArgumentError(option, value, "a positive number of GB")
-    return int(value * 1e9)
-
-
-@reads
 def one_ridge(option: str, text: str) -> float:
     """The number of --ridge; a value for each sample is for the library alone."""
     try:
@@ -123,7 +116,7 @@ def numbers(
 ) -> Callable[[typer.CallbackParam, Any], Any]:
     """Reads "0.1" or "10%" as a number (`single`), and "forces=10%,energy=1" as numbers `by_name`."""
 
-    def number(option: str, text: str) -> float:
+    def one(option: str, text: str) -> float:
         plain = text.strip()
         try:
             value = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
@@ -136,11 +129,11 @@ def numbers(
     @reads
     def read(option: str, text: str) -> float | dict[str, float]:
         if single and not (by_name and set("=,") & set(text)):
-            return number(option, text)
-        parts = [one.rpartition("=") for one in text.replace(" ", "").split(",")]
+            return one(option, text)
+        parts = [part.rpartition("=") for part in text.replace(" ", "").split(",")]
         if not all(name for name, _, _ in parts):
             raise InvalidArgumentError(option, text, "NAME=NUMBER,…")
-        return {name: number(option, value) for name, _, value in parts}
+        return {name: one(option, value) for name, _, value in parts}
 
     return read
 
@@ -154,22 +147,18 @@ def irreps_by_name(option: str, text: str) -> dict[str, str]:
     return {name: irreps for name, _, irreps in parts}
 
 
-@reads
-def group_name(option: str, value: str) -> str:
-    """The name of a finite group."""
-    from equitangents.groups.names import KNOWN_FINITE, parse_group_name
+def _group(finite: bool) -> Any:
+    def read(option: str, value: str) -> str:
+        from equitangents.groups.names import KNOWN, KNOWN_FINITE, parse_group_name
 
-    parse_group_name(option, value, KNOWN_FINITE)
-    return value
+        parse_group_name(option, value, KNOWN_FINITE if finite else KNOWN)
+        return value
+
+    return reads(read)
 
 
-@reads
-def any_group(option: str, value: str) -> str:
-    """The name of a group."""
-    from equitangents.groups.names import parse_group_name
-
-    parse_group_name(option, value)
-    return value
+group_name, any_group = _group(finite=True), _group(finite=False)
+"""The name of a finite group, and of any group."""
 
 
 @reads

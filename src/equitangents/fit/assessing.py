@@ -18,6 +18,7 @@ from equitangents.fit.left_out import Gram, Solved, calibrated, log_losses, weig
 from equitangents.fit.problem import Part, Problem
 
 _AS_GOOD = 1e-3  # of a log loss
+_LIGHT = 100  # times the least work
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +88,15 @@ def as_good(found: Sequence[Best]) -> list[int]:
     return [i for i, each in enumerate(found) if is_as_good(each)]
 
 
-def lightest(found: Sequence[Best], work: Sequence[int]) -> int:
-    """The number of the one with the least work among those that are as good as the best, of equal ones the best.
+def chosen_of(found: Sequence[Best], work: Sequence[int]) -> int:
+    """The number of the best of little work among those that are as good as the best: at most 100 times the least.
 
-    The rule of one standard error (Breiman, Friedman, Olshen & Stone, *Classification and Regression Trees*, 1984).
+    After the rule of one standard error (Breiman, Friedman, Olshen & Stone, *Classification and Regression Trees*,
+    1984), which takes the least.
     """
-    return min(as_good(found), key=lambda i: (work[i], found[i].log_loss))
+    kept = as_good(found)
+    most = _LIGHT * min(work[i] for i in kept)
+    return min((i for i in kept if work[i] <= most), key=lambda i: (found[i].log_loss, work[i]))
 
 
 def _within(scores: Float[np.ndarray, " ridges"]) -> int:

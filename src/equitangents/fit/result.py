@@ -172,7 +172,7 @@ class Choice:
         rows += [[" …"] + [""] * 5] * (len(order) > _SHOWN)
         rows += [[" " + name, "", "", "", "no time", ""] for name in self.untried]
         rows += [[" " + name, "", "", "", "refused", ""] for name, _ in self.refused]
-        return Table("candidates (* lightest within a standard error, ↓ smallest ridge in float32)", _COLUMNS, rows)
+        return Table("candidates by left-out log loss (* chosen, ↓ smallest ridge in float32)", _COLUMNS, rows)
 
 
 def headline(held: HeldOut, choice: Choice | None = None, least: float | None = None) -> dict[str, str]:

@@ -22,7 +22,7 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.rows import kernel_diagonal
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.assessing import Assessed, as_good, assessed, best_of, lightest
+from equitangents.fit.assessing import Assessed, as_good, assessed, best_of, chosen_of
 from equitangents.fit.candidates import Candidate
 from equitangents.fit.features import FeatureNetwork
 from equitangents.fit.left_out import Gram
@@ -137,8 +137,8 @@ class Search:
 
     @property
     def chosen(self) -> int:
-        """The number of the lightest that is as good as the best."""
-        return lightest([each.assessed.best for each in self.results], [each.trial.work for each in self.results])
+        """The number of the best of little work that is as good as the best."""
+        return chosen_of([each.assessed.best for each in self.results], [each.trial.work for each in self.results])
 
     def best(self) -> Result:
         """The chosen one; where others led since its kernels were computed, they are computed again, once."""
@@ -279,7 +279,7 @@ class Search:
         single = [each for each in self.results if not each.double]
         for f, fold in enumerate(problem.folds):
             parts = [each.assessed.folds[f] for each in single]
-            _, logits = parts[lightest([best for best, _ in parts], [each.trial.work for each in single])]
+            _, logits = parts[chosen_of([best for best, _ in parts], [each.trial.work for each in single])]
             found[problem.inside(fold)] = np.exp(logits - logits.max(axis=1, keepdims=True))
         return found / found.sum(axis=1, keepdims=True)
 
@@ -296,7 +296,7 @@ class Search:
 
     def nothing(self) -> InvalidArgumentError:
         """The error where no candidate has a score."""
-        name, why = self.refused[0]
+        name, why = self.refused[-1]
         return InvalidArgumentError("net", name, "a network with a score", str(why))
 
 

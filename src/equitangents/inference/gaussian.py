@@ -8,8 +8,8 @@ With A = Θ(x,X) φ(Θ), φ the response of `dynamics`, and prior covariance K (
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -17,30 +17,6 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.spectrum import Spectrum
 from equitangents.validation import check_array
-
-_FEW_ROWS = 4  # rows below N/4 are carried through the prior one way and back
-
-
-class PriorInBasis:
-    """U* K U, the prior in the eigenbasis U of the data, and products of rows with it.
-
-    A few rows are taken out of the basis, through K, and back, which spares U* K U, two products of N rows. Rows are
-    counted; from the N/4th on U* K U takes the place of K. Either way gives the same, up to rounding.
-    """
-
-    def __init__(self, prior: np.ndarray, vectors: np.ndarray) -> None:
-        self.vectors = vectors
-        self._matrix, self._is_carried = prior, False
-        self._rows = 0
-
-    def times(self, rows: np.ndarray) -> np.ndarray:
-        """The product A U* K U for rows A (M, N)."""
-        if not self._is_carried:
-            self._rows += len(rows)
-            if self._rows * _FEW_ROWS < len(self.vectors):
-                return ((rows @ self.vectors.conj().T) @ self._matrix) @ self.vectors
-            self._matrix, self._is_carried = self.vectors.conj().T @ self._matrix @ self.vectors, True
-        return rows @ self._matrix
 
 
 class TrainedProcess:
@@ -75,7 +51,7 @@ class TrainedProcess:
         self.dynamics = dynamics
         self.scale = scale
         self.targets = spectrum.vectors.conj().T @ (targets if scale is None else targets * scale[:, None])
-        self._prior = None if prior is None else PriorInBasis(prior, spectrum.vectors)
+        self.prior = prior
 
     @property
     def max_learning_rate(self) -> float:
@@ -108,12 +84,15 @@ class TrainedProcess:
 
     def project(self, cross: np.ndarray, prior_cross: np.ndarray | None = None) -> Projection:
         """Ask at M inputs: Θ(x, X) of shape (M, N), and K(x, X) if variances are wanted."""
-        return Projection(self, self._in_basis("cross", cross), prior_cross)
+        cross = self._scaled("cross", cross) @ self.spectrum.vectors
+        if prior_cross is None:
+            return Projection(self, cross)
+        prior_cross = self._scaled("prior_cross", prior_cross)
+        return Projection(self, cross, prior_cross if self.prior is not None else prior_cross @ self.spectrum.vectors)
 
-    def _in_basis(self, name: str, cross: np.ndarray) -> np.ndarray:
-        n = len(self.spectrum.eigenvalues)
-        cross = _matrix(name, cross, n)
-        return (cross if self.scale is None else cross * self.scale) @ self.spectrum.vectors
+    def _scaled(self, name: str, cross: np.ndarray) -> np.ndarray:
+        cross = _matrix(name, cross, len(self.spectrum.vectors))
+        return cross if self.scale is None else cross * self.scale
 
 
 @dataclass(frozen=True)
@@ -122,7 +101,7 @@ class Projection:
 
     process: TrainedProcess
     cross: np.ndarray  # Θ(x, X) U
-    prior_cross: np.ndarray | None = None  # K(x, X)
+    prior_cross: np.ndarray | None = None  # K(x, X), of the posterior K(x, X) U
 
     def mean(self, time: float) -> np.ndarray:
         """The mean μ_t at the queries after training for this time, (M, outputs)."""
@@ -130,19 +109,11 @@ class Projection:
 
     def covariance(self, prior: np.ndarray, time: float) -> np.ndarray:
         """Σ_t of one output, (M, M), symmetric; `prior` is K(x, x), (M, M). Positive semidefinite up to rounding."""
-        A, B = self.covariance_factors(time)
-        change = A @ B.T
-        return np.asarray(prior, dtype=np.float64) + (change + change.T) / 2
+        return covariance([(1.0, self)], prior, time)
 
     def variance(self, prior: np.ndarray, time: float) -> np.ndarray:
         """The diagonal of Σ_t, (M,), clipped at 0; `prior` is the diagonal of K(x, x), (M,)."""
-        A, B = self.covariance_factors(time)
-        return np.maximum(np.asarray(prior, dtype=np.float64) + np.einsum("mn,mn->m", A, B), 0.0)
-
-    @cached_property
-    def _prior_in_basis(self) -> np.ndarray:
-        assert self.prior_cross is not None
-        return self.process._in_basis("prior_cross", self.prior_cross)
+        return variance([(1.0, self)], prior, time)
 
     def response(self, time: float) -> np.ndarray:
         """φ of every eigenvalue; raises if the process cannot be evaluated at `time`."""
@@ -150,17 +121,39 @@ class Projection:
         return self.process.dynamics.response(self.process.spectrum.eigenvalues, time)
 
     def covariance_factors(self, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """A and B, (M, N), with Σ_t = K(x, x′) + (A B* + B A*)/2, in the eigenbasis of the data."""
+        """A and B, (M, N), with Σ_t = K(x, x′) + (A B* + B A*)/2, in the basis of the data or in its eigenbasis."""
         if self.prior_cross is None:
             raise InvalidArgumentError("prior_cross", None, remedy="covariances need the prior kernel K(x, X)")
-        response = self.response(time)
-        prior_cross = self._prior_in_basis
-        if self.process._prior is None:
+        process, response = self.process, self.response(time)
+        if process.prior is None:
             # A (Λ+δ) Aᵀ − 2 A K = −K(x,X) φ(1 + decay) K(X,x): noise of variance δ on the targets included.
-            decay = self.process.dynamics.decay(self.process.spectrum.eigenvalues, time)
-            return prior_cross * response * (1 + decay), -prior_cross
-        A = self.cross * response
-        return A, self.process._prior.times(A) - 2 * prior_cross
+            decay = process.dynamics.decay(process.spectrum.eigenvalues, time)
+            return self.prior_cross * response * (1 + decay), -self.prior_cross
+        A = (self.cross * response) @ process.spectrum.vectors.conj().T
+        return A, A @ process.prior - 2 * self.prior_cross
+
+
+Weighted = Sequence[tuple[float, Projection]]
+"""Blocks that a process falls apart into, each with its weight: rows (M·d, N) of M inputs."""
+
+
+def covariance(blocks: Weighted, prior: np.ndarray, time: float) -> np.ndarray:
+    """Σ_t of one output, (M, M), symmetric: K(x, x′) and what each block changes of it."""
+    total = np.array(prior, np.float64)
+    for weight, at in blocks:
+        A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
+        change = (A @ B.conj().T).real
+        total += weight / 2 * (change + change.T)
+    return total
+
+
+def variance(blocks: Weighted, prior: np.ndarray, time: float) -> np.ndarray:
+    """The diagonal of Σ_t, (M,), clipped at 0; `prior` is the diagonal of K(x, x)."""
+    total = np.array(prior, np.float64)
+    for weight, at in blocks:
+        A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
+        total += weight * np.einsum("mn,mn->m", A, B.conj()).real
+    return np.maximum(total, 0.0)
 
 
 def _matrix(name: str, a: np.ndarray, columns: int | None = None) -> np.ndarray:

@@ -3,8 +3,8 @@
 These are networks with a smooth nonlinearity or layer normalisation, before the kink or after it, and of opposite
 inputs all that have windows. A bias or a smooth nonlinearity leaves these a small angle θ, which the kink reads. D
 and the variances hold θ² to the rounding ε D/√(q1 q2), so that θ is off by that over θ. Pairs of inputs for which
-this may be above `TARGET` are computed again by the reference engine in double precision, which carries the angle.
-Positions that are parallel in inputs that are not keep the root of ε.
+this may be above `TARGET` are computed again in double precision; those of which it is still above, by the reference
+engine, which carries the angle. Positions that are parallel in inputs that are not keep the root of ε.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
     few1, lengths = _few(x1, norms1)
     few2 = few1 if alone else _few(x2, norms2)[0]
     stretch = _STRETCH if x1.shape[1] > _FEW else 1.0
-    least, most = (_least_cosines(lengths, _angle(ratio, sign, x1.dtype) ** 2 * stretch) for sign in (1, -1))
+    least, most = (_least_cosines(lengths, _angle(ratio, sign, _rounding(x1.dtype)) ** 2 * stretch) for sign in (1, -1))
     if not parallel:
         least[:] = 2
     rows, products = max(1, _ROWS // len(x2)), max(1, _PAIRS // x1.shape[1])
@@ -123,8 +123,14 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
             i, j = i[i < j], j[i < j]
         for part in range(0, len(i), products):
             a, b = i[part : part + products], j[part : part + products]
-            near = _is_near(x1[a], norms1[a], x2[b], norms2[b], x1.dtype, parallel)
+            near = _is_near(x1[a], norms1[a], x2[b], norms2[b], parallel, _rounding(x1.dtype))
             yield a[near], b[near]
+
+
+def in_doubt_in_double(x1: np.ndarray, x2: np.ndarray, parallel: bool) -> np.ndarray:
+    """Which pairs (x1[p], x2[p]) of single precision keep their angle to its target in double precision neither."""
+    f, g = (x.reshape((len(x), -1)) for x in (x1, x2))
+    return _is_near(f, _norms(f), g, _norms(g), parallel, _rounding(np.float64, np.float32))
 
 
 def _all_are_wide(x1: np.ndarray, x2: np.ndarray, alone: bool) -> bool:
@@ -164,15 +170,15 @@ def _close(cosines: np.ndarray, least: np.ndarray, most: np.ndarray) -> tuple[np
 
 
 def _is_near(
-    f: np.ndarray, norms1: np.ndarray, g: np.ndarray, norms2: np.ndarray, dtype: DType, parallel: bool
+    f: np.ndarray, norms1: np.ndarray, g: np.ndarray, norms2: np.ndarray, parallel: bool, rounding: float
 ) -> np.ndarray:
-    """For which pairs of rows rounding of D over the angle is more than the target."""
+    """For which pairs of rows rounding of D over the angle is more than the target; not where D is 0, and its error."""
     both = (norms1 > 0) & (norms2 > 0)
     one, other = (np.where(both, norms, 1) for norms in (norms1, norms2))
     f, g = (np.asarray(x, np.float64) / norms[:, None] for x, norms in ((f, one), (g, other)))
     sign = np.where(np.einsum("pc,pc->p", f, g) < 0, -1.0, 1.0)
     angle = np.linalg.norm(f - sign[:, None] * g, axis=1)
-    return both & (angle <= _angle(one / other, sign, dtype)) & (parallel | (sign < 0))
+    return both & (angle < _angle(one / other, sign, rounding)) & (parallel | (sign < 0))
 
 
 def _norms(x: np.ndarray) -> np.ndarray:
@@ -218,11 +224,12 @@ def _combinations(entries: int, dtype: str) -> np.ndarray:
     return np.random.default_rng(0).standard_normal((entries, _FEW)).astype(dtype)
 
 
-def _angle(ratio: Any, sign: Any, dtype: DType) -> Any:
+def _angle(ratio: Any, sign: Any, rounding: float) -> Any:
     """Below which angle rounding matters, of vectors of this ratio of norms, parallel (`sign` 1) or opposite (-1)."""
-    return _rounding(dtype) * (ratio + 1 / ratio - 2 * sign)  # times D/√(q1 q2)
+    return rounding * (ratio + 1 / ratio - 2 * sign)  # times D/√(q1 q2)
 
 
 @lru_cache(maxsize=4)
-def _rounding(dtype: DType) -> float:
-    return _ERRORS * float(np.finfo(dtype).eps) / TARGET[np.dtype(dtype).name] / 4
+def _rounding(dtype: DType, of: DType | None = None) -> float:
+    """Of D in `dtype`, over the target for angles in the precision `of` (None: in that)."""
+    return _ERRORS * float(np.finfo(dtype).eps) / TARGET[np.dtype(of or dtype).name] / 4

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import json
 import logging
 import os
 from collections.abc import Callable
@@ -26,8 +25,8 @@ import numpy as np
 from equitangents._types import ArrayLike, FileName
 from equitangents._version import __version__
 from equitangents.actions.action import GroupAction
+from equitangents.archives import Archive, write_archive
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents.files import LEFTOVER, cache_folder, open_regular, sweep, whole_file
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines import engine_name
@@ -79,12 +78,13 @@ def described(thing: object) -> str:
 logger = logging.getLogger("equitangents")
 
 LIMIT = 5 * 10**9  # bytes
+_FACTS = ("engine", "form", "error_estimate", "resolution")  # what is kept of kernels beside notes and numbers
 
 
 class KernelStore:
     """Kernels in `folder` (None: "kernels" in the package's cache), at most `limit` bytes of them.
 
-    Each is an .npz file with the key that it is named by, and what is known of it. Beyond the limit those go that were
+    Each is an archive with the key that it is named by, and what is known of it. Beyond the limit those go that were
     used longest ago. Several processes may read and write them at once: a file appears whole under its name, and
     whoever comes second writes the same. A file that cannot be read is computed again, and where nothing can be written
     nothing is kept, with a warning in the log. `clear()` removes all.
@@ -121,13 +121,11 @@ class KernelStore:
     def read(self, key: str) -> Kernels | None:
         """What is kept under `key`, which is used now; None where there is nothing that can be read."""
         try:
-            try:
-                kernels = self._read(key)
-            except SystemError:  # CPython 3.11 until 3.11.8, where two threads parse a header at once (issue 106905)
-                kernels = self._read(key)
+            kernels = self._read(key)
         except FileNotFoundError:
             return None
-        except UNREADABLE as error:
+        except (SystemError, OSError, ValueError, TypeError, KeyError, IndexError) as error:
+            # SystemError: CPython before 3.11.8, where two threads parse a header at once
             logger.warning("kernels: %s is damaged (%s) and is computed anew", self.path(key), error)
             return None
         with contextlib.suppress(OSError):
@@ -135,34 +133,18 @@ class KernelStore:
         return kernels
 
     def _read(self, key: str) -> Kernels:
-        with open_regular(self.path(key)) as file:
-            check_arrays(file)
-            archive = np.load(file, allow_pickle=False)
-            if str(archive["key"]) != key:
-                raise ValueError("it holds another kernel")
-            about: dict[str, Any] = read_json(str(archive["about"]))
-            notes = tuple(about.pop("notes"))
-            kind = about.pop("kind", None)
-            kernels = Kernels(archive["nngp"], archive["ntk"], notes=notes, **about)
-            # a header that asks for less than there is would have the checksum of the zip file not looked at
-            if kind is not None and any(_kind(array) != kind for array in (kernels.nngp, kernels.ntk)):
-                raise ValueError("its arrays are not of the shape that was written")
-        return kernels
+        about = Archive(open_regular(self.path(key)))
+        if about["key"] != key:
+            raise ValueError("it holds another kernel")
+        notes, facts = tuple(about["notes"]), {name: about[name] for name in _FACTS}
+        return Kernels(about.array(0), about.array(1), notes=notes, **facts)
 
     def write(self, key: str, kernels: Kernels) -> None:
         """Keep `kernels` under `key`; where nothing can be written, the log says so."""
-        about = {
-            "engine": kernels.engine,
-            "form": kernels.form,
-            "notes": kernels.notes,
-            "error_estimate": kernels.error_estimate,
-            "resolution": kernels.resolution,
-            "kind": _kind(kernels.nngp),
-        }
-        nngp, ntk = np.asarray(kernels.nngp), np.asarray(kernels.ntk)
+        about = {name: getattr(kernels, name) for name in (*_FACTS, "notes")} | {"key": key}
         try:
             with whole_file(self.path(key)) as partial:
-                np.savez(partial, nngp=nngp, ntk=ntk, key=np.array(key), about=np.array(json.dumps(about)))
+                write_archive(partial, about, [np.asarray(kernels.nngp), np.asarray(kernels.ntk)])
             self._prune(self.path(key))
         except OSError as error:
             logger.warning("kernels: nothing can be kept in %s: %s", self.folder, error)
@@ -209,11 +191,6 @@ class KernelStore:
         if removed:
             kept = memory_size(self.limit)
             logger.info("kernels: removed %d files, least recently used, to keep %s at most", removed, kept)
-
-
-def _kind(array: ArrayLike) -> str:
-    """Shape and type of an array."""
-    return f"{tuple(array.shape)} {np.dtype(array.dtype).str}"
 
 
 @runtime_checkable

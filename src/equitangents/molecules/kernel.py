@@ -8,14 +8,14 @@ rounding). It is the kernel of a sum of independent networks, one for each eleme
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array
 
 from equitangents._types import KernelName
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidTypeError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import Kernels
 from equitangents.molecules.molecules import Molecules
@@ -34,11 +34,10 @@ def kernel(
     kernel: KernelName = "ntk",
     signals: AtomSignals | None = None,
     pairs: Pairs = "same element",
-    normalise: bool = False,
 ) -> Float[np.ndarray, "n1 n2"]:
     """One of the two `kernels` alone, as an array; the same options."""
     check_choice("kernel", kernel, ("ntk", "nngp"))
-    found = kernels(net, molecules1, molecules2, signals=signals, pairs=pairs, normalise=normalise)
+    found = kernels(net, molecules1, molecules2, signals=signals, pairs=pairs)
     return np.asarray(found.ntk if kernel == "ntk" else found.nngp)
 
 
@@ -49,7 +48,6 @@ def kernels(
     *,
     signals: AtomSignals | None = None,
     pairs: Pairs = "same element",
-    normalise: bool = False,
 ) -> Kernels:
     """NNGP and NTK between two sets of molecules (the first with itself if there is one), each (N1, N2).
 
@@ -60,14 +58,12 @@ def kernels(
         signals: What atoms see; by default `signals_for(net)` with the elements of these molecules. Give `elements` if
             kernels of several sets are to belong together.
         pairs: Which atoms are compared: those of the same element, or all.
-        normalise: Divide by √(k(m, m) k(m', m')), so that large molecules count as much as small ones.
 
     Returns:
         `error_estimate` is the largest of those of the atoms' kernels, relative to √(κ(f, f) κ(f', f')).
 
     Raises:
-        InvalidArgumentError: Elements that `signals` have no channels for; `normalise` where k(m, m) is zero, as of a
-            lone atom, which sees nothing, under a network without biases.
+        InvalidArgumentError: Elements that `signals` have no channels for.
         InvalidTypeError: Something else than molecules, signals or a network.
     """
     check_question(net, "kernel", signals, pairs)
@@ -79,13 +75,9 @@ def kernels(
     first = signals(molecules1)
     second = None if molecules2 is None else signals(molecules2)
     size = (len(molecules1), len(molecules1 if molecules2 is None else molecules2))
-    scales = None
-    if normalise:
-        one = _root_of_own(net, first, "molecules1", size[0], pairs)
-        other = one if second is None else _root_of_own(net, second, "molecules2", size[1], pairs)
-        scales = one[:, :, None] * other[:, None, :]
     total, found = np.zeros((2, *size)), []
-    for a, b in _groups(first, second, pairs):
+    for one, other in compared(first, first if second is None else second, pairs):
+        a, b = _in_order(first, one), None if second is None else _in_order(second, other)
         for rows, columns, part in _blocks(net, a, b):
             left, right = _sum_over_atoms(a, rows, size[0]), _sum_over_atoms(b or a, columns, size[1])
             for out, values in zip(total, (part.nngp, part.ntk), strict=True):
@@ -94,7 +86,7 @@ def kernels(
                 if b is None and rows != columns:
                     out += block.T
             found.append(part)
-    return _result(total if scales is None else total / scales, first.signals.dtype, found)
+    return _result(total, first.signals.dtype, found)
 
 
 def check_molecules(name: str, value: object) -> None:
@@ -120,22 +112,18 @@ def signals_for(net: KernelFunction) -> AtomSignals:
     return default if limit is None or limit >= default.bandlimit else AtomSignals(bandlimit=limit)
 
 
-def _groups(
-    first: Neighbourhoods, second: Neighbourhoods | None, pairs: Pairs
-) -> Iterator[tuple[Neighbourhoods, Neighbourhoods | None]]:
-    """Atoms that are compared with one another: those of each element, or all."""
+def compared(
+    first: Neighbourhoods, second: Neighbourhoods, pairs: Pairs
+) -> Iterator[tuple[slice | np.ndarray, slice | np.ndarray]]:
+    """Rows of atoms that are compared with one another: those of each element of both, or all."""
     if pairs == "all":
-        yield _in_order(first), None if second is None else _in_order(second)
+        yield slice(None), slice(None)
         return
-    for z in np.unique(first.element):
-        a = _in_order(first, first.element == z)
-        if second is None:
-            yield a, None
-        elif (second.element == z).any():
-            yield a, _in_order(second, second.element == z)
+    for z in np.intersect1d(first.element, second.element):
+        yield first.element == z, second.element == z
 
 
-def _in_order(fields: Neighbourhoods, which: slice | np.ndarray = slice(None)) -> Neighbourhoods:
+def _in_order(fields: Neighbourhoods, which: slice | np.ndarray) -> Neighbourhoods:
     """Atoms by size of their signal: an order that knows no numbering, since a network measures its resolution on
     some of the signals that it is given."""
     size = (fields.signals[which].astype(np.float64) ** 2).sum(axis=(1, 2))
@@ -159,39 +147,6 @@ def _sum_over_atoms(fields: Neighbourhoods, which: slice, molecules: int) -> csr
     molecule = fields.molecule[which]
     ones = np.ones(len(molecule))
     return csr_array((ones, (molecule, np.arange(len(molecule)))), shape=(molecules, len(molecule)))
-
-
-def _own(net: KernelFunction, fields: Neighbourhoods, molecules: int, pairs: Pairs) -> np.ndarray:
-    """(NNGP, NTK) of each molecule with itself, (2, N): only pairs of atoms within molecules."""
-    first, second = [], []
-    for m in range(molecules):
-        atoms = np.flatnonzero(fields.molecule == m)
-        i, j = np.triu_indices(len(atoms))
-        first.append(atoms[i])
-        second.append(atoms[j])
-    i, j = np.concatenate(first), np.concatenate(second)
-    if pairs == "same element":
-        same = fields.element[i] == fields.element[j]
-        i, j = i[same], j[same]
-    found = cast(Any, net).kernel_pairs(fields.signals, fields.signals, i, j)
-    twice = np.where(i == j, 1.0, 2.0)
-    return np.stack([np.bincount(fields.molecule[i], twice * v, molecules) for v in (found.nngp, found.ntk)])
-
-
-def _root_of_own(net: KernelFunction, fields: Neighbourhoods, name: str, molecules: int, pairs: Pairs) -> np.ndarray:
-    """√k(m, m) for both kernels, (2, N)."""
-    own = _own(net, fields, molecules, pairs)
-    zero = np.flatnonzero(~(own > np.finfo(fields.signals.dtype).tiny).all(axis=0))
-    if len(zero):
-        raise InvalidArgumentError(
-            name,
-            float(own[:, zero[0]].min()),
-            "a positive kernel with itself where normalise is True",
-            "give the network biases (b_std > 0), leave such molecules out, or set normalise=False",
-            verb="has the kernel",
-            at=int(zero[0]),
-        )
-    return np.sqrt(own)
 
 
 def _result(total: np.ndarray, dtype: np.dtype, found: list[Kernels]) -> Kernels:

@@ -125,11 +125,6 @@ class SmoothKernel:
             found[:, start : start + step] = np.einsum("vnab,nm->vabm", values, weights, optimize=True)
         return found
 
-    def kernel_pairs(self, x1: ArrayLike, x2: ArrayLike, first: np.ndarray, second: np.ndarray) -> Kernels:
-        """Kernels of a list of pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-        found = [self.kernel(x1[i : i + 1], x2[j : j + 1]) for i, j in zip(first, second, strict=True)]
-        return Kernels(np.concatenate([k.nngp[0] for k in found]), np.concatenate([k.ntk[0] for k in found]))
-
     def blocks(
         self,
         c1: jax.Array,

@@ -135,7 +135,7 @@ def plan_ensemble(
         members = wanted.members(violations)
         replicates = map(violations_of, pilots.replicates(draws))
         members_interval = wanted.of_pilot(violations, members, replicates, len(outputs))
-        pilot_of = Pilot(len(outputs), source.training)
+        pilot_of = source.pilot or Pilot(len(outputs))
     augmentation = source.augmentation
     augmentation_order = 1 if augmentation is None else len(augmenting_elements(augmentation))
     return Plan(

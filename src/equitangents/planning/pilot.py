@@ -21,8 +21,8 @@ import logging
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from jaxtyping import Float
@@ -39,8 +39,7 @@ from equitangents.ensembles import (
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
 )
-from equitangents.ensembles.deep.finite import FiniteEnsemble
-from equitangents.ensembles.deep.predictions import Classification
+from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble
 from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
@@ -67,58 +66,36 @@ _COPIES = 400  # turned copies of the pilot's networks, at most, if there are no
 
 
 @dataclass(frozen=True)
-class PilotTraining:
-    """How long a pilot took."""
-
-    epochs: int
-    seconds: float
-
-
-def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, PilotTraining]:
-    """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
-    unused = {name: None for name in ("checkpoint_dir", "callback") if name in ensemble.get_params()}
-    pilot = clone(ensemble).set_params(members=members, **unused)
-    logger.info("training a pilot of %d networks for %d epochs", members, pilot.epochs)
-    return pilot, PilotTraining(pilot.epochs, _seconds(pilot, x, y))
-
-
-def _seconds(ensemble: AnyModel, x: Numbers, y: Targets) -> float:
-    begin = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # an error below
-        ensemble.fit(x, y)
-    if not np.isfinite(ensemble.history_).all():
-        bad = int((~np.isfinite(ensemble.history_).all(axis=0)).sum())
-        raise InvalidArgumentError(
-            "learning_rate",
-            ensemble.learning_rate,
-            "one at which no pilot network diverges",
-            f"lower it: {bad} diverged",
-        )
-    return time.perf_counter() - begin
-
-
-@dataclass(frozen=True)
 class Pilot:
     """Trained networks that a plan is made from.
 
     members            how many
-    training           epochs and seconds, or None for an ensemble that was fitted before
+    epochs, seconds    of their training, or None for an ensemble that was fitted before
     """
 
     members: int
-    training: PilotTraining | None = None
+    epochs: int | None = None
+    seconds: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return asdict(self)
 
-    def facts(self) -> dict[str, str]:
-        """What there is of it, by labels."""
-        found = {"pilot": f"{self.members} networks"}
-        if self.training is not None:
-            found |= {"pilot, epochs": f"{self.training.epochs:,}", "pilot, seconds": f"{self.training.seconds:.3g}"}
-        return found
+def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, Pilot]:
+    """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
+    unused = {name: None for name in ("checkpoint_dir", "callback") if name in ensemble.get_params()}
+    trained = clone(ensemble).set_params(members=members, **unused)
+    logger.info("training a pilot of %d networks for %d epochs", members, trained.epochs)
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # an error below
+        trained.fit(x, y)
+    bad = int((~np.isfinite(trained.history_).all(axis=0)).sum())
+    if bad:
+        raise InvalidArgumentError(
+            "learning_rate",
+            trained.learning_rate,
+            "one at which no pilot network diverges",
+            f"lower it: {bad} diverged",
+        )
+    return trained, Pilot(members, trained.epochs, time.perf_counter() - begin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,14 +196,14 @@ INFINITE = (InfiniteEnsemble, InfiniteEnsembleClassifier, BaggedInfiniteEnsemble
 class Source:
     """A fitted ensemble, and what is planned with it.
 
-    ensemble: infinite (theory) or finite (a pilot). x, truth: inputs, and targets or indices of labels. training: of a
-    pilot trained here, or None. time: of the theory, or None.
+    ensemble: infinite (theory) or finite (a pilot). x, truth: inputs, and targets or indices of labels. pilot: one that
+    was trained here, or None. time: of the theory, or None.
     """
 
     ensemble: AnyModel
     x: np.ndarray
     truth: np.ndarray | None
-    training: PilotTraining | None
+    pilot: Pilot | None
     time: float | None
 
     @property
@@ -307,16 +284,16 @@ def make_source(
     if not isinstance(ensemble, FiniteEnsemble):
         ensemble = _ensemble_of(ensemble, action, output_action, data, seed)
     members = PILOT if pilot is None else check_whole("pilot", pilot, LEAST)
-    training: PilotTraining | None = None
+    trained: Pilot | None = None
     if data is not None:
-        ensemble, training = train(ensemble, *_pair(data), members)
+        ensemble, trained = train(ensemble, *_pair(data), members)
     elif not ensemble.__sklearn_is_fitted__():
         raise NotFittedError(
             f"ensemble is a {type(ensemble).__name__} that is not fitted, and data is None; give data=(X, y), on which "
             f"a pilot of {PILOT} networks is trained, or fit it"
         )
     ensemble, inputs, truth = ensemble._orbit_question(x, y)
-    return Source(ensemble, inputs, truth, training, None)
+    return Source(ensemble, inputs, truth, trained, None)
 
 
 def _ensemble_of(

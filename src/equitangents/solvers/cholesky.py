@@ -17,15 +17,15 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from equitangents.solvers.definiteness import check_positive, largest_eigenvalue, lost_in_factor, refused
+from equitangents.solvers.definiteness import check_positive, extremes, largest_eigenvalue, lost_in_factor, refused
 from equitangents.solvers.lanczos import AtTheEnd
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
     Plan,
-    Prepared,
     Report,
+    Respond,
     Solution,
     System,
     Task,
@@ -51,7 +51,7 @@ class Factor(abc.ABC):
     def solve(self, targets: np.ndarray) -> np.ndarray:
         """(LLᵀ)⁻¹ Y, to the factor's accuracy."""
 
-    def apply(self, residuals: np.ndarray) -> np.ndarray:
+    def product(self, residuals: np.ndarray) -> np.ndarray:
         """(LLᵀ)⁻¹ R, scaled so that no type overflows."""
         size = np.abs(residuals).max(axis=0)
         size = np.where(size > 0, size, 1.0)
@@ -59,21 +59,7 @@ class Factor(abc.ABC):
 
     def smallest(self, steps: int) -> float:
         """λ_min of LLᵀ, by Lanczos on its inverse."""
-        vector = np.random.default_rng(0).normal(size=(self.size, 1))
-        basis, diagonal, beside = [vector / np.linalg.norm(vector)], [], []
-        for _ in range(min(steps, self.size)):
-            image = self.apply(basis[-1])
-            diagonal.append(float((basis[-1] * image).sum()))
-            for _ in range(2):
-                for one in basis:
-                    image -= one * float((one * image).sum())
-            beside.append(float(np.linalg.norm(image)))
-            if beside[-1] <= 1e-12 * max(map(abs, diagonal)):
-                break
-            basis.append(image / beside[-1])
-        m = len(diagonal)
-        tridiagonal = np.diag(diagonal) + np.diag(beside[: m - 1], 1) + np.diag(beside[: m - 1], -1)
-        return 1 / float(np.linalg.eigvalsh(tridiagonal)[-1])
+        return 1 / extremes(self, steps)[1]
 
 
 class Factorised(AtTheEnd):
@@ -94,7 +80,7 @@ class Factorised(AtTheEnd):
         found = conjugate_gradients(
             system.product,
             targets,
-            factor.apply,
+            factor.product,
             tolerance=tolerance,
             steps=_STEPS,
             floor=rounding_of(largest),
@@ -159,9 +145,9 @@ class Cholesky(Method):
         buffers = 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
         return self._takes(task, array + vectors + buffers, precision=precision)
 
-    def prepare(self, system: System, task: Task) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Respond:
         """The factor is made when a time of inf is first asked for."""
-        return _InPlace(self, system, task)
+        return _InPlace(self, system, task).respond
 
     def _precision(self, task: Task) -> str:
         if self.precision is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -14,12 +15,13 @@ from equitangents.solvers.method import System
 _EXTREMES = 40  # steps after which estimates of extreme eigenvalues are taken as they are
 _FEW = 12  # steps for the largest alone
 _SETTLED = 1e-6  # relative change of the largest eigenvalue at which it is taken to be known
-_STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
+STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
 
 
-def extremes(system: System, steps: int = _EXTREMES, start: np.ndarray | None = None) -> tuple[float, float]:
-    """Estimates of (λ_min, λ_max) of Θ + δ from inside the spectrum: λ_max to some digits, λ_min roughly.
+def extremes(system: Any, steps: int = _EXTREMES, start: np.ndarray | None = None) -> tuple[float, float]:
+    """Estimates of (λ_min, λ_max) from inside the spectrum: λ_max to some digits, λ_min roughly.
 
+    system: with `size` and `product(vectors)`, as systems have them, Θ + δ, and factors, (LLᵀ)⁻¹.
     start: (N, 1), close to the eigenvector of λ_max; None: random.
     """
     vector = np.random.default_rng(0).normal(size=(system.size, 1)) if start is None else start
@@ -62,14 +64,9 @@ def check_positive(system: System, smallest: float, largest: float, factor: str 
         raise ends(system, smallest, largest, factor).refused()
 
 
-def raise_if_not_positive(system: System) -> None:
-    """Refuse a matrix whose extreme eigenvalues, found by Lanczos, say why a solver diverged."""
-    check_positive(system, *extremes(system, _STEPS))
-
-
 def refused(system: System, bound: float, factor: str = "float64") -> NotPositiveDefiniteError:
     """The error for a matrix that was met not to be positive; λ_min is `bound`, or what Lanczos finds below it."""
-    smallest, largest = extremes(system, _STEPS)
+    smallest, largest = extremes(system, STEPS)
     return ends(system, min(bound, smallest), largest, factor).refused()
 
 
@@ -83,7 +80,7 @@ def lost_in_factor(system: System, precision: str, ended: str, smallest: float =
 
     λ_min is `smallest`, or what Lanczos finds below it.
     """
-    found, largest = extremes(system, _STEPS)
+    found, largest = extremes(system, STEPS)
     smallest = min(smallest, found)
     said = ends(system, smallest, largest, precision)
     if not (system.unit > 0 and smallest > blur(system, largest)) or said.equal() is not None:
@@ -98,7 +95,8 @@ def lost_in_factor(system: System, precision: str, ended: str, smallest: float =
 
 def ends(system: System, smallest: float, largest: float, factor: str = "float64") -> Ends:
     """What errors say of the undivided matrix; rounding in a factor moves λ by about eps · max(λ_max, √N · unit)."""
-    eps, times = float(np.finfo(factor).eps), system.divisor
+    eps, times, matrix = float(np.finfo(factor).eps), system.divisor, system.matrix
+    entry = lambda i, j: float(matrix.block(slice(i, i + 1), slice(j, j + 1))[0, 0])
     hidden = blur(system, largest)
     in_factor = max(eps * max(abs(largest), system.scale, math.sqrt(system.size) * system.unit), hidden)
     return Ends(
@@ -109,18 +107,7 @@ def ends(system: System, smallest: float, largest: float, factor: str = "float64
         system.ridge,
         times * system.unit,
         max(system.resolution, eps),
-        system.matrix.dtype == np.float32,
-        lambda: _equal_rows(system),
+        matrix.dtype == np.float32,
+        lambda: equal_rows(system.size, float(np.finfo(matrix.dtype).eps), matrix.product, entry),
         times * in_factor,
     )
-
-
-def _equal_rows(system: System) -> tuple[int, int] | None:
-    matrix = system.matrix
-
-    def distance(i: int, j: int) -> tuple[float, float]:
-        one, two = slice(i, i + 1), slice(j, j + 1)
-        a, b, c = (float(matrix.block(*at)[0, 0]) for at in ((one, one), (two, two), (one, two)))
-        return a + b - 2 * c, a + b
-
-    return equal_rows(system.size, float(np.finfo(matrix.dtype).eps), matrix.product, distance)

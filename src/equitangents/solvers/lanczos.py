@@ -23,8 +23,8 @@ from equitangents.solvers.method import (
     TOLERANCE,
     Method,
     Plan,
-    Prepared,
     Report,
+    Respond,
     Solution,
     System,
     Task,
@@ -139,12 +139,12 @@ class Lanczos(Method):
         together = min(task.outputs, max(1, (task.limit - task.tile_bytes) // one))
         return self._takes(task, basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + task.tile_bytes)
 
-    def prepare(self, system: System, task: Task) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Respond:
         """Nothing is computed before the targets are known."""
-        return AtTheEnd(system, self.tolerance, task, self.max_iterations)
+        return AtTheEnd(system, self.tolerance, task, self.max_iterations).respond
 
 
-class AtTheEnd(Prepared):
+class AtTheEnd:
     """A method of time inf, by Lanczos unless it says how, in whose place Lanczos answers at finite ones.
 
     tolerance: of the relative residual. steps: Lanczos vectors, at most. What is solved is the system of moderate

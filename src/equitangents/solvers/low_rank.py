@@ -25,7 +25,7 @@ import scipy.linalg
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
 from equitangents.solvers.matrices import ArrayMatrix, PartMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Plan, Prepared, Report, Solution, System, Task
+from equitangents.solvers.method import Method, Plan, Report, Respond, Solution, System, Task
 from equitangents.validation import check_whole
 
 _BLOCK = 64  # pivots drawn at once, at most
@@ -171,8 +171,8 @@ class Nystrom(Method):
             return cheap
         if matrix.size <= _OVERSAMPLED * rank:
             return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
-        drawn = np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False)
-        return drawn[pivoted_cholesky(PartMatrix(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
+        drawn = np.sort(np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False))
+        return drawn[pivoted_cholesky(PartMatrix(matrix, drawn), rank, seed=self.seed).pivots]
 
     def rank_of(self, size: int) -> int:
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""
@@ -186,9 +186,9 @@ class Nystrom(Method):
         memory = 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
         return self._takes(task, memory)
 
-    def prepare(self, system: System, task: Task) -> Prepared:
-        """Landmarks are drawn at the first answer."""
-        return _Spanned(self, system)
+    def prepare(self, system: System, task: Task) -> Respond:
+        """The landmarks."""
+        return _Spanned(system, self.landmarks(system.matrix)).respond
 
 
 class _Span:
@@ -234,23 +234,20 @@ class _Span:
         return self._root @ (vectors @ (response[:, None] * (vectors.T @ self._pulls)))
 
 
-class _Spanned(Prepared):
-    def __init__(self, method: Nystrom, system: System) -> None:
-        self._method, self._system = method, system
-        self._landmarks: np.ndarray | None = None
+class _Spanned:
+    def __init__(self, system: System, landmarks: np.ndarray) -> None:
+        self._system, self._landmarks = system, landmarks
         self._kept: tuple[np.ndarray, _Span, _Span] | None = None  # targets, and spans of all landmarks and of half
 
     def respond(self, targets: np.ndarray, time: float) -> Solution:
         """Weights of the landmarks at one time."""
         system = self._system
-        if self._landmarks is None:
-            self._landmarks = self._method.landmarks(system.matrix)
         if self._kept is None or not np.array_equal(self._kept[0], targets):
-            self._kept = targets, *self._pass(self._landmarks, targets)
+            self._kept = targets, *self._pass(targets)
         _, span, half = self._kept
         system.dynamics.check(float(span.spectrum[-1]), time)
         weights = span.weights(time)
-        error, residual = self._compare(targets, time, weights, half.weights(time))
+        error, residual = self._compare(span, targets, time, weights, half.weights(time))
         report = Report(
             residual=residual,
             smallest=float(span.spectrum[0]),
@@ -262,8 +259,8 @@ class _Spanned(Prepared):
         )
         return Solution(weights, report, self._landmarks)
 
-    def _pass(self, landmarks: np.ndarray, targets: np.ndarray) -> tuple[_Span, _Span]:
-        matrix, m = self._system.matrix, len(landmarks)
+    def _pass(self, targets: np.ndarray) -> tuple[_Span, _Span]:
+        matrix, landmarks, m = self._system.matrix, self._landmarks, len(self._landmarks)
         corner = matrix.finite(matrix.rectangle(landmarks, landmarks).astype(np.float64))
         half = max(1, m // 2)
         both = (
@@ -278,7 +275,7 @@ class _Spanned(Prepared):
         return both
 
     def _compare(
-        self, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray
+        self, span: _Span, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray
     ) -> tuple[float, float]:
         """(estimated error, what is left of the targets), over the size of the targets, on some training inputs.
 
@@ -286,10 +283,7 @@ class _Spanned(Prepared):
         from Θ̂ to Θ̂ + D, where D = Θ − Θ̂ between these inputs, which would learn D φ_t(D + δ) of what is left of
         their targets. Source of the second: Snelson & Ghahramani 2007, "Local and global sparse Gaussian processes".
         """
-        system, landmarks = self._system, self._landmarks
-        assert landmarks is not None
-        assert self._kept is not None
-        matrix, span = system.matrix, self._kept[1]
+        system, landmarks, matrix = self._system, self._landmarks, self._system.matrix
         rows = _probes(matrix)
         cross = matrix.rectangle(rows, landmarks).astype(np.float64, copy=False)
         ours = cross @ weights

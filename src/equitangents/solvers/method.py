@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -65,6 +66,7 @@ class Solution:
     support: np.ndarray | None = None
 
 
+TOLERANCE = 1e-10
 _LARGE = 1e30  # entries beyond it, or below its inverse, are scaled
 
 
@@ -171,9 +173,6 @@ def are_solved(
     return bool((residuals <= np.maximum(10 * tolerance, attainable)).all())
 
 
-TOLERANCE = 1e-10
-
-
 @dataclass(frozen=True)
 class Task:
     """What is to be solved, as far as costs depend on it: N rows, k right-hand sides, how Θ is had, the memory.
@@ -216,12 +215,8 @@ class Plan:
         return self.method.name
 
 
-class Prepared(abc.ABC):
-    """A method at work on one system; what it computes once (a factor, a preconditioner) it keeps."""
-
-    @abc.abstractmethod
-    def respond(self, targets: np.ndarray, time: float) -> Solution:
-        """α = φ_t(Θ + δ) Y for Y (N, k) at one time; what the method knows of it stands in the report."""
+Respond = Callable[[np.ndarray, float], Solution]
+"""A method at work on one system: α = φ_t(Θ + δ) Y for Y (N, k) at one time, with what it knows of it in the report."""
 
 
 class Method(abc.ABC):
@@ -236,14 +231,11 @@ class Method(abc.ABC):
         """What it will take."""
 
     @abc.abstractmethod
-    def prepare(self, system: System, task: Task) -> Prepared:
-        """Get ready, within the task's limit."""
+    def prepare(self, system: System, task: Task) -> Respond:
+        """Get ready, within the task's limit; what is computed once (a factor, a preconditioner) is kept."""
 
     def _takes(self, task: Task, memory: float, disk: int = 0, precision: str = "float64") -> Plan:
         return Plan(self, int(memory), disk, memory <= task.limit, precision)
-
-
-TOLERANCE = 1e-10
 
 
 def check_iterations(tolerance: float, iterations: int) -> None:

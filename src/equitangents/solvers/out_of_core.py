@@ -27,7 +27,7 @@ from equitangents.solvers.method import (
     TOLERANCE,
     Method,
     Plan,
-    Prepared,
+    Respond,
     System,
     Task,
     check_iterations,
@@ -96,7 +96,7 @@ class OutOfCore(Method):
     def _precision(self) -> str:
         return self.precision or "float64"
 
-    def prepare(self, system: System, task: Task) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Respond:
         """The factor is made when a time of inf is first asked for."""
         check_library()
         base: Place | None = None if self.path is None else place("path", self.path)
@@ -109,7 +109,7 @@ class OutOfCore(Method):
                 )
             base = kernel.with_name(kernel.name + ".factors")
         base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
-        return _OnDisk(self, system, base, task)
+        return _OnDisk(self, system, base, task).respond
 
 
 class TiledFactor(Factor):

@@ -17,21 +17,19 @@ import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.definiteness import (
+    STEPS,
     check_positive,
     extremes,
-    largest_eigenvalue,
-    raise_if_not_positive,
     refused,
 )
 from equitangents.solvers.lanczos import AtTheEnd
 from equitangents.solvers.low_rank import LowRank, cheap_pivots, factor_on, pivoted_cholesky
-from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
     Plan,
-    Prepared,
     Report,
+    Respond,
     Solution,
     System,
     Task,
@@ -152,19 +150,17 @@ def _ritz(alphas: list[np.ndarray], betas: list[np.ndarray], column: int) -> tup
 
 _LARGEST = 6  # Lanczos steps for λ_max, from the preconditioner's eigenvector
 _PATIENCE = 300  # steps without a smaller residual, which rises and falls where the condition is bad
-PRECONDITIONERS = ("rpcholesky", "none")
 
 
 @dataclass(frozen=True)
 class PCG(Method):
     """Preconditioned conjugate gradients, on all right-hand sides at once.
 
-    preconditioner: "rpcholesky", randomly pivoted Cholesky, which reads `rank` columns; "none". rank: None, a tenth of
-    N, from 50 to 1,000. tolerance: of the relative residual |Y − (Θ+δ)α|/|Y| of every right-hand side. max_iterations:
-    products at most. seed: of pivots.
+    The preconditioner is a randomly pivoted Cholesky factor, which reads `rank` columns (None: a tenth of N, from 50 to
+    1,000); the steps without one are those of `Lanczos`. tolerance: of the relative residual |Y − (Θ+δ)α|/|Y| of every
+    right-hand side. max_iterations: products at most. seed: of pivots.
     """
 
-    preconditioner: str = "rpcholesky"
     rank: int | None = None
     tolerance: float = TOLERANCE
     max_iterations: int = 2000
@@ -174,8 +170,6 @@ class PCG(Method):
 
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
-        if self.preconditioner not in PRECONDITIONERS:
-            raise InvalidArgumentError("preconditioner", self.preconditioner, list(PRECONDITIONERS))
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
         check_whole("seed", self.seed, 0)
@@ -187,13 +181,11 @@ class PCG(Method):
 
     def rank_of(self, size: int) -> int:
         """The preconditioner's rank for so many rows."""
-        if self.preconditioner == "none":
-            return 0
         return min(size, self.rank or min(1000, max(50, size // 10)))
 
-    def prepare(self, system: System, task: Task) -> Prepared:
+    def prepare(self, system: System, task: Task) -> Respond:
         """The preconditioner is made when a time of inf is first asked for."""
-        return _Conjugate(self, system, task)
+        return _Conjugate(self, system, task).respond
 
 
 class _Conjugate(AtTheEnd):
@@ -221,7 +213,7 @@ class _Conjugate(AtTheEnd):
         if np.isfinite(smallest):
             check_positive(system, smallest, largest)
         if not are_solved(found.residuals, targets, found.solutions, m.tolerance, largest):
-            raise_if_not_positive(system)
+            check_positive(system, *extremes(system, STEPS))
             raise InvalidArgumentError(
                 f"conjugate gradients end at a relative residual of {worst:.1e} after {found.steps} steps, above the "
                 f"tolerance {m.tolerance:g} (smallest eigenvalue about {system.divisor * smallest:.1e}, largest "
@@ -234,23 +226,15 @@ class _Conjugate(AtTheEnd):
             largest=largest,
             precision=f"float64 on {system.matrix.dtype.name} entries",
             iterations=found.steps,
-            rank=rank or None,
-            notes=(f"preconditioner {m.preconditioner}",),
+            rank=rank,
         )
         return Solution(found.solutions, report)
 
     @cached_property
     def _prepared(self) -> tuple[Product, int, float]:
         """The preconditioner, its rank, and λ_max of Θ + δ."""
-        m, system = self._method, self.system
-        rank = m.rank_of(system.size)
-        if m.preconditioner == "none":
-            return lambda residuals: residuals, 0, largest_eigenvalue(system)
-        made = LowRank(_pivoted_factor(system.matrix, rank, m.seed), system.delta)
-        return made.apply, len(made.values), extremes(system, _LARGEST, made.vectors[:, -1:])[1]
-
-
-def _pivoted_factor(matrix: SymmetricMatrix, rank: int, seed: int) -> np.ndarray:
-    """A factor on pivots of all rows, or of the rows whose columns are cheap where others are not."""
-    pivots = cheap_pivots(matrix, rank, seed=seed)
-    return pivoted_cholesky(matrix, rank, seed=seed).factor if pivots is None else factor_on(matrix, pivots)
+        matrix, rank, seed = self.system.matrix, self._method.rank_of(self.system.size), self._method.seed
+        cheap = cheap_pivots(matrix, rank, seed=seed)
+        factor = pivoted_cholesky(matrix, rank, seed=seed).factor if cheap is None else factor_on(matrix, cheap)
+        made = LowRank(factor, self.system.delta)
+        return made.apply, len(made.values), extremes(self.system, _LARGEST, made.vectors[:, -1:])[1]

@@ -18,7 +18,7 @@ from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import as_method, choose, too_large
 from equitangents.solvers.definiteness import blur
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Prepared, Solution, System, Task
+from equitangents.solvers.method import Method, Respond, Solution, System, Task
 from equitangents.validation import check_array, check_choice
 
 logger = logging.getLogger("equitangents")
@@ -40,7 +40,7 @@ class Solver:
         self.system = system
         self._method, self._consumed = solver, consumed
         self._limit = default_memory_limit() if limit is None else limit
-        self._prepared: dict[Method, Prepared] = {}
+        self._prepared: dict[Method, Respond] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Without factors and preconditioners, which are made anew where they are needed."""
@@ -70,7 +70,7 @@ class Solver:
         if method not in self._prepared:
             self._prepared[method] = method.prepare(system, task)
         unit = _unit(targets, each=method.exact)
-        found = self._prepared[method].respond(targets / unit, time)
+        found = self._prepared[method](targets / unit, time)
         by_krylov = not (method.any_time or math.isinf(time))
         smallest, largest = found.report.smallest, found.report.largest
         condition = math.nan if math.isnan(smallest) else math.inf

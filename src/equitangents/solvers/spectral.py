@@ -17,9 +17,9 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.inference.spectrum import Spectrum, decompose, dense_solve_bytes
+from equitangents.inference.spectrum import decompose, dense_solve_bytes
 from equitangents.solvers.matrices import Span, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Plan, Prepared, Report, Solution, System, Task, relative
+from equitangents.solvers.method import Method, Plan, Report, Respond, Solution, System, Task, relative
 
 
 @dataclass(frozen=True)
@@ -33,34 +33,25 @@ class Eigh(Method):
         """Six matrices in float64."""
         return self._takes(task, dense_solve_bytes(task.size))
 
-    def prepare(self, system: System, task: Task) -> Prepared:
-        """The decomposition is made at the first answer."""
-        return _Decomposed(system)
-
-
-class _Decomposed(Prepared):
-    def __init__(self, system: System) -> None:
-        self._system = system
-
-    @cached_property
-    def _spectrum(self) -> Spectrum:
-        system, matrix = self._system, self._system.matrix
+    def prepare(self, system: System, task: Task) -> Respond:
+        """The decomposition."""
+        matrix, dynamics = system.matrix, system.dynamics
         entries = matrix.finite(matrix.block(slice(None), slice(None)).astype(np.float64))
-        return decompose(
+        spectrum = decompose(
             entries, ridge=system.ridge, ridge_unit=system.unit, precision=matrix.dtype, scale=system.scale
         )
 
-    def respond(self, targets: np.ndarray, time: float) -> Solution:
-        """α at one time."""
-        spectrum, dynamics = self._spectrum, self._system.dynamics
-        dynamics.check(spectrum.largest, time)
-        spectrum.check_known(dynamics.rate, time)
-        modes = spectrum.vectors.T @ targets
-        alpha = spectrum.vectors @ (dynamics.response(spectrum.eigenvalues, time)[:, None] * modes)
-        left = spectrum.vectors @ (dynamics.decay(spectrum.eigenvalues, time)[:, None] * modes)
-        errors = relative(targets - left - self._system.product(alpha), targets)
-        report = Report(residual=float(np.max(errors)), smallest=spectrum.smallest, largest=spectrum.largest)
-        return Solution(alpha, report)
+        def respond(targets: np.ndarray, time: float) -> Solution:
+            dynamics.check(spectrum.largest, time)
+            spectrum.check_known(dynamics.rate, time)
+            modes = spectrum.vectors.T @ targets
+            alpha = spectrum.vectors @ (dynamics.response(spectrum.eigenvalues, time)[:, None] * modes)
+            left = spectrum.vectors @ (dynamics.decay(spectrum.eigenvalues, time)[:, None] * modes)
+            errors = relative(targets - left - system.product(alpha), targets)
+            report = Report(residual=float(np.max(errors)), smallest=spectrum.smallest, largest=spectrum.largest)
+            return Solution(alpha, report)
+
+        return respond
 
 
 _ROWS = 2048  # of F, brought to float64 at once
@@ -108,6 +99,10 @@ class FeatureMatrix(SymmetricMatrix):
         parts = [self.factor[rows].astype(np.float64, copy=False) @ weights for rows in spans(self.size, _ROWS)]
         return np.concatenate(parts)
 
+    def cross(self, x: Any) -> np.ndarray:
+        """The kernel of the inputs with others x, rows times the scale: F φ(x)ᵀ (N, M), in float64."""
+        return self.spread(np.asarray(self.kernel.transform(x, self.field), np.float64).T)
+
     def squares(self) -> np.ndarray:
         """FᵀF (m, m), or F Fᵀ (N, N) if that is smaller, in float64."""
         if self.size <= self.factor.shape[1]:
@@ -136,58 +131,41 @@ class Primal(Method):
         memory = task.itemsize * n * m + 8 * (4 * side**2 + min(n, _ROWS) * m + 3 * n * task.outputs)
         return self._takes(task, memory)
 
-    def prepare(self, system: System, task: Task) -> Prepared:
-        """The decomposition is made at the first answer."""
-        if not isinstance(system.matrix, FeatureMatrix):
+    def prepare(self, system: System, task: Task) -> Respond:
+        """FᵀF (or F Fᵀ) and its eigenvalues."""
+        matrix = system.matrix
+        if not isinstance(matrix, FeatureMatrix):
             raise InvalidArgumentError(
                 "solver", self, "'auto' for kernels that are not of random features", system.matrix.words
             )
-        return _InPrimal(system, system.matrix)
-
-
-class _InPrimal(Prepared):
-    def __init__(self, system: System, matrix: FeatureMatrix) -> None:
-        self._system, self._matrix = system, matrix
-
-    @cached_property
-    def _modes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(FᵀF or F Fᵀ, its eigenvalues, ascending, at least 0, its eigenvectors)."""
-        squares = self._matrix.squares()
+        squares = matrix.squares()
         values, vectors = scipy.linalg.eigh(squares)
-        return squares, np.maximum(values, 0.0), vectors
-
-    def respond(self, targets: np.ndarray, time: float) -> Solution:
-        """α at one time."""
-        system, matrix = self._system, self._matrix
-        squares, values, vectors = self._modes
-        dual = len(values) == matrix.size
-        largest = float(values[-1])
+        values = np.maximum(values, 0.0)
+        dual, largest, shifted = len(values) == matrix.size, float(values[-1]), values + system.delta
         # what is below the rounding of features has no direction of its own
         floor = largest * max(len(values) * np.finfo(np.float64).eps, matrix.size * np.finfo(matrix.dtype).eps ** 2)
         known = values > floor
-        shifted = values + system.delta
-        system.dynamics.check(largest + system.delta, time)
-        response, decay = np.zeros_like(values), np.ones_like(values)
-        response[known] = system.dynamics.response(shifted[known], time)
-        decay[known] = system.dynamics.decay(shifted[known], time)
-        pulls = targets if dual else matrix.pulled(targets)
-        modes = vectors.T @ pulls
-        if dual:
-            alpha = vectors @ (response[:, None] * modes)
-            image, wanted = squares @ alpha + system.delta * alpha, vectors @ ((known * (1 - decay))[:, None] * modes)
-        else:
+
+        def respond(targets: np.ndarray, time: float) -> Solution:
+            system.dynamics.check(largest + system.delta, time)
+            response, decay = np.zeros_like(values), np.ones_like(values)
+            response[known] = system.dynamics.response(shifted[known], time)
+            decay[known] = system.dynamics.decay(shifted[known], time)
+            pulls = targets if dual else matrix.pulled(targets)
+            modes = vectors.T @ pulls
             weights = vectors @ (response[:, None] * modes)
+            wanted = vectors @ ((1 - decay)[:, None] * modes)
+            errors = relative(squares @ weights + system.delta * weights - wanted, pulls)
             per = np.divide(response, values, out=np.zeros_like(values), where=known)
-            alpha = matrix.spread(vectors @ (per[:, None] * modes))
-            image, wanted = squares @ weights + system.delta * weights, vectors @ ((1 - decay)[:, None] * modes)
-        errors = relative(image - wanted, pulls)
-        smallest = float(shifted[0]) if dual else system.delta
-        report = Report(
-            residual=float(np.max(errors)),
-            smallest=smallest,
-            largest=largest + system.delta,
-            precision=f"float64 on {matrix.dtype.name} features",
-            rank=int(math.fsum(known)),
-            notes=("solved in the space of features; the residual is that of its normal equations",),
-        )
-        return Solution(alpha, report)
+            alpha = weights if dual else matrix.spread(vectors @ (per[:, None] * modes))
+            report = Report(
+                residual=float(np.max(errors)),
+                smallest=float(shifted[0]) if dual else system.delta,
+                largest=largest + system.delta,
+                precision=f"float64 on {matrix.dtype.name} features",
+                rank=int(math.fsum(known)),
+                notes=("solved in the space of features; the residual is that of its normal equations",),
+            )
+            return Solution(alpha, report)
+
+        return respond

@@ -297,11 +297,11 @@ def train(
     job = network_job.planned_job(
         net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
     )
-    begin, dtype, outputs = job.beginner(), job.dtype, job.numbers
+    dtype, outputs = job.dtype, job.numbers
 
     def some(ids: range) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The members `ids`, which share a call, after training."""
-        members, count = begin(ids), len(ids)
+        members, count = job.begin(ids), len(ids)
         with precision.scope(dtype):
             params = jax.tree.map(jnp.asarray, prepared(members.params()))
         rate = np.asarray(how.learning_rates(net, params, job.x), dtype) / outputs

@@ -1,17 +1,17 @@
-"""Leaving one sample out equals training without it, to rounding, whatever the augmentation, labels, ridge and time."""
+"""Leaving one sample out is training without it, to rounding, whatever the kernel, augmentation, labels and time."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import equitangents as et
-from equitangents import actions, groups
+from ensembles.fields.patch_kernels import PatchKernels
+from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError, NotFittedError
 from oracles.literal_network import LiteralNetwork
 
-mlp = LiteralNetwork.relu_mlp(1)
+mlp, patches = LiteralNetwork.relu_mlp(1), PatchKernels()
 turns = actions.image_rotations(4)
 cube = actions.rotations(groups.octahedral())
 five_classes = actions.labels(
@@ -19,15 +19,25 @@ five_classes = actions.labels(
 )
 TIMES = (0.0, 0.3, 30.0, np.inf)
 TIMES_AND_RIDGES = ((0.3, 0.0), (30.0, 0.1), (np.inf, 0.0), (np.inf, 0.1))
+S3 = groups.symmetric(3)
+PLANE = S3.irreps("real")[2]
+permute = actions.permutations(S3, S3.table)
+rotating = nn.Sequential(nn.Lift(permute, 8, W_std=1.3, b_std=0.2), nn.Relu(), nn.Readout(PLANE, b_std=0.3))
+window = {"padding": "circular", "b_std": 0.3}
+field = nn.Sequential(nn.Conv(4, (3, 3), **window), nn.Relu(), nn.Conv(1, (1, 1)))
+pooled = nn.Sequential(nn.Conv(4, (3, 3), **window), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
 
 
 def refits(model, x, y, copies=False):
     """Predictions at each sample of N ensembles, each trained without it."""
-    left = [np.delete(np.arange(len(x)), i) for i in range(len(x))]
-    train = lambda k: et.ensembles.InfiniteEnsemble(**model.get_params(deep=False)).fit(
-        x[k], y[:, k] if copies else y[k]
-    )
-    return np.concatenate([train(k).predict(x[i : i + 1]) for i, k in enumerate(left)])
+    found = []
+    for i in range(len(x)):
+        kept, how = np.delete(np.arange(len(x)), i), model.get_params(deep=False)
+        if np.ndim(how["ridge"]):
+            how["ridge"] = how["ridge"][kept]
+        alone = type(model)(**how).fit(x[kept], y[:, kept] if copies else y[kept])
+        found.append(alone.predict(x[i : i + 1])[0])
+    return np.stack(found)
 
 
 def check(model, x, y, copies=False, atol=1e-8):
@@ -36,113 +46,147 @@ def check(model, x, y, copies=False, atol=1e-8):
     targets = y[0] if copies else y
     np.testing.assert_allclose(found.predictions, expected, atol=atol * np.abs(targets).max())
     np.testing.assert_allclose(found.residuals, targets - found.predictions, atol=1e-14)
+    assert found.squared_errors.shape == (len(x),)
     np.testing.assert_allclose(found.mean_squared_error, np.mean((targets - expected) ** 2), rtol=1e-6)
     assert found.time == model.time
 
 
-class TestLeavingASampleOutIsTrainingWithoutIt:
-    @pytest.mark.quick(1)
-    @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
-    @settings(max_examples=15)
-    @given(seed=st.integers(0, 10**6), time=st.sampled_from(TIMES), ridge=st.sampled_from([0.0, 1e-3, 1.0]))
-    def test_without_augmentation(self, kernel, seed, time, ridge):
-        rng = np.random.default_rng(seed)
-        x, y = rng.normal(size=(6, 7)), rng.normal(size=(6, 2))
-        check(InfiniteEnsemble(mlp, kernel=kernel, time=time, ridge=ridge, learning_rate=0.7), x, y)
-
-    @pytest.mark.parametrize("time", TIMES)
-    def test_of_one_output_and_samples_of_any_size(self, time, rng):
-        x = rng.normal(size=(7, 3)) * np.logspace(-1, 1, 7)[:, None]  # each left-out sample changes the mean diagonal
-        check(InfiniteEnsemble(mlp, time=time, ridge=0.05), x, rng.normal(size=7))
-
-    @pytest.mark.parametrize(("time", "ridge"), TIMES_AND_RIDGES)
-    def test_equal_samples_stay_when_one_of_them_leaves(self, time, ridge, rng):
-        x, y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
-        again = [0, 1, 2, 3, 4, 1, 3, 3]
-        check(InfiniteEnsemble(mlp, time=time, ridge=ridge), x[again], y[again])
-
-    def test_after_infinitely_many_steps(self, rng):
-        x, y = rng.normal(size=(5, 3)), rng.normal(size=5)
-        check(InfiniteEnsemble(mlp, dynamics="discrete", learning_rate=0.1), x, y)
-
-    def test_at_very_different_rates(self, rng):
-        x, y = rng.normal(size=(8, 3)), rng.normal(size=8)
-        for rate in (1e-9, 1e-3, 1e3, 1e9):
-            check(InfiniteEnsemble(mlp, time=1.0, learning_rate=rate), x, y)
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("kernel", ["ntk", "nngp"])
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), time=st.sampled_from(TIMES), ridge=st.sampled_from([0.0, 1e-3, 1.0]))
+def test_without_augmentation(kernel, seed, time, ridge):
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(6, 7)), rng.normal(size=(6, 2))
+    check(InfiniteEnsemble(mlp, kernel=kernel, time=time, ridge=ridge, learning_rate=0.7), x, y)
 
 
-class TestAugmentedSamplesLeaveWithAllTheirCopies:
-    @pytest.mark.parametrize(("time", "ridge"), TIMES_AND_RIDGES)
-    def test_invariant_labels(self, time, ridge, rng):
-        x, y = rng.normal(size=(5, 3, 3, 1)), rng.normal(size=5)
-        model = InfiniteEnsemble(mlp, augmentation=turns, time=time, ridge=ridge)
-        check(model, x, y)
-        assert model.solver_ == "orbit-averaged N×N"
+def cases():
+    """(name, model, x, y, whether y holds the labels of every copy)."""
+    rng = np.random.default_rng(0)
+    x, y, images = rng.normal(size=(8, 3)), rng.normal(size=(8, 5)), rng.normal(size=(5, 3, 3, 1))
+    fields, sets = rng.normal(size=(3, 3, 3, 2)), rng.normal(size=(4, 6, 2))
+    sizes, again = x * np.logspace(-1, 1, 8)[:, None], [0, 1, 2, 3, 4, 1, 3, 3]
+    for time in TIMES:  # each left-out sample changes the mean diagonal
+        yield "one output, samples of any size", InfiniteEnsemble(mlp, time=time, ridge=0.05), sizes, y[:, 0], False
+    yield "infinitely many steps", InfiniteEnsemble(mlp, dynamics="discrete", learning_rate=0.1), x[:5], y[:5, 0], False
+    for rate in (1e-9, 1e-3, 1e3, 1e9):
+        yield "very different rates", InfiniteEnsemble(mlp, time=1.0, learning_rate=rate), x, y[:, 0], False
+    for time, ridge in TIMES_AND_RIDGES:
+        how = {"time": time, "ridge": ridge}
+        yield "equal samples", InfiniteEnsemble(mlp, **how), x[again], y[again, :2], False
+        yield "invariant labels", InfiniteEnsemble(mlp, augmentation=turns, **how), images, y[:5, 0], False
+        moving = InfiniteEnsemble(mlp, augmentation=turns, label_action=five_classes, **how)
+        yield "labels that move", moving, images[:3], y[:3], False
+    ridges = np.array([0.05, 0.3, 0.1, 0.5, 0.2, 0.02, 0.4, 0.6])
+    yield "a ridge for each sample", InfiniteEnsemble(mlp, ridge=ridges), x, y, False
+    yield "a ridge for each of equal samples", InfiniteEnsemble(mlp, ridge=ridges[again]), x[again], y[again, :2], False
+    for augmentation in (turns, actions.subset(turns, [0, 1])):  # copies share the ridge of their sample
+        yield "a ridge for copies", InfiniteEnsemble(pooled, augmentation, ridge=ridges[:5]), images, y[:5, 0], False
+    special = np.array([[0.0, 0.0, 1.3], [1.0, 1.0, 1.0], [0.2, 0.5, -1.0], [0.5, -0.2, -1.0], [1.1, 0.0, 0.0]])
+    agreeing = special / np.linalg.norm(special, axis=1, keepdims=True) ** 2
+    for time, labels in ((0.3, y[:5, :3]), (np.inf, agreeing)):
+        model = InfiniteEnsemble(mlp, augmentation=cube, label_action=cube, time=time, ridge=1e-3)
+        yield "inputs that something fixes and that share an orbit", model, special, labels, False
+    some, equal, labels = actions.subset(turns, [1, 0, 2], [1.0, 2.0, 0.5]), images[:4].copy(), y[:4, :2].copy()
+    equal[2], equal[3], labels[3] = equal[2, :1, :1], np.rot90(equal[1], 1), labels[1]
+    fields_twice, targets_twice = images[[0, 1, 2, 0]], fields[[0, 1, 2, 0]]
+    moved, moved_targets = images[:3].copy(), fields.copy()
+    moved[1], moved_targets[1] = turns(1, moved[:1])[0], turns(1, moved_targets[:1])[0]
+    for time in (0.3, np.inf):
+        how = {"time": time, "ridge": 0.05}
+        every = InfiniteEnsemble(mlp, augmentation=turns, **how)
+        yield "labels of every copy", every, images[:4], rng.normal(size=(4, 4, 2)), True
+        yield "some weighted elements", InfiniteEnsemble(mlp, augmentation=some, **how), equal, labels, False
+        yield "a field twice", InfiniteEnsemble(patches, **how), fields_twice, targets_twice, False
+        yield "a field and its copy", InfiniteEnsemble(patches, augmentation=turns, **how), moved, moved_targets, False
+    for elements in ([0, 2], [2, 0], [3, 2, 0, 1]):  # whichever comes first
+        for net, targets in ((field, fields[..., 0]), (pooled, y[:3, 0])):
+            some = actions.subset(turns, elements)
+            yield "elements in any order", InfiniteEnsemble(net, some, ridge=0.1), images[:3], targets, False
+    for how in ({"time": 2.0}, {"ridge": 0.1}, {"augmentation": permute, "ridge": 0.1, "time": 2.0}):
+        yield "outputs that transform", InfiniteEnsemble(rotating, **how), sets, y[:4, :2], False
+    turning = {"augmentation": permute, "label_action": actions.represented(S3, PLANE), "ridge": 0.1, "time": 2.0}
+    yield "outputs and labels that transform", InfiniteEnsemble(rotating, **turning), sets, y[:4, :2], False
+    own = np.stack([y[:4, :2] @ PLANE(g).T + 0.1 * g for g in range(6)])
+    del turning["label_action"]
+    yield "outputs that transform, labels of every copy", InfiniteEnsemble(rotating, **turning), sets, own, True
 
-    @pytest.mark.parametrize(("time", "ridge"), TIMES_AND_RIDGES)
-    def test_labels_that_move(self, time, ridge, rng):
-        x, y = rng.normal(size=(3, 3, 3, 1)), rng.normal(size=(3, 5))
-        check(InfiniteEnsemble(mlp, augmentation=turns, label_action=five_classes, time=time, ridge=ridge), x, y)
 
-    @pytest.mark.quick(1)
-    @pytest.mark.parametrize(("time", "agree"), [(0.3, False), (np.inf, True)])
-    def test_inputs_that_something_fixes_and_that_share_an_orbit(self, time, agree, rng):
-        x = np.array([[0.0, 0.0, 1.3], [1.0, 1.0, 1.0], [0.2, 0.5, -1.0], [0.5, -0.2, -1.0], [1.1, 0.0, 0.0]])
-        y = x / np.linalg.norm(x, axis=1, keepdims=True) ** 2 if agree else rng.normal(size=x.shape)
-        check(InfiniteEnsemble(mlp, augmentation=cube, label_action=cube, time=time, ridge=1e-3), x, y)
+@pytest.mark.parametrize(("model", "x", "y", "copies"), [pytest.param(*case, id=name) for name, *case in cases()])
+def test_leaving_a_sample_out_with_all_its_copies_is_training_without_it(model, x, y, copies):
+    check(model, x, y, copies, atol=1e-7)
 
-    @pytest.mark.parametrize("time", [0.3, np.inf])
-    def test_labels_of_every_copy(self, time, rng):
-        x, y = rng.normal(size=(4, 3, 3, 1)), rng.normal(size=(4, 4, 2))
-        check(InfiniteEnsemble(mlp, augmentation=turns, time=time, ridge=0.01), x, y, copies=True)
 
-    @pytest.mark.parametrize("time", [0.3, np.inf])
-    def test_some_weighted_elements(self, time, rng):
-        some = actions.subset(turns, [1, 0, 2], [1.0, 2.0, 0.5])
-        x, y = rng.normal(size=(4, 3, 3, 1)), rng.normal(size=(4, 2))
-        x[2] = x[2, :1, :1]  # its copies are equal
-        x[3] = np.rot90(x[1], 1)  # some of its copies are copies of another, with the same label
-        y[3] = y[1]
-        check(InfiniteEnsemble(mlp, augmentation=some, time=time, ridge=0.01), x, y)
+def standardised(n=12):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 2))
+    x[0] *= 8
+    return x, rng.normal(size=n)
+
+
+@pytest.mark.parametrize("standardise", [False, True])
+def test_refits_standardise_without_the_sample(standardise):
+    x, y = standardised()
+    net = nn.Sequential(nn.Dense(8), nn.Relu(), nn.Dense(1, b_std=0.2))
+    model = InfiniteEnsemble(net, ridge=np.linspace(0.1, 0.4, 12), standardise=standardise).fit(x, y)
+    quick, exact = model.leave_one_out_, model.leave_one_out_refitted()
+    np.testing.assert_allclose(exact.predictions, refits(model, x, y), atol=1e-8)
+    difference = np.abs(quick.predictions - exact.predictions).max() / np.abs(exact.predictions).max()
+    units = ("all samples", "the other samples") if standardise else ("nothing", "nothing")
+    assert (quick.standardised_by, exact.standardised_by) == units
+    assert difference > 0.01 if standardise else difference < 1e-8
+    tuned = InfiniteEnsemble(net, standardise=standardise).tune({"ridge": [0.1, 0.2]}, x, y)
+    assert tuned.standardised_by == units[0]
 
 
 class TestClassifiers:
-    @pytest.mark.parametrize("time", [1.0, np.inf])
-    def test_labels_are_those_of_classifiers_trained_without_the_sample(self, time, rng):
-        x, labels = (
-            rng.normal(size=(9, 3)),
-            np.array(["no", "yes", "no", "maybe", "yes", "no", "maybe", "yes", "maybe"]),
-        )
-        model = InfiniteEnsembleClassifier(mlp, ridge=0.1, time=time).fit(x, labels)
-        refitted = [
-            InfiniteEnsembleClassifier(mlp, ridge=0.1, time=time)
-            .fit(np.delete(x, i, axis=0), np.delete(labels, i))
-            .predict(x[i : i + 1])[0]
-            for i in range(9)
-        ]
-        found = model.leave_one_out_
-        assert found.predictions.tolist() == refitted
+    @pytest.mark.parametrize("how", [{"time": 1.0}, {}, {"standardise": True}])
+    def test_labels_are_those_of_classifiers_trained_without_the_sample(self, how, rng):
+        x = rng.normal(size=(9, 3))
+        labels = np.array(["no", "yes", "no", "maybe", "yes", "no", "maybe", "yes", "maybe"])
+        model = InfiniteEnsembleClassifier(mlp, ridge=0.1, **how).fit(x, labels)
+        found = model.leave_one_out_refitted() if "standardise" in how else model.leave_one_out_
+        expected = refits(model, x, labels)
+        assert found.predictions.tolist() == expected.tolist()
         assert found.labels.tolist() == labels.tolist()
-        assert found.accuracy == np.mean(np.array(refitted) == labels)
+        assert found.accuracy == np.mean(expected == labels)
         assert found.outputs.residuals.shape == (9, 3)
+        assert found.outputs.standardised_by == ("the other samples" if "standardise" in how else "nothing")
         assert "accuracy" in found._repr_html_()
 
+    def test_a_label_field_is_left_out_whole(self, rng):
+        x = rng.normal(size=(5, 3, 3, 1))
+        y = np.array(["cell", "ground", "membrane"])[np.digitize(x[..., 0], (-0.4, 0.5))]
+        model = InfiniteEnsembleClassifier(patches, ridge=0.1).fit(x, y)
+        found = model.leave_one_out_
+        np.testing.assert_array_equal(found.predictions, refits(model, x, y))
+        np.testing.assert_array_equal(found.labels, y)
+        assert found.accuracy == (found.predictions == y).mean()
 
-class TestWhatHasNoClosedFormIsRefused:
-    def test_before_fit(self):
-        with pytest.raises(NotFittedError, match="call fit first"):
-            _ = InfiniteEnsemble(mlp).leave_one_out_
 
-    def test_one_sample(self):
-        with pytest.raises(InvalidArgumentError, match="leaves nothing to train on"):
-            _ = InfiniteEnsemble(mlp).fit([[1.0, 2.0]], [1.0]).leave_one_out_
+SQUARE = actions.image_dihedral(4)
+MOVING = actions.tensor_product(SQUARE, actions.channels(SQUARE.group, SQUARE.group.irreps("real")[-1].matrices))
 
-    def test_a_finite_number_of_steps(self, rng):
-        model = InfiniteEnsemble(mlp, dynamics="discrete", time=3, learning_rate=0.1)
-        with pytest.raises(InvalidArgumentError, match="leaving samples out"):
-            _ = model.fit(rng.normal(size=(4, 2)), rng.normal(size=4)).leave_one_out_
 
-    def test_elements_without_the_identity(self, rng):
-        model = InfiniteEnsemble(mlp, augmentation=actions.subset(turns, [1, 2]), ridge=0.1)
-        with pytest.raises(InvalidArgumentError, match="leaves out the identity"):
-            _ = model.fit(rng.normal(size=(3, 3, 3, 1)), rng.normal(size=3)).leave_one_out_
+@pytest.mark.parametrize(
+    ("model", "y", "said"),
+    [
+        (InfiniteEnsemble(mlp, dynamics="discrete", time=3, learning_rate=0.1), 4, "time is 3.*leaving samples out"),
+        (InfiniteEnsemble(mlp, augmentation=actions.subset(turns, [1, 2]), ridge=0.1), 4, "leaves out the identity"),
+        (InfiniteEnsemble(mlp), 1, "leaves nothing to train on"),
+        (InfiniteEnsemble(mlp, time=3.0, ridge=[0.1, 0.2, 0.3, 0.4]), 4, "leave_one_out_refitted"),
+        (InfiniteEnsemble(mlp, ridge=[0.0, 0.2, 0.3, 0.4]), 4, "leave_one_out_refitted"),
+        (
+            InfiniteEnsemble(patches, SQUARE, label_action=MOVING),
+            (4, 3, 3, 2),
+            "solver is .*irreps.* for leaving fields",
+        ),
+    ],
+)
+def test_what_has_no_closed_form_is_refused(model, y, said, rng):
+    y = rng.normal(size=y)
+    with pytest.raises(NotFittedError, match="call fit first"):
+        _ = model.leave_one_out_
+    with pytest.raises(InvalidArgumentError, match=said):
+        _ = model.fit(rng.normal(size=(len(y), 3, 3, 1)), y).leave_one_out_

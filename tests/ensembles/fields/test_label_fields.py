@@ -62,16 +62,6 @@ def test_scores_count_positions_and_weigh_samples(data, fitted):
     assert regression.score(x_test, fields) == pytest.approx((1 - apart.sum((0, 1, 2)) / about.sum((0, 1, 2))).mean())
 
 
-def test_a_label_field_is_left_out_whole(data):
-    x, y, _ = data
-    classifier = et.InfiniteEnsembleClassifier(NET, ridge=0.1).fit(x, y)
-    left_out = classifier.leave_one_out_
-    rest = np.arange(1, 5)
-    np.testing.assert_array_equal(left_out.predictions[0], classifier.fit(x[rest], y[rest]).predict(x[:1])[0])
-    np.testing.assert_array_equal(left_out.labels, y)
-    assert left_out.accuracy == (left_out.predictions == y).mean()
-
-
 def test_label_fields_go_with_their_positions_under_augmentation(data):
     x, y, x_test = data
     turns = et.actions.image_rotations(4)

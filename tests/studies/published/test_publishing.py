@@ -19,16 +19,12 @@ from studies.published.drawn import NAME, edit, everything, page
 
 
 class TestPublishing:
-    def test_twice_changes_nothing(self, root, folder):
+    def test_twice_and_from_the_folder_alone_changes_nothing(self, root, folder, tmp_path):
         main([str(folder)], root)
         first = everything(root)
         main([str(folder)], root)
         assert everything(root) == first
         assert main(["--check"], root) == 0
-
-    def test_from_the_folder_alone(self, root, folder, tmp_path):
-        main([str(folder)], root)
-        first = everything(root)
         moved = folder.rename(tmp_path / "elsewhere")
         for part in ("stages", "checkpoints"):
             shutil.rmtree(moved / part, ignore_errors=True)
@@ -54,13 +50,6 @@ class TestPublishing:
         index = page(root, "index").read_text()
         assert re.search(rf"\| \[{NAME}\]\({NAME}.md\) \| -?\d\.\d is found \| \d \| \d \| \d \|", index)
 
-    def test_every_page_can_show_every_run(self, root, folder):
-        main([str(folder)], root)
-        for name in ("README.md", "paper/paper.md"):
-            (root / name).write_text(f"<!-- {NAME}: claims{{0}}.outcome -->?<!-- -->")
-            assert main([], root) == 0
-            assert re.search("-->(holds|fails|undecided)<!--", (root / name).read_text())
-
     def test_a_variant_has_a_page_of_its_own_or_is_shown_by_another(self, root, folder):
         for variant in ((), ("--variant", "C8")):
             assert main([str(folder), *variant], root) == 0
@@ -71,13 +60,15 @@ class TestPublishing:
         assert not page(root, f"{NAME}-C8").is_file()
         assert f"| [{NAME}-C8]({NAME}.md) |  |" in page(root, "index").read_text()
 
-    def test_check_says_what_is_out_of_date_and_leaves_it(self, root, folder, capsys):
+    def test_check_says_what_is_out_of_date_on_any_page_and_leaves_it(self, root, folder, capsys):
         main([str(folder)], root)
         page(root).write_text("# F\n<!-- claims{0}.outcome -->it may be<!-- -->")
+        (root / "README.md").write_text(f"<!-- {NAME}: claims{{0}}.outcome -->?<!-- -->")
         assert main(["--check"], root) == 1
         assert "it may be" in page(root).read_text()
         assert f"docs/results/{NAME}.md is out of date" in capsys.readouterr().out
         assert main([], root) == 0
+        assert re.search("-->(holds|fails|undecided)<!--", (root / "README.md").read_text())
         assert main(["--check"], root) == 0
 
     def test_a_killed_run_has_its_sessions_until_it_finished(self, root, folder):
@@ -99,25 +90,7 @@ class TestPublishing:
 
 
 class TestTheIndex:
-    def test_counts_the_claims_of_works_alone_and_lists_those_that_do_not_hold(self, root, folder):
-        (first, *_) = json.loads((folder / "claims.json").read_text())
-        of = lambda statement, low, **more: {
-            **first, "source": "arXiv 2406.06504", "kind": "source", "statement": statement, "number": 1.0,
-            "interval": [low, 2.0], "numbers": {}, "bound": [0.5, None], **more,
-        }  # fmt: skip
-        claims = [of("It is so", 0.7), of("It is not", 0.0, bound=[3.0, None], stated="7"), of("It is open", 0.0),
-                  of("Ours", 0.0, bound=[3.0, None], kind="ours")]  # fmt: skip
-        (folder / "claims.json").write_text(json.dumps(claims))
-        assert main([str(folder)], root) == 0
-        index = page(root, "index").read_text()
-        for row in ("arXiv 2406.06504 | 1 | 1 | 1", "all | 1 | 1 | 1", "other statements | 1 | 1 | 1 | 0"):
-            assert f"| {row} |" in index
-        assert f"| [{NAME}]({NAME}.md) | It is not | fails | 1.0 | 0.0 to 2.0 | 7 |" in index
-        assert f"| [{NAME}]({NAME}.md) | It is open | undecided |" in index
-        assert "It is so" not in index
-        assert "Ours" not in index
-
-    def test_leads_with_numbers_theorems_and_statements_each_once(self, root, folder):
+    def test_leads_with_numbers_theorems_and_statements_each_once_and_lists_those_that_do_not_hold(self, root, folder):
         (first, *_) = json.loads((folder / "claims.json").read_text())
         of = lambda statement, number, **more: {
             **first, "source": "arXiv 2406.06504", "kind": "source", "statement": statement, "number": number,
@@ -128,6 +101,7 @@ class TestTheIndex:
             of("Equal", 0.0, bound=[None, 1.0], theorem=True, covers="deterministic"),
             of("In the mean", 0.0, bound=[None, 1.0], theorem=True),
             of("More", 1.0, bound=[0.0, None], place="Theorem 2"),
+            of("It is not", 1.0, bound=[3.0, None], stated="7"), of("Ours", 1.0, bound=[3.0, None], kind="ours"),
             of("Of others", 1.0, bound=[0.0, None], source="arXiv 1"),
         ]  # fmt: skip
         (folder / "claims.json").write_text(json.dumps(claims))
@@ -135,12 +109,16 @@ class TestTheIndex:
         path = page(root, "index")
         path.write_text(path.read_text() + listed)
         main([str(folder)], root)
-        rows = (
+        text = path.read_text()
+        for row in (
             "numbers that they state | 1 | 1 | 0 | 1",
             "theorems, without sampling | 1 | 0 | 0 | 0",
-            "other statements | 2 | 0 | 0 | 0",
-        )
-        assert all(f"| {row} |" in path.read_text() for row in rows)
+            "other statements | 2 | 1 | 0 | 0",
+        ):
+            assert f"| {row} |" in text
+        assert f"| [{NAME}]({NAME}.md) | It is not | fails |" in text
+        assert "| In the mean" not in text
+        assert "| Ours |" not in text
         assert "Another" in (root / "docs/results/ours-and-theirs.svg").read_text()
         edit(root, claims=[{**c, "outcome": "fails", "bound": [7.0, None]} for c in claims])
         edit(root, variant="other setting", table_of=NAME)  # which counts nothing
@@ -149,32 +127,37 @@ class TestTheIndex:
 
 
 class TestRefused:
-    def refused(self, folder, root, capsys):
+    @staticmethod
+    def edit(path, change):
+        path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            (lambda f, edit: (f / "report.html").unlink(), "report.html is missing"),
+            (lambda f, edit: edit(f / "config.json", lambda c: {**c, "study": "mine"}), "'mine'"),
+            (
+                lambda f, edit: [
+                    (f / "figures" / f"draws.{kind}").write_text("x" * (small.LIMIT + 1)) for kind in ("svg", "png")
+                ],
+                "draws.svg",
+            ),
+            (
+                lambda f, edit: edit(
+                    f / "report.json", lambda r: {**r, "settings": {**r["settings"], "rate": "/home/me/x.npz"}}
+                ),
+                "rate /home/me/x.npz",
+            ),
+        ],
+        ids=["a run that is not finished", "no study of the registry", "a figure too large as pixels too", "a path"],
+    )
+    def test_is_what_cannot_be_published(self, folder, root, capsys, change, said):
+        change(folder, self.edit)
         before = everything(root)
         assert main([str(folder)], root) == 1
         assert everything(root) == before
         (line,) = capsys.readouterr().err.splitlines()
-        return line
-
-    def test_is_a_run_that_is_not_finished(self, root, folder, capsys):
-        (folder / "report.html").unlink()
-        assert "report.html is missing" in self.refused(folder, root, capsys)
-
-    def test_is_a_study_that_is_not_in_the_registry(self, root, folder, capsys):
-        config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps({**config, "study": "mine"}))
-        assert "'mine'" in self.refused(folder, root, capsys)
-
-    def test_is_a_figure_that_is_too_large_also_as_pixels(self, root, folder, capsys):
-        for kind in ("svg", "png"):
-            (folder / "figures" / f"draws.{kind}").write_text("x" * (small.LIMIT + 1))
-        assert "draws.svg" in self.refused(folder, root, capsys)
-
-    def test_is_a_setting_that_is_a_path(self, root, folder, capsys):
-        path = folder / "report.json"
-        report = json.loads(path.read_text())
-        path.write_text(json.dumps({**report, "settings": {**report["settings"], "rate": "/home/me/x.npz"}}))
-        assert "rate /home/me/x.npz" in self.refused(folder, root, capsys)
+        assert said in line
 
 
 class TestTheRepository:

@@ -6,7 +6,6 @@ Of a kernel the functions Θ(·, z) of some inputs z are audited, of which every
 from __future__ import annotations
 
 import contextlib
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, final
@@ -147,52 +146,40 @@ _MEANS = {f"{name}{of}" for name in ("RandomForest", "ExtraTrees", "Bagging") fo
 """Estimators whose output is the plain mean of their members'."""
 
 
-class ScoresModel(Model):
-    """What was fitted, by one of its methods; arrays of higher rank are flattened if that gives as many features."""
+class EstimatorModel(Model):
+    """An estimator's scores: predict_proba, else decision_function, of classifiers; predict of regressors.
 
-    def __init__(self, fitted: Any, method: str | None):
-        self.fitted = fitted
-        self.name = type(fitted).__name__
-        self.method = method or choose_method(fitted)
+    Arrays of higher rank are flattened if that gives as many features as it was fitted to.
+    """
+
+    kind = "scikit-learn"
+
+    def __init__(self, estimator: Any, method: str | None = None):
+        self.estimator, self.name = estimator, type(estimator).__name__
+        self.method = method or next(name for name in METHODS if hasattr(estimator, name))
+        if not hasattr(estimator, self.method):
+            raise InvalidArgumentError("method", self.method, "a method of the estimator")
 
     @property
-    @abstractmethod
     def features(self) -> int | None:
         """How many numbers a flat input has; None: not known, or inputs are not flat."""
+        return getattr(self.estimator, "n_features_in_", None)
 
     @property
     def classes(self) -> np.ndarray | None:
         """What the classifier was fitted to, one label a column of its scores; None for values and several targets."""
-        found = getattr(self.fitted, "classes_", None)
+        found = getattr(self.estimator, "classes_", None)
         return None if self.method == "predict" or found is None or isinstance(found, list) else np.asarray(found)
 
     def run(self, x: Tree) -> Tree:
         """The chosen method's output."""
-        return getattr(self.fitted, self.method)(self.flat(x))
+        return getattr(self.estimator, self.method)(self.flat(x))
 
     def flat(self, x: Tree) -> Tree:
         """The inputs as it was fitted to them."""
         if np.ndim(x) > 2 and self.features == int(np.prod(np.shape(x)[1:])):
             return np.asarray(x).reshape(len(x), -1)
         return x
-
-
-@final
-class EstimatorModel(ScoresModel):
-    """An estimator's scores: predict_proba, else decision_function, of classifiers; predict of regressors."""
-
-    kind = "scikit-learn"
-
-    def __init__(self, estimator: Any, method: str | None = None):
-        super().__init__(estimator, method)
-        self.estimator = estimator
-        if not hasattr(estimator, self.method):
-            raise InvalidArgumentError("method", self.method, "a method of the estimator")
-
-    @property
-    def features(self) -> int | None:
-        """What the estimator says of itself."""
-        return getattr(self.estimator, "n_features_in_", None)
 
     def members(self) -> list[Model] | None:
         """The trees of a forest, the estimators of a bagging or voting ensemble, where the mean of theirs is f."""
@@ -207,31 +194,30 @@ class EstimatorModel(ScoresModel):
 
 
 @final
-class EnsembleModel(ScoresModel):
+class EnsembleModel(EstimatorModel):
     """A DeepEnsemble or InfiniteEnsemble, or one of their classifiers: the mean over members, or probabilities."""
 
     def __init__(self, ensemble: Any, method: str | None = None):
         super().__init__(ensemble, method)
-        self.ensemble = ensemble
         self.deep = hasattr(ensemble, "predict_members")
         self.kind = "deep ensemble" if self.deep else "infinite ensemble"
 
     @property
     def features(self) -> int | None:
         """What the ensemble was fitted to, where inputs were flat."""
-        fitted: tuple[int, ...] | None = getattr(self.ensemble, "sample_shape_", None)
+        fitted: tuple[int, ...] | None = getattr(self.estimator, "sample_shape_", None)
         return fitted[0] if fitted is not None and len(fitted) == 1 else None
 
     def member_outputs(self, x: Tree) -> np.ndarray:
         """Outputs of all members, (M, N, outputs)."""
-        return self.ensemble.predict_members(self.flat(x))
+        return self.estimator.predict_members(self.flat(x))
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first member of a deep ensemble, if they are of this library."""
-        if not self.deep or not isinstance(self.ensemble.net, Sequential):
+        if not self.deep or not isinstance(self.estimator.net, Sequential):
             return None
-        first = jax.tree.map(lambda p: p[0], self.ensemble.params_)
-        return NetworkModel(self.ensemble.net, first).trace(self.ensemble._as_trained(x), keep)
+        first = jax.tree.map(lambda p: p[0], self.estimator.params_)
+        return NetworkModel(self.estimator.net, first).trace(self.estimator._as_trained(x), keep)
 
 
 @final
@@ -300,11 +286,3 @@ class MembersModel(Model):
 def _mean(outputs: Sequence[Tree]) -> Tree:
     """The mean of trees of arrays of any library, as NumPy arrays."""
     return jax.tree.map(lambda *parts: np.mean(np.stack([to_numpy(a) for a in parts]), axis=0), *outputs)
-
-
-def choose_method(estimator: Any) -> str:
-    """Which method gives scores that can be compared: probabilities, decision values, or predicted numbers."""
-    for method in METHODS:
-        if hasattr(estimator, method):
-            return method
-    raise InvalidArgumentError("f", type(estimator), "one with a method " + " or ".join(METHODS), verb="is")

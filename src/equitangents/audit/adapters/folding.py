@@ -6,7 +6,6 @@ layers are compared as far as an orthogonal matrix explains, and entry by entry.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ from jaxtyping import Float
 _BLOCK = 2**16  # columns that are converted to double precision at a time
 SAMPLE = 4096
 """Entries of a layer that are kept, about."""
-_REMEMBERED = 4
 _VANISHES = 1e-15
 
 
@@ -28,7 +26,7 @@ class Folded:
     dtype: np.dtype
     gram: Float[np.ndarray, "n n"]
     sample: np.ndarray
-    """Entries spread over all inputs and numbers: by these features are told to be the same."""
+    """Entries spread over all inputs and numbers."""
 
     @property
     def squared(self) -> float:
@@ -43,28 +41,12 @@ class Folded:
         return vectors * np.sqrt(values)
 
 
-class Folder:
-    """Folds arrays; what was folded just before, as the next layer reads it, is folded once."""
-
-    def __init__(self) -> None:
-        self._last: deque[Folded] = deque(maxlen=_REMEMBERED)
-
-    def __call__(self, features: Any) -> Folded:
-        """The array's Gram matrix, and a sample of it."""
-        a = np.asarray(features)
-        flat = a.reshape(len(a), -1)
-        sample = _sampled(flat)
-        known = self._known(a.shape, sample)
-        if known is None:
-            known = Folded(a.shape, sample.dtype, gram(flat), sample)
-            self._last.append(known)
-        return known
-
-    def _known(self, shape: tuple[int, ...], sample: np.ndarray) -> Folded | None:
-        for known in self._last:
-            if known.shape == shape and np.array_equal(known.sample, sample):
-                return known
-        return None
+def folded(features: Any) -> Folded:
+    """The array's Gram matrix, and a sample of it."""
+    a = np.asarray(features)
+    flat = a.reshape(len(a), -1)
+    sample = _sampled(flat)
+    return Folded(a.shape, sample.dtype, gram(flat), sample)
 
 
 def gram(flat: np.ndarray) -> Float[np.ndarray, "n n"]:
@@ -92,11 +74,6 @@ def misfit(a: Folded, b: Folded) -> float:
         return 0.0 if b.squared == 0 else float("inf")
     nuclear = float(np.linalg.svd(a.factor.T @ b.factor, compute_uv=False).sum())
     return float(np.sqrt(max(size + b.squared - 2 * nuclear, 0.0) / size))
-
-
-def same(a: Folded, b: Folded) -> bool:
-    """Whether both are of one array."""
-    return a is b or (a.shape == b.shape and np.array_equal(a.sample, b.sample))
 
 
 def difference(a: Folded, b: Folded) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from equitangents._types import Tree
 from equitangents.audit.adapters.callables import in_double
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line
-from equitangents.audit.contract.trees import dotted, on_host, to_numpy
+from equitangents.audit.contract.trees import dotted, on_host
 from equitangents.errors import InvalidArgumentError
 from equitangents.extras import require
 
@@ -73,13 +73,13 @@ class NnxModel(JaxModel):
         modules = [(path, m) for path, m in self._nnx.iter_modules(self._module) if path]
         inner = {path[:depth] for path, _ in modules for depth in range(len(path))}
         leaves = [(path, m) for path, m in modules if path not in inner]
-        labels, traced = {id(m): (dotted(path), type(m).__name__) for path, m in leaves}, Traced()
+        labels, traced = {id(m): (dotted(path), type(m).__name__) for path, m in leaves}, Traced(keep)
 
         def call(original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+            read = traced.kept(args) if id(module) in labels else None
             made = original(module, *args, **kwargs)
-            label, read, features = labels.get(id(module)), _features(args), _features(made)
-            if label is not None and read is not None and features is not None:
-                traced.add(*label, _kept(keep, read), _kept(keep, features))
+            if id(module) in labels:
+                traced.add(*labels[id(module)], read, made)
             return made
 
         with contextlib.ExitStack() as stack:
@@ -106,19 +106,18 @@ class LinenModel(JaxModel):
         """What every module without modules returns, in order of execution."""
         from flax import linen
 
+        traced = Traced(keep)
         seen: list[tuple[tuple[str, ...], str, Any, Any]] = []
 
         def note(following: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
-            made = following(*args, **kwargs)
-            module, read, features = context.module, _features(args), _features(made)
-            if context.method_name == "__call__" and module.path and read is not None and features is not None:
-                seen.append((module.path, type(module).__name__, _kept(keep, read), _kept(keep, features)))
+            made, module = following(*args, **kwargs), context.module
+            if context.method_name == "__call__" and module.path:
+                seen.append((module.path, type(module).__name__, traced.kept(args), made))
             return made
 
         with linen.intercept_methods(note):
             self._apply(self._values, x)
         inner = {path[:depth] for path, *_ in seen for depth in range(len(path))}
-        traced = Traced()
         for path, *rest in seen:
             if path not in inner:
                 traced.add(dotted(path), *rest)
@@ -176,17 +175,6 @@ def _patched(owner: Any, name: str, around: Callable[..., Any], of: Any) -> Iter
             of.__delattr__(owner, name)
 
 
-def _features(tree: Any) -> Any:
-    """The first real array of a tree; None where there is none that is known."""
-    found = next((a for a in jax.tree.leaves(tree) if _is_real(a)), None)
-    return None if isinstance(found, jax.core.Tracer) else found
-
-
-def _kept(keep: Keep, a: Any) -> Any:
-    """What is kept of an array of features; None of others."""
-    return keep(np.asarray(a)) if np.ndim(a) >= 2 else None
-
-
 def _mode(function: Callable[..., Any]) -> dict[str, bool]:
     """The keywords that tell a module that it is not trained."""
     names = inspect.signature(function).parameters
@@ -228,16 +216,12 @@ class KerasModel(Model):
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every layer without layers returns, in order of execution."""
-        traced = Traced()
+        traced = Traced(keep)
 
         def call(layer: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            read = traced.kept((args, kwargs))
             made = original(*args, **kwargs)
-            features, read = (next(iter(jax.tree.leaves(v)), None) for v in (made, (args, kwargs)))
-            if features is not None and not isinstance(features, jax.core.Tracer):
-                a = to_numpy(features)
-                before = keep(to_numpy(read)) if hasattr(read, "shape") else None
-                after = keep(a) if a.ndim >= 2 and a.dtype.kind == "f" else None
-                traced.add(layer.path or layer.name, type(layer).__name__, before, after)
+            traced.add(layer.path or layer.name, type(layer).__name__, read, made)
             return made
 
         with contextlib.ExitStack() as stack:

@@ -36,7 +36,7 @@ from equitangents.errors import (
 from equitangents.validation import is_half
 
 Keep = Callable[[Any], Any]
-"""What is kept of an array of features: a `Folder`, or np.array for all of it."""
+"""What is kept of an array of features: `folded`, or np.array for all of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,20 +74,39 @@ class LayerTrace:
     """The rounding of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
 
 
+_HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
 @final
 class Traced:
-    """Layers in the order in which they are called; one that is called again is numbered."""
+    """Layers in the order in which they are called, whatever library's they are; one that is called again is numbered.
 
-    def __init__(self) -> None:
+    Features are the first array of real numbers, of at least two axes, of what a layer reads or makes.
+    """
+
+    def __init__(self, keep: Keep) -> None:
         self.layers: list[LayerTrace] = []
-        self._calls: Counter[str] = Counter()
+        self._keep, self._calls = keep, Counter[str]()
 
-    def add(self, name: str, kind: str, inputs: Tree, outputs: Tree, rounding: float = 0.0) -> None:
-        """One more call; `outputs` None: of no features, which is counted alone."""
+    def add(self, name: str, kind: str, read: Tree, made: Tree) -> None:
+        """One more call: what was kept of what the layer read, and what it made; counted alone if no features."""
         self._calls[name] += 1
         again = f" (call {self._calls[name]})" if self._calls[name] > 1 else ""
-        if outputs is not None:
-            self.layers.append(LayerTrace(name + again, kind, inputs, outputs, rounding))
+        features = _features(made)
+        if features is not None:
+            rounding = _HALF.get(str(features.dtype).removeprefix("torch."), 0.0)
+            self.layers.append(LayerTrace(name + again, kind, read, self._keep(to_numpy(features)), rounding))
+
+    def kept(self, tree: Tree) -> Tree:
+        """What is kept of features, now, as a layer may work in place; None where there are none."""
+        features = _features(tree)
+        return None if features is None else self._keep(to_numpy(features))
+
+
+def _features(tree: Tree) -> Any:
+    real = (a for a in jax.tree.leaves(plain(tree)) if "float" in str(getattr(a, "dtype", "")))
+    found = next(real, None)
+    return None if found is None or isinstance(found, jax.core.Tracer) or np.ndim(found) < 2 else found
 
 
 class Model(ABC):
@@ -128,8 +147,7 @@ class Model(ABC):
         if isinstance(error, EquitangentsError) or not self.foreign:
             return error
         given = ", ".join(f"{name} {np.shape(a)}" for name, a in _leaves(x))
-        what = ", at ".join(filter(None, (first_line(error)[:300], raised_at(error))))
-        return ModelError(f"{self.name} failed on inputs of shape {given}: {type(error).__name__}: {what}")
+        return ModelError(f"{self.name} failed on inputs of shape {given}: {in_short(error)}")
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -266,6 +284,11 @@ def first_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
+def in_short(error: BaseException) -> str:
+    """The class and first line of what was raised, and where."""
+    return f"{type(error).__name__}: " + ", at ".join(filter(None, (first_line(error)[:300], raised_at(error))))
+
+
 def raised_at(error: BaseException) -> str:
     """file:line of the innermost place in the user's own code where it was raised; "" where there is none.
 
@@ -303,12 +326,12 @@ def chosen(output: Tree, select: Select) -> Tree:
     >>> chosen({"logits": 1.0, "states": (2.0, 3.0), "loss": None}, "states.1")
     3.0
     """
-    if select is None:
-        return plain(output)
-    found = output
-    for part in [select] if isinstance(select, int) else select.split("."):
-        found = _entry(found, part, select, output)
-    return plain(found)
+    whole = found = plain(output)
+    for part in [] if select is None else [str(select)] if isinstance(select, int) else select.split("."):
+        found = _entry(found, part)
+        if found is None:
+            raise InvalidArgumentError("select", select, remedy=_there_are(whole))
+    return found
 
 
 def plain(output: Tree) -> Tree:
@@ -348,27 +371,21 @@ def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entry(output: Tree, part: str | int, select: str | int, whole: Tree) -> Tree:
-    named, text = _named(output), str(part)
-    if named is not None and named.get(text) is not None:
-        return named[text]
-    values = output if named is None else [v for v in named.values() if v is not None]
-    if (
-        isinstance(values, tuple | list)
-        and text.removeprefix("-").isdigit()
-        and -len(values) <= int(text) < len(values)
-    ):
-        return values[int(text)]
-    if named is None and not hasattr(output, "dtype") and getattr(output, text, None) is not None:
-        return getattr(output, text)
-    raise InvalidArgumentError("select", select, remedy=_there_are(whole))
+def _entry(tree: Tree, part: str) -> Tree:
+    """The entry of a plain tree by its name or position; None where there is none."""
+    if isinstance(tree, dict) and part in tree:
+        return tree[part]
+    values = list(tree.values()) if isinstance(tree, dict) else tree
+    if not isinstance(values, tuple | list):
+        return None if hasattr(tree, "dtype") else plain(getattr(tree, part, None))
+    here = part.removeprefix("-").isdigit() and -len(values) <= int(part) < len(values)
+    return values[int(part)] if here else None
 
 
 def _there_are(output: Tree) -> str:
-    """What could have been selected."""
-    named = _named(output)
-    if named is not None:
-        return f"f(x) has the outputs {', '.join(repr(name) for name, value in named.items() if value is not None)}"
+    """What could have been selected of a plain tree."""
+    if isinstance(output, dict):
+        return f"f(x) has the outputs {', '.join(map(repr, output))}"
     if isinstance(output, tuple | list):
         return f"f(x) has {len(output)} outputs without names; expected a position from 0 to {len(output) - 1}"
     return "f(x) is one output without a name; leave select out"

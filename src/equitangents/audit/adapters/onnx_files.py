@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -34,33 +33,23 @@ class _Operation(NamedTuple):
     makes: str
 
 
-class OnnxLayers:
-    """The file's graph with every intermediate value as an output.
+def _with_layers(path: str) -> tuple[list[_Operation], Any]:
+    """The operations of a file in its order, and a session that returns every intermediate value.
 
     Weights beside the file are read from there.
     """
-
-    def __init__(self, path: str):
-        onnx, runtime = require("onnx", "onnx", "an ONNX model"), require("onnxruntime", "onnx", "an ONNX model")
-        try:
-            self._open(onnx, runtime, path)
-        except Exception as error:  # neither library's errors share a public class
-            reason = first_line(error)
-            raise NetworkError(
-                "model", str(path), "a file that runs with its intermediate values as outputs", reason
-            ) from None
-
-    def _open(self, onnx: ModuleType, runtime: ModuleType, path: str) -> None:
+    onnx, runtime = require("onnx", "onnx", "an ONNX model"), require("onnxruntime", "onnx", "an ONNX model")
+    try:
         model = onnx.load(path, load_external_data=False)
         moving = {i.name for i in model.graph.input} - {i.name for i in model.graph.initializer}
-        self._operations: list[_Operation] = []
+        operations: list[_Operation] = []
         for node in model.graph.node:
             sources = [name for name in node.input if name in moving]
             made = [name for name in node.output if name]
             if sources and made:
                 moving.update(made)
-                self._operations.append(_Operation(_name(node), node.op_type, sources[0], made[0]))
-        made_here, known = {op.makes for op in self._operations}, {output.name for output in model.graph.output}
+                operations.append(_Operation(_name(node), node.op_type, sources[0], made[0]))
+        made_here, known = {op.makes for op in operations}, {output.name for output in model.graph.output}
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(made_here - known))
         if model.ByteSize() > _LARGEST:
             raise NetworkError("it is larger than 2 GiB without its external data")
@@ -69,26 +58,17 @@ class OnnxLayers:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         folder = os.path.dirname(os.path.abspath(path))
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-        self._quiet = quiet(runtime)
         content = model.SerializeToString()
         del model
-        self._session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-
-    def trace(self, feed: dict[str, np.ndarray], keep: Keep) -> list[LayerTrace]:
-        """Operations on the inputs whose first result is real and has a row an input, in the file's order."""
-        names, rows = [output.name for output in self._session.get_outputs()], len(next(iter(feed.values())))
-        made = dict(zip(names, self._session.run(names, feed, self._quiet), strict=True))
-        values = {name: keep(value) for name, value in {**feed, **made}.items() if _is_features(value, rows)}
-        return [
-            LayerTrace(op.name, op.kind, values.get(op.reads), values[op.makes])
-            for op in self._operations
-            if op.makes in values
-        ]
+        return operations, runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # neither library's errors share a public class
+        expected = "a file that runs with its intermediate values as outputs"
+        raise NetworkError("model", str(path), expected, first_line(error)) from None
 
 
-def quiet(runtime: ModuleType) -> Any:
+def _quiet() -> Any:
     """Options of one run, under which also a session that was made elsewhere writes nothing to stderr."""
-    options = runtime.RunOptions()
+    options = require("onnxruntime", "onnx", "an ONNX model").RunOptions()
     options.log_severity_level = SILENT
     return options
 
@@ -125,7 +105,7 @@ class OnnxModel(Model):
 
     def __init__(self, session: Any, name: str, path: str | None = None):
         self.session, self.name, self.path = session, name, path
-        self._layers: OnnxLayers | None = None
+        self._with_layers: tuple[list[_Operation], Any] | None = None
         self._inputs = session.get_inputs()
         self._outputs = [o.name for o in session.get_outputs()]
         self.input_names = [i.name for i in self._inputs]
@@ -158,16 +138,22 @@ class OnnxModel(Model):
 
     def run(self, x: Tree) -> Tree:
         """What the session returns: an array, or several by name."""
-        values = self.session.run(None, self._feed(x), quiet(require("onnxruntime", "onnx", "an ONNX model")))
+        values = self.session.run(None, self._feed(x), _quiet())
         return values[0] if len(values) == 1 else dict(zip(self._outputs, values, strict=True))
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every operation of the file; None for a session, which has its graph no more."""
         if self.path is None:
             return None
-        if self._layers is None:
-            self._layers = OnnxLayers(self.path)
-        return self._layers.trace(self._feed(x), keep)
+        self._with_layers = self._with_layers or _with_layers(self.path)
+        operations, session = self._with_layers
+        feed, names = self._feed(x), [output.name for output in session.get_outputs()]
+        made = dict(zip(names, session.run(names, feed, _quiet()), strict=True))
+        rows = len(next(iter(feed.values())))
+        values = {name: keep(value) for name, value in {**feed, **made}.items() if _is_features(value, rows)}
+        return [
+            LayerTrace(o.name, o.kind, values.get(o.reads), values[o.makes]) for o in operations if o.makes in values
+        ]
 
     def _stated(self, axis: int) -> int | None:
         first = self._inputs[0].shape

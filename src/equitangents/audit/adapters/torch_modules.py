@@ -20,13 +20,11 @@ import numpy as np
 from equitangents._types import DType, Tree
 from equitangents.array_files import WHY
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line, plain
-from equitangents.audit.contract.trees import on_host, to_numpy
+from equitangents.audit.contract.trees import on_host
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.extras import require
 from equitangents.files import file_bytes
 from equitangents.memory import process_memory
-
-HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 class TorchModel(Model):
@@ -73,25 +71,15 @@ class TorchModel(Model):
         """Input and output of every module without children, in the order of the calls; None for TorchScript."""
         if isinstance(self._inside, self.torch.jit.ScriptModule):
             return None
-        traced = Traced()
+        traced = Traced(keep)
         read: list[Any] = []
 
-        def note_input(module: Any, inputs: Any) -> None:
-            tensor = _first_tensor(self.torch, inputs)
-            read.append(None if tensor is None else keep(to_numpy(tensor)))  # now: a layer may work in place
-
         def hook(name: str) -> Callable[..., None]:
-            def note(module: Any, inputs: Any, output: Any) -> None:
-                before, made = read.pop(), _first_tensor(self.torch, output)
-                if made is None or made.ndim < 2:
-                    return
-                traced.add(name, _kind(module), before, keep(to_numpy(made)), rounding(made))
-
-            return note
+            return lambda module, inputs, output: traced.add(name, _kind(module), read.pop(), output)
 
         named = [(name, m) for name, m in self._inside.named_modules() if name and not list(m.children())]
         handles = [module.register_forward_hook(hook(name)) for name, module in named]
-        handles += [module.register_forward_pre_hook(note_input) for _, module in named]
+        handles += [m.register_forward_pre_hook(lambda _, inputs: read.append(traced.kept(inputs))) for _, m in named]
         try:
             with self.torch.inference_mode():
                 _call(self._inside, self._tensors(x, self._dtype))
@@ -123,11 +111,6 @@ class TorchModel(Model):
         return jax.tree.map(tensor, x)
 
 
-def rounding(tensor: Any) -> float:
-    """The rounding of numbers in half precision, which leave the device in single; 0 for others."""
-    return HALF.get(str(tensor.dtype).removeprefix("torch."), 0.0)
-
-
 def _kind(module: Any) -> str:
     """The class of a module; of one in an exported program, which has lost it, its first operation."""
     graph = getattr(module, "graph", None)
@@ -137,17 +120,6 @@ def _kind(module: Any) -> str:
 
 def _call(module: Any, x: Tree) -> Tree:
     return module(**x) if isinstance(x, dict) else module(*arguments(x))
-
-
-def _first_tensor(torch: ModuleType, value: Tree) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value if value.is_floating_point() else None
-    value = plain(value)
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, tuple | list):
-        return next((t for t in (_first_tensor(torch, v) for v in value) if t is not None), None)
-    return None
 
 
 def of_program(program: Any, name: str = "exported program", fixed_batch: int | None = None) -> TorchModel:

@@ -103,29 +103,19 @@ class Contract:
         angles = (self.angle(g) for g in self.group.elements or ())
         return Counter(round(a, 6) for a in angles if a is not None)
 
-    @property
-    def exact(self) -> bool:
-        """Whether no input is resampled."""
-        return self.inputs.exact
-
-    def moves_exactly(self, g: Element) -> bool:
-        """Whether g resamples no input."""
-        return self.inputs.moves_exactly(g)
-
-    def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
-        """ρ_X(g) on one batch."""
-        return self.inputs.act(g, leaves)
+    def move(self, g: Element, x: Inputs) -> Inputs:
+        """ρ_X(g) x."""
+        return x.replaced(self.inputs.act(g, x.leaves))
 
     def project(self, x: Inputs) -> Inputs:
         """ρ(e) x, which is x unless a mask cuts the corners of images."""
-        if not any(a is not None and a.action.mask for a in self.inputs):
-            return x
-        return x.replaced(self.move(self.group.identity, x.leaves))
+        masked = any(a is not None and a.action.mask for a in self.inputs)
+        return self.move(self.group.identity, x) if masked else x
 
     def more_accurate(self) -> Contract | None:
         """With better interpolation of the inputs; None if nothing is interpolated, or not better."""
         better = Actions(a if a is None or a.exact else a.more_accurate() for a in self.inputs)
-        if self.exact or any(b is None for a, b in zip(self.inputs, better, strict=True) if a is not None):
+        if self.inputs.exact or any(b is None for a, b in zip(self.inputs, better, strict=True) if a is not None):
             return None
         return replace(self, inputs=better)
 

@@ -7,8 +7,8 @@ The maps of a finite group's generators are spread over all elements along the w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, TypeVar, final
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, final
 
 import numpy as np
 from jaxtyping import Int
@@ -198,27 +198,23 @@ class Keypoints(InImages):
         return "equitangents.audit.Keypoints()"
 
 
-T = TypeVar("T")
-
-
-def along_words(group: Group, of_generators: Sequence[T], unit: T, product: Callable[[T, T], T]) -> list[T]:
-    """ρ(g) for every element, by its shortest word in the generators."""
-    values: dict[int, T] = {int(group.identity): unit}
+def spelled(group: Group, of_generators: Sequence[np.ndarray]) -> Int[np.ndarray, "order classes"]:
+    """The permutation of every element, by its shortest word in the generators: ρ(a·s) = ρ(a) ρ(s)."""
+    found = {int(group.identity): np.arange(len(of_generators[0]))}
     reached = [int(group.identity)]
     for a in reached:  # grows while it is read
-        for s, value in zip(group.generators, of_generators, strict=True):
+        for s, p in zip(group.generators, of_generators, strict=True):
             b = int(group.compose(a, s))
-            if b not in values:
-                values[b] = product(values[a], value)
+            if b not in found:
+                found[b] = found[a][p]
                 reached.append(b)
-    return [values[g] for g in range(group.order)]
+    return np.stack([found[g] for g in range(group.order)])
 
 
-def products(group: Group) -> Iterator[tuple[int, int, Any]]:
-    """(a, s, a·s) for every element and every generator: the relations of the group."""
-    for a in range(group.order):
-        for s in group.generators:
-            yield a, s, int(group.compose(a, s))
+def broken_product(group: Group, table: Int[np.ndarray, "order classes"]) -> tuple[int, int, int] | None:
+    """(a, s, a·s) where ρ(a·s) is not ρ(a) ρ(s), s a generator; None where all products are respected."""
+    each = ((a, s, int(group.compose(a, s))) for a in range(group.order) for s in group.generators)
+    return next(((a, s, b) for a, s, b in each if not np.array_equal(table[a][table[s]], table[b])), None)
 
 
 @final
@@ -273,29 +269,16 @@ class Labels(Kind):
                 verb="has length",
             )
         whole = len(self.rows) == group.order and count != group.order
-        unit: np.ndarray = np.arange(self.rows.shape[1])
-        spelled: list[np.ndarray] = [] if whole else along_words(group, list(self.rows), unit, after)
-        table = self.rows if whole else np.stack(spelled)
-        if not np.array_equal(table[group.identity], unit):
+        table = self.rows if whole else spelled(group, list(self.rows))
+        if not np.array_equal(table[group.identity], np.arange(self.rows.shape[1])):
             raise NotAnActionError("Labels: the identity must leave every class where it is")
-        for a, s, b in products(group):
-            if not np.array_equal(table[a][table[s]], table[b]):
-                raise NotAnActionError(
-                    "Labels",
-                    (group.label(a), group.label(s)),
-                    group.label(b),
-                    "permutations that multiply as elements do",
-                    verb="is off at",
-                )
+        if (wrong := broken_product(group, table)) is not None:
+            a, s, b = map(group.label, wrong)
+            raise NotAnActionError("Labels", (a, s), b, "permutations that multiply as elements do", verb="is off at")
         return table
 
     def __repr__(self) -> str:
         return f"equitangents.audit.Labels({(self.rows[0] if len(self.rows) == 1 else self.rows).tolist()})"
-
-
-def after(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The permutation p ∘ q: q first."""
-    return p[q]
 
 
 @final

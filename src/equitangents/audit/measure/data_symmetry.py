@@ -60,14 +60,14 @@ def _features(task: AuditTask, x: Inputs, rng: np.random.Generator, stay: bool) 
     for k in np.unique(drawn):
         rows = np.flatnonzero(drawn == k)
         g = elements[k]
-        if stay and contract.moves_exactly(g):
+        if stay and contract.inputs.moves_exactly(g):
             continue
-        moved = contract.move(g, x.rows(rows))
+        moved = contract.move(g, x.subset(rows))
         if stay:
             moved = contract.move(group.inverse(g), moved)
         for i, action in enumerate(contract.inputs):
             if action is not None:
-                leaves[i][rows] = moved[i]
+                leaves[i][rows] = moved.leaves[i]
     return _moved(task, leaves)
 
 

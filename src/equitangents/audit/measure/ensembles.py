@@ -48,7 +48,7 @@ def ensemble_law(m: Measured) -> EnsembleSection | str:
 def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) -> Float[np.ndarray, "M E1 n K"] | None:
     """ρ(g)⁻¹f_m(ρ(g)x) of every member, the identity first."""
     group = task.contract.group
-    moved = [x, *(x.replaced(task.contract.move(g, x.leaves)) for g in elements)]
+    moved = [x, *(task.contract.move(g, x) for g in elements)]
     inverses = [group.identity, *(group.inverse(g) for g in elements)]
     model = task.model
     if isinstance(model, EnsembleModel) and model.deep:

@@ -9,7 +9,7 @@ Rounding: the model against itself in double precision; else what inputs changed
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer, chosen
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps
+from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps, joined
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
 from equitangents.metrics.measure import ratio
@@ -168,12 +168,8 @@ def unmeasured_floors(task: AuditTask, dtype: np.dtype, sizes: Float[np.ndarray,
 def known_outputs(task: AuditTask, rows: np.ndarray, element: int | None = None) -> Answer | None:
     """Outputs for some rows of the task's inputs, moved by an element or not, as the pass over the data found them."""
     found = [task.record.of_row(task.step, len(task.elements), int(row), element) for row in rows]
-    leaves = [f for f in found if f is not None]
-    if len(leaves) < len(found):
-        return None
-    first = task.record.answers[0]
-    joined = tuple(np.concatenate(parts) for parts in zip(*leaves, strict=True))
-    return replace(first, leaves=joined)
+    kept = [y for y in found if y is not None]
+    return joined(kept) if len(kept) == len(found) else None
 
 
 def resampling(
@@ -193,19 +189,19 @@ def resampling(
     better = contract.more_accurate()
     for k, g in enumerate(task.elements):
         inexact_outputs = not actions.moves_exactly(g)
-        if contract.moves_exactly(g) and not inexact_outputs:
+        if contract.inputs.moves_exactly(g) and not inexact_outputs:
             continue
-        moved = contract.move(g, x.leaves)
-        back = task.evaluate(x.replaced(contract.move(group.inverse(g), moved)))
+        moved = contract.move(g, x)
+        back = task.evaluate(contract.move(group.inverse(g), moved))
         check_same_shapes(y, back, contract.label(g))
         round_trip[:, k] = actions.apart(back.leaves, y.leaves)
         if inexact_outputs:
             there = actions.act(group.inverse(g), actions.act(g, y.leaves))
             round_trip[:, k] += actions.apart(there, y.leaves)
-        if better is not None and not contract.moves_exactly(g):
+        if better is not None and not contract.inputs.moves_exactly(g):
             before = None if known is None else known(k)
-            plain = task.evaluate(x.replaced(moved)) if before is None else before
-            fine = task.evaluate(x.replaced(better.move(g, x.leaves)))
+            plain = task.evaluate(moved) if before is None else before
+            fine = task.evaluate(better.move(g, x))
             reference[:, k] = actions.apart(fine.leaves, plain.leaves)
     return round_trip, reference
 
@@ -213,50 +209,32 @@ def resampling(
 def rounding_of(
     task: AuditTask, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
 ) -> tuple[Literal["float64", "perturbation", "none"], np.ndarray, Float[np.ndarray, "outputs n"]]:
-    """(how it is known, the response that was seen, what rounding may do to every output for x), as norms."""
+    """(how it is known, by how much rounding was seen to change every output for x, what it may do), as norms."""
     unit = eps(y.dtype)
-    method, response = float_floor(task, x, y, sizes, deterministic, actions)
-    if method == "float64":
+    exact = double_of(task, x, actions, y.dtype) if deterministic and y.dtype != np.float64 else None
+    if exact is not None:
+        few = len(exact[0].leaves[0])
+        seen = actions.apart([v[:few] for v in y.leaves], exact[0].leaves)
+        share = np.mean(ratio(seen, sizes[:, :few]), axis=1, keepdims=True)
+        response = np.concatenate([seen, share * sizes[:, few:]], axis=1)
         whole = np.sqrt(np.mean(response**2, axis=1, keepdims=True))
-        few = response.shape[1] < _MEASURED or not response.any()
-        return method, response, np.maximum(response, unit * sizes if few else whole)
-    return method, response, PERTURBATION * (response + unit * sizes)
-
-
-def float_floor(
-    task: AuditTask,
-    x: Inputs,
-    y: Answer,
-    sizes: Float[np.ndarray, "outputs n"],
-    deterministic: bool,
-    actions: Actions,
-) -> tuple[Literal["float64", "perturbation", "none"], Float[np.ndarray, "outputs n"]]:
-    """(how it is known, by how much rounding was seen to change every output for x, as norms)."""
-    unit = eps(y.dtype)
-    if not deterministic:  # chance would be taken for rounding
-        return "none", 0.0 * sizes
-    if y.dtype != np.float64:
-        few = x.subset(np.arange(in_double(task, x)))
-        found = _double(task, few, actions, y.dtype)
-        if found is not None:
-            exact, _ = found
-            seen = actions.apart([v[: few.n] for v in y.leaves], exact.leaves)
-            share = np.mean(ratio(seen, sizes[:, : few.n]), axis=1, keepdims=True)
-            return "float64", np.concatenate([seen, share * sizes[:, few.n :]], axis=1)
-    if not any(a.dtype.kind in _WIDE for a in x.batches):
-        return "none", 0.0 * sizes
+        least = unit * sizes if response.shape[1] < _MEASURED or not response.any() else whole
+        return "float64", response, np.maximum(response, least)
+    # of a random model chance would be taken for rounding
+    if not deterministic or not any(a.dtype.kind in _WIDE for a in x.batches):
+        return "none", 0.0 * sizes, PERTURBATION * unit * sizes
     response = actions.apart(task.evaluate(_shaken(x, unit, task.seed)).leaves, y.leaves)
     if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
         coarse = actions.apart(task.evaluate(_shaken(x, _SINGLE, task.seed)).leaves, y.leaves)
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
-    return "perturbation", response
+    return "perturbation", response, PERTURBATION * (response + unit * sizes)
 
 
 def jitter(task: AuditTask, x: Inputs, actions: Actions) -> Float[np.ndarray, "outputs n"]:
     """How far answers for inputs changed by one rounding, this way or that, lie from each other, as norms.
 
-    Other than `float_floor` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
+    Other than `rounding_of` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
     """
     unit = eps(task.evaluate(x).dtype)
     ys = [task.evaluate(_shaken(x, unit, task.seed + s)).leaves for s in range(_TIMES)]
@@ -274,16 +252,14 @@ def widened(x: Inputs) -> Inputs:
     return x.mapped(lambda a: a.astype(_WIDE.get(a.dtype.kind, a.dtype)))
 
 
-def twin_of(task: AuditTask, x: Inputs, actions: Actions, dtype: np.dtype) -> Callable[[Any], Any] | None:
-    """The model in double precision; None where it cannot be cast, or rounds to a narrower type inside all the same."""
-    found = _double(task, x.subset(np.arange(in_double(task, x))), actions, dtype)
-    return None if found is None else found[1]
-
-
-def _double(
+def double_of(
     task: AuditTask, x: Inputs, actions: Actions, dtype: np.dtype
 ) -> tuple[Answer, Callable[[Any], Any]] | None:
-    """(outputs in double precision, what gives them); of a model that is in it, the model itself."""
+    """(outputs for the first of x in double precision, what gives them); of a model that is in it, the model itself.
+
+    None where it cannot be cast, or rounds to a narrower type inside all the same.
+    """
+    x = x.subset(np.arange(in_double(task, x)))
     double = task.model.double() if dtype != np.float64 else task.model.run
     if double is None:
         return None

@@ -66,7 +66,7 @@ def _given_set(task: AuditTask, name: str, x: Any) -> Inputs:
     return found
 
 
-def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResult]:
+def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> SetResult:
     """The error on one set, with its own resampling floor; rounding and noise, relative to outputs, as on the data.
 
     Where these call a model that holds on its data broken by little, its own rounding there is measured, too.
@@ -86,13 +86,13 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResu
         found.append((task.resampler(x.n).mean(scales.largest(one, orbits.separate)), float(floor.mean())))
     result = set_result(task, name, kind, orbits, *found)
     if not (result.above and m.verdict in HOLDING and result.judged.mean <= UNINFORMATIVE):
-        return [result]
+        return result
     own = measure_floors(replace(task, x=x, record=Record()), orbits.actions, _FLOOR_ROWS)
     found = [
         (error, max(floor, float(of_inputs(scales, one, own)[scales.judged].max(axis=0).mean())))
         for one, (error, floor) in zip(("norm", unit), found, strict=True)
     ]
-    return [set_result(task, name, kind, orbits, *found)]
+    return set_result(task, name, kind, orbits, *found)
 
 
 def set_result(

@@ -123,17 +123,18 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
 
 def choose_unit(scales: Scales, told: Settings, errors_in: object) -> tuple[Unit, str]:
     """The headline's unit and why it is that one."""
-    judged = scales.judged
+    judged = np.flatnonzero(scales.judged)
     if scales.nothing:
         return "absolute", "all outputs vanish, and no output_scale was given"
     if np.isfinite(scales.given[judged]).all():
         return "absolute", "output_scale was given"
-    if scales.classes[judged].all():
-        if scales.shares[judged].any():
-            return "share", "errors are shares by themselves"
-        return "classes", "outputs are class numbers"
-    free = judged & ~scales.classes & ~scales.probabilities & ~np.isfinite(scales.given)
-    if not free.any():
+    own = [scales.own[o] for o in judged]
+    if set(own) <= {"share", "classes"}:
+        return (
+            ("share", "errors are shares by themselves") if "share" in own else ("classes", "outputs are class numbers")
+        )
+    free = [o for o, unit in zip(judged, own, strict=True) if unit is None and np.isnan(scales.given[o])]
+    if not free:
         return "probability", "outputs are probabilities"
     if scales.sets[free].all():
         return "norm", "sets in any order have no spread"
@@ -339,13 +340,11 @@ class Scales:
     """nan where outputs do not differ between inputs by more than rounding."""
     given: Float[np.ndarray, " outputs"]
     """nan where the user gave none."""
-    classes: Bool[np.ndarray, " outputs"]
-    probabilities: Bool[np.ndarray, " outputs"]
-    """Which are probabilities, and judged as such."""
+    own: list[Unit | None]
+    """What is divided by one number whatever the headline is: class numbers, shares, and outputs that are
+    probabilities and judged as such; None of others."""
     hidden: Bool[np.ndarray, " outputs"]
     """Which differ between inputs by so little, if at all, that rounding hides it: beside a large constant part."""
-    shares: Bool[np.ndarray, " outputs"]
-    """Which of these `classes` are not class numbers, but masks of them, or sets of boxes."""
     sets: Bool[np.ndarray, " outputs"]
     """Which outputs are sets in any order."""
     alike: Bool[np.ndarray, " outputs"]
@@ -373,11 +372,7 @@ class Scales:
         """What an output's errors are divided by where the headline's are divided by `unit`."""
         if np.isfinite(self.given[output]):
             return "absolute"
-        if self.classes[output]:
-            return "share" if self.shares[output] else "classes"
-        if self.probabilities[output]:
-            return "probability"
-        return "norm" if unit == "spread" and np.isnan(self.spreads[output]) else unit
+        return self.own[output] or ("norm" if unit == "spread" and np.isnan(self.spreads[output]) else unit)
 
     def relative(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), own: bool = True) -> np.ndarray:
         """A table (outputs, …, n) of norms over the divisors of this unit, for some rows of the sample.
@@ -396,9 +391,9 @@ class Scales:
     def _divisors(self, unit: Unit, rows: Any, own: bool) -> Float[np.ndarray, "outputs n"]:
         sizes = self.sizes[:, rows]
         fixed = self.spreads if unit == "spread" else np.full_like(self.given, 1.0 if unit == "absolute" else math.nan)
-        fixed = np.where(self.classes, 1.0, fixed)
+        known = {"classes": 1.0, "share": 1.0} | ({"probability": math.sqrt(2)} if own else {})
+        fixed = np.array([known.get(str(one), other) for one, other in zip(self.own, fixed, strict=True)])
         if own:
-            fixed = np.where(self.probabilities, math.sqrt(2), fixed)
             fixed = np.where(np.isfinite(self.given), self.given, fixed)
         return np.where(np.isnan(fixed)[:, None], sizes, fixed[:, None])
 
@@ -411,16 +406,19 @@ def make_scales(orbits: Orbits, floors: Floors | None, told: Settings) -> Scales
     still = rms(orbits.separate) <= 2 * FACTOR * roundings
     alike = ~(orbits.spreads > _CLEAR * roundings)
     drowning = np.isfinite(orbits.spreads) & (roundings > _SIGNAL * rms(orbits.separate_sizes))
-    own = orbits.probabilities and orbits.classes and told.relative_to == "larger"
+    own: list[Unit | None] = [
+        "share" if share else "classes" if number else None
+        for share, number in zip(orbits.shares, orbits.class_numbers, strict=True)
+    ]
+    if orbits.probabilities and orbits.classes and told.relative_to == "larger":
+        own[0] = own[0] or "probability"
     return Scales(
         sizes=orbits.separate_sizes,
         spreads=np.where(alike, math.nan, orbits.spreads),
         given=given_scales(told.output_scale, orbits.output_names),
-        probabilities=(np.arange(len(none)) == 0) & own & ~orbits.class_numbers,
+        own=own,
         hidden=alike & drowning,
         alike=(alike & np.isfinite(orbits.spreads)) | orbits.one_class,
-        classes=orbits.class_numbers | orbits.shares,
-        shares=orbits.shares,
         sets=np.array([o in orbits.matched for o in range(len(orbits.spreads))]),
         vanishing=drowned & still & ~orbits.class_numbers & ~orbits.shares,
     )

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from equitangents._types import Tree
+from equitangents.audit.adapters.callables import EstimatorModel
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
@@ -55,7 +56,7 @@ def _averaging(m: Measured) -> Remedy | Missing:
     how: How
     if orbits.no_mean:
         after, how = None, "no mean"
-    elif deterministic and task.complete and task.contract.exact:
+    elif deterministic and task.complete and task.contract.inputs.exact:
         after, how = NOTHING_LEFT, "exact"
     elif not task.complete and task.contract.group.draws_are_independent:
         after, how = _left_by_chance(m), "sampled"
@@ -125,7 +126,7 @@ def _left_after_averaging(m: Measured) -> Estimate:
     start, _ = _average(task, x, actions)
     tables = []
     for h in task.elements[:: max(1, len(task.elements) // 2)][:2]:
-        moved, _ = _average(task, x.replaced(task.contract.move(h, x.leaves)), actions)
+        moved, _ = _average(task, task.contract.move(h, x), actions)
         back = actions.act(task.contract.group.inverse(h), moved)
         tables.append([norms(a - b) for a, b in zip(back, start, strict=True)])
     return _estimate(m, np.mean(tables, axis=0), rows)
@@ -137,7 +138,7 @@ def _average(task: AuditTask, x: Inputs, actions: Actions) -> tuple[list[np.ndar
     elements = [*([group.identity] if task.contract.is_complete else []), *task.elements]
     total: list[np.ndarray] = []
     for g in elements:
-        y = task.evaluate(x.replaced(task.contract.move(g, x.leaves)))
+        y = task.evaluate(task.contract.move(g, x))
         back = actions.act(group.inverse(g), y.leaves)
         total = [a + b for a, b in zip(total, back, strict=True)] if total else back
     return [a / len(elements) for a in total], y
@@ -191,7 +192,7 @@ class Averaged:
 def _augmentation(m: Measured) -> Remedy:
     """Refit a copy of an estimator on moved training data, and measure it on the sample."""
     task, orbits, train = m.task, m.orbits, m.task.settings.train
-    estimator = getattr(task.model, "estimator", None)
+    estimator = task.model.estimator if type(task.model) is EstimatorModel else None
     why: How | None = "no refit" if estimator is None else "no training data" if train is None else None
     if why is None and any(a is not None for a in orbits.actions):
         why = "labels move"
@@ -211,13 +212,11 @@ def _augmentation(m: Measured) -> Remedy:
     assert train is not None
     from sklearn.base import clone
 
-    from equitangents.audit.adapters.callables import EstimatorModel
-
     x_train, y_train = as_inputs(train[0]), np.asarray(train[1])
-    copies = [x_train.leaves[0], *(task.contract.move(g, x_train.leaves)[0] for g in task.elements)]
+    copies = [x_train.leaves[0], *(task.contract.move(g, x_train).leaves[0] for g in task.elements)]
     flat = np.concatenate(copies).reshape(len(copies) * x_train.n, -1)
     refitted = clone(estimator).fit(flat, np.concatenate([y_train] * len(copies)))
-    model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
+    model = EstimatorModel(refitted, task.model.method)
     again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
     errors = make_scales(again, None, task.settings).largest(m.judgement.headline.unit, again.separate)
     labels = None if m.y is None else m.y[orbits.kept]

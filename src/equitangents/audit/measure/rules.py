@@ -21,7 +21,7 @@ from scipy.special import stdtrit
 from equitangents._types import AnyAction, Element
 from equitangents.actions.kinds import KINDS
 from equitangents.audit.contract.contract import Contract, OutputActions
-from equitangents.audit.contract.kinds import Labels, LabelsAction, after, along_words, cycles, products
+from equitangents.audit.contract.kinds import Labels, LabelsAction, broken_product, cycles, spelled
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.contract.trees import Batch, spread_over, to_last
@@ -266,11 +266,8 @@ def _permuted(contract: Contract, group: Group, pairs: Pairs) -> Iterator[Candid
     if not 1 < C <= _MOST_CHANNELS:
         return
     found = [permutation(y.reshape(-1, C), flat(z).reshape(-1, C)) for z in pairs.z]
-    unit: np.ndarray = np.arange(C)
-    spelled: list[np.ndarray] = along_words(group, found, unit, after)
-    table = np.stack(spelled)
-    moves = any((p != np.arange(C)).any() for p in found)
-    if not moves or not all(np.array_equal(table[a][table[s]], table[b]) for a, s, b in products(group)):
+    table = spelled(group, found)
+    if all((p == np.arange(C)).all() for p in found) or broken_product(group, table) is not None:
         return
     each = (f"{cycles(p) or 'not'} under {contract.label(s)}" for p, s in zip(found, group.generators, strict=True))
     how = cycles(found[0]) if len(found) == 1 else "; ".join(each)

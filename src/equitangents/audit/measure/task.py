@@ -19,15 +19,14 @@ from typing import Any, final
 
 import jax
 import numpy as np
-from jax.tree_util import PyTreeDef
 from jaxtyping import Float
 
 from equitangents._types import AnyAction, DType, Tree
 from equitangents.audit.adapters import Answer, Model
-from equitangents.audit.adapters.model import answer, axes_of
+from equitangents.audit.adapters.model import answer
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import Actions
-from equitangents.audit.contract.trees import Inputs, to_numpy
+from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.report.numbers import Estimate, Spread
 from equitangents.audit.settings import Settings
 from equitangents.errors import EquitangentsError, ShapeError
@@ -68,13 +67,14 @@ class Record:
         assert len(y.leaves[0]) == n
         return y
 
-    def of_row(self, step: int, elements: int, row: int, element: int | None) -> list[np.ndarray] | None:
-        """Outputs (1, …) for one input, of batches of `step`, moved by an element or not; None if not kept."""
+    def of_row(self, step: int, elements: int, row: int, element: int | None) -> Answer | None:
+        """The answer for one input, of batches of `step`, moved by an element or not; None if not kept."""
         batch, place = divmod(row, step)
         index = batch * (elements + 1) + (0 if element is None else element + 1)
         if index >= len(self.answers):
             return None
-        return [y[place : place + 1] for y in self.answers[index].leaves]
+        y = self.answers[index]
+        return replace(y, leaves=tuple(a[place : place + 1] for a in y.leaves))
 
 
 @dataclass(eq=False)
@@ -188,9 +188,7 @@ class AuditTask:
 
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
-        parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)]
-        leaves = tuple(np.concatenate(columns) for columns in zip(*(p.leaves for p in parts), strict=True))
-        return replace(parts[0], leaves=leaves)
+        return joined([self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)])
 
     @property
     def step(self) -> int:
@@ -207,20 +205,21 @@ class AuditTask:
         """The model's outputs for one batch; NaN and infinite ones are an error unless `finite` is False."""
         if self.record.replaying:
             return self.record.next(x.n)
-        y = self._with_classes(answer(self._output(x, run), x.n, expected=self.output_action, finite=finite))
+        y = self._answer(x, run, finite)
         self.clock.check()
         if self.record.recording:
             self.record.keep(y)
         return y
 
-    def _output(self, x: Inputs, run: Callable[[Any], Any] | None) -> Tree:
+    def _answer(self, x: Inputs, run: Callable[[Any], Any] | None, finite: bool) -> Answer:
         clock, size = self.clock, self._fixed_size
-        given = clock.counting(run or self.model)
+        counted = clock.counting(run or self.model)
+        one = lambda part: self._with_classes(answer(counted(part), part.n, expected=self.output_action, finite=finite))
         try:
             if size is not None and size != x.n:
-                return in_chunks(given, x, size, self.output_action, fill=True)
+                return in_chunks(one, x, size, fill=True)
             try:
-                return self._within_memory(given, x)
+                return self._within_memory(one, x)
             except EquitangentsError:
                 raise
             except Exception as error:  # of a foreign model, which may take no other size than the one before
@@ -228,13 +227,13 @@ class AuditTask:
                 if run is not None or not (0 < x.n < taken or taken == 1 < x.n):
                     raise
                 try:
-                    output = in_chunks(given, x, taken, self.output_action, fill=True)
+                    y = in_chunks(one, x, taken, fill=True)
                 except Exception:
                     raise error from None
                 clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
                 how = "inputs are given one at a time" if taken == 1 else f"batches are filled up to {taken}"
                 logger.warning("the model takes no batch of %d (%s); %s", x.n, clock.refused, how)
-                return output
+                return y
         except Exception as error:
             told = error if run is not None else self.model.failed(error, x.tree())
             clock.failed = told
@@ -244,13 +243,13 @@ class AuditTask:
                 raise
             raise told from error
 
-    def _within_memory(self, given: Callable[[Inputs], Any], x: Inputs) -> Tree:
-        """The model's output, in halves of a batch that runs out of memory, and of later ones as large."""
+    def _within_memory(self, one: Callable[[Inputs], Answer], x: Inputs) -> Answer:
+        """The model's answer, in halves of a batch that runs out of memory, and of later ones as large."""
         clock = self.clock
         while True:
             size = min(clock.most or x.n, x.n)
             try:
-                return given(x) if size == x.n else in_chunks(given, x, size, self.output_action)
+                return one(x) if size == x.n else in_chunks(one, x, size)
             except Exception as error:
                 if size == 1 or not ran_out(error):
                     raise
@@ -275,25 +274,20 @@ class AuditTask:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def in_chunks(
-    given: Callable[[Inputs], Any], x: Inputs, size: int, expected: AnyAction = None, fill: bool = False
-) -> Tree:
-    """The model's output in batches of `size`; `fill`: the last one filled up with its last row.
-
-    `expected`, the tree of output actions, says where batches are not along the first axis.
-    """
-    chunks: list[list[np.ndarray]] = []
-    structure: PyTreeDef = None
-    axes: list[int] = []
+def in_chunks(one: Callable[[Inputs], Answer], x: Inputs, size: int, fill: bool = False) -> Answer:
+    """The model's answer in batches of `size`; `fill`: the last one filled up with its last row."""
+    parts = []
     for rows in batches(x.n, size):
         filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))]) if fill else rows
-        leaves, structure = jax.tree.flatten(given(x.subset(filled)))
-        axes = axes_of(expected, structure, len(leaves))
-        own = range(len(rows))
-        chunks.append([np.take(to_numpy(a), own, axis) for a, axis in zip(leaves, axes, strict=True)])
-    columns = zip(*chunks, strict=True)
-    whole = [np.concatenate(parts, axis) for parts, axis in zip(columns, axes, strict=True)]
-    return jax.tree.unflatten(structure, whole)
+        y = one(x.subset(filled))
+        parts.append(replace(y, leaves=tuple(a[: len(rows)] for a in y.leaves)))
+    return joined(parts)
+
+
+def joined(parts: Sequence[Answer]) -> Answer:
+    """Answers for one batch after another as one."""
+    leaves = zip(*(part.leaves for part in parts), strict=True)
+    return replace(parts[0], leaves=tuple(map(np.concatenate, leaves)))
 
 
 @lru_cache(maxsize=4)

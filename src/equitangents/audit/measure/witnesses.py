@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from equitangents._types import Element, Tree
 from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
@@ -35,59 +32,38 @@ def witnesses(m: Measured) -> list[Witness]:
 
 
 def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
-    contract = task.contract
-    x, E = task.x.subset(np.array([i])), len(task.elements)
+    contract, E, g = task.contract, len(task.elements), task.elements[k]
     shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
-    moved = [task.contract.move(task.elements[j], x.leaves) for j in shown]
-    y, *along = _outputs(task, i, shown, x, moved)
-    points = [_point(task, contract.group.identity, x.leaves, flattened(y), 0.0)]
-    for j, leaves, output in zip(shown, moved, along, strict=True):
-        error = float(errors[j, i])
-        points.append(_point(task, task.elements[j], leaves, flattened(output), error))
-    images = next((a.layout for a in task.contract.inputs if a is not None), None)
-    g = task.elements[k]
+    points = [_point(task, i, None, 0.0), *(_point(task, i, j, float(errors[j, i])) for j in shown)]
     return Witness(
         kind=kind,
         index=task.row(i),
         label=contract.label(g),
         parameter=contract.group.parameter(g),
         error=float(errors[k, i]),
-        image_layout=images,
+        image_layout=next((a.layout for a in contract.inputs if a is not None), None),
         orbit=points,
     )
 
 
-def _outputs(
-    task: AuditTask, i: int, shown: list[int], x: Inputs, moved: list[list[Any]]
-) -> list[Sequence[np.ndarray]]:
-    """What the model answered for one input and its moved copies: as the pass over the data had it, or in one batch."""
-    kept = [task.record.of_row(task.step, len(task.elements), i, j) for j in (None, *shown)]
-    known = [y for y in kept if y is not None]
-    if len(known) == len(kept):
-        return list(known)
-    if task.contract.not_a_group:  # changed inputs may have other shapes
-        return [task.evaluate(x.replaced(leaves)).leaves for leaves in (x.leaves, *moved)]
-    columns = zip(x.leaves, *moved, strict=True)
-    leaves = [a[0] if isinstance(a[0], Shared) else np.concatenate(a) for a in columns]
-    answer = task.evaluate(x.replaced(leaves)).leaves
-    return [[y[k : k + 1] for y in answer] for k in range(len(moved) + 1)]
-
-
-def _point(task: AuditTask, g: Element, leaves: Sequence[Tree], y: np.ndarray, error: float) -> OrbitPoint:
-    contract = task.contract
+def _point(task: AuditTask, i: int, k: int | None, error: float) -> OrbitPoint:
+    """Input i moved by element k, or as it is, and what the model answered, in the pass over the data or now."""
+    contract, x = task.contract, task.x.subset(np.array([i]))
+    g = contract.group.identity if k is None else task.elements[k]
+    x = x if k is None else contract.move(g, x)
+    y = flattened((task.record.of_row(task.step, len(task.elements), i, k) or task.evaluate(x)).leaves)
     pictures = {}
-    for name, action, leaf in zip(task.x.names, task.contract.inputs, leaves, strict=True):
+    for name, action, leaf in zip(x.names, contract.inputs, x.leaves, strict=True):
         if action is not None:
             picture = _small(np.asarray(leaf[0]), action)
             if picture.size <= _NUMBERS:
                 pictures[name] = _rounded(picture)
-    prediction = _rounded(y[0]) if y.shape[1] <= _OUTPUTS else None
     return OrbitPoint(
         label=contract.label(g),
         parameter=contract.group.parameter(g),
         angle=contract.angle(g),
         inputs=pictures,
-        prediction=prediction,
+        prediction=_rounded(y[0]) if y.shape[1] <= _OUTPUTS else None,
         error=error,
     )
 

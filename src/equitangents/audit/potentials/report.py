@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from equitangents.audit.potentials.results import FOLLOWS, BrokenPose, Outcome, Row, StructureResult, worst_row
 from equitangents.audit.report.checks import Check, read_report
-from equitangents.audit.report.forms import State, WrittenReport
+from equitangents.audit.report.forms import Content, State, WrittenReport, settings_section
 from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval, number, standing
 from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.rows import LENGTH
@@ -36,8 +36,6 @@ HEAD = ["test", "quantity", "error", "unit", "relative", "noise floor", "toleran
 class AtomsReport(WrittenReport):
     """Everything that an audit of a potential found; made by `equitangents.audit.atoms`."""
 
-    title: ClassVar[str] = "Audit of a potential"
-    states: ClassVar[dict[Outcome, State]] = STATES
     format: Literal["equitangents.audit.atoms/2"]
     verdict: Outcome
     """"fails" if some row does, or some pose has no finite result, else "undecided" if some row is, else "within
@@ -91,12 +89,21 @@ class AtomsReport(WrittenReport):
         ]
         return next((line for line in lines if len(line) <= LENGTH), folded(lines[-1], LENGTH))
 
-    @property
-    def audited(self) -> tuple[str, str]:
-        """The name that the calculator gives itself, and no group."""
-        return self.calculator, ""
+    def content(self) -> Content:
+        """Its tables, test cases and page: one case a row, and one a pose without a finite result."""
+        cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", " ".join(cells(r)[2:])) for r in self.rows]
+        return Content(
+            title="Audit of a potential",
+            name=self.calculator,
+            state=STATES[self.verdict],
+            tables=self._tables(),
+            notes=self.advice,
+            cases=cases + [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken],
+            sections=self._sections,
+            seconds=self.total_seconds,
+        )
 
-    def tables(self) -> list[Table]:
+    def _tables(self) -> list[Table]:
         """One row a test and quantity; then poses without a result, the first few, and tests that were left out."""
         poses = [[p.test, str(p.structure), p.move, folded(p.result, 200)] for p in self.broken[:_POSES]]
         missing = [[m.section, folded(m.reason, 200)] for m in self.missing]
@@ -104,34 +111,18 @@ class AtomsReport(WrittenReport):
         found += [Table("Poses without a result", _OF_POSES, poses, text=True)] * bool(poses)
         return found + [Table("Left out", _LEFT_OUT, missing, text=True)] * bool(missing)
 
-    def notes(self) -> list[str]:
-        """What failing tests mean for molecular dynamics."""
-        return self.advice
-
-    def cases(self) -> list[Check]:
-        """One test case a row, and one a pose without a finite result."""
-        found = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", " ".join(cells(r)[2:])) for r in self.rows]
-        return found + [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken]
-
-    def sections(self) -> list[Section]:
-        """The sections of the page."""
+    def _sections(self) -> list[Section]:
         force = lambda s: "" if s.rms_force is None else format_number(s.rms_force)
         known = lambda s: [str(s.index), s.formula, str(s.atoms), _YES[s.periodic], force(s), _YES[s.at_rest]]
         structures = Table("", _OF_STRUCTURES, [known(s) for s in self.structures])
         settings = {"evaluations": self.evaluations, "seconds": format_number(self.seconds),
                     "numbers look like": self.precision, **self.settings, **self.versions}  # fmt: skip
-        pairs = [[name, str(value)] for name, value in settings.items()]
-        follows = [Section("What follows", self.advice)] * bool(self.advice)
         return [
-            *follows,
-            Section("Tests", [_FLOORS], self.tables()),
+            *[Section("What follows", self.advice)] * bool(self.advice),
+            Section("Tests", [_FLOORS], self._tables()),
             Section("Structures", shown=[structures]),
-            Section("Settings", shown=[Table("", ["setting", "value"], pairs, text=True)]),
+            settings_section(settings),
         ]
-
-    def duration(self) -> float:
-        """Seconds that the audit took."""
-        return self.total_seconds
 
 
 _YES = {True: "yes", False: "no"}

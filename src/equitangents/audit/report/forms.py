@@ -9,10 +9,10 @@ import math
 import platform
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import escape
 
@@ -71,58 +71,57 @@ _SIGNS: dict[State, str] = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 _NOTEBOOK = 32  # rows of a table
 
 
+@dataclass(frozen=True)
+class Content:
+    """What the forms of a report show besides its first line."""
+
+    title: str
+    """What kind of report it is."""
+    name: str
+    """That of the model."""
+    state: State
+    """What the verdict comes to."""
+    tables: list[Table]
+    """Those of the summary, that of all that a reader acts on first."""
+    cases: list[Check]
+    """The test cases of JUnit's XML."""
+    sections: Callable[[], list[Section]]
+    """Makes the sections of the page."""
+    seconds: float
+    """That the audit took."""
+    under: str = ""
+    """What the model was tried under; "" where the tests say that."""
+    details: list[Table] = field(default_factory=list)
+    """Further tables of Markdown and notebooks."""
+    notes: list[str] = field(default_factory=list)
+    """What stands below the tables."""
+
+
 class WrittenReport(ABC):
     """A report that can be written down: a first line, tables, test cases and sections, the same in every form."""
 
     verdict: Any
-    title: ClassVar[str]
-    """What kind of report it is."""
-    states: ClassVar[Mapping[Any, State]]
-    """What each verdict comes to."""
 
     @property
     @abstractmethod
     def first_line(self) -> str:
         """The finding in one line."""
 
-    @property
     @abstractmethod
-    def audited(self) -> tuple[str, str]:
-        """The model's name, and what it was tried under; "" where the tests say that."""
-
-    @abstractmethod
-    def tables(self) -> list[Table]:
-        """The tables of the summary, that of all that a reader acts on first."""
-
-    @abstractmethod
-    def cases(self) -> list[Check]:
-        """The test cases of JUnit's XML."""
-
-    @abstractmethod
-    def sections(self) -> list[Section]:
-        """The sections of the page."""
-
-    @abstractmethod
-    def duration(self) -> float:
-        """Seconds that the audit took."""
-
-    def details(self) -> list[Table]:
-        """Further tables of Markdown and notebooks."""
-        return []
-
-    def notes(self) -> list[str]:
-        """What stands below the tables."""
-        return []
+    def content(self) -> Content:
+        """What all forms show."""
 
     def summary(self) -> str:
         """The first line, and the tables of all that a reader acts on."""
-        first, *others = map(text_table, self.tables())
-        return "\n\n".join(["\n".join((self.first_line, first)), *others, *self.notes()])
+        content = self.content()
+        first, *others = map(text_table, content.tables)
+        return "\n\n".join(["\n".join((self.first_line, first)), *others, *content.notes])
 
     def html(self) -> str:
         """The report as one HTML page that loads nothing."""
-        name, badge = folded(self.audited[0]), (self.states[self.verdict], str(self.verdict))
-        return Document(name, self.title, self.first_line, self.sections(), badge=badge, cards=False).html()
+        content = self.content()
+        name, badge = folded(content.name), (content.state, str(self.verdict))
+        return Document(name, content.title, self.first_line, content.sections(), badge=badge, cards=False).html()
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes, as plain values; numbers that are not finite are None."""
@@ -134,30 +133,31 @@ class WrittenReport(ABC):
 
     def to_markdown(self, path: FileName | None = None) -> str:
         """The report as Markdown that GitHub renders, also written to `path` if one is given."""
-        name = escaped(self.audited[0])
-        parts = [f"## {_SIGNS[self.states[self.verdict]]} {self.title}: {name}", f"**{escaped(self.first_line)}**"]
-        for table in (*self.tables(), *self.details()):
+        content = self.content()
+        head = f"## {_SIGNS[content.state]} {content.title}: {escaped(content.name)}"
+        parts = [head, f"**{escaped(self.first_line)}**"]
+        for table in (*content.tables, *content.details):
             parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]
-        return _also_written(path, "\n\n".join([*parts, *map(escaped, self.notes())]) + "\n")
+        return _also_written(path, "\n\n".join([*parts, *map(escaped, content.notes)]) + "\n")
 
     def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
         """JUnit's XML, one test case a finding and one a check; those that fail quote the summary.
 
         Also written to `path` if one is given.
         """
-        name, under = self.audited
-        cases, finding = [*self.cases(), *checks], self.summary()
+        content = self.content()
+        cases, finding = [*content.cases, *checks], self.summary()
         root = Element(
             "testsuite",
-            name=f"equitangents audit of {' under '.join(filter(None, (name, under)))}",
+            name=f"equitangents audit of {' under '.join(filter(None, (content.name, content.under)))}",
             tests=str(len(cases)),
             failures=str(sum(not case.passed for case in cases)),
             errors="0",
             skipped="0",
-            time=f"{self.duration():.3f}",
+            time=f"{content.seconds:.3f}",
         )
         for case in cases:
-            node = SubElement(root, "testcase", classname=f"equitangents.audit.{name}", name=case.name)
+            node = SubElement(root, "testcase", classname=f"equitangents.audit.{content.name}", name=case.name)
             if not case.passed:
                 SubElement(node, "failure", message=case.value).text = finding
         text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", tostring(root, encoding="unicode"))
@@ -173,9 +173,15 @@ class WrittenReport(ABC):
     def _repr_html_(self) -> str:
         """What a notebook shows: the first line and the tables."""
         facts = lambda table: [(row[0], " ".join(filter(None, row[1:]))) for row in table.rows[:_NOTEBOOK]]
-        first, *others = (*self.tables()[:1], *self.details())
-        shown = [notebook.table(table.caption, facts(table)) for table in others]
-        return notebook.table(self.first_line, facts(first)) + "".join(shown)
+        content = self.content()
+        shown = [notebook.table(table.caption, facts(table)) for table in content.details]
+        return notebook.table(self.first_line, facts(content.tables[0])) + "".join(shown)
+
+
+def settings_section(settings: Mapping[str, object]) -> Section:
+    """How the audit was made, by names and values."""
+    rows = [[name, str(value)] for name, value in settings.items()]
+    return Section("Settings", shown=[Table("", ["setting", "value"], rows, text=True)])
 
 
 def versions(*libraries: str) -> dict[str, str]:

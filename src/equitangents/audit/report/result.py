@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from equitangents._types import AnyModel
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.forms import State, WrittenReport
+from equitangents.audit.report.forms import Content, WrittenReport
 from equitangents.audit.report.numbers import interval, listed
 from equitangents.audit.report.page import elements_table, layers_table, sections
 from equitangents.audit.report.part_sections import AVERAGING
 from equitangents.audit.report.rows import STATES, first_line, table
-from equitangents.audit.report.sections import Verdict
 from equitangents.errors import InvalidArgumentError
-from equitangents.report.render import Section, Table
 
 _ELEMENTS = 16
 
@@ -27,44 +24,30 @@ class AuditReport(WrittenReport, Findings):
     The attributes are those of `Findings`.
     """
 
-    title: ClassVar[str] = "Equivariance audit"
-    states: ClassVar[dict[Verdict, State]] = STATES
-
     @property
     def first_line(self) -> str:
         """Verdict, error with its interval, noise floor and group, in at most 120 characters."""
         return first_line(self)
 
-    @property
-    def audited(self) -> tuple[str, str]:
-        """The names of the model and of the group that it was tried under."""
-        return self.model.name, self.contract.group
-
-    def tables(self) -> list[Table]:
-        """The table of all that a reader acts on."""
-        return [table(self)]
-
-    def details(self) -> list[Table]:
-        """The elements, the worst first, and the layers."""
+    def content(self) -> Content:
+        """Its tables, test cases and page: one case an output, and one a set off the data that fails."""
         worst = sorted(self.elements, key=lambda e: -e.judged.estimate.mean)[:_ELEMENTS]
-        return [elements_table(self, worst), *layers_table(self)]
-
-    def cases(self) -> list[Check]:
-        """One test case an output, and one a set off the data that fails."""
         value = lambda o: f"{interval(o.judged)} {self.unit_of(o)}, {listed(o.fails_under)}"
-        found = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
+        cases = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
         if self.verdict == "equivariant on its data":
             off = [s for s in self.sets[1:] if s.above]
-            found += [Check(f"off the data, {s.name}", False, f"{interval(s.judged)} {self.unit}") for s in off]
-        return found
-
-    def sections(self) -> list[Section]:
-        """The sections of the page."""
-        return sections(self)
-
-    def duration(self) -> float:
-        """Seconds that the audit took."""
-        return self.timing.total_seconds
+            cases += [Check(f"off the data, {s.name}", False, f"{interval(s.judged)} {self.unit}") for s in off]
+        return Content(
+            title="Equivariance audit",
+            name=self.model.name,
+            under=self.contract.group,
+            state=STATES[self.verdict],
+            tables=[table(self)],
+            details=[elements_table(self, worst), *layers_table(self)],
+            cases=cases,
+            sections=lambda: sections(self),
+            seconds=self.timing.total_seconds,
+        )
 
     def remedy(self, name: str = "average") -> AnyModel:
         """The model averaged over the group, f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), a function of a batch.

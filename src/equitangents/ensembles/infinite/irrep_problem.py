@@ -27,37 +27,36 @@ from typing import Self, TypeAlias
 
 import jax
 import numpy as np
+import scipy.linalg
 import scipy.sparse
-import scipy.sparse.linalg
-from jaxtyping import Float, Inexact
+from jaxtyping import Inexact
 
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields.points import PointAction
 from equitangents.ensembles.infinite.predictor import Decomposed
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
-from equitangents.ensembles.infinite.rows import kernel_diagonal, row_blocks
+from equitangents.ensembles.infinite.rows import kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.inference.draws import sample_on_orbits
 from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.gaussian import Projection
+from equitangents.inference.gaussian import Projection, Weighted
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.spectrum import Spectrum, relative_resolution
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
+from equitangents.solvers.matrices import spans
 from equitangents.solvers.method import Report
 
 Embedding: TypeAlias = "scipy.sparse.csr_array | None"  # from a block's reduced basis; None where nothing is reduced
 
-_ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the training data
 _TILE_ENTRIES = 2**21  # kernel entries of one tile
 _INPUT_ENTRIES = 2**22  # of the orbits that kernels are computed with at once
 _TILE_COPIES = 8  # kernels and their transforms alive at once, as many numbers each
 _SMALLEST_TILE = 24
 _TILES = 8  # along one side: diagonal tiles are computed in full, off-diagonal ones once for both triangles
-_FEW = 50  # unknowns whose eigenvalues are computed all together
 _NO_LABELS = 1e-13  # labels whose transform is smaller, relative to all labels, hold nothing of an irrep
 
 
@@ -68,6 +67,10 @@ class IrrepBlock:
     irrep: FourierIrrep
     process: TrainedProcess
     labelled: bool
+
+    def pull(self, at: Projection, time: float) -> Inexact[np.ndarray, "n columns"]:
+        """φ_t Ŷ along eigenvectors, columns (a, outputs)."""
+        return at.response(time)[:, None] * self.process.targets
 
 
 @dataclass(frozen=True)
@@ -89,11 +92,6 @@ class IrrepProblem(Decomposed):
     consistent: bool
     bound: float
     self_kernels: np.ndarray  # the training kernel of every representative with itself
-
-    @property
-    def name(self) -> str:
-        """How `solver_` calls it."""
-        return name_of(self.action, [block.irrep for block in self.blocks])
 
     @property
     def dynamics(self) -> Dynamics:
@@ -147,43 +145,50 @@ class IrrepProblem(Decomposed):
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.blocks))
 
-    def coefficients(self, time: float) -> None:
+    def mean(self, time: float) -> None:
         """None: the mean takes the kernels with whole orbits."""
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
-        blocks = (self._project(rows, prior=False) for rows in self._blocks(x))
-        return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
+        parts = []
+        for rows in self.blocks_of(x):
+            total = np.zeros((len(times), len(rows), self.outputs))
+            for block, (weight, at) in zip(self.blocks, self.projected(rows, prior=False), strict=True):
+                if not block.labelled:
+                    continue
+                cross = at.cross.reshape(len(rows), -1)
+                for i, t in enumerate(times):
+                    moved = block.pull(at, t).reshape(-1, block.irrep.dimension, self.outputs).transpose(1, 0, 2)
+                    total[i] += weight * (cross @ moved.reshape(cross.shape[1], -1)).real
+            parts.append(total)
+        return np.concatenate(parts, axis=1)
 
     def orbit_means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
-        blocks = [self._project(rows, prior=False) for rows in self._blocks(x)]
-        return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
+        blocks = [self.projected(rows, prior=False) for rows in self.blocks_of(x)]
+        return np.concatenate([np.stack([self._orbit_means(at, t) for t in times]) for at in blocks], axis=1)
 
     def sample_orbits(self, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
 
         By irreps, without the covariance of all M|G| points.
         """
+        m, order = len(x), self.action.group.order
         check_memory(
-            f"{draws} draws on the orbits of {len(x)} inputs",
-            self._orbit_sample_bytes(len(x), draws),
+            f"{draws} draws on the orbits of {m} inputs",
+            self.query_bytes(m, 1) + 8 * (6 * m * m * order + 4 * draws * m * order * self.outputs),
             limit,
             "ask for fewer inputs or draws at once",
         )
-        at = self._project(x, prior=True)
+        projected = self.projected(x, prior=True)
         blocks = gram_transforms(self.kernel, self.action, x, self.irreps, ("nngp",))[0]
         where = {id(irrep): i for i, irrep in enumerate(self.irreps)}
-        for irrep, change in zip(self.transform.irreps, at.joint_orbit_covariance(time), strict=True):
-            block = blocks[where[id(irrep)]]
-            block += change.transpose(0, 2, 1, 3).reshape(block.shape)
-        mean = self._orbit_means(at, np.array([time]))[0]
+        for irrep, (_, at) in zip(self.transform.irreps, projected, strict=True):
+            A, B = at.covariance_factors(time)
+            change = A @ B.conj().T  # Σ_t(x, ρ_X(·) x′) − K, transformed
+            blocks[where[id(irrep)]] += (change + change.conj().T) / 2
+        mean = self._orbit_means(projected, time)
         return mean + sample_on_orbits(self.irreps, blocks, draws, mean.shape[-1], key=key)
-
-    def _orbit_sample_bytes(self, m: int, draws: int) -> int:
-        """Bytes that `sample_orbits` takes."""
-        order, outputs = self.action.group.order, self.outputs
-        return self.query_bytes(m, 1) + 8 * (6 * m * m * order + 4 * draws * m * order * outputs)
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times: rows in all irreps, four times over."""
@@ -191,91 +196,34 @@ class IrrepProblem(Decomposed):
         rows = sum(len(self.inputs) * i.dimension**2 * (8 if i.is_real else 16) for i in irreps)
         return 4 * m * rows + 8 * (times + 3) * m * m
 
-    def _project(self, x: DataRows, *, prior: bool) -> IrrepProjection:
-        """Transforms of the kernels between x and the orbits of the training data."""
+    def projected(self, x: DataRows, *, prior: bool) -> Weighted:
+        """Transforms of the kernels between x and the orbits of the training data, along eigenvectors."""
         fields, irreps = _fields(self.field, prior), self.transform.irreps
         found = cross_transforms(self.kernel, self.action, x, self.inputs, irreps, fields)
         projections = []
         for i, (block, E) in enumerate(zip(self.blocks, self._embeddings, strict=True)):
-            projections.append(block.process.project(_rows(found[0][i], E), _rows(found[-1][i], E) if prior else None))
-        return IrrepProjection(self, tuple(projections))
+            at = block.process.project(_rows(found[0][i], E), _rows(found[-1][i], E) if prior else None)
+            projections.append((block.irrep.weight, at))
+        return projections
+
+    @property
+    def row_entries(self) -> int:
+        """One for each input's whole orbit, and as many of the transforms."""
+        return 2 * len(self.inputs) * self.action.group.order
 
     @cached_property
     def _embeddings(self) -> tuple[Embedding, ...]:
         """From each block's reduced basis."""
         return tuple(embedding(self.orbits, block.irrep) for block in self.blocks)
 
-    def _orbit_means(self, at: IrrepProjection, times: np.ndarray) -> np.ndarray:
-        means = np.stack([self.transform.inverse(at.orbit_mean(t)) for t in times])
-        return means.transpose(0, 1, 3, 2)
-
-    def _blocks(self, x: DataRows) -> Iterator[DataRows]:
-        return row_blocks(x, max(1, _ROW_ENTRIES // (len(self.inputs) * self.action.group.order)))
-
-
-@dataclass(frozen=True)
-class IrrepProjection:
-    """The trained process at m inputs and on their orbits; each method takes the time."""
-
-    problem: IrrepProblem
-    projections: tuple[Projection, ...]
-
-    def mean(self, time: float) -> Float[np.ndarray, "m outputs"]:
-        """The mean μ_t at the queries after training for this time."""
-        m = len(self.projections[0].cross) // self.problem.blocks[0].irrep.dimension
-        total = np.zeros((m, self.problem.outputs))
-        for block, at in self._all():
-            if not block.labelled:
-                continue
-            d = block.irrep.dimension
-            moved = at.response(time)[:, None] * block.process.targets
-            moved = moved.reshape(len(moved), d, -1).transpose(1, 0, 2)
-            cross = at.cross.reshape(len(total), -1)
-            total += block.irrep.weight * (cross @ moved.reshape(cross.shape[1], -1)).real
-        return total
-
-    def variance(self, prior: Float[np.ndarray, " m"], time: float) -> Float[np.ndarray, " m"]:
-        """The diagonal of Σ_t of one output, clipped at 0; `prior` is K(x, x)."""
-        total = np.array(prior, dtype=np.float64)
-        for block, at in self._all():
-            A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
-            total += block.irrep.weight * np.einsum("mn,mn->m", A, B.conj()).real
-        return np.maximum(total, 0.0)
-
-    def covariance(self, prior: Float[np.ndarray, "m m"], time: float) -> Float[np.ndarray, "m m"]:
-        """Σ_t of one output, symmetric; `prior` is K(x, x′)."""
-        total = np.array(prior, dtype=np.float64)
-        for block, at in self._all():
-            A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
-            change = (A @ B.conj().T).real
-            total += block.irrep.weight / 2 * (change + change.T)
-        return total
-
-    def orbit_mean(self, time: float) -> list[Inexact[np.ndarray, "m outputs d d"]]:
-        """μ_t(ρ_X(·) x) as its transforms, one for each block: d × d matrices for every input and output."""
+    def _orbit_means(self, projected: Weighted, time: float) -> np.ndarray:
+        """μ_t on whole orbits, (M, |G|, outputs), of the transforms W_ba = Ĉ_b φ Ŷ_a: Σ_ρ (d/|G|) tr(ρ(g) W)."""
         found = []
-        for block, at in self._all():
+        for block, (_, at) in zip(self.blocks, projected, strict=True):
             d = block.irrep.dimension
-            moved = at.response(time)[:, None] * block.process.targets
-            # W_ba = Ĉ_b φ Ŷ_a, μ(gx) = Σ_ρ (d/|G|) tr(ρ(g) W), the inverse transform of W*
-            W = (at.cross @ moved).reshape(len(at.cross) // d, d, d, -1)
+            W = (at.cross @ block.pull(at, time)).reshape(len(at.cross) // d, d, d, -1)
             found.append(W.conj().transpose(0, 3, 2, 1))
-        return found
-
-    def joint_orbit_covariance(self, time: float) -> list[Inexact[np.ndarray, "m m d d"]]:
-        """Σ_t(x, ρ_X(·) x′) − K as its transforms, for all pairs of inputs."""
-        found = []
-        for block, at in self._all():
-            d = block.irrep.dimension
-            A, B = at.covariance_factors(time)
-            change = A @ B.conj().T
-            change = (change + change.conj().T) / 2
-            m = len(A) // d
-            found.append(change.reshape(m, d, m, d).transpose(0, 2, 1, 3))
-        return found
-
-    def _all(self) -> list[tuple[IrrepBlock, Projection]]:
-        return list(zip(self.problem.blocks, self.projections, strict=True))
+        return self.transform.inverse(found).transpose(0, 2, 1)
 
 
 def solve(
@@ -299,7 +247,7 @@ def solve(
     by_irrep = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
     # of the labels as given: means over equal inputs may cancel, and leave nothing but rounding
     label_size = float(np.abs(labels).sum(axis=0).max())
-    places = [i for i, irrep in enumerate(irreps) if block_size(orbits, irrep)]
+    places = [i for i, irrep in enumerate(irreps) if any(basis.size for basis in orbit_bases(orbits, irrep))]
     if labelled_only:
         places = [i for i in places if holds_labels(by_irrep[i], label_size)] or [0]
     blocks_of = [irreps[i] for i in places]
@@ -334,7 +282,8 @@ def solve(
     bound = 0.0
     if bounding:
         reduced = embed(grams[0][-1], embedding(orbits, bounding[0]))
-        bound = largest_eigenvalue(reduced) + ridge * mean_diagonal
+        top = len(reduced) - 1
+        bound = float(scipy.linalg.eigvalsh(reduced, subset_by_index=(top, top))[0]) + ridge * mean_diagonal
     return IrrepProblem(
         kernel,
         action,
@@ -364,14 +313,6 @@ def _spectrum(
     )
 
 
-def largest_eigenvalue(gram: Inexact[np.ndarray, "n n"]) -> float:
-    """λ_max of one block, without the others."""
-    if len(gram) < _FEW:
-        return float(np.linalg.eigvalsh(gram)[-1])
-    start = np.ones(len(gram), gram.dtype)
-    return float(scipy.sparse.linalg.eigsh(gram, k=1, which="LA", v0=start, return_eigenvectors=False)[0])
-
-
 def holds_labels(transformed: Inexact[np.ndarray, "orbits outputs d d"], label_size: float) -> bool:
     """Whether labels, of which `transformed` is the transform to one irrep, have a part in it.
 
@@ -380,16 +321,18 @@ def holds_labels(transformed: Inexact[np.ndarray, "orbits outputs d d"], label_s
     return bool(np.abs(transformed).max() > _NO_LABELS * label_size)
 
 
+def orbit_bases(orbits: DataOrbits, irrep: FourierIrrep) -> list[Inexact[np.ndarray, "d rank"]]:
+    """Of each orbit an orthonormal basis of the vectors that what fixes its representative leaves alone."""
+    fixed, whole = orbits.stabilisers, np.eye(irrep.dimension)
+    return [irrep.fixed_basis(fixed[o]) if o in fixed else whole for o in range(len(orbits.first))]
+
+
 def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Embedding:
     """The sparse map (orbits·d, n) from a block's reduced basis, √copies included; None where nothing is reduced."""
     if orbits.generic:
         return None
-    d = irrep.dimension
-    parts = [
-        np.sqrt(m) * (irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d))
-        for o, m in enumerate(orbits.copies)
-    ]
-    return scipy.sparse.block_diag([scipy.sparse.coo_array(part) for part in parts], format="csr")
+    bases = zip(orbits.copies, orbit_bases(orbits, irrep), strict=True)
+    return scipy.sparse.block_diag([scipy.sparse.coo_array(np.sqrt(m) * basis) for m, basis in bases], format="csr")
 
 
 def embed(matrix: Inexact[np.ndarray, "nd nd"], E: Embedding) -> Inexact[np.ndarray, "n n"]:
@@ -402,12 +345,6 @@ def _rows(transformed: Inexact[np.ndarray, "m orbits d d"], E: Embedding) -> Ine
     m, orbits, d, _ = transformed.shape
     rows = transformed.transpose(0, 2, 1, 3).reshape(m * d, orbits * d)
     return rows if E is None else rows @ E
-
-
-def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
-    """Unknowns of an irrep's block: d for each orbit, less where inputs are fixed by more than the identity."""
-    full = irrep.dimension * (len(orbits.first) - len(orbits.stabilisers))
-    return full + sum(irrep.fixed_basis(H).shape[1] for H in orbits.stabilisers.values())
 
 
 def solve_bytes(irreps: Sequence[FourierIrrep], n: int, *, prior: bool) -> int:
@@ -437,14 +374,14 @@ def gram_transforms(
     grams = [[np.empty((n, i.dimension, n, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
     width = min(_orbit_inputs(action, x), max(_SMALLEST_TILE, -(-n // _TILES)))
     height = max(1, _TILE_ENTRIES // (width * order))
-    for columns in slices(0, n, width):
-        orbit = action.orbit(x[columns])
-        above = [(rows, True) for rows in slices(0, columns.start, height)]
-        for rows, mirrored in [*above, *((rows, False) for rows in slices(columns.start, columns.stop, height))]:
+    for columns in spans(n, width):
+        orbit, start = action.orbit(x[columns]), columns.start
+        here = (slice(start + rows.start, start + rows.stop) for rows in spans(columns.stop - start, height))
+        for rows in [*spans(start, height), *here]:
             for into, parts in zip(grams, _transformed(kernel, x[rows], orbit, transform, fields), strict=True):
                 for block, part in zip(into, parts, strict=True):
                     block[rows, :, columns] = part.transpose(0, 2, 1, 3)
-                    if mirrored:
+                    if rows.stop <= start:
                         block[columns, :, rows] = part.conj().transpose(1, 3, 0, 2)
     return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in grams]
 
@@ -471,17 +408,12 @@ def cross_transforms(
     n, transform = len(inputs), GroupFourier(tuple(irreps))
     found = [[np.empty((len(x), n, i.dimension, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
     step = max(1, _TILE_ENTRIES // (len(x) * action.group.order))
-    for columns in slices(0, n, min(step, _orbit_inputs(action, inputs))):
+    for columns in spans(n, min(step, _orbit_inputs(action, inputs))):
         orbit = action.orbit(inputs[columns])
         for into, parts in zip(found, _transformed(kernel, x, orbit, transform, fields), strict=True):
             for block, part in zip(into, parts, strict=True):
                 block[:, columns] = part
     return found
-
-
-def slices(begin: int, end: int, step: int) -> Iterator[slice]:
-    """begin … end in parts of at most `step`."""
-    return (slice(start, min(start + step, end)) for start in range(begin, end, step))
 
 
 def _orbit_inputs(action: Action, x: DataRows) -> int:

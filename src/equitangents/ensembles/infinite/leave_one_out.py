@@ -21,13 +21,12 @@ from jaxtyping import Float
 
 from equitangents import notebook
 from equitangents.actions.subset import augmenting_elements, whole_action
-from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
+from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow, TrainedProcess, decompose
 from equitangents.inference.evidence import Evidence, check_density, evidence, noise
-from equitangents.inference.group_fourier import FourierIrrep
 from equitangents.inference.leave_out import errors_without, flow_ridges
 
 
@@ -115,15 +114,13 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         raise InvalidArgumentError(
             "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
         )
-    labels = original_labels(training)
-    training = training.decomposed
+    labels, training = original_labels(training), training.decomposed
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
     if not training.mean_by_irreps:
-        rows = cast(Problem, training.mean_problem)
-        errors = _errors_of_rows(rows, n, len(training.rows) // n, _original(training), time)
-        return labels - errors.reshape(labels.shape)
+        count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
+        return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:
         raise InvalidArgumentError(
             "solver",
@@ -135,7 +132,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     if not problem.consistent:
         # irreps in which labels cancel only as long as all are there
         problem = cast(IrrepProblem, training.covariance_problem)
-    return _by_irreps(problem, training.augmented_labels(), labels, time)
+    return _by_irreps(problem, training.labels, labels, time)
 
 
 def check_more_than_one(samples: int) -> int:
@@ -166,7 +163,7 @@ def _original(training: Training) -> int:
 
 
 def _errors_without(
-    process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float, count: int = 1
+    process: TrainedProcess, traces: np.ndarray, copies: int, time: float, count: int = 1
 ) -> Callable[..., np.ndarray]:
     """y − prediction at the rows (M, b) of samples `at` (M,) trained on the others: (M, b, columns).
 
@@ -174,7 +171,8 @@ def _errors_without(
     of each copy, whose diagonal the ridge's unit is a mean over. What is returned takes (at, rows, weights, kept).
     """
     spectrum, targets, left = process.spectrum, process.targets, process.samples - copies
-    values, ridges = spectrum.eigenvalues - spectrum.delta, ridge * (traces.sum() - traces) / (left * count)
+    values = spectrum.eigenvalues - spectrum.delta
+    ridges = spectrum.ridge * (traces.sum() - traces) / (left * count)
     scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
 
     def errors(
@@ -215,7 +213,7 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
                 "of them positive: give one number, or take leave_one_out_refitted()"
             )
         process, whole, weight = _levelled(process, ridges, whole, weight, row)
-    without = _errors_without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
+    without = _errors_without(process, trace.sum(axis=1), copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
         found = without(at, rows, whole[rows], whole[rows] - removed)
@@ -233,9 +231,9 @@ def _levelled(
     Θ + c D = D^{1/2} (D^{-1/2} Θ D^{-1/2} + c) D^{1/2}, D = diag(r_i/r), for every unit c.
     """
     spectrum, least = process.spectrum, float(ridges.min())
-    root = np.sqrt(least / ridges)
+    root, matrix = np.sqrt(least / ridges), (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
     levelled = decompose(
-        _kernel(process, ridges) * np.outer(root, root),
+        (matrix - np.diag(ridges * spectrum.ridge_unit)) * np.outer(root, root),
         ridge=least,
         ridge_unit=spectrum.ridge_unit,
         resolution=spectrum.resolution,
@@ -246,13 +244,6 @@ def _levelled(
     targets = spectrum.vectors @ process.targets / np.sqrt(whole)[:, None]
     found = TrainedProcess(levelled, targets, process.dynamics, scale=scale)
     return found, scale**2, weight * root[row] ** 2
-
-
-def _kernel(process: TrainedProcess, ridges: np.ndarray) -> np.ndarray:
-    """The matrix of rows without any ridge."""
-    spectrum = process.spectrum
-    whole = (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
-    return np.asarray(whole - np.diag(ridges * spectrum.ridge_unit))
 
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -285,11 +276,8 @@ def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray,
     transformed = []
     for k, block in enumerate(problem.blocks):
         d = block.irrep.dimension
-        without = _errors_without(block.process, traces, block.process.spectrum.ridge, order, time)
-        bases = [
-            block.irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d)
-            for o in range(len(orbits.first))
-        ]
+        without = _errors_without(block.process, traces, order, time)
+        bases = orbit_bases(orbits, block.irrep)
         ranks = np.array([basis.shape[1] for basis in bases])
         starts = np.cumsum(ranks) - ranks
         errors = np.zeros((n, d, d * outputs), block.process.targets.dtype)
@@ -314,11 +302,9 @@ def target_evidence(training: Training) -> Evidence:
     training = training.decomposed
     if not training.by_irreps:
         return _of_rows(cast(Problem, training.covariance_problem))
-    problem = cast(IrrepProblem, training.covariance_problem)
-    outputs = problem.outputs
-    repeats = [block.irrep.count * block.irrep.dimension * outputs for block in problem.blocks]
-    targets = training.augmented_labels()
-    return _of_blocks(problem, repeats, targets, targets.size, unit=1.0)
+    problem, targets = cast(IrrepProblem, training.covariance_problem), training.augmented_labels()
+    held = [block.irrep.dimension * problem.outputs for block in problem.blocks]
+    return _of_blocks(problem, held, targets, targets.size, unit=1.0)
 
 
 def sample_evidence(training: Training) -> Evidence:
@@ -328,14 +314,18 @@ def sample_evidence(training: Training) -> Evidence:
     The differences between copies, which say nothing of the data, are left out. Where the kernel is invariant this is
     the marginal likelihood under the kernel of the equivariant network, with noise δ/|G|.
     """
-    if training.action is None or training.labels.ndim == 3:
+    moved = training.positions is None and training.label_action is not None
+    if training.action is None or (training.labels.ndim == 3 and not moved):
         return target_evidence(training)
     training = training.decomposed
-    if training.reason is not None:
-        return _of_means(training)
-    if training.invariant_labels:
-        return _of_rows(cast(Problem, training.mean_problem))
-    return _of_equivariant(training)
+    if training.reason is None:
+        return _of_equivariant(training) if moved else _of_rows(cast(Problem, training.mean_problem))
+    if moved:
+        raise InvalidArgumentError(
+            f"labels move with the inputs and the problem is solved as {training.solver}; then augmentations can be "
+            "compared by leave-one-out, not by marginal likelihood"
+        )
+    return _of_means(training)
 
 
 def _of_rows(problem: Problem) -> Evidence:
@@ -353,26 +343,26 @@ def _of_rows(problem: Problem) -> Evidence:
     return found
 
 
-def _of_blocks(problem: IrrepProblem, repeats: list[int], targets: np.ndarray, numbers: int, unit: float) -> Evidence:
-    """Blocks of which each eigenvalue counts `repeats` times; the rest of the `numbers` targets is noise alone.
+def _of_blocks(problem: IrrepProblem, held: list[int], targets: np.ndarray, numbers: int, unit: float) -> Evidence:
+    """Blocks whose irreps the `numbers` targets hold so often; the rest of them is noise alone.
 
     targets: those of all augmented samples.
     """
-    total, held = Evidence(), 0.0
-    for block, times in zip(problem.blocks, repeats, strict=True):
-        weight = block.irrep.weight
+    total, squares = Evidence(), 0.0
+    for block, times in zip(problem.blocks, held, strict=True):
+        weight, repeats, of_block = block.irrep.weight, block.irrep.count * times, block.process.targets
         if times:
-            total += evidence(block.process.spectrum, block.process.targets, weight=weight, repeats=times, unit=unit)
-        held += weight * float((np.abs(block.process.targets) ** 2).sum())
+            total += evidence(block.process.spectrum, of_block, weight=weight, repeats=repeats, unit=unit)
+        squares += weight * float((np.abs(of_block) ** 2).sum())
     spectrum = max(problem.spectra, key=lambda s: s.blur)
-    left = 0.0 if problem.consistent else float((targets**2).sum()) - held
+    left = 0.0 if problem.consistent else float((targets**2).sum()) - squares
     return total + noise(spectrum, numbers - total.numbers, left, unit=unit)
 
 
 def _of_equivariant(training: Training) -> Evidence:
     """N·outputs targets under (1/|G|) Σ_q Θ(x, ρ_X(q) x′) ρ_Y(q): blocks as often as ρ_Y holds their irreps."""
     problem = cast(IrrepProblem, training.mean_problem)
-    n, outputs = training.labels.shape
+    n, outputs = training.y.shape
     moved = np.stack([np.asarray(training.label_action(g, np.eye(outputs))) for g in training.action.group])
     if not np.abs(moved @ moved.swapaxes(1, 2) - np.eye(outputs)).max() <= _ORTHOGONAL:
         raise InvalidArgumentError(
@@ -380,26 +370,17 @@ def _of_equivariant(training: Training) -> Evidence:
             "compared by leave-one-out"
         )
     characters = np.trace(moved, axis1=1, axis2=2)
-    if sum(_multiplicity(b.irrep, characters) * b.irrep.dimension * b.irrep.count for b in problem.blocks) < outputs:
+    often = lambda i: round(float((i.matrices.trace(axis1=1, axis2=2) @ characters).real) / len(characters))
+    if sum(often(b.irrep) * b.irrep.dimension * b.irrep.count for b in problem.blocks) < outputs:
         # labels that vanish in an irrep have a density all the same
         problem = cast(IrrepProblem, training.covariance_problem)
-    repeats = [block.irrep.count * _multiplicity(block.irrep, characters) for block in problem.blocks]
-    return _of_blocks(problem, repeats, training.augmented_labels(), n * outputs, unit=len(moved))
-
-
-def _multiplicity(irrep: FourierIrrep, characters: np.ndarray) -> int:
-    """How often a real representation with these characters holds the irrep."""
-    return round(float((irrep.matrices.trace(axis1=1, axis2=2) @ characters).real) / len(characters))
+    held = [often(block.irrep) for block in problem.blocks]
+    return _of_blocks(problem, held, training.labels, n * outputs, unit=len(moved))
 
 
 def _of_means(training: Training) -> Evidence:
     """The explicit problem: means over copies have the mean kernel over both orbits, and noise δ over their number."""
     problem = cast(Problem, training.covariance_problem)
-    if not training.invariant_labels:
-        raise InvalidArgumentError(
-            f"labels move with the inputs and the problem is solved as {training.solver}; then augmentations can be "
-            "compared by leave-one-out, not by marginal likelihood"
-        )
     process, samples, n = problem.process, problem.samples, len(training.rows)
     spectrum, copies = process.spectrum, len(problem.samples.row) // n
     check_density(spectrum)

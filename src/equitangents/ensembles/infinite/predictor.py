@@ -1,7 +1,7 @@
 """A kernel that is trained: GP(μ_t, Σ_t) at any inputs, whatever solved it.
 
-problem         one matrix, decomposed: the samples as they are, all their copies, or means over orbits
-irrep_problem   one matrix for each irrep of the augmentation's group, decomposed
+Problem         one matrix, decomposed: the samples as they are, all their copies, or means over orbits
+IrrepProblem    one matrix for each irrep of the augmentation's group, decomposed
 SolvedProblem   one matrix that a solver answers for, time by time
 
 Inputs are signals, or points of fields: a field is a kernel function on points (`ensembles.fields.points`).
@@ -10,26 +10,77 @@ Inputs are signals, or points of fields: a field is a kernel function on points 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import numpy as np
 
 from equitangents._types import DataRows, KernelName
-from equitangents.ensembles.infinite.rows import applied, applied_features, compact, kernel_diagonal
+from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.infinite.rows import kernel_diagonal, row_blocks
+from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
+from equitangents.inference.gaussian import Weighted, covariance, variance
+from equitangents.inference.spectrum import Spectrum
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import Report, Solution
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import FeatureMatrix
+from equitangents.validation import check_array
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
+
+
+@dataclass(frozen=True)
+class MeansAtATime:
+    """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs), μ_t(x) = Θ(x, X) α.
+
+    Of a kernel of features the coefficients are the features' weights (m, outputs), and one input stands for all.
+    X are as trained on, and inputs of questions are made so by `standardisation`, if there is one.
+    """
+
+    kernel: KernelFunction
+    field: KernelName
+    inputs: DataRows
+    coefficients: np.ndarray
+    standardisation: Standardisation | None = None
+
+    def __call__(self, x: DataRows) -> np.ndarray:
+        """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
+        if self.standardisation is not None:
+            x = self.standardisation(x)
+        if isinstance(self.inputs, FieldPoints):
+            x = FieldPoints.of(np.asarray(x), self.inputs.count)
+        return self.at(x, [self.coefficients])[0]
+
+    def first(self) -> np.ndarray:
+        """The mean at the first training input, (1, outputs)."""
+        return self.at(self.inputs[:1], [self.coefficients])[0]
+
+    def at(self, x: DataRows, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+        """The means at rows x (M, …) that each of these coefficients would give: (T, M, outputs)."""
+        if isinstance(self.kernel, FeatureMap):
+            features = np.asarray(self.kernel.transform(x, self.field), np.float64)
+            return np.stack([features @ each for each in coefficients])
+        parts = []
+        for rows in row_blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs))):
+            cross = getattr(self.kernel.kernel(rows, self.inputs), self.field)
+            cross = np.asarray(check_array("cross", cross, rank=2), np.float64)
+            parts.append(np.stack([cross @ each for each in coefficients]))
+        return np.concatenate(parts, axis=1)
+
+    def compact(self) -> MeansAtATime:
+        """These means from α; of a kernel of features from the weights that α makes of these."""
+        if not isinstance(self.kernel, FeatureMap):
+            return self
+        weights = np.asarray(self.kernel.transform(self.inputs, self.field), np.float64).T @ self.coefficients
+        return replace(self, inputs=self.inputs[:1], coefficients=weights)
 
 
 class KernelPredictor(abc.ABC):
@@ -57,19 +108,13 @@ class KernelPredictor(abc.ABC):
         """How it was solved."""
 
     @abc.abstractmethod
-    def coefficients(self, time: float) -> tuple[DataRows, np.ndarray] | None:
-        """Inputs and α (n, outputs) with μ_t(x) = Θ(x, inputs) α; None where the mean takes more than that."""
-
-    def weights(self, time: float) -> tuple[DataRows, np.ndarray] | None:
-        """`coefficients`; of a kernel of features weights (m, outputs) of these, and one input stands for all."""
-        found = self.coefficients(time)
-        return None if found is None else compact(self.kernel, self.field, *found)
+    def mean(self, time: float) -> MeansAtATime | None:
+        """μ_t as coefficients; None where it takes the kernels with whole orbits."""
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
-        found = [self.coefficients(t) for t in times]
-        weighted = [each for each in found if each is not None]
-        return applied(self.kernel, x, weighted[0][0], self.field, [each for _, each in weighted], _BLOCK_ENTRIES)
+        found = [cast(MeansAtATime, self.mean(t)) for t in times]
+        return found[0].at(x, [each.coefficients for each in found])
 
     @abc.abstractmethod
     def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
@@ -87,31 +132,41 @@ class KernelPredictor(abc.ABC):
 class Decomposed(KernelPredictor):
     """A trained kernel of which eigenvalues are known: other ridges and learning rates cost no other solution."""
 
+    @property
+    @abc.abstractmethod
+    def spectra(self) -> list[Spectrum]:
+        """Spectra of all blocks that the matrix falls apart into, of one ridge."""
+
     @abc.abstractmethod
     def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
 
     @abc.abstractmethod
-    def _project(self, x: DataRows, *, prior: bool) -> Any:
-        """The training kernel of x with the training data, and K if `prior`, along eigenvectors."""
+    def projected(self, x: DataRows, *, prior: bool) -> Weighted:
+        """The training kernel of x with the training data, and K if `prior`, along eigenvectors of every block."""
 
+    @property
     @abc.abstractmethod
-    def _blocks(self, x: DataRows) -> Iterator[DataRows]:
+    def row_entries(self) -> int:
+        """Kernel entries of one row against the training data, of which so many rows are computed at once as fit."""
+
+    def blocks_of(self, x: DataRows) -> Iterator[DataRows]:
         """x in parts whose kernels with the training data fit into memory."""
+        return row_blocks(x, max(1, _BLOCK_ENTRIES // self.row_entries))
 
     def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
-        blocks = []
-        for rows in self._blocks(x):
-            at, prior = self._project(rows, prior=True), kernel_diagonal(self.kernel, rows, "nngp")
-            blocks.append(np.stack([at.variance(prior, t) for t in times]))
-        return np.concatenate(blocks, axis=1)
+        parts = []
+        for rows in self.blocks_of(x):
+            at, prior = self.projected(rows, prior=True), kernel_diagonal(self.kernel, rows, "nngp")
+            parts.append(np.stack([variance(at, prior, t) for t in times]))
+        return np.concatenate(parts, axis=1)
 
     def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
-        at = self._project(x, prior=True)
+        at = self.projected(x, prior=True)
         prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
-        return np.stack([at.covariance(prior, t) for t in times])
+        return np.stack([covariance(at, prior, t) for t in times])
 
 
 @dataclass(frozen=True)
@@ -158,26 +213,14 @@ class SolvedProblem(KernelPredictor):
     def _solutions(self) -> dict[float, Solution]:
         return {}
 
-    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """μ_t(x) at every time: (T, M, outputs)."""
-        if not isinstance(self.solver.system.matrix, FeatureMatrix):
-            return super().means(x, times)
-        of_features = [self.weights(t)[1] for t in times]
-        return applied_features(cast(FeatureMap, self.kernel), x, self.field, of_features)
-
-    def weights(self, time: float) -> tuple[DataRows, np.ndarray]:
-        """`coefficients`, or one input and weights of features."""
-        matrix = self.solver.system.matrix
+    def mean(self, time: float) -> MeansAtATime:
+        """μ_t as coefficients of all inputs, of some, or of features."""
+        solution, matrix = self.solution(time), self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
-            return self.inputs[:1], np.asarray(matrix.pulled(self.solution(time).coefficients))
-        return compact(self.kernel, self.field, *self.coefficients(time))
-
-    def coefficients(self, time: float) -> tuple[DataRows, np.ndarray]:
-        """Inputs and α (n, outputs): μ_t(x) = Θ(x, inputs) α."""
-        solution = self.solution(time)
+            return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.pulled(solution.coefficients))
         chosen = slice(None) if solution.support is None else solution.support
         scale = 1.0 if self.scale is None else self.scale[chosen, None]
-        return self.inputs[chosen], solution.coefficients * scale
+        return MeansAtATime(self.kernel, self.field, self.inputs[chosen], solution.coefficients * scale).compact()
 
     def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
@@ -185,30 +228,22 @@ class SolvedProblem(KernelPredictor):
         found = np.empty((len(times), len(x)))
         for start in range(0, len(x), _TOGETHER):
             rows = slice(start, start + _TOGETHER)
-            cross, prior_cross = self._cross(x[rows])
-            for i, t in enumerate(times):
-                back, through = self._responses(cross, t)
-                change = (back * (through - 2 * prior_cross)).sum(axis=0)
-                found[i, rows] = np.maximum(prior[rows] + change, 0.0)
+            for i, (back, other) in enumerate(self._changes(x[rows], times)):
+                found[i, rows] = np.maximum(prior[rows] + (back * other).sum(axis=0), 0.0)
         return found
 
     def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
-        cross, prior_cross = self._cross(x)
-        found = []
-        for t in times:
-            back, through = self._responses(cross, t)
-            change = back.T @ (through - 2 * prior_cross)
-            found.append(prior + (change + change.T) / 2)
-        return np.stack(found)
+        changes = (back.T @ other for back, other in self._changes(x, times))
+        return np.stack([prior + (change + change.T) / 2 for change in changes])
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
 
-    def _cross(self, x: DataRows) -> tuple[np.ndarray, np.ndarray]:
-        """Θ(X, x) and K(X, x), (N, M), scaled."""
+    def _changes(self, x: DataRows, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """B and (K + noise) B − 2K(X, x), (N, M), at every time; of a posterior the noise on its targets is δ."""
         if not self.solver.exact:
             raise InvalidArgumentError(
                 "solver is an approximation by some of the training inputs, which gives means alone; take "
@@ -216,21 +251,12 @@ class SolvedProblem(KernelPredictor):
             )
         matrix = self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
-            prior = matrix if self.prior is None else self.prior
-            assert isinstance(prior, FeatureMatrix)
-            pairs = ((matrix, self.field), (prior, "nngp"))
-            both = (of.spread(np.asarray(matrix.kernel.transform(x, name), np.float64).T) for of, name in pairs)
-            one, other = both
-            return one, other
-        kernels = self.kernel.kernel(x, self.inputs)
-        scale = 1.0 if self.scale is None else self.scale
-        both = (np.asarray(getattr(kernels, name), np.float64) * scale for name in (self.field, "nngp"))
-        cross, prior_cross = both
-        return cross.T, prior_cross.T
-
-    def _responses(self, cross: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """B and (K + noise) B; of a posterior the noise on its targets is δ."""
-        back = self.solver.solve(cross, time).coefficients
-        if self.prior is None:
-            return back, self.solver.system.product(back)
-        return back, self.prior.product(back)
+            cross, prior_cross = matrix.cross(x), cast(FeatureMatrix, self.prior or matrix).cross(x)
+        else:
+            kernels, scale = self.kernel.kernel(x, self.inputs), 1.0 if self.scale is None else self.scale
+            both = (np.asarray(getattr(kernels, name), np.float64) * scale for name in (self.field, "nngp"))
+            cross, prior_cross = (each.T for each in both)
+        for t in times:
+            back = self.solver.solve(cross, t).coefficients
+            through = self.solver.system.product(back) if self.prior is None else self.prior.product(back)
+            yield back, through - 2 * prior_cross

@@ -8,29 +8,21 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
 import numpy as np
 
-from equitangents._types import ArrayLike, DataRows, FileName, KernelName
+from equitangents._types import DataRows, FileName, KernelName
 from equitangents.actions import Action
-from equitangents.ensembles.infinite.predictor import Decomposed, SolvedProblem
-from equitangents.ensembles.infinite.rows import (
-    averaged,
-    equal_orbits,
-    equal_rows,
-    kernel_diagonal,
-    matrices,
-    row_blocks,
-    stored,
-)
+from equitangents.ensembles.infinite.predictor import Decomposed, MeansAtATime, SolvedProblem
+from equitangents.ensembles.infinite.rows import averaged, equal_orbits, equal_rows, kernel_diagonal, matrices, stored
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.gaussian import Projection
+from equitangents.inference.gaussian import Weighted
 from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
@@ -39,11 +31,10 @@ from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix
-from equitangents.solvers.method import Method, Report, System
+from equitangents.solvers.method import Method, Report, System, relative
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 
-_BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits beside them
 
 
@@ -52,7 +43,6 @@ class Settings:
     """How an ensemble trains: what `InfiniteEnsemble` was given.
 
     points: rows of a problem that make one sample, over which the loss is a sum: those of a field.
-    ridge: of samples, from which `ridge_of` makes that of a problem's rows.
     """
 
     field: KernelName
@@ -72,10 +62,6 @@ class Settings:
         """The dynamics of a problem of so many rows: its loss is a mean over samples."""
         return self.dynamics(self.learning_rate, max(1, rows // self.points))
 
-    def ridge_of(self, rows: int) -> np.ndarray | None:
-        """`Ridge.above` of so many rows: those of a sample one after another, all samples of a copy, then the next."""
-        return self.ridge.of_rows(rows, self.points)
-
     def training_kernel(self, kernel: KernelFunction, x: DataRows) -> Kernels:
         """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
         if self.held is not None and len(self.held.nngp) == len(x):  # of all samples, where equal ones are merged
@@ -85,19 +71,15 @@ class Settings:
         kept = stored(self.store, kernel, x)
         return Kernels(cast(np.ndarray, kept.nngp[:]), cast(np.ndarray, kept.ntk[:]))
 
-    def takes_features(self, kernel: KernelFunction) -> bool:
-        """Whether a kernel is one of features, and their weights are solved for."""
-        return isinstance(kernel, FeatureMap) and as_method(self.solver) is None
-
     @property
     def limit(self) -> int:
         """Bytes that a fit may take."""
         return default_memory_limit() if self.memory_limit is None else self.memory_limit
 
-    def decomposes(self, samples: int) -> bool:
-        """Whether a problem of so many samples is solved by an eigendecomposition."""
+    def decomposes(self, samples: int, kernel: KernelFunction | None = None) -> bool:
+        """Whether a problem of so many samples is solved by an eigendecomposition; of features their weights are."""
         method = as_method(self.solver)
-        if method is None:
+        if method is None and not isinstance(kernel, FeatureMap):
             return samples <= DECOMPOSED and dense_solve_bytes(samples) <= self.limit
         return isinstance(method, Eigh)
 
@@ -128,6 +110,11 @@ class Problem(Decomposed):
     above: np.ndarray | None = None  # what was added to the diagonal before, where ridges differ
 
     @property
+    def spectra(self) -> list[Spectrum]:
+        """The spectrum of the matrix."""
+        return [self.process.spectrum]
+
+    @property
     def max_learning_rate(self) -> float:
         """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
         return self.process.max_learning_rate
@@ -142,22 +129,25 @@ class Problem(Decomposed):
 
     def report(self, time: float) -> Report:
         """How it was solved."""
-        return spectral_report([self.process.spectrum], time, self.seconds, self.residual)
+        return spectral_report(self.spectra, time, self.seconds, self.residual)
 
-    def coefficients(self, time: float) -> tuple[DataRows, np.ndarray]:
-        """Inputs and α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
-        return self.inputs, self.process.weights(time)
+    def mean(self, time: float) -> MeansAtATime:
+        """μ_t as coefficients α = φ_t(Θ) Y, (N, outputs)."""
+        return MeansAtATime(self.kernel, self.field, self.inputs, self.process.weights(time)).compact()
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (6 * m * len(self.inputs) + (times + 3) * m * m)
 
-    def _project(self, x: DataRows, *, prior: bool) -> Projection:
+    def projected(self, x: DataRows, *, prior: bool) -> Weighted:
+        """Kernels of x with the inputs, along eigenvectors."""
         kernels = self.kernel.kernel(x, self.inputs)
-        return self.process.project(getattr(kernels, self.field), np.asarray(kernels.nngp) if prior else None)
+        return [(1.0, self.process.project(getattr(kernels, self.field), kernels.nngp if prior else None))]
 
-    def _blocks(self, x: DataRows) -> Iterator[DataRows]:
-        return row_blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
+    @property
+    def row_entries(self) -> int:
+        """One for each input."""
+        return len(self.inputs)
 
 
 def dense(
@@ -177,11 +167,10 @@ def dense(
     copies: how often each sample is there, as where augmentation changes nothing that the kernel sees.
     """
     n = len(x)
-    decomposes = settings.decomposes(n) and not settings.takes_features(kernel)
-    if decomposes:
+    if settings.decomposes(n, kernel):
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
     equal = None if draws_noise(kernel) else equal_rows(x)  # with noise equal samples are not one
-    return _merged(kernel, x, y, settings, equal, decomposes, weights=weights, copies=copies)
+    return _train(kernel, x, y, settings, equal, weights=weights, copies=copies)
 
 
 def orbit_averaged(
@@ -192,30 +181,21 @@ def orbit_averaged(
     Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. Its process has no prior: the
     covariance of the ensemble is not that of the invariant network, and needs all irreps (`irrep_problem`).
     """
-    total, task = len(x), f"the orbit-averaged problem of {len(x)} samples"
-    decomposes = settings.decomposes(total)
-    if decomposes:
-        check_memory(task, dense_solve_bytes(total), settings.memory_limit, "train on fewer samples")
+    n, task = len(x), f"the orbit-averaged problem of {len(x)} samples"
+    if settings.decomposes(n):
+        check_memory(task, dense_solve_bytes(n), settings.memory_limit, "train on fewer samples")
     variances = kernel_diagonal(kernel, x, settings.field)
-    return _merged(
-        averaged(kernel, action),
-        x,
-        y,
-        settings,
-        equal_orbits(action, x, variances),
-        decomposes,
-        traces=variances / action.group.order,
-        size=float(variances.mean()) * math.sqrt(total),  # means of numbers of that size may all but vanish
-    )
+    equal, traces = equal_orbits(action, x, variances), variances / action.group.order
+    size = float(variances.mean()) * math.sqrt(n)  # means of numbers of that size may all but vanish
+    return _train(averaged(kernel, action), x, y, settings, equal, traces=traces, size=size)
 
 
-def _merged(
+def _train(
     kernel: KernelFunction,
     x: DataRows,
     y: np.ndarray,
     settings: Settings,
     equal: list[bytes] | None,
-    decomposes: bool,
     *,
     weights: np.ndarray | None = None,
     copies: int = 1,
@@ -227,8 +207,8 @@ def _merged(
     traces: each sample's part of N times the ridge's unit; None: its diagonal entry, and K is the prior. size: see
     `Spectrum.scale`.
     """
-    n, total = len(x), len(x) * copies
-    above = settings.ridge_of(n)
+    n, total, field = len(x), len(x) * copies, settings.field
+    decomposes, above = settings.decomposes(n, kernel), settings.ridge.of_rows(n, settings.points)
     others = [] if above is None else [[value.tobytes() for value in above]]
     first, row = (np.arange(n),) * 2 if equal is None else kinds(equal, row_digests(y), *others)
     each = np.ones(n) if weights is None else weights
@@ -237,122 +217,91 @@ def _merged(
         x, y = x[first], y[first]
         above = None if above is None else above[first]
     scale = np.sqrt(weight) if len(first) < total or weights is not None else None
+    targets, dynamics = y if scale is None else y * scale[:, None], settings.dynamics_of(total)
     unit = None if traces is None else float(traces.mean())
     if not decomposes:
-        return solved(kernel, x, y, settings, total, scale, above, unit=unit, size=size)
+        trained, prior, kernels, method = _matrices(kernel, x, settings, scale)
+        unit = float(trained.diagonal().sum()) / total if unit is None else unit
+        if above is not None:
+            trained = ScaledMatrix(trained, above=unit * above)
+        held = sum(m.dtype.itemsize * m.size**2 for m in (trained, prior) if m.in_memory)
+        solver = Solver(
+            System(trained, settings.ridge.least, dynamics, unit, size), method, limit=settings.limit - held
+        )
+        return SolvedProblem(kernel, field, x, targets, solver, None if field == "nngp" else prior, scale, kernels)
     kernels = settings.training_kernel(kernel, x)
-    gram = getattr(kernels, settings.field)
+    scaled = lambda k: (
+        np.asarray(k, np.float64) if scale is None else np.asarray(k, np.float64) * np.outer(scale, scale)
+    )
     start = clock.perf_counter()
-    matrix = _scaled(gram, scale)
+    matrix = scaled(getattr(kernels, field))
     row, each = np.tile(row, copies), np.tile(each, copies)
-    prior = None if traces is not None or settings.field == "nngp" else _scaled(kernels.nngp, scale)
+    own = None if traces is not None or field == "nngp" else scaled(kernels.nngp)
     traces = matrix.diagonal()[row] * each / weight[row] if traces is None else traces
     unit = float(np.trace(matrix)) / total if unit is None else unit
     if above is not None:
         above = unit * above
         matrix = matrix + np.diag(above)
-    spectrum = decompose(matrix, ridge=settings.ridge.least, ridge_unit=unit, precision=gram.dtype, scale=size)
+    precision = getattr(kernels, field).dtype
+    spectrum = decompose(matrix, ridge=settings.ridge.least, ridge_unit=unit, precision=precision, scale=size)
     seconds = clock.perf_counter() - start
-    residual = _spectral_residual(matrix, spectrum, y if scale is None else y * scale[:, None])
-    process = TrainedProcess(spectrum, y, settings.dynamics_of(total), prior=prior, scale=scale)
-    return Problem(kernel, settings.field, x, process, Samples(row, each, traces), residual, seconds, above)
+    process = TrainedProcess(spectrum, y, dynamics, prior=own, scale=scale)
+    residual = _residual(matrix, process, targets)
+    return Problem(kernel, field, x, process, Samples(row, each, traces), residual, seconds, above)
 
 
-def solved(
-    kernel: KernelFunction,
-    x: DataRows,
-    y: np.ndarray,
-    settings: Settings,
-    samples: int,
-    scale: np.ndarray | None,
-    above: np.ndarray | None,
-    *,
-    unit: float | None = None,
-    size: float = 0.0,
-) -> SolvedProblem:
-    """Train `samples` samples, merged to the rows x, y, by a solver that does not decompose.
-
-    above: what the rows' ridges have above the smallest. unit: of the ridge; None: the mean diagonal over all samples.
-    size: see `Spectrum.scale`.
-    """
-    method = as_method(settings.solver)
-    if method is not None and not method.exact and draws_noise(kernel):
-        raise InvalidArgumentError(
-            "solver",
-            settings.solver,
-            "an exact one, since net draws noise for each input, as in dropout",
-            "such as 'cholesky' or 'pcg'",
-        )
+def _matrices(
+    kernel: KernelFunction, x: DataRows, settings: Settings, scale: np.ndarray | None
+) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None, Method | None]:
+    """(the kernel that trains, K(X, X), both if they are held, the method) of a solver that does not decompose."""
+    method, fields = as_method(settings.solver), (settings.field, cast(KernelName, "nngp"))
     if method is not None and not method.exact:
+        if draws_noise(kernel):
+            raise InvalidArgumentError(
+                "solver",
+                settings.solver,
+                "an exact one, since net draws noise for each input, as in dropout",
+                "such as 'cholesky' or 'pcg'",
+            )
         settings.ridge.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
-    if settings.takes_features(kernel):
+    if method is None and isinstance(kernel, FeatureMap):
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
-        method = Primal(cast(FeatureMap, kernel).features)
-        trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
-        read = TrainingMatrices(trained, prior)
-    else:
-        whole = method is None or method.exact
-        read = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
-        if scale is not None:
-            read = replace(read, trained=ScaledMatrix(read.trained, scale), prior=ScaledMatrix(read.prior, scale))
-    matrix = read.trained
-    unit = float(matrix.diagonal().sum()) / samples if unit is None else unit
-    if above is not None:
-        matrix = ScaledMatrix(matrix, above=unit * above)
-    system = System(matrix, settings.ridge.least, settings.dynamics_of(samples), unit, size)
-    solver = Solver(system, method, limit=settings.limit - read.bytes)
-    targets = y if scale is None else y * scale[:, None]
-    noise = None if settings.field == "nngp" else read.prior
-    return SolvedProblem(kernel, settings.field, x, targets, solver, noise, scale, read.kernels)
-
-
-@dataclass(frozen=True)
-class TrainingMatrices:
-    """The kernel that trains, K(X, X), the bytes that they take in memory, and the kernels if both are held."""
-
-    trained: SymmetricMatrix
-    prior: SymmetricMatrix
-    bytes: int = 0
-    kernels: Kernels | None = None
+        trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in fields)
+        return trained, prior, None, Primal(kernel.features)
+    whole = method is None or method.exact
+    own, other, kernels = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
+    if scale is not None:
+        own, other = ScaledMatrix(own, scale), ScaledMatrix(other, scale)
+    return own, other, kernels, method
 
 
 def training_matrices(
     kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, whole: bool
-) -> TrainingMatrices:
-    """For inputs x; `whole`: whether all entries are needed, not only some columns.
+) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None]:
+    """The kernel that trains and K(X, X) of inputs x, and both kernels if both are held.
 
-    They are read in memory, in a store, or computed anew in each pass. Kernels are dear: both are held together where
-    they take little of the memory, the one that trains alone where it takes up to two fifths, and only what is larger
-    is computed whenever it is needed.
+    whole: whether all entries are needed, not only some columns. They are read in memory, in a store, or computed anew
+    in each pass. Kernels are dear: both are held together where they take little of the memory, the one that trains
+    alone where it takes up to two fifths, and only what is larger is computed whenever it is needed.
     """
     trained, prior = matrices(kernel, x, (field, "nngp"), store)
-    if store is not None:
-        return TrainingMatrices(trained, prior)
     one = trained.dtype.itemsize * len(x) ** 2
-    if whole and 2 * one <= _BOTH * limit:
+    if store is None and whole and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)
         own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
-        return TrainingMatrices(own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), 2 * one, kernels)
-    if whole and one <= _ONE * limit:
-        return TrainingMatrices(ArrayMatrix(trained.assembled(), trained.words), prior, one)
-    return TrainingMatrices(trained, prior)
+        return own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), kernels
+    if store is None and whole and one <= _ONE * limit:
+        return ArrayMatrix(trained.assembled(), trained.words), prior, None
+    return trained, prior, None
 
 
-def _scaled(matrix: ArrayLike, scale: np.ndarray | None) -> np.ndarray:
-    matrix = np.asarray(matrix, dtype=np.float64)
-    return matrix if scale is None else matrix * np.outer(scale, scale)
-
-
-def _spectral_residual(gram: np.ndarray, spectrum: Spectrum, targets: np.ndarray) -> float:
+def _residual(gram: np.ndarray, process: TrainedProcess, targets: np.ndarray) -> float:
     """The largest relative residual |Y − (Θ + δ)α|/|Y| of α = (Θ + δ)⁻¹Y, along eigenvectors above rounding."""
-    values = spectrum.eigenvalues
-    above = values > spectrum.blur
-    modes = (spectrum.vectors.T @ targets)[above]
-    vectors = spectrum.vectors[:, above]
+    values, above = process.spectrum.eigenvalues, process.spectrum.eigenvalues > process.spectrum.blur
+    vectors, modes = process.spectrum.vectors[:, above], process.targets[above]
     alpha = vectors @ (modes / values[above][:, None])
-    missing = vectors @ modes - gram @ alpha - spectrum.delta * alpha
-    sizes = np.linalg.norm(targets, axis=0)
-    return float(np.max(np.linalg.norm(missing, axis=0) / np.where(sizes > 0, sizes, 1)))
+    missing = vectors @ modes - gram @ alpha - process.spectrum.delta * alpha
+    return float(np.max(relative(missing, targets)))
 
 
 def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, residual: float) -> Report:

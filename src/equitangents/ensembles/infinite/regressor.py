@@ -325,7 +325,7 @@ def _approximation(training: Training, time: float) -> Approximation | None:
     if not isinstance(kernel, FeatureMap):
         return None
     chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
-    labels = training.labels if training.labels.ndim == 2 else training.labels[0]
+    labels = training.y[0] if training.each_copy else training.y
     x, y = np.asarray(training.x)[chosen], labels[chosen]
     trained = max(1, int(_TRAINED * len(x)))
     settings = replace(training.settings, held=None, store=None, solver="auto")

@@ -18,10 +18,8 @@ from equitangents.ensembles.fields.store import field_store
 from equitangents.inference.augmented import row_digests
 from equitangents.inference.data_orbits import find_orbits
 from equitangents.kernels import KernelFunction, orbit_average
-from equitangents.kernels.random_features import FeatureMap
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix, as_matrix
-from equitangents.validation import check_array
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 
@@ -80,32 +78,3 @@ def matrices(
 def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:
     """The kernel of every input with itself, (N,), in float64."""
     return KernelMatrix(kernel, x, field).diagonal()
-
-
-def applied(
-    kernel: KernelFunction, x: DataRows, inputs: DataRows, field: str, weights: Sequence[np.ndarray], entries: int
-) -> np.ndarray:
-    """Θ(x, inputs) W for each W (n, k), (len(weights), M, k) in float64, `entries` of the kernel at a time."""
-    parts = []
-    for rows in row_blocks(x, max(1, entries // len(inputs))):
-        cross = np.asarray(check_array("cross", getattr(kernel.kernel(rows, inputs), field), rank=2), np.float64)
-        parts.append(np.stack([cross @ each for each in weights]))
-    return np.concatenate(parts, axis=1)
-
-
-def applied_features(kernel: FeatureMap, x: DataRows, field: KernelName, weights: Sequence[np.ndarray]) -> np.ndarray:
-    """φ(x) W for each W (m, k), (len(weights), M, k) in float64."""
-    features = np.asarray(kernel.transform(x, field), np.float64)
-    return np.stack([features @ each for each in weights])
-
-
-def compact(
-    kernel: KernelFunction, field: KernelName, inputs: DataRows, weights: np.ndarray
-) -> tuple[DataRows, np.ndarray]:
-    """Inputs and weights (n, k) that Θ(x, inputs) is multiplied with, as few numbers as they can be.
-
-    Of a kernel of features these are weights (m, k) of features, and one input stands for all.
-    """
-    if not isinstance(kernel, FeatureMap):
-        return inputs, weights
-    return inputs[:1], np.asarray(kernel.transform(inputs, field), np.float64).T @ weights

@@ -9,30 +9,27 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from equitangents._types import DataRows, KernelName, Network
+from equitangents._types import Network
 from equitangents._version import FORMAT, __version__
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.infinite.rows import applied, applied_features, row_blocks
+from equitangents.archives import Archive
+from equitangents.ensembles.infinite.predictor import MeansAtATime
 from equitangents.ensembles.infinite.training import Training
-from equitangents.ensembles.standardisation import Standardisation
-from equitangents.ensembles.storage.array_folder import About, Arrays, check_place, read_model, write_folder
+from equitangents.ensembles.storage.array_folder import check_place, damaged, read_model, write_folder
 from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
-from equitangents.kernels import KernelFunction
-from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.store import VERSION, described
 from equitangents.nn.sequential import Sequential, described_field
 from equitangents.scale.identity import action_hash, network_hash
 
-_BLOCK_ENTRIES = 2**24  # of a block of test rows against the training data, 128 MB in float64
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, which is another one in another process
 _ABOUT = {
@@ -44,39 +41,6 @@ _FACTS = {
     "positions": "(int)", "classes": "none|(any)", "solver": "text", "temperature": "none|real",
 }  # fmt: skip
 _SAME = 1e-4  # relative: how well a network that is given at loading has to agree with the one that was saved
-
-
-@dataclass(frozen=True)
-class MeansAtATime:
-    """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs).
-
-    Of a kernel of features the coefficients are the features' weights (m, outputs), and one input stands for all.
-    X are as trained on, and inputs of questions are made so by `standardisation`, if there is one.
-    """
-
-    kernel: KernelFunction
-    field: KernelName
-    inputs: DataRows
-    coefficients: np.ndarray
-    standardisation: Standardisation | None = None
-
-    def __call__(self, x: DataRows) -> np.ndarray:
-        """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
-        if self.standardisation is not None:
-            x = self.standardisation(x)
-        if isinstance(self.inputs, FieldPoints):
-            x = FieldPoints.of(np.asarray(x), self.inputs.count)
-        step = max(1, _BLOCK_ENTRIES // len(self.inputs))
-        return np.concatenate([self._block(rows) for rows in row_blocks(x, step)])
-
-    def first(self) -> np.ndarray:
-        """The mean at the first training input, (1, outputs)."""
-        return self._block(self.inputs[:1])
-
-    def _block(self, rows: DataRows) -> np.ndarray:
-        if isinstance(self.kernel, FeatureMap):
-            return applied_features(self.kernel, rows, self.field, [self.coefficients])[0]
-        return applied(self.kernel, rows, self.inputs, self.field, [self.coefficients], _BLOCK_ENTRIES)[0]
 
 
 def save(ensemble: BaseEstimator, path: Path, *, means_only: bool = False) -> None:
@@ -105,13 +69,9 @@ def save(ensemble: BaseEstimator, path: Path, *, means_only: bool = False) -> No
     write_folder(path, about, state.arrays)
 
 
-def load(cls: type, path: Path, net: Network = None, about: About | None = None) -> BaseEstimator:
+def load(cls: type, path: Path, net: Network = None, about: Archive | None = None) -> BaseEstimator:
     """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
-    about = about_model(path) if about is None else about
-    if about["class"] != cls.__name__:
-        raise StoreError(
-            "path", str(path), cls.__name__, f"load it by {about['class']}.load", verb="holds another class:"
-        )
+    about = about_model(path, [cls.__name__]) if about is None else about
     state = _built(about, net, "state")
     if state is None:
         raise StoreError(
@@ -123,13 +83,13 @@ def load(cls: type, path: Path, net: Network = None, about: About | None = None)
     try:
         ensemble = restored(cls, state, {"net": net})
     except ValueError as error:
-        raise about.damaged(error) from None
+        raise damaged(about.path, error) from None
     if net is not None and about["network_left_out"]:
         _compare(np.array(_first(ensemble)), about, net)
     return ensemble
 
 
-def load_means(path: Path, net: Network = None, about: About | None = None) -> MeansAtATime | None:
+def load_means(path: Path, net: Network = None, about: Archive | None = None) -> MeansAtATime | None:
     """What gives means at the fitted time, without the rest; None for an ensemble whose means need all of it.
 
     `about`: what `about_model` found, so that all is of one save.
@@ -137,19 +97,19 @@ def load_means(path: Path, net: Network = None, about: About | None = None) -> M
     about = about_model(path) if about is None else about
     found: MeansAtATime | None = _built(about, net, "means")
     if not isinstance(found, MeansAtATime | None):
-        raise about.damaged("its means are none")
+        raise damaged(about.path, "its means are none")
     if found is not None and about["network_left_out"]:
         _compare(found.first(), about, net)
     return found
 
 
-def about_model(path: Path) -> About:
+def about_model(path: Path, classes: Sequence[str] = CLASSES) -> Archive:
     """What a folder says about the model in it; errors for other folders, damaged ones, and other versions."""
-    about = read_model(path, CLASSES, _ABOUT, {"format": FORMAT, "version": __version__, "numbers": VERSION})
+    about = read_model(path, classes, _ABOUT, {"format": FORMAT, "version": __version__, "numbers": VERSION})
     facts = about["facts"]
     wrong = [name for name, words in _FACTS.items() if not is_of(words, facts.get(name))]
     if wrong or np.dtype(facts["dtype"]).kind not in "biuf":
-        raise about.damaged(f"{(*wrong, 'dtype')[0]} is not as written")
+        raise damaged(about.path, f"{(*wrong, 'dtype')[0]} is not as written")
     return about
 
 
@@ -193,13 +153,8 @@ def _described_network(net: Network, training: Training) -> str:
 
 def means(ensemble: BaseEstimator) -> MeansAtATime | None:
     """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
-    training, time = ensemble._solved, float(ensemble.time)
-    solved, field = training.mean_problem, training.settings.field
-    weights = solved.weights(time)
-    if weights is None:
-        return None
-    inputs, coefficients = weights
-    return MeansAtATime(solved.kernel, field, inputs, coefficients, ensemble.standardisation_)
+    found = ensemble._solved.mean_problem.mean(float(ensemble.time))
+    return None if found is None else replace(found, standardisation=ensemble.standardisation_)
 
 
 def facts(ensemble: BaseEstimator) -> dict[str, Any]:
@@ -240,18 +195,15 @@ def _described(
         return first, Described(state, {"net": net}, first), True
 
 
-def _built(about: About, net: Network, part: str) -> Any:
+def _built(about: Archive, net: Network, part: str) -> Any:
     if about["network_left_out"] and net is None:
         raise InvalidArgumentError(
             "net", None, "the network, which could not be saved with the model (--net)", about["network"]
         )
-    arrays: Any = Arrays(about)
     try:
-        return build(about[part], arrays, {"net": net})
-    except StoreError:
-        raise
+        return build(about[part], about.array, {"net": net})
     except ValueError as error:
-        raise about.damaged(error) from None
+        raise damaged(about.path, error) from None
 
 
 def _compare(first: np.ndarray, about: dict[str, Any], net: Network) -> None:

@@ -57,9 +57,8 @@ from equitangents.memory import check_memory
 logger = logging.getLogger("equitangents")
 
 _SAME = 1e-12  # of the largest target: how well copies agree that are moved by nothing but their positions
-_OF_THE_DATA = ("solver", "covariance_solver", "_irreps", "reason", "symmetry", "equivariant")
+_OF_THE_DATA = ("solver", "covariance_solver", "_irreps", "reason", "symmetry")
 """What settings do not change."""
-_SOLVED = ("mean_problem", "covariance_problem")
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Training:
 
     augmentation, label_action, x (N, …) and y, (N, *positions, outputs) or (|G|, N, …) of every copy, are those of
     `fit`. kernel, action, rows and labels are those of the problems: of inputs, or of points where outputs are at
-    `positions`. labels (rows, outputs), or (|G|, rows, outputs) where copies differ by more than `label_action`.
+    `positions`. labels (rows, outputs), or (|G|, rows, outputs) where copies of a row have labels of their own.
     """
 
     kernel: KernelFunction
@@ -107,22 +106,24 @@ class Training:
         """What gives the mean."""
         n = self.size
         if self.augmentation is None:
-            if self.settings.takes_features(self.kernel):
-                return f"primal {n}×{cast(FeatureMap, self.kernel).features}"
-            return f"dense {n}×{n}"
+            features = isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto"
+            return f"primal {n}×{cast(FeatureMap, self.kernel).features}" if features else f"dense {n}×{n}"
         if self.reason is not None:
             return f"explicit {n}|G| ({self.reason})"
         if self.equivariant:
             group = self.action.group.name
             return f"dense {n}×{n} (the network is equivariant under {group}: each copy is its sample)"
-        if self.invariant_labels:
-            return f"orbit-averaged {n}×{n}"
-        return cast(IrrepProblem, self.mean_problem).name + n[1:]
+        return self._irreps_name(self.mean_problem) if self.mean_by_irreps else f"orbit-averaged {n}×{n}"
 
     @cached_property
     def covariance_solver(self) -> str:
         """How covariances are computed: irrep by irrep, or as the mean is."""
-        return irrep_problem.name_of(self.action, self._irreps) + self.size[1:] if self.by_irreps else self.solver
+        return self._irreps_name(None) if self.by_irreps else self.solver
+
+    def _irreps_name(self, solved: KernelPredictor | None) -> str:
+        """The name of the problem in the irreps that are solved, or in all of them."""
+        irreps = self._irreps if solved is None else cast(IrrepProblem, solved).transform.irreps
+        return irrep_problem.name_of(self.action, irreps) + self.size[1:]
 
     @property
     def by_irreps(self) -> bool:
@@ -132,35 +133,30 @@ class Training:
     @property
     def mean_by_irreps(self) -> bool:
         """Whether the mean's problem is an `IrrepProblem`."""
-        return self.by_irreps and not self.invariant_labels
+        return self.by_irreps and self.labels.ndim == 3
 
     @cached_property
     def mean_problem(self) -> KernelPredictor:
         """Solved for the mean."""
-        if self.augmentation is None or (self.reason is None and self.equivariant):
-            copies = 1 if self.augmentation is None else self.action.group.order
-            remedy = "train on fewer samples"
-            if self.positions is not None:
-                remedy = "train on fewer samples, or take solver='pcg' or 'nystrom'"
-            return problem.dense(self.kernel, self.rows, self.labels, self.settings, remedy=remedy, copies=copies)
-        if self.reason is not None:
+        if self.augmentation is not None and self.reason is not None:
             return self._explicit()
-        if self.invariant_labels:
+        if not self.by_irreps:
+            copies = 1 if self.augmentation is None else self.action.group.order
+            remedy = "train on fewer samples" + (
+                "" if self.positions is None else ", or take solver='pcg' or 'nystrom'"
+            )
+            return problem.dense(self.kernel, self.rows, self.labels, self.settings, remedy=remedy, copies=copies)
+        if not self.mean_by_irreps:
             return problem.orbit_averaged(self.kernel, self.action, self.rows, self.labels, self.settings)
+        name = irrep_problem.name_of(self.action, self._irreps)
         if self.settings.store is not None:
-            raise InvalidArgumentError(
-                "store",
-                str(self.settings.store),
-                remedy="it keeps one kernel matrix, and with these labels the problem is that of "
-                f"{irrep_problem.name_of(self.action, self._irreps)}, which has several; leave it out",
+            remedy = (
+                f"it keeps one kernel matrix, and with these labels the problem is that of {name}, which has several"
             )
+            raise InvalidArgumentError("store", str(self.settings.store), remedy=f"{remedy}; leave it out")
         if self.settings.solver != "auto" and not self.settings.decomposes(len(self.rows)):
-            raise InvalidArgumentError(
-                "solver",
-                self.settings.solver,
-                "'eigh' or 'auto', since the problem of these labels is decomposed",
-                irrep_problem.name_of(self.action, self._irreps),
-            )
+            expected = "'eigh' or 'auto', since the problem of these labels is decomposed"
+            raise InvalidArgumentError("solver", self.settings.solver, expected, name)
         return self._solve_irreps(labelled_only=True, solved=None)
 
     @cached_property
@@ -168,7 +164,7 @@ class Training:
         """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
         if self.by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
-            known = None if self.invariant_labels else cast(IrrepProblem, self.mean_problem)
+            known = cast(IrrepProblem, self.mean_problem) if self.mean_by_irreps else None
             return self._solve_irreps(labelled_only=False, solved=known)
         solved = self.mean_problem
         if isinstance(solved, Decomposed) or self.settings.solver != "auto" or isinstance(self.kernel, FeatureMap):
@@ -191,15 +187,14 @@ class Training:
         assert settings.field == self.settings.field
         settings = replace(settings, points=self.settings.points)
         training = replace(self, settings=settings)
+        vars(training).update({name: value for name, value in vars(self).items() if name in _OF_THE_DATA})
         dynamics = partial(settings.dynamics, settings.learning_rate)
-        known: dict[int, KernelPredictor] = {}
-        same = settings.ridge.same_above(self.settings.ridge)
-        for name, value in vars(self).items():
-            if name in _SOLVED and isinstance(value, Decomposed) and same:  # other solvers solve anew
-                value = known.setdefault(id(value), value.retuned(settings.ridge.least, dynamics))
-            elif name not in _OF_THE_DATA:
-                continue
-            training.__dict__[name] = value
+        retuned: dict[int, KernelPredictor] = {}
+        for name in ("mean_problem", "covariance_problem"):
+            solved = vars(self).get(name)
+            if isinstance(solved, Decomposed) and settings.ridge.same_above(self.settings.ridge):
+                found = retuned.get(id(solved)) or solved.retuned(settings.ridge.least, dynamics)
+                vars(training)[name] = retuned[id(solved)] = found
         return training
 
     def means(self, x: ArrayLike, times: np.ndarray) -> np.ndarray:
@@ -266,16 +261,8 @@ class Training:
 
     def augmented_labels(self) -> np.ndarray:
         """The label of every augmented copy, (|G|, rows, outputs)."""
-        if self.labels.ndim == 3:
-            return self.labels
-        if self.positions is None:
-            return self.copies()
-        return np.broadcast_to(self.labels, (self.action.group.order, *self.labels.shape))
-
-    @property
-    def invariant_labels(self) -> bool:
-        """Whether all copies of a row have its label."""
-        return self.labels.ndim == 2 and (self.label_action is None or self.positions is not None)
+        one = self.labels.ndim == 2
+        return np.broadcast_to(self.labels, (self.action.group.order, *self.labels.shape)) if one else self.labels
 
     @cached_property
     def reason(self) -> str | None:
@@ -305,10 +292,10 @@ class Training:
         net = cast(TurningField, kernel.net).net
         return turning_symmetry(net, self.augmentation, self.label_action, self.x, self.positions.count)
 
-    @cached_property
+    @property
     def equivariant(self) -> bool:
         """Whether every member is equivariant already, and targets of fields are, too."""
-        return self.reason is None and self.invariant_labels and self.symmetry.equivariant
+        return self.reason is None and self.labels.ndim == 2 and self.symmetry.equivariant
 
     @cached_property
     def _irreps(self) -> tuple[FourierIrrep, ...]:
@@ -408,8 +395,10 @@ def make_training(
         label_action = None if label_action is None else restrict(cast(Action, label_action), subgroup)
         augmentation = restrict(whole, subgroup)
     if positions is None:
-        kernel = cast(KernelFunction, net)
-        return Training(kernel, augmentation, label_action, x, y, None, settings, augmentation, x, y)
+        training = Training(
+            cast(KernelFunction, net), augmentation, label_action, x, y, None, settings, augmentation, x, y
+        )
+        return training if label_action is None else replace(training, labels=training.copies())
     field = cast(FieldFunction, TurningField(cast(KernelFunction, net)) if positions.turning else net)
     rows = FieldPoints.of(x, positions.count)
     labels = (y[0] if each_copy else y).reshape(len(rows), -1)

@@ -1,34 +1,37 @@
-"""A folder with one file, `model.npz`, that is replaced in one step: JSON, and arrays beside it.
+"""A folder with one file, `model.npz`, an archive that is replaced in one step. Other files in it are left alone.
 
-The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32, deflated where that
-halves its beginning, as of images that were whole numbers; others as they are. Whoever
-reads it holds it open, so that all is of one save, whatever is saved meanwhile. Other files in the folder are left
-alone.
+What JSON and arrays cannot describe of an ensemble of finite networks, such as networks of other libraries, optimizers
+and functions, is left out, and given again when it is loaded.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
-import weakref
-import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
+from sklearn.base import BaseEstimator
 
+from equitangents._types import Tree
+from equitangents._version import FORMAT, __version__
+from equitangents.archives import Archive, write_archive
 from equitangents.ensembles.storage.checks import is_of
-from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.file_limits import UNREADABLE, check_arrays, read_json
-from equitangents.files import LEFTOVER, MOST, open_regular, real, sync_folder, whole_file
+from equitangents.ensembles.storage.structure import Described, build, check_attributes
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.files import LEFTOVER, open_regular, real, sync_folder, whole_file
+from equitangents.keywords import check_keywords
 from equitangents.tiles.place import store_errors
 
 MODEL = "model.npz"
-_JSON = "model.json"
-_BEGINNING, _LARGE = 2**16, 2**30  # numbers; bytes, from which an array is written as it is
+_ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any"}
+_TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
+# what predictions of trained members need
+_PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk")
+_NOT_SAVED = ("callback", "executor", "progress")  # functions, and what belongs to a process
 
 
 def check_place(path: Path) -> None:
@@ -48,13 +51,8 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
     fresh = not home.exists()
     try:
         with store_errors(f"{path} cannot be written", "; what was saved there before is kept", with_file=True):
-            with whole_file(home / MODEL) as partial, zipfile.ZipFile(partial, "w", compresslevel=1) as archive:
-                with archive.open(_JSON, "w") as file:
-                    file.write(json.dumps(about, indent=1).encode())
-                for number, array in enumerate(arrays):
-                    archive.compression = zipfile.ZIP_DEFLATED if _is_halved(array) else zipfile.ZIP_STORED
-                    with archive.open(f"{number}.npy", "w", force_zip64=True) as file:
-                        np.lib.format.write_array(file, array, allow_pickle=False)
+            with whole_file(home / MODEL) as partial:
+                write_archive(partial, about, arrays)
             sync_folder(home)
     except BaseException:
         if fresh:
@@ -63,45 +61,19 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
         raise
 
 
-def _is_halved(array: np.ndarray) -> bool:
-    start = np.asarray(array.flat[:_BEGINNING]).tobytes()
-    return array.nbytes < _LARGE and len(zlib.compress(start, 1)) < len(start) / 2
-
-
-class About(dict[str, Any]):
-    """What a saved model says of itself; it holds the archive of one save open."""
-
-    path: Path
-    archive: zipfile.ZipFile
-
-    def damaged(self, why: object) -> StoreError:
-        """The error for a model that cannot be what was saved."""
-        return _damaged(self.path, why)
-
-
-def read_about(path: Path) -> About:
-    """What `write_folder` wrote as JSON; StoreError for anything else."""
+def read_about(path: Path) -> Archive:
+    """What `write_folder` wrote; StoreError for anything else."""
     try:
-        file = open_regular(real(path) / MODEL)
+        return Archive(open_regular(real(path) / MODEL), path)
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError("path", str(path), "the folder of a saved model", f"it holds no {MODEL}") from None
     except OSError as error:
-        raise _damaged(path, error.strerror or error) from None
-    try:
-        check_arrays(file, whole=False)
-        archive = zipfile.ZipFile(file)
-        if archive.getinfo(_JSON).file_size > MOST:
-            raise ValueError(f"{_JSON} is too large")
-        about = About(read_json(archive.read(_JSON)))
-    except UNREADABLE as error:
-        file.close()
-        raise _damaged(path, error) from None
-    about.path, about.archive = path, archive
-    weakref.finalize(about, file.close)
-    return about
+        raise damaged(path, error.strerror or error) from None
+    except ValueError as error:
+        raise damaged(path, error) from None
 
 
-def read_model(path: Path, classes: Sequence[str], types: Mapping[str, str], same: Mapping[str, object]) -> About:
+def read_model(path: Path, classes: Sequence[str], types: Mapping[str, str], same: Mapping[str, object]) -> Archive:
     """What a saved model of one of these classes says of itself, by entries of these types, as in `kinds`.
 
     InvalidArgumentError for one of another class, StoreError for one that is damaged, or differs in what has to be the
@@ -121,37 +93,87 @@ def read_model(path: Path, classes: Sequence[str], types: Mapping[str, str], sam
             )
     wrong = [name for name, words in types.items() if name not in about or not is_of(words, about[name])]
     if wrong or not isinstance(held, str):
-        raise about.damaged(f"{(*wrong, 'class')[0]} is not as written")
+        raise damaged(path, f"{(*wrong, 'class')[0]} is not as written")
     return about
 
 
-def _damaged(path: Path, why: object) -> StoreError:
+def damaged(path: object, why: object) -> StoreError:
+    """The error for a model that cannot be what was saved."""
     return StoreError("path", str(path), "a saved model that can be read", f"{MODEL}: {why}; fit the model again")
 
 
 def digest(path: Path) -> str:
     """A hash of all that is in a saved model, by the checksums in its archive; StoreError where there is none."""
-    held = read_about(path).archive.infolist()
+    held = read_about(path).zip.infolist()
     return hashlib.sha256(repr([(each.filename, each.file_size, each.CRC) for each in held]).encode()).hexdigest()
 
 
-class Arrays:
-    """The arrays of a save, each read once, when it is asked for, after its checksum was found right.
+def save_members(estimator: BaseEstimator, path: Path) -> None:
+    """Write a fitted estimator; see FiniteEnsemble.save."""
+    check_place(path)
+    own, cls = estimator.get_params(deep=False), type(estimator)
+    given = {name: value for name, value in own.items() if name not in _NOT_SAVED or value is not None}
+    state = {name: value for name, value in vars(estimator).items() if name not in own}
+    for name in _TREES:  # of a form that only its network has, the leaves
+        state[name] = jax.tree.map(np.asarray, state[name])
+        if not describable(cls, name, state[name]):
+            state[f"{name}leaves"] = jax.tree.leaves(state.pop(name))
+    whole = {name: value for name, value in given.items() if name not in _NOT_SAVED and describable(cls, name, value)}
+    check_attributes(cls, state)
+    described = Described(state)
+    about = {
+        "format": FORMAT,
+        "version": __version__,
+        "class": cls.__name__,
+        "parameters": {name: Described(value, beside=described).tree for name, value in whole.items()},
+        "left_out": [name for name in given if name not in whole],
+        "state": described.tree,
+    }
+    write_folder(path, about, described.arrays)
 
-    StoreError for one that is damaged; IndexError for one that there is not.
-    """
 
-    def __init__(self, about: About) -> None:
-        self._about, self._read = about, dict[int, np.ndarray]()
+def load_members(
+    cls: type[BaseEstimator], path: Path, replacements: dict[str, Any], form: Callable[[BaseEstimator], Tree]
+) -> BaseEstimator:
+    """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
+    about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
+    try:
+        parameters = {name: build(tree, about.array) for name, tree in about["parameters"].items()}
+        state = build(about["state"], about.array)
+        check_attributes(cls, parameters)
+        check_attributes(cls, state)
+    except (ValueError, InvalidTypeError) as error:
+        raise damaged(path, error) from None
+    missing = [name for name in about["left_out"] if name not in (*replacements, *_NOT_SAVED)]
+    if missing:
+        raise InvalidArgumentError(
+            missing[0], None, "what could not be saved with the ensemble", f"give it: load(path, {missing[0]}=...)"
+        )
+    check_keywords(cls, replacements)
+    first = [name for name in about["left_out"] if name in replacements]
+    estimator = cls(**parameters, **{name: replacements[name] for name in first})
+    estimator.set_params(**{name: value for name, value in replacements.items() if name not in first})
+    leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
+    vars(estimator).update(state)
+    if "params_" in (*state, *leaves):
+        lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
+        if lacking:
+            raise damaged(path, f"{lacking[0]} is missing, which predictions need")
+    for name, values in leaves.items():
+        structure: Any = jax.tree.structure(form(estimator))
+        if structure.num_leaves != len(values):
+            raise InvalidArgumentError(
+                "net", estimator.net, "the network that was saved", "the numbers of its arrays of variables differ"
+            )
+        setattr(estimator, name, jax.tree.unflatten(structure, values))
+    return estimator
 
-    def __getitem__(self, number: int) -> np.ndarray:
-        if number not in self._read:
-            name = f"{number}.npy"
-            if name not in self._about.archive.NameToInfo:
-                raise IndexError(f"there is no array {number}")
-            try:
-                with self._about.archive.open(name) as file:
-                    self._read[number] = np.lib.format.read_array(file, allow_pickle=False)
-            except UNREADABLE as error:
-                raise self._about.damaged(f"{name}: {error}") from None
-        return self._read[number]
+
+def describable(cls: type, name: str, value: object) -> bool:
+    """Whether a parameter can be saved."""
+    try:
+        Described(value)
+        check_attributes(cls, {name: value})
+    except InvalidTypeError:
+        return False
+    return True

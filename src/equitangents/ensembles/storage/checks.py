@@ -120,8 +120,10 @@ def _spectrum(s: Any) -> bool:
 
 
 def _process(p: Any) -> bool:
-    kept = len(p.spectrum.eigenvalues)
-    return p.targets.shape[:1] == (kept,) and p.targets.ndim == 2 and _is(p.scale, (len(p.spectrum.vectors),))
+    kept, rows = len(p.spectrum.eigenvalues), len(p.spectrum.vectors)
+    return (
+        p.targets.shape[:1] == (kept,) and p.targets.ndim == 2 and _is(p.scale, (rows,)) and _is(p.prior, (rows, rows))
+    )
 
 
 def _training(t: Any) -> bool:
@@ -200,7 +202,6 @@ FITS: dict[str, Fits] = {
     "groups.TableGroup": _table_group,
     "groups.MatrixGroup": lambda g: _table_group(g) and _representation(g) and len(g.matrices) == g.order,
     "inference.DataOrbits": _orbits,
-    "inference.PriorInBasis": lambda p: p._matrix.ndim == 2 and p.vectors.ndim == 2,
     "inference.TrainedProcess": _process,
     "inference.FourierIrrep": _representation,
     "inference.Spectrum": _spectrum,

@@ -64,7 +64,7 @@ _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "
     "none|ensembles.Positions; settings Settings; action Augmentation; rows Inputs; labels floats; "
     "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
-    "_irreps? (FourierIrrep); symmetry? KernelSymmetry; equivariant? bool"
+    "_irreps? (FourierIrrep); symmetry? KernelSymmetry"
 )
 _MATRIX = "size int; dtype dtype; tile int; words text"
 
@@ -160,11 +160,9 @@ _TABLE = {
         "dynamics:Flow": "learning_rate real; samples int",
         "dynamics:HeavyBall": "learning_rate real; samples int; momentum real",
         "dynamics:Momentum": "momentum real",
-        "gaussian:PriorInBasis": "vectors numbers; _matrix numbers; _is_carried bool; _rows int",
         "gaussian:TrainedProcess": "spectrum Spectrum; dynamics Dynamics; scale none|floats; targets numbers; "
-        "_prior none|PriorInBasis",
-        "group_fourier:FourierIrrep": "matrices numbers; count int; frequency none|Frequency",
-        "group_fourier:Frequency": "torus (int); index int",
+        "prior none|numbers",
+        "group_fourier:FourierIrrep": "matrices numbers; count int",
         "ridge:Ridge": "least real; above none|floats",
         "spectrum:Spectrum": "eigenvalues floats; vectors numbers; ridge real; ridge_unit real; resolution real; "
         "smallest real; scale real; name text",
@@ -187,7 +185,7 @@ _TABLE = {
         "irreps (FourierIrrep); blocks (IrrepBlock); orbits DataOrbits; consistent bool; bound real; "
         "self_kernels floats",
         "infinite.irrep_problem:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool",
-        "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
+        "infinite.predictor:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
         "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "samples ensembles.Samples; residual real; seconds real; above none|floats",

@@ -8,7 +8,7 @@ no other, imports nothing, and gives no attribute that is not listed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class Described:
     >>> described = Described({"a": (1, np.arange(3))})
     >>> described.tree
     {'is': 'dict', 'items': [['a', {'is': 'tuple', 'items': [1, {'is': 'array', 'number': 0}]}]]}
-    >>> build(described.tree, described.arrays)
+    >>> build(described.tree, described.arrays.__getitem__)
     {'a': (1, array([0, 1, 2]))}
     """
 
@@ -111,12 +111,12 @@ class Described:
         return {"is": "object", "number": number, "class": kind.name, "state": state}
 
 
-def check_attributes(cls: type, state: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> None:
+def check_attributes(cls: type, state: Mapping[str, Any]) -> None:
     """InvalidTypeError unless these are attributes of objects of class `cls`, or of the one of `kinds` it derives from.
 
     Some may be missing.
     """
-    wrong = _wrong(_kind_of(cls), state, _ids(given), whole=False)
+    wrong = _wrong(_kind_of(cls), state, (), whole=False)
     if wrong is not None:
         raise InvalidTypeError(wrong)
 
@@ -149,15 +149,18 @@ def restored(cls: type, state: Any, given: Mapping[str, Any] | None = None) -> A
     return made
 
 
-def build(tree: Any, arrays: Sequence[np.ndarray], given: Mapping[str, Any] | None = None) -> Any:
-    """The value of which `Described` made `tree` and `arrays`; ValueError for what it cannot have made.
+Array = Callable[[int], np.ndarray]
 
-    >>> build({"is": "object", "number": 0, "class": "os:PathLike", "state": []}, [])
+
+def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> Any:
+    """The value of which `Described` made `tree` and arrays by number; ValueError for what it cannot have made.
+
+    >>> build({"is": "object", "number": 0, "class": "os:PathLike", "state": []}, [].__getitem__)
     Traceback (most recent call last):
     ValueError: 'os:PathLike' is not a class that is saved
     """
     try:
-        return _Builder(arrays, given or {}).of(tree)
+        return _Builder(array, given or {}).of(tree)
     except EquitangentsError:
         raise
     except RecursionError:
@@ -169,14 +172,14 @@ def build(tree: Any, arrays: Sequence[np.ndarray], given: Mapping[str, Any] | No
 
 
 class _Builder:
-    def __init__(self, arrays: Sequence[np.ndarray], given: Mapping[str, Any]) -> None:
-        self.arrays, self.given = arrays, given
+    def __init__(self, array: Array, given: Mapping[str, Any]) -> None:
+        self.given = given
         self._ids = _ids(given)
         self._objects: dict[int, tuple[Any, int]] = {}  # with how many values each stands for
         self._count = 0
         self._kinds = {
             "given": self._given,
-            "array": self._array,
+            "array": lambda tree: array(_typed(tree["number"], int)),
             "list": self._list,
             "tuple": lambda tree: tuple(self._list(tree)),
             "dict": lambda tree: {self.of(key): self.of(item) for key, item in tree["items"]},
@@ -204,9 +207,6 @@ class _Builder:
 
     def _given(self, tree: Any) -> Any:
         return self.given[_typed(tree["name"], str)]
-
-    def _array(self, tree: Any) -> np.ndarray:
-        return self.arrays[_typed(tree["number"], int)]
 
     def _list(self, tree: Any) -> list[Any]:
         return [self.of(item) for item in tree["items"]]

@@ -7,8 +7,6 @@ that a checkpoint is continued by the same run or not at all.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import shutil
 from contextlib import ExitStack
@@ -17,9 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents._types import ArrayLike
 from equitangents._version import FORMAT
-from equitangents.ensembles.storage.array_folder import MODEL, Arrays, read_about, write_folder
+from equitangents.ensembles.storage.array_folder import MODEL, read_about, write_folder
+from equitangents.ensembles.storage.checks import is_of
+from equitangents.ensembles.storage.structure import Described, build
+from equitangents.ensembles.training.settings import check_same
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, real
 from equitangents.locks import alone
@@ -28,18 +28,27 @@ logger = logging.getLogger("equitangents")
 
 _KEPT = 2
 _LOCK = ".training"
+_FIELDS = {
+    "params": "(array)", "optimizer_state": "(array)", "history": "floats", "recorded_epochs": "(int)",
+    "recorded": "{array}", "plan": "{int}",
+}  # fmt: skip
 
 
 @dataclass
 class Snapshot:
-    """All that a run needs to go on: parameters and states of all chunks, and what was measured so far."""
+    """All that a run needs to go on: parameters and states of all chunks, what was measured so far, and the plan."""
 
-    epoch: int
     params: list[np.ndarray]
     optimizer_state: list[np.ndarray]
     history: np.ndarray
     recorded_epochs: list[int]
     recorded: dict[str, np.ndarray]
+    plan: dict[str, int]
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs have been trained."""
+        return len(self.history)
 
 
 class CheckpointStore:
@@ -68,21 +77,13 @@ class CheckpointStore:
         if self._forbidden is not None:
             raise self._unwritable(self._forbidden)
 
-    def latest(self, *, resume: bool) -> tuple[Snapshot, dict[str, int]] | None:
-        """The newest checkpoint that is whole and the plan that it was made with; None if there is none.
+    def latest(self) -> Snapshot | None:
+        """The newest checkpoint that is whole; None if there is none.
 
         Newer ones that are damaged are named in the log, and removed once an older one proves to be of this run. Raises
-        InvalidArgumentError if there is one and `resume` is False, or it is of another run; StoreError if all are
-        damaged.
+        InvalidArgumentError if it is of another run; StoreError if all are damaged.
         """
         epochs = self._epochs()
-        if epochs and not resume:
-            raise InvalidArgumentError(
-                "checkpoint_dir",
-                str(self.directory),
-                "a directory without checkpoints",
-                "pass resume=True to fit to go on from there, or choose another directory",
-            )
         for number, epoch in enumerate(epochs):
             try:
                 found = self._read(epoch)
@@ -102,20 +103,12 @@ class CheckpointStore:
             )
         return None
 
-    def write(self, snapshot: Snapshot, plan: dict[str, int]) -> None:
+    def write(self, snapshot: Snapshot) -> None:
         """Write a checkpoint, whole or not at all. StoreError where that fails."""
-        about = {
-            "format": FORMAT,
-            "fingerprint": self._fingerprint,
-            "plan": plan,
-            "params": len(snapshot.params),
-            "optimizer": len(snapshot.optimizer_state),
-            "recorded_epochs": snapshot.recorded_epochs,
-            "recorded": list(snapshot.recorded),
-        }
-        arrays = [snapshot.history, *snapshot.params, *snapshot.optimizer_state, *snapshot.recorded.values()]
+        held = Described(vars(snapshot))
+        about = {"format": FORMAT, "fingerprint": self._fingerprint, "snapshot": held.tree}
         try:
-            write_folder(self.directory / str(snapshot.epoch), about, arrays)
+            write_folder(self.directory / str(snapshot.epoch), about, held.arrays)
         except StoreError as error:
             raise StoreError(f"{error}; fit(..., resume=True) goes on from the last checkpoint") from error
         self._remove(self._epochs()[_KEPT:])
@@ -133,20 +126,17 @@ class CheckpointStore:
         for epoch in epochs:
             shutil.rmtree(self.directory / str(epoch), ignore_errors=True)
 
-    def _read(self, epoch: int) -> tuple[Snapshot, dict[str, int]]:
+    def _read(self, epoch: int) -> Snapshot:
         name = f"the checkpoint of epoch {epoch} in {self.directory}"
         try:
             about = read_about(self.directory / str(epoch))
-            if about["format"] != FORMAT:
-                raise InvalidArgumentError("checkpoint_dir", str(self.directory), f"one of format {FORMAT}")
-            check_same(self._fingerprint, about["fingerprint"], name)
-            held, first, second = Arrays(about), 1 + about["params"], 1 + about["params"] + about["optimizer"]
-            params, optimizer_state = ([held[i] for i in part] for part in (range(1, first), range(first, second)))
-            recorded = {key: held[second + i] for i, key in enumerate(about["recorded"])}
-            epochs = [int(epoch) for epoch in about["recorded_epochs"]]
-            return Snapshot(epoch, params, optimizer_state, held[0], epochs, recorded), dict(about["plan"])
-        except (StoreError, AttributeError, IndexError, KeyError, TypeError) as error:
+            fingerprint, held = dict(about["fingerprint"]), build(about["snapshot"], about.array)
+            if about["format"] != FORMAT or any(not is_of(words, held[field]) for field, words in _FIELDS.items()):
+                raise ValueError("it is not what this version saves")
+        except (StoreError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{name} is damaged: {error}") from None
+        check_same(self._fingerprint, fingerprint, name)
+        return Snapshot(**held)
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
@@ -184,26 +174,3 @@ def check_unused(directory: Path, first: int, members: int) -> None:
                 "a directory without checkpoints of these members",
                 "pass resume=True to fit to go on from there, or choose another directory",
             )
-
-
-def array_digest(*arrays: ArrayLike) -> str:
-    """A digest of shapes, types and values."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        a = np.ascontiguousarray(array)
-        digest.update(f"{a.shape}{a.dtype}".encode())
-        digest.update(a.tobytes())
-    return digest.hexdigest()[:16]
-
-
-def record_fingerprint(recorded: dict[str, np.ndarray]) -> dict[str, str]:
-    """The inputs whose outputs are recorded, by name."""
-    return {"record": json.dumps({name: array_digest(x) for name, x in sorted(recorded.items())})}
-
-
-def check_same(fingerprint: dict[str, str], other: dict[str, str], what: str) -> None:
-    """Raise InvalidArgumentError, naming what differs, unless the two fingerprints are equal."""
-    differing = [name for name in fingerprint if fingerprint[name] != other.get(name)]
-    if differing:
-        changes = "; ".join(f"{name}: {other.get(name, 'absent')} there, {fingerprint[name]} now" for name in differing)
-        raise InvalidArgumentError(f"{what} is of another run, differing in {changes}")

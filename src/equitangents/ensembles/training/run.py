@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -22,15 +22,10 @@ import numpy as np
 
 from equitangents._protocols import ExecutorLike
 from equitangents._types import ArrayLike, Numbers, Params, Tree
-from equitangents.ensembles.training.checkpoints import (
-    CheckpointStore,
-    Snapshot,
-    check_unused,
-    record_fingerprint,
-    run_directory,
-)
+from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot, check_unused, run_directory
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
+from equitangents.ensembles.training.settings import record_fingerprint
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
 from equitangents.progress import Progress, ProgressCallback
@@ -88,13 +83,9 @@ class Job(abc.ABC):
         """What the fitted estimator says of it, by attribute."""
         return {}
 
-    def of(self, first: int, members: int) -> Self:
-        """The job for some of the members."""
-        return replace(self, first=first, members=members)  # type: ignore[type-var]  # jobs are dataclasses
-
-    def in_blocks(self) -> Self:
-        """This job, computing as many rows of a batch at once as its plan says."""
-        return self
+    def changed(self, **changes: Any) -> Self:
+        """The same job with other members or another plan."""
+        return replace(self, **changes)  # type: ignore[type-var]  # jobs are dataclasses
 
     @abc.abstractmethod
     def groups(self) -> list[range]:
@@ -105,47 +96,42 @@ class Job(abc.ABC):
         """Threads, or the calling one, that train and evaluate chunks: `map(fn, items, first_alone=False)`."""
 
     @abc.abstractmethod
-    def beginner(self) -> Callable[[range], Chunk]:
-        """A function that makes the chunk of some members, before training."""
+    def begin(self, ids: range) -> Chunk:
+        """The chunk of some members, before training."""
 
 
 class Run:
-    """Members of a job at one epoch."""
+    """Members of a job at one epoch.
+
+    sets: the inputs whose outputs are recorded, by name. torn: whether an interrupt left chunks at different epochs,
+    so that nothing here can be saved.
+    """
 
     def __init__(
-        self,
-        job: Job,
-        workers: Any,
-        *,
-        record: Mapping[str, np.ndarray] | None = None,
-        snapshot: Snapshot | None = None,
+        self, job: Job, workers: Any, sets: dict[str, np.ndarray] | None = None, snapshot: Snapshot | None = None
     ) -> None:
-        self.job = job
-        self._workers = workers
-        self._record = dict(record or {})
-        self.torn = False
-        """Whether an interrupt left chunks at different epochs, so that nothing here can be saved."""
+        self.job, self.torn = job, False
+        self.recorded_epochs: list[int] = [] if snapshot is None else list(snapshot.recorded_epochs)
+        self._workers, self._sets = workers, sets or {}
         self._history: list[np.ndarray] = [] if snapshot is None else list(snapshot.history)
-        self._records: list[tuple[int, dict[str, np.ndarray]]] = []
-        if snapshot is not None:
-            for i, epoch in enumerate(snapshot.recorded_epochs):
-                self._records.append((epoch, {name: snapshot.recorded[name][i] for name in self._record}))
+        kept = {} if snapshot is None else snapshot.recorded
+        self._recorded = {name: list(kept.get(name, ())) for name in self._sets}
         self._seen: set[tuple[int, ...]] = set()
+        self._compiled = False
         groups = job.groups()
-        self._wanted = slice(job.first - groups[0].start, job.first - groups[0].start + job.members)
-        begin = job.beginner()
+        first = groups[0].start
+        self._wanted = slice(job.first - first, job.first - first + job.members)
 
         def begun(number: int) -> Chunk:
-            chunk, ids = begin(groups[number]), groups[number]
+            ids = groups[number]
+            chunk = job.begin(ids)
             if snapshot is not None:
-                mine = slice(ids.start - groups[0].start, ids.stop - groups[0].start)
-                state = snapshot.optimizer_state
+                mine, state = slice(ids.start - first, ids.stop - first), snapshot.optimizer_state
                 part = [leaf[mine] for leaf in state] if job.stacks_state else [state[number]]
                 chunk.restore([leaf[mine] for leaf in snapshot.params], part)
             return chunk
 
         self._chunks: list[Chunk] = workers.map(begun, range(len(groups)), first_alone=True)
-        self._compiled = False
 
     def advance(self, count: int) -> None:
         """Train all members for `count` ≤ SEGMENT more epochs; an interrupt is raised once all of them have."""
@@ -168,7 +154,9 @@ class Run:
 
     def record(self) -> None:
         """Keep all members' outputs on the recorded sets at this epoch."""
-        self._records.append((self.epoch, {name: self.predict_members(x) for name, x in self._record.items()}))
+        for name, x in self._sets.items():
+            self._recorded[name].append(self.predict_members(x))
+        self.recorded_epochs.append(self.epoch)
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
         """Outputs (members, N, outputs)."""
@@ -187,11 +175,6 @@ class Run:
         return self._history[-1]
 
     @property
-    def recorded_epochs(self) -> list[int]:
-        """The epochs at which outputs were recorded."""
-        return [epoch for epoch, _ in self._records]
-
-    @property
     def history(self) -> np.ndarray:
         """The loss of every member after every epoch, (epochs, members)."""
         return np.array(self._history, dtype=self.job.dtype).reshape(-1, self.job.members)
@@ -199,41 +182,33 @@ class Run:
     @property
     def recorded(self) -> dict[str, np.ndarray]:
         """Recorded outputs by name, each (recorded epochs, members, N, outputs)."""
-        if not self._records:
-            return {}
-        return {name: np.stack([outputs[name] for _, outputs in self._records]) for name in self._record}
+        return {name: np.stack(outputs) for name, outputs in self._recorded.items() if outputs}
 
     def params(self) -> Params:
         """Parameters stacked over members, as NumPy."""
-        return self._cut(_stacked([chunk.params() for chunk in self._chunks]))
+        return self._cut(self._stacked(lambda chunk: chunk.params()))
 
     def start(self) -> Tree:
         """What the members' baselines depend on, stacked; None if they have none."""
-        return (
-            self._cut(_stacked([chunk.start for chunk in self._chunks]))
-            if self.job.recipe.variation.has_baseline
-            else None
-        )
+        return self._cut(self._stacked(lambda chunk: chunk.start))
 
     def snapshot(self) -> Snapshot:
         """A copy of everything that changes."""
-        states = [chunk.state() for chunk in self._chunks]
-        return Snapshot(
-            self.epoch,
-            jax.tree.leaves(_stacked([chunk.params() for chunk in self._chunks])),
-            _stacked([list(state) for state in states]) if self.job.stacks_state else [np.array(*s) for s in states],
-            self.history,
-            self.recorded_epochs,
-            self.recorded,
-        )
+        if self.job.stacks_state:
+            state = self._stacked(lambda chunk: list(chunk.state()))
+        else:
+            state = [np.array(*chunk.state()) for chunk in self._chunks]
+        params = jax.tree.leaves(self._stacked(lambda chunk: chunk.params()))
+        plan = asdict(self.job.plan)
+        return Snapshot(params, state, self.history, list(self.recorded_epochs), self.recorded, plan)
+
+    def _stacked(self, part: Callable[[Chunk], Tree]) -> Tree:
+        # concatenating copies; the buffers themselves are given away at the next step
+        joined = lambda *leaves: np.concatenate([np.asarray(a) for a in leaves])
+        return jax.tree.map(joined, *(part(chunk) for chunk in self._chunks))
 
     def _cut(self, stacked: Tree) -> Tree:
         return jax.tree.map(lambda a: a[self._wanted], stacked)
-
-
-def _stacked(parts: Sequence[Tree]) -> Tree:
-    # concatenating copies; the buffers themselves are given away at the next step
-    return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(a) for a in leaves]), *parts)
 
 
 @dataclass(frozen=True)
@@ -329,7 +304,44 @@ class Assignment:
             )
 
 
-def train_alone(assignment: Assignment) -> Trained:
+def train(assignment: Assignment, executor: ExecutorLike | None = None) -> Trained:
+    """Train the members of an assignment: together, or a chunk at a time, each to the end.
+
+    That is by an executor, or in this process where the job is in pieces and no callback sees all members. Progress
+    counts epochs, or of several chunks these.
+    """
+    job, folder = assignment.job, assignment.folder
+    if folder is not None and not assignment.resume:
+        check_unused(folder, job.first, job.members)
+    last = job.first + job.members
+    bounds = [(max(ids.start, job.first), min(ids.stop, last)) for ids in job.groups()]
+    apart = job.in_pieces and assignment.callback is None and len(bounds) > 1
+    if executor is None and not apart:
+        return _train_together(assignment)
+    counted = Progress(0, len(bounds), assignment.progress, task="ensemble", unit="parts")
+    # resume: of what a worker saved that died
+    assignment = replace(assignment, progress=False, resume=folder is not None)
+    parts: dict[tuple[int, int], Trained] = {}
+
+    def report(piece: tuple[int, int], part: Trained) -> None:
+        parts[piece] = part
+        counted.add(1, 1)
+
+    if executor is None:
+        for piece in bounds:
+            report(piece, _train_piece(assignment, piece))
+    else:
+        distribute(executor, partial(_train_piece, assignment), bounds, report, "ensemble")
+    return _joined([parts[piece] for piece in bounds])
+
+
+def _train_piece(assignment: Assignment, piece: tuple[int, int]) -> Trained:
+    """A part of a run: from a first member on, up to a last one."""
+    start, stop = piece
+    return _train_together(replace(assignment, job=assignment.job.changed(first=start, members=stop - start)))
+
+
+def _train_together(assignment: Assignment) -> Trained:
     """Train the members to the end, in this process; an interrupt saves what is done first."""
     job, sets = assignment.job, assignment.sets
     store, snapshot = None, None
@@ -338,25 +350,25 @@ def train_alone(assignment: Assignment) -> Trained:
         store = CheckpointStore(directory, job.fingerprint | record_fingerprint(sets))
     try:
         if store is not None:
-            found = store.latest(resume=assignment.resume)
-            if found is not None:
-                snapshot, job = found[0], replace(job, plan=Plan(**found[1]))  # type: ignore[type-var]
+            snapshot = store.latest()
+            if snapshot is not None:
+                job = job.changed(plan=Plan(**snapshot.plan))
                 assignment.check_progress(snapshot)
             if snapshot is None or snapshot.epoch < assignment.epochs:
                 store.check_writable()
         with job.workers() as workers:
-            run = Run(job.in_blocks(), workers, record=sets, snapshot=snapshot)
+            run = Run(job, workers, sets, snapshot)
             # in a thread, so that an interrupt of the main one waits for it
-            write = None if store is None else partial(store.write, plan=asdict(job.plan))
+            write = None if store is None else store.write
             save = None if write is None else lambda: workers.map(write, [run.snapshot()])
-            _train(run, assignment, save)
+            _advance(run, assignment, save)
         return Trained(run.params(), run.start(), run.history, run.recorded, run.recorded_epochs, job.plan.chunk)
     finally:
         if store is not None:
             store.close()
 
 
-def _train(run: Run, assignment: Assignment, save: Callable[[], object] | None) -> None:
+def _advance(run: Run, assignment: Assignment, save: Callable[[], object] | None) -> None:
     """Train to the last epoch; `save` writes a checkpoint of the run."""
     count, epochs, every = 1, assignment.epochs, assignment.checkpoint_every
     counted = Progress(run.epoch, epochs, assignment.progress, task="ensemble", unit="epochs")
@@ -385,51 +397,15 @@ def _record_if_due(run: Run, assignment: Assignment) -> None:
         run.record()
 
 
-def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None) -> Trained:
-    """Train the members of an assignment a chunk at a time, each to the end: by an executor, or in this process.
-
-    Progress counts the chunks, unless there is one alone in this process.
-    """
-    job = assignment.job
-    last = job.first + job.members
-    bounds = [(max(ids.start, job.first), min(ids.stop, last)) for ids in job.groups()]
-    pieces = [(start, stop - start) for start, stop in bounds]
-    if executor is None and len(pieces) == 1:
-        return train_alone(assignment)
-    if assignment.folder is not None and not assignment.resume:
-        check_unused(assignment.folder, job.first, job.members)
-    counted = Progress(0, len(pieces), assignment.progress, task="ensemble", unit="parts")
-    # resume: of what a worker saved that died
-    assignment = replace(assignment, progress=False, resume=assignment.folder is not None)
-    parts: dict[tuple[int, int], Trained] = {}
-
-    def report(piece: tuple[int, int], part: Trained) -> None:
-        parts[piece] = part
-        counted.add(1, 1)
-
-    if executor is None:
-        for piece in pieces:
-            report(piece, _train_piece(assignment, piece))
-    else:
-        distribute(executor, partial(_train_piece, assignment), pieces, report, "ensemble")
-    return _joined([parts[piece] for piece in pieces])
-
-
-def _train_piece(assignment: Assignment, piece: tuple[int, int]) -> Trained:
-    """A part of a run: from a first member on, so many."""
-    return train_alone(replace(assignment, job=assignment.job.of(*piece)))
-
-
 def _joined(parts: Sequence[Trained]) -> Trained:
     """The members of all parts, in order."""
-    first = parts[0]
     stacked = lambda *leaves: np.concatenate(leaves)
-    names = first.recorded
+    along = lambda *leaves: np.concatenate(leaves, axis=1)
     return Trained(
         jax.tree.map(stacked, *(part.params for part in parts)),
         jax.tree.map(stacked, *(part.start for part in parts)),
-        np.concatenate([part.history for part in parts], axis=1),
-        {name: np.concatenate([part.recorded[name] for part in parts], axis=1) for name in names},
-        first.recorded_epochs,
-        first.chunk,
+        along(*(part.history for part in parts)),
+        jax.tree.map(along, *(part.recorded for part in parts)),
+        parts[0].recorded_epochs,
+        parts[0].chunk,
     )

@@ -64,10 +64,10 @@ def compute(
                 notes = (*notes, *added)
             if doubt is not None:
                 nngp, ntk, mended = nearly_parallel.mend(
-                    doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk
+                    doubt, partial(_of_pairs, program, chosen, doubt, *arrays), *arrays, nngp, ntk
                 )
                 if mended:
-                    notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs by the reference engine")
+                    notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in double precision")
         facts = {"engine": chosen.name, "form": steps.form, "notes": notes}
         return result_at((x1, x2), nngp, ntk, part, memory, between=True, **facts)
 
@@ -186,12 +186,29 @@ def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> boo
 
 
 def _of_pairs(
-    program: Program, x1: np.ndarray, x2: np.ndarray | None, first: np.ndarray, second: np.ndarray
+    program: Program,
+    engine: Engine,
+    parallel: bool,
+    x1: np.ndarray,
+    x2: np.ndarray | None,
+    first: np.ndarray,
+    second: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK), (P,), of pairs by their inputs' numbers, by the reference engine in double precision."""
-    other = x1 if x2 is None else x2
+    """(NNGP, NTK), (P,), of pairs by their inputs' numbers, in double precision: those of single precision by the same
+    engine, where it keeps their angle so."""
+    a, b = x1[first].astype(np.float64), (x1 if x2 is None else x2)[second].astype(np.float64)
+    nngp, ntk = np.full(len(a), np.nan), np.full(len(a), np.nan)
+    left = np.ones(len(a), bool)
     with precision.scope(np.float64):
-        return by_reference.listed(program, x1[first].astype(np.float64), other[second].astype(np.float64))
+        if x1.dtype == np.float32 and engine.obstacle(program, np.float64) is None:
+            left = nearly_parallel.in_doubt_in_double(a, b, parallel)
+            backends = _prepared(program, engine, x1.shape[-1], np.dtype(np.float64), None).backends
+            for i in np.unique(first[~left]):
+                here = np.flatnonzero((first == i) & ~left)
+                *values, _ = scaling.all_pairs(law_of(program), backends, a[here[:1]], b[here])
+                nngp[here], ntk[here] = (of_pairs[0] for of_pairs in values)
+        nngp[left], ntk[left] = by_reference.listed(program, a[left], b[left])
+    return nngp, ntk
 
 
 def _backends(program: Program, engine: Engine, part: Part | None) -> scaling.Backends:

@@ -1,0 +1,77 @@
+"""Archives: a record and arrays in one file, of which arrays are read when they are asked for.
+
+The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32, deflated where that
+halves its beginning, as of images that were whole numbers; others as they are. Saved models, checkpoints, kept kernels,
+stages of studies and chunks of predictions are such files.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from equitangents.file_limits import UNREADABLE, check_arrays, read_json
+from equitangents.files import MOST
+
+_JSON = "model.json"
+_BEGINNING, _LARGE = 2**16, 2**30  # numbers; bytes, from which an array is written as it is
+
+
+def write_archive(file: Path | BinaryIO, about: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> None:
+    """Write `about`, which JSON can hold, and the arrays; errors are those of the file."""
+    with zipfile.ZipFile(file, "w", compresslevel=1) as archive:
+        with archive.open(_JSON, "w") as entry:
+            entry.write(json.dumps(about, indent=1).encode())
+        for number, array in enumerate(arrays):
+            archive.compression = zipfile.ZIP_DEFLATED if _is_halved(array) else zipfile.ZIP_STORED
+            with archive.open(f"{number}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+
+
+def _is_halved(array: np.ndarray) -> bool:
+    start = np.asarray(array.flat[:_BEGINNING]).tobytes()
+    return array.nbytes < _LARGE and len(zlib.compress(start, 1)) < len(start) / 2
+
+
+class Archive(dict[str, Any]):
+    """The record of a file that `write_archive` wrote; it holds the file open, so that all is of one save.
+
+    Raises ValueError for any other file, before memory is taken. `path` is that of its errors.
+    """
+
+    def __init__(self, file: BinaryIO, path: object = "") -> None:
+        self.path = path
+        self._read: dict[int, np.ndarray] = {}
+        try:
+            check_arrays(file, whole=False)
+            self.zip = zipfile.ZipFile(file)
+            if self.zip.getinfo(_JSON).file_size > MOST:
+                raise ValueError(f"{_JSON} is too large")
+            super().__init__(read_json(self.zip.read(_JSON)))
+        except UNREADABLE as error:
+            file.close()
+            raise ValueError(str(error)) from None
+        weakref.finalize(self, file.close)
+
+    def array(self, number: int) -> np.ndarray:
+        """One array, read once, after its checksum was found right.
+
+        ValueError for one that is damaged; IndexError for one that there is not.
+        """
+        if number not in self._read:
+            name = f"{number}.npy"
+            if name not in self.zip.NameToInfo:
+                raise IndexError(f"there is no array {number}")
+            try:
+                with self.zip.open(name) as entry:
+                    self._read[number] = np.lib.format.read_array(entry, allow_pickle=False)
+            except UNREADABLE as error:
+                raise ValueError(f"{name}: {error}") from None
+        return self._read[number]

@@ -1,0 +1,336 @@
+"""`equitangents audit` as a user meets it: output, files, exit statuses, and what it refuses to load."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from audit.potentials import clusters
+from equitangents.audit.report.checks import no_worse
+from equitangents.cli.main import main
+from equitangents.errors import InvalidArgumentError
+
+MODULE = """
+import numpy as np
+
+weights = np.arange(16.0)
+
+
+def pooled(x):
+    return np.asarray(x).sum((1, 2)) ** 2
+
+
+def weighted(x):
+    return np.asarray(x).reshape(len(x), -1) @ weights
+
+
+def lifted(x):
+    return 1000 + np.asarray(x).reshape(len(x), -1) @ weights
+
+
+def both(x):
+    return {"moving": weighted(x), "still": 0.0 * x[:, 0, 0]}
+
+
+def rounding(x):
+    flat = x.reshape(len(x), -1)  # two sums in different orders
+    return np.cumsum(flat, axis=1)[:, -1] - flat.sum(axis=1)
+
+
+def centre(inputs):
+    return (inputs["p"] * inputs["m"][..., None]).sum(1)
+
+
+class Holder:
+    inner = pooled
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("audited_models.py").write_text(MODULE)
+    rng = np.random.default_rng(0)
+    np.savez("images.npz", x=rng.normal(size=(20, 4, 4, 1)), y=rng.normal(size=20))
+    np.save("images.npy", rng.normal(size=(20, 4, 4, 1)))
+    np.savez("clouds.npz", p=rng.normal(size=(20, 5, 3)), m=np.ones((20, 5)))
+    np.savez("objects.npz", x=np.array([{}, {}], dtype=object))
+    return tmp_path
+
+
+@pytest.fixture
+def run(command):
+    return partial(command, "audit")
+
+
+def test_files_are_written(folder: Path, run: Callable) -> None:
+    files = ["--html", "new/deep/a.html", "--json", "a.json", "--markdown", "a.md"]
+    options = ["--data", "images.npz", "--group", "C4", *files]
+    status, out, err = run("audited_models:weighted", *options, "--limit", "12")
+    assert (status, err) == (0, "")
+    assert out.startswith("broken (above noise floor): ")
+    written = json.loads(Path("a.json").read_text(encoding="utf-8"))
+    assert written["settings"]["inputs"] == 12
+    assert written["reason"] == "above noise floor"
+    assert written["relative"]["task"] == "root mean square error"
+    assert Path("a.md").read_text(encoding="utf-8").startswith("## ")
+    assert "</html>" in Path("new/deep/a.html").read_text(encoding="utf-8"), "folders are made"
+
+
+def test_the_exit_status_follows_the_larger_error_unless_told(folder: Path, run: Callable) -> None:
+    options = [
+        "audited_models:lifted",
+        "--data",
+        "images.npy",
+        "--group",
+        "C4",
+        "--on-data-only",
+        "--fail-above",
+        "0.05",
+    ]
+    status, out, err = run(*options)
+    assert status == 3
+    assert err.rstrip().endswith("of the spread")
+    assert "of ‖f(x)‖" in out
+    assert run(*options, "--relative-to", "norm")[0] == 0
+    assert run(*options, "--output-scale", "1000")[0] == 0
+    status, out, _ = run(*options, "--relative-to", "norm", "--tolerance", "0.04")
+    assert status == 0
+    assert out.startswith("undecided (interval): ")
+
+
+def test_scales_by_name(folder: Path, run: Callable) -> None:
+    options = ["audited_models:both", "--data", "images.npy", "--group", "C4", "--on-data-only"]
+    status, out, _ = run(*options, "--output-scale", "still=0.1")
+    assert status == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert any(line.startswith("vanishes still ") for line in lines)
+    assert "fails under moving 90°, 180°, 270° 3 of 3 elements" in lines
+
+
+def test_python_and_the_command_line_fill_the_same_audit(folder: Path, run: Callable) -> None:
+    options = ["--data", "images.npz", "--group", "C4", "--elements", "2", "--tolerance", "5%", "--seed", "3"]
+    status, out, _ = run("audited_models:weighted", *options, "--json", "told.json")
+    assert status == 0
+    from audited_models import weighted
+
+    x, y = (np.load("images.npz")[name] for name in "xy")
+    report = et.audit(weighted, "C4", x, y=y, elements=2, tolerance=0.05, seed=3)
+    told, known = json.loads(Path("told.json").read_text()), json.loads(json.dumps(report.to_dict()))
+    assert (told.pop("timing")["evaluations"], told) == (known.pop("timing")["evaluations"], known)
+    assert out.startswith(report.first_line)
+
+
+def test_a_threshold_of_outputs_that_vanish_asks_for_a_scale(folder: Path, run: Callable) -> None:
+    options = [
+        "audited_models:rounding",
+        "--data",
+        "images.npy",
+        "--group",
+        "C4",
+        "--on-data-only",
+        "--fail-above",
+        "0.05",
+    ]
+    status, out, err = run(*options)
+    assert status == 3  # nothing was shown
+    assert out.startswith("undecided (vanishing): ")
+    assert err.startswith("undecided: error ≤ 5 %: all outputs vanish")
+    assert "output_scale" in err
+    status, out, err = run(*options, "--output-scale", "1")
+    assert (status, err) == (0, "")
+    assert out.startswith("equivariant: ")
+
+
+def test_several_inputs_by_name(folder: Path, run: Callable) -> None:
+    options = ["--data", "clouds.npz", "--group", "SO3", "--inputs", "vectors,none", "--outputs", "vectors"]
+    status, out, _ = run("audited_models:centre", *options, "--elements", "5")
+    assert status == 0
+    assert out.startswith("equivariant: ")
+
+
+class Surprise:
+    """What a malicious pickle does when it is loaded."""
+
+    def __reduce__(self):
+        return (Path.touch, (Path("was_run"),))
+
+
+def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, run: Callable) -> None:
+    Path("model.pkl").write_bytes(pickle.dumps(Surprise()))
+    np.save("surprise.npy", np.array([Surprise()], dtype=object), allow_pickle=True)
+    for arguments in (
+        ["model.pkl", "--data", "images.npy"],
+        ["audited_models:pooled", "--data", "surprise.npy"],
+        ["audited_models:pooled", "--data", "objects.npz"],
+    ):
+        status, _, err = run(*arguments, "--group", "C4")
+        assert status == 2
+        assert "pickle" in err
+        assert ("--trust" in err) == (arguments[0] == "model.pkl")
+        assert "runs whatever code" in err
+    assert not Path("was_run").exists()
+    run("model.pkl", "--data", "images.npy", "--group", "C4", "--trust")
+    assert Path("was_run").exists(), "the probe itself must do what it is refused for"
+
+
+QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
+X = np.random.default_rng(0).normal(size=(40, 4, 4, 1))
+WEIGHTS = np.random.default_rng(1).normal(size=(16, 3))
+MODELS = """
+import numpy as np
+W = np.random.default_rng(1).normal(size=(16, 3))
+def scores(x):
+    return x.reshape(len(x), -1) @ W
+def pooled(x):
+    return x.sum((1, 2))
+def corners(x):
+    return np.stack([x[:, 0, 0, 0], x[:, 0, -1, 0], x[:, -1, -1, 0], x[:, -1, 0, 0]], 1)
+def both(x):
+    return {"sum": 5 + pooled(x), "scores": scores(x)}
+"""
+
+
+@pytest.fixture
+def ci_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "models_in_ci.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def audit_in_ci(model: str, *options: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["audit", f"models_in_ci:{model}", "--data", "x.npy", "--group", "C4", "--on-data-only", *options])
+    return end.value.code
+
+
+def test_outputs_have_limits_of_their_own(ci_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit_in_ci("both", "--fail-above", "sum=1e-6,scores=5") == 0
+    assert audit_in_ci("both", "--fail-above", "sum=1e-6,scores=0.1") == 3
+    assert "not met: output scores ≤ 10 %: " in capsys.readouterr().err
+    assert audit_in_ci("both", "--fail-above", "invariant=0.1") == 3
+    assert audit_in_ci("both", "--fail-above", "energy=1") == 2
+    assert audit_in_ci("corners", "--outputs", "labels:3,0,1,2", "--fail-above", "labels=1e-6") == 0
+    assert "is 'energy'; expected" in capsys.readouterr().err
+
+
+def test_predictions_must_agree_often_enough(ci_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit_in_ci("scores", "--min-agreement", "0.9") == 3
+    assert "not met: agreement ≥ 90 %: " in capsys.readouterr().err
+    assert audit_in_ci("scores", "--min-agreement", "0.01") == 0
+    assert "met: agreement ≥ 1 %: " in capsys.readouterr().out
+    assert audit_in_ci("pooled", "--min-agreement", "0.9") == 2
+    assert audit_in_ci("scores", "--min-agreement", "90") == 2
+
+
+def test_a_model_that_got_worse_fails_by_a_paired_test(tmp_path: Path) -> None:
+    model = lambda share: lambda x: 5 + x.sum((1, 2)) + share * (x.reshape(len(x), -1) @ WEIGHTS)[:, :1]
+    audit = lambda share, x=X: et.audit(model(share), "C4", x, **QUIET)
+    old = audit(0.1).to_json(tmp_path / "old.json")
+    assert no_worse(audit(0.1), old).passed
+    assert no_worse(audit(0.05), old).passed
+    worse = no_worse(audit(0.102), old)  # 2 % worse of every input: seen, since inputs are paired
+    assert not worse.passed
+    assert " before, " in worse.value
+    with pytest.raises(InvalidArgumentError, match="same inputs"):
+        no_worse(audit(0.1, X[:30]), old)
+    exact = et.audit(lambda x: x.sum((1, 2)), "C4", X, **QUIET).to_json(tmp_path / "exact.json")
+    assert no_worse(et.audit(lambda x: 3 * x.sum((1, 2)), "C4", X, **QUIET), exact).passed  # rounding is not worse
+
+
+def test_baseline_and_junit_on_the_command_line(ci_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit_in_ci("pooled", "--json", "good.json") == 0
+    assert audit_in_ci("pooled", "--baseline", "good.json", "--fail-above", "0.1", "--junit", "good.xml") == 0
+    assert audit_in_ci("both", "--baseline", "good.json", "--junit", "bad.xml") == 3
+    assert "not met: no worse than good.json: " in capsys.readouterr().err
+    assert audit_in_ci("pooled", "--baseline", "none.json") == 2
+    assert capsys.readouterr().out == "", "nothing is audited before that is known"
+    good, bad = (ElementTree.parse(name).getroot() for name in ("good.xml", "bad.xml"))
+    assert (good.get("tests"), good.get("failures")) == ("3", "0")
+    assert [case.get("name") for case in bad] == ["scores (invariant)", "sum (invariant)", "no worse than good.json"]
+    assert (bad.get("tests"), bad.get("failures")) == ("3", "2")
+    assert "90°" in bad[0][0].get("message")
+
+
+ATOMS = """
+import numpy as np
+from audit.potentials import Cluster
+def good():
+    return Cluster()
+def tilted(share=0.02):
+    return Cluster(forces=lambda F: F * [1 + share, 1, 1])
+"""
+
+
+def test_potentials_have_the_same_demands(ci_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from ase.io import write
+
+    (ci_folder / "potentials_in_ci.py").write_text(ATOMS)
+    write("s.xyz", clusters(2))
+
+    def atoms(name: str, *options: str) -> int:
+        with pytest.raises(SystemExit) as end:
+            main(["audit-potential", "s.xyz", "--calculator", f"potentials_in_ci:{name}", "--elements", "6",
+                  "--tests", "rotation,permutation", *options])  # fmt: skip
+        return end.value.code
+
+    assert atoms("tilted", "--json", "old.json", "--junit", "old.xml") == 0
+    suite = ElementTree.parse("old.xml").getroot()
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == ["rotation, forces"]
+    assert atoms("tilted", "--baseline", "old.json") == 0
+    assert atoms("good", "--baseline", "old.json", "--json", "good.json") == 0
+    assert atoms("tilted", "--baseline", "good.json", "--junit", "new.xml") == 3
+    assert "not met: rotation, forces: no worse than good.json: " in capsys.readouterr().err
+    failed = [c.get("name") for c in ElementTree.parse("new.xml").getroot() if c.find("failure") is not None]
+    assert failed == ["rotation, forces", "rotation, forces: no worse than good.json"]
+    assert atoms("good", "--baseline", "old.json", "--seed", "1") == 2
+    assert "the same structures, seed" in capsys.readouterr().err
+    assert atoms("good", "--fail-above", "force=0.1") == 2
+    assert "is 'force'; expected" in capsys.readouterr().err
+    assert atoms("good", "--fail-above", "forces=0.1,permutation=0.2") == 0
+
+
+ACTION = Path(__file__).parents[2] / ".github" / "actions" / "audit"
+
+
+def test_the_composite_action_runs_the_command_and_keeps_its_status(ci_folder: Path) -> None:
+    said = (ACTION / "action.yml").read_text(encoding="utf-8")
+    script = (ACTION / "audit.sh").read_text(encoding="utf-8")
+    names = re.findall(r"^        ([A-Z_]+): \$\{\{ inputs\.", said, re.MULTILINE)
+    assert {name for name in names if name != "PACKAGE"} == {*re.findall(r"\$\{?([A-Z_]+)", script)} - {
+        "GITHUB_STEP_SUMMARY"
+    }
+    command = ci_folder / "bin" / "equitangents"
+    command.parent.mkdir()
+    command.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > told\necho summary > report/summary.md\nexit 3\n')
+    command.chmod(0o755)
+    given = {"MODEL": "m.onnx", "DATA": "a file.npz", "GROUP": "C4", "FAIL_ABOVE": "0.05", "EFFORT": "quick",
+             "ARGUMENTS": "--seed 3", "REPORT": "report", "GITHUB_STEP_SUMMARY": "summary"}  # fmt: skip
+    environment = {**dict.fromkeys(names, ""), **given, "PATH": f"{command.parent}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", ACTION / "audit.sh"], env=environment, check=False)
+    assert done.returncode == 3
+    told = Path("told").read_text().splitlines()
+    assert told[:2] == ["audit", "m.onnx"]
+    for option in (
+        "--data\na file.npz",
+        "--fail-above\n0.05",
+        "--effort\nquick",
+        "--seed\n3",
+        "--junit\nreport/audit.xml",
+    ):
+        assert option in "\n".join(told)
+    assert "--min-agreement" not in told
+    assert Path("summary").read_text() == "summary\n"
