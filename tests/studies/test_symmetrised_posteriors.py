@@ -11,7 +11,7 @@ import equitangents as et
 from equitangents.extending import precision
 from equitangents_studies.baselines.variational import divergence, drawn, standard_noise, towards_prior
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.other_ensembles.symmetrised import Expanded, Symmetry
+from equitangents_studies.other_ensembles.study import Expanded, Symmetry
 
 ACTION = et.actions.image_dihedral(4)  # D4, which is not commutative
 ORDER = ACTION.group.order

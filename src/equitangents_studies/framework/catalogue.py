@@ -23,7 +23,7 @@ _WITH_DESK = ("quick", "desk", "paper")
 
 @dataclass(frozen=True)
 class StudyInfo:
-    """What `equitangents list` shows of a study, and the modules with its `STUDY` and its `present`."""
+    """What `equitangents list` shows of a study, and the module with its `STUDY` and its `present`."""
 
     name: str
     title: str
@@ -31,7 +31,6 @@ class StudyInfo:
     presets: tuple[str, ...]
     summary: str
     module: str
-    page: str = ""
 
 
 def _shipped(
@@ -302,8 +301,8 @@ def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
     """The study and what presents it."""
     if info.name in _added:
         return _added[info.name]
-    study = importlib.import_module(info.module).STUDY
-    return study, importlib.import_module(info.page or info.module).present
+    module = importlib.import_module(info.module)
+    return module.STUDY, module.present
 
 
 def lookup(name: str, preset: str) -> StudyInfo:
