@@ -186,7 +186,7 @@ class TestAFolder:
                 et.InfiniteEnsemble.load(saved), saving.load_means(saved)  # coefficients are read by the second
 
     def test_of_another_class_version_or_kind_is_refused(self, saved, tmp_path, monkeypatch):
-        with pytest.raises(StoreError, match=r"expected InfiniteEnsembleClassifier; load it by InfiniteEnsemble\.load"):
+        with pytest.raises(InvalidArgumentError, match=r"Classifier'; load it by InfiniteEnsemble\.load"):
             et.InfiniteEnsembleClassifier.load(saved)
         with pytest.raises(StoreError, match=r"it holds no model\.npz"):
             et.InfiniteEnsemble.load(tmp_path)

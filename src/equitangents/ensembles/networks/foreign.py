@@ -5,28 +5,47 @@ A member's variables are a dictionary: "params", which are trained, and other co
 
     y = apply(variables, x)                 prediction: nothing random, statistics as they are
     y, carried = train(variables, x, key)   training: a whole batch, random numbers by `key`, statistics moved on
+
+Pairs (init, apply) of functions, and objects that have the two as methods:
+
+    init(key, input_shape[, dtype]) -> params                    apply(params, x) -> y
+    init(key, input_shape[, dtype]) -> Variables(params, state)  apply(Variables, x, train=True) -> (y, state)
+    init(key, (N, *input_shape)) -> (output shape, params)       as jax.example_libraries.stax has them
+
+`apply` is given `train=` and `key=` where it has parameters of these names. Of other libraries nothing is imported that
+the network does not come from.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import AnyModel, DType, InputShape, Params, Tree
-from equitangents.errors import EquitangentsError, NetworkError
+from equitangents._types import AnyModel, DType, InputShape, Network, Params, Tree
+from equitangents.errors import EquitangentsError, InvalidTypeError, NetworkError
+from equitangents.nn import Sequential
+from equitangents.nn.layer import Layer
 
 TRAINED = "params"
 _IN_TRAINING = ("train", "training", "is_training")
 _IN_PREDICTION = ("deterministic", "use_running_average", "inference")
+
+_STATE = "state"
+EXPECTED = (
+    "expected a network with init and apply (equitangents.nn.Sequential), a pair (init, apply), a Flax linen module, "
+    "or a function that makes a Flax nnx module (rngs -> module) or an Equinox module (key -> module)"
+)
+_KEYWORDS = frozenset({"train", "training", "is_training", "deterministic", "key"})
 
 
 class Variables(NamedTuple):
@@ -176,3 +195,188 @@ def made(factory: Callable[..., Any], key: jax.Array) -> AnyModel:
 
         return factory(rngs=nnx.Rngs(key))
     return factory(key=key) if "key" in names else factory(key)
+
+
+@final
+@dataclass(frozen=True)
+class PairNetwork(ForeignNetwork):
+    """A network that is two functions."""
+
+    initialise: Callable[..., Any]
+    evaluate: Callable[..., Any]
+
+    def __repr__(self) -> str:
+        return f"the pair ({_name(self.initialise)}, {_name(self.evaluate)})"
+
+    def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
+        """What the pair's first function draws."""
+        dtype = jnp.dtype(dtype)
+        drawn = self._drawn(key, input_shape, dtype)
+        if isinstance(drawn, Variables):
+            return {"params": cast(drawn.params, dtype), _STATE: cast(drawn.state, dtype)}
+        return {"params": cast(drawn, dtype)}
+
+    def apply(self, variables: dict[str, Any], x: jax.Array) -> jax.Array:
+        """The pair's second function, in prediction."""
+        y = self._evaluated(variables, x, None)
+        return (y[0] if _STATE in variables and isinstance(y, tuple) else y).astype(x.dtype)
+
+    def train(self, variables: dict[str, Any], x: jax.Array, key: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
+        """The pair's second function, in training."""
+        y = self._evaluated(variables, x, key)
+        if _STATE not in variables:
+            return y.astype(x.dtype), {}
+        if not (isinstance(y, tuple) and len(y) == 2):
+            raise NetworkError("apply", type(y), "(y, state), since init returned Variables", verb="gives a")
+        return y[0].astype(x.dtype), {_STATE: y[1]}
+
+    def member(self, variables: dict[str, Tree]) -> AnyModel:
+        """(apply, its first argument)."""
+        return self.evaluate, self._given(variables)
+
+    def _drawn(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> Tree:
+        if _takes_dtype(self.initialise):
+            return self.initialise(key, input_shape, dtype)
+        try:
+            drawn = self.initialise(key, input_shape)
+        except Exception:
+            if not _is_stax(drawn := self.initialise(key, (1, *input_shape))):
+                raise
+        if _is_stax(drawn):
+            drawn = self.initialise(key, (1, *input_shape))[1]
+        return drawn
+
+    def _evaluated(self, variables: dict[str, Any], x: jax.Array, key: jax.Array | None) -> Tree:
+        names = parameters(self.evaluate)
+        keywords: dict[str, Any] = {name: value for name, value in mode(names, training=key is not None).items()}
+        if "key" in names:
+            keywords["key"] = key
+        return self.evaluate(self._given(variables), x, **keywords)
+
+    def _given(self, variables: dict[str, Any]) -> Tree:
+        params = variables["params"]
+        return Variables(params, variables[_STATE]) if _STATE in variables else params
+
+
+def _takes_dtype(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None, (), None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_stax(drawn: object) -> bool:
+    """Whether `drawn` is (shape of the output, parameters)."""
+    return (
+        isinstance(drawn, tuple)
+        and len(drawn) == 2
+        and not isinstance(drawn, Variables)
+        and isinstance(drawn[0], tuple)
+        and bool(drawn[0])
+        and all(hasattr(n, "__index__") for n in drawn[0])
+    )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def as_network(net: Network) -> Any:
+    """`net` as ensembles train it: itself, or the `ForeignNetwork` around it.
+
+    Raises InvalidTypeError for what is no network.
+    """
+    if isinstance(net, Sequential | ForeignNetwork):
+        return net
+    if _is_a(net, "flax.linen.module", "Module"):
+        from equitangents.ensembles.networks.linen import LinenNetwork
+
+        return LinenNetwork(net)
+    if isinstance(net, type) and _is_subclass(net, "flax.linen.module", "Module"):
+        raise InvalidTypeError("net", net, "a module", "make one of the class")
+    if _is_a(net, "flax.nnx.module", "Module"):
+        raise InvalidTypeError(_drawn_already(net, "rngs", "rngs=rngs"))
+    if _is_equinox(net):
+        raise InvalidTypeError(_drawn_already(net, "key", "key=key"))
+    if _is_a(net, "torch.nn.modules.module", "Module"):
+        raise InvalidTypeError(
+            "net",
+            type(net),
+            "a network that is no PyTorch module",
+            "see equitangents.torch.Ensemble",
+            verb="is of type",
+        )
+    if not isinstance(net, type) and callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None)):
+        if isinstance(net, Layer):
+            raise InvalidTypeError(f"net is {net!r}, a layer by itself; {EXPECTED}")
+        return net if _hashable(net) and not _KEYWORDS & parameters(net.apply) else PairNetwork(net.init, net.apply)
+    if isinstance(net, tuple | list) and len(net) == 2 and all(map(callable, net)):
+        return PairNetwork(*net)
+    if callable(net):
+        return _of_factory(net) if _hashable(net) else _of_factory.__wrapped__(net)
+    raise InvalidTypeError(f"net is {net!r}; {EXPECTED}")
+
+
+@lru_cache(maxsize=128)
+def _of_factory(factory: Callable[..., Any]) -> ForeignNetwork:
+    """The adapter for what a function makes, which is found out by a trace of it."""
+    name = getattr(factory, "__qualname__", repr(factory))
+    makes = _traced(factory, name)
+    if _is_a(makes, "flax.nnx.module", "Module"):
+        from equitangents.ensembles.networks.nnx import NnxNetwork
+
+        return NnxNetwork(factory)
+    module = makes[0] if isinstance(makes, tuple) and len(makes) == 2 else makes
+    if _is_equinox(module):
+        from equitangents.ensembles.networks.equinox import EquinoxNetwork
+
+        return EquinoxNetwork(factory)
+    raise InvalidTypeError(f"net is the function {name}, which makes a {type(makes).__name__}; {EXPECTED}")
+
+
+def _traced(factory: Callable[..., AnyModel], name: str) -> AnyModel:
+    """What the factory makes of a key without a value."""
+    noted: list[Any] = []
+
+    try:
+        jax.eval_shape(lambda key: noted.append(made(factory, key)), jax.random.key(0))
+    except EquitangentsError:
+        raise
+    except Exception as error:
+        message = " ".join(str(error).split())[:300]
+        raise InvalidTypeError(
+            f"net is the function {name}, which fails with {type(error).__name__}: {message}; it is given rngs if its "
+            f"parameter is called so, and else a key; {EXPECTED}"
+        ) from error
+    return noted[0]
+
+
+def _drawn_already(net: Network, parameter: str, keyword: str) -> str:
+    name = type(net).__name__
+    return (
+        f"net is a module {name} whose weights are drawn already, and members need weights of their own; give the "
+        f"function that makes it: lambda {parameter}: {name}(..., {keyword})"
+    )
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_equinox(value: object) -> bool:
+    library = sys.modules.get("equinox")
+    return library is not None and isinstance(value, library.Module)
+
+
+def _is_a(value: object, module: str, name: str) -> bool:
+    """Whether `value` is an instance of a class that is known by name alone."""
+    return _is_subclass(type(value), module, name)
+
+
+def _is_subclass(cls: type, module: str, name: str) -> bool:
+    return any(c.__module__ == module and c.__name__ == name for c in cls.__mro__)

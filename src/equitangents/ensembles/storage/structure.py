@@ -111,12 +111,12 @@ class Described:
         return {"is": "object", "number": number, "class": kind.name, "state": state}
 
 
-def check_attributes(cls: type, state: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> None:
+def check_attributes(cls: type, state: Mapping[str, Any]) -> None:
     """InvalidTypeError unless these are attributes of objects of class `cls`, or of the one of `kinds` it derives from.
 
     Some may be missing.
     """
-    wrong = _wrong(_kind_of(cls), state, _ids(given), whole=False)
+    wrong = _wrong(_kind_of(cls), state, (), whole=False)
     if wrong is not None:
         raise InvalidTypeError(wrong)
 

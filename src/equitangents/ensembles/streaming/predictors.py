@@ -15,14 +15,13 @@ import scipy.special
 
 from equitangents._types import AnyModel, ArrayLike, Network, Times
 from equitangents.archives import Archive
-from equitangents.ensembles.deep.finite import FiniteEnsemble
-from equitangents.ensembles.deep.predictions import Classification, Regression
+from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.training.checkpoints import array_digest
+from equitangents.ensembles.training.settings import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.inference.dynamics import one_time
 from equitangents.kernels.cost import CostedKernel
@@ -40,8 +39,9 @@ class Predictor:
     """Predicts named arrays by a fitted ensemble; by an infinite one at one training time.
 
     `arrays` are their names and the shape of a row of each; `outputs` gives them for a block of inputs (M, …). The
-    fingerprint is of the ensemble; `samples` are those it was trained on, `dtype` theirs. One that is `standardised`
-    takes inputs as they are given: rounded before they are shifted, what tells them apart may be lost.
+    fingerprint is of the ensemble, but for its labels; `samples` are those it was trained on, `dtype` theirs. One that
+    is `standardised` takes inputs as they are given: rounded before they are shifted, what tells them apart may be
+    lost.
     """
 
     fingerprint: str
@@ -145,7 +145,7 @@ def predictor(
         return found
 
     return Predictor(
-        _with_labels(fingerprint, classes),
+        fingerprint,
         asked,
         tuple(facts["sample_shape"]),
         np.dtype(facts["dtype"]),
@@ -191,7 +191,7 @@ def _of_members(ensemble: FiniteEnsemble, time: Times | None, return_std: bool) 
     digests += [] if units is None else [array_digest(units.shift, units.scale)]
     classes = _labels(list(ensemble.classes_) if isinstance(ensemble, Classification) else None)
     return Predictor(
-        _with_labels(json.dumps([type(ensemble).__name__, count, ensemble._fingerprint, digests]), classes),
+        json.dumps([type(ensemble).__name__, count, ensemble._fingerprint, digests]),
         None,
         tuple(ensemble.sample_shape_),
         np.dtype(ensemble.dtype),
@@ -209,10 +209,3 @@ def _labels(classes: list[Any] | None) -> np.ndarray | None:
         return None
     unsigned = all(type(label) is int for label in classes) and min(classes) >= 0 and 2**63 <= max(classes) < 2**64
     return np.array(classes, np.uint64 if unsigned else None)
-
-
-def _with_labels(fingerprint: str, labels: np.ndarray | None) -> str:
-    """The fingerprint of an ensemble with the labels that are written, which its training does not depend on."""
-    if labels is None:
-        return fingerprint
-    return f"{fingerprint} {labels.dtype.str} {labels.tolist()!r}"

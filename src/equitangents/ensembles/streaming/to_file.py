@@ -17,7 +17,6 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -118,12 +117,8 @@ def predict_to_file(
         raise InvalidArgumentError("path", str(path), "a name that ends in .npz, for several arrays")
     if rows is not None:
         check_whole("rows", rows, 1)
-    task = _task(
-        real(given) if isinstance(given, Path) else given,
-        x,
-        predictor(ensemble, time, return_std, net, probabilities),
-        rows,
-    )
+    by = predictor(ensemble, time, return_std, net, probabilities)
+    task = PredictionTask(real(given) if isinstance(given, Path) else given, x, by, rows)
     mine = part_of(list(task.chunks), shard)
     kept = lambda: (
         f"; what is predicted is kept in {task.folder}, and the same call goes on from it"
@@ -158,38 +153,40 @@ def predict_to_file(
     return given
 
 
-@dataclass(frozen=True)
 class PredictionTask:
-    """Predictions of `count` inputs x into the file `out`, by chunks of `rows`; `record` says what they depend on."""
+    """Predictions of inputs x into the file `out`, by chunks of `rows`; `record` says what they depend on.
 
-    out: Place
-    x: ArrayLike
-    by: Predictor
-    count: int
-    rows: int
-    record: dict[str, Any]
+    `arrays` are those of the file: the shape of a row of each by name. The chunks lie in `folder`, which no other
+    predictions share, in `parts`, the folder of whatever is to become this file.
+    """
 
-    @property
-    def folder(self) -> Place:
-        """The folder of the chunks, which no other predictions share."""
-        return self.parts / checksum({**self.record, "rows": self.rows})[:16]
-
-    @property
-    def parts(self) -> Place:
-        """The folder of the chunks of whatever is to become this file."""
-        return self.out.with_name(f"{self.out.name}.parts")
-
-    @property
-    def chunks(self) -> range:
-        """All chunks by number."""
-        return range(-(-self.count // self.rows))
-
-    @property
-    def arrays(self) -> dict[str, tuple[int, ...]]:
-        """What the file holds: the shape of a row of every array by name."""
-        arrays = self.by.arrays
-        found = arrays if self.by.classes is None else {"label": arrays["mean"][:-1], **arrays}
-        return dict([next(iter(found.items()))]) if self.out.suffix == ".npy" else found
+    def __init__(self, out: Place, x: Numbers, by: Predictor, rows: int | None) -> None:
+        self.out, self.by, self.x = out, by, cast(ArrayLike, opened("x", x))
+        shape, numbers = tuple(self.x.shape[1:]), int(np.prod(by.sample_shape))
+        if shape not in (by.sample_shape, (numbers,)):
+            raise ShapeError("x", shape, by.sample_shape, "as the model was fitted to", verb="has inputs of shape")
+        self.count, self.dtype = self.x.shape[0], by.reads(self.x)
+        needed = 8 * self.count * sum(int(np.prod(each)) for each in by.arrays.values())
+        check_room(out, needed, f"predictions in {out} take", " on the way, and the disk")
+        if rows is None:
+            most = _INPUT_BYTES // (numbers * self.dtype.itemsize)
+            rows = max(1, min(max(_ENTRIES // by.samples, _ROWS[0]), most, _ROWS[1], self.count))
+            rows = min(rows, max(1, _WORK // by.work)) if by.work else rows
+        self.rows, self.chunks = rows, range(-(-self.count // rows))
+        arrays = by.arrays if by.classes is None else {"label": by.arrays["mean"][:-1], **by.arrays}
+        self.arrays = dict([next(iter(arrays.items()))]) if out.suffix == ".npy" else arrays
+        self.record: dict[str, Any] = {
+            "version": __version__,
+            "numbers": VERSION,
+            "fingerprint": by.fingerprint,
+            "labels": None if by.classes is None else [by.classes.dtype.str, repr(by.classes.tolist())],
+            "inputs": rows_digest("x", self.x, self.dtype, self.count),
+            "count": self.count,
+            "time": by.time,
+            "arrays": {name: list(each) for name, each in by.arrays.items()},
+        }
+        self.parts = out.with_name(f"{out.name}.parts")
+        self.folder = self.parts / checksum({**self.record, "rows": rows})[:16]
 
     def path(self, chunk: int) -> Place:
         """The file of one chunk."""
@@ -198,7 +195,7 @@ class PredictionTask:
     def predict(self, chunk: int) -> dict[str, np.ndarray]:
         """Predict one chunk, and keep it."""
         span = self._span(chunk)
-        rows = np.ascontiguousarray(part("x", self.x, span), self.by.reads(self.x)).reshape(-1, *self.by.sample_shape)
+        rows = np.ascontiguousarray(part("x", self.x, span), self.dtype).reshape(-1, *self.by.sample_shape)
         try:
             values = self.by.predict(rows)
         except (MemoryError, MemoryLimitError):
@@ -306,28 +303,3 @@ class PredictionTask:
 
     def _span(self, chunk: int) -> slice:
         return slice(chunk * self.rows, min((chunk + 1) * self.rows, self.count))
-
-
-def _task(out: Place, x: Numbers, by: Predictor, rows: int | None) -> PredictionTask:
-    """What is to be predicted; the inputs are read once, and checked."""
-    array = cast(ArrayLike, opened("x", x))
-    shape, flat = tuple(array.shape[1:]), (int(np.prod(by.sample_shape)),)
-    if shape not in (by.sample_shape, flat):
-        raise ShapeError("x", shape, by.sample_shape, "as the model was fitted to", verb="has inputs of shape")
-    count, dtype = array.shape[0], by.reads(array)
-    needed = 8 * count * sum(int(np.prod(each)) for each in by.arrays.values())
-    check_room(out, needed, f"predictions in {out} take", " on the way, and the disk")
-    if rows is None:
-        each = int(np.prod(by.sample_shape)) * dtype.itemsize
-        rows = max(1, min(max(_ENTRIES // by.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
-        rows = min(rows, max(1, _WORK // by.work)) if by.work else rows
-    record = {
-        "version": __version__,
-        "numbers": VERSION,
-        "fingerprint": by.fingerprint,
-        "inputs": rows_digest("x", array, dtype, count),
-        "count": count,
-        "time": by.time,
-        "arrays": {name: list(each) for name, each in by.arrays.items()},
-    }
-    return PredictionTask(out, array, by, count, rows, record)
