@@ -113,7 +113,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
-    if not training.mean_by_irreps:
+    if training.way != "irreps":
         count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
         return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:
@@ -312,7 +312,7 @@ def sample_evidence(training: Training) -> Evidence:
     if training.action is None or (training.labels.ndim == 3 and not moved):
         return target_evidence(training)
     training = training.decomposed
-    if training.reason is None:
+    if training.way != "explicit":
         return _of_equivariant(training) if moved else _of_rows(cast(Problem, training.mean_problem))
     if moved:
         raise InvalidArgumentError(

@@ -134,7 +134,7 @@ class Problem(Decomposed):
     def projected(self, x: DataRows, *, prior: bool) -> Weighted:
         """Kernels of x with the inputs, along eigenvectors."""
         kernels = self.kernel.kernel(x, self.inputs)
-        return [(1.0, self.process.project(getattr(kernels, self.field), kernels.nngp if prior else None))]
+        return [(1.0, self.process.project(getattr(kernels, self.field), np.asarray(kernels.nngp) if prior else None))]
 
     @property
     def row_entries(self) -> int:
@@ -246,7 +246,7 @@ def _matrices(
     kernel: KernelFunction, x: DataRows, settings: Settings, scale: np.ndarray | None
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None, Method | None]:
     """(the kernel that trains, K(X, X), both if they are held, the method) of a solver that does not decompose."""
-    method, fields = as_method(settings.solver), (settings.field, cast(KernelName, "nngp"))
+    method = as_method(settings.solver)
     if method is not None and not method.exact:
         if draws_noise(kernel):
             raise InvalidArgumentError(
@@ -258,7 +258,7 @@ def _matrices(
         settings.ridge.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
     if method is None and isinstance(kernel, FeatureMap):
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
-        trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in fields)
+        trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
         return trained, prior, None, Primal(kernel.features)
     whole = method is None or method.exact
     own, other, kernels = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)

@@ -63,8 +63,8 @@ _TORCH = f"{_MEMBERS}; layout text; method text; device text; reason_ none|text;
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "
     "none|ensembles.Positions; settings Settings; action Augmentation; rows Inputs; labels floats; "
-    "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
-    "_irreps? (FourierIrrep); symmetry? KernelSymmetry"
+    "mean_problem? Solved; covariance_problem? Solved; way? text; solver? text; covariance_solver? text; "
+    "reason? none|text; _irreps? (FourierIrrep); symmetry? KernelSymmetry"
 )
 _MATRIX = "size int; dtype dtype; tile int; words text"
 
