@@ -19,6 +19,7 @@ GROUPS = {
     "T": groups.tetrahedral(),
     "S4": groups.symmetric(4),
     "p4": groups.wallpaper(4, False, (3, 3)),
+    "translations": groups.translations((2, 3, 4)),
 }
 named = pytest.mark.parametrize("name", GROUPS)
 any_group = st.sampled_from(sorted(GROUPS)).map(GROUPS.get)

@@ -19,7 +19,6 @@ orbits are computed tile by tile, and only their transforms are kept.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,7 +34,7 @@ from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields.points import PointAction
 from equitangents.ensembles.infinite.predictor import Decomposed
-from equitangents.ensembles.infinite.problem import Settings, spectral_report
+from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.rows import kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
@@ -48,7 +47,6 @@ from equitangents.inference.spectrum import Spectrum, relative_resolution
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
 from equitangents.solvers.matrices import spans
-from equitangents.solvers.method import Report
 
 Embedding: TypeAlias = "scipy.sparse.csr_array | None"  # from a block's reduced basis; None where nothing is reduced
 
@@ -90,8 +88,8 @@ class IrrepProblem(Decomposed):
     blocks: tuple[IrrepBlock, ...]
     orbits: DataOrbits
     consistent: bool
-    bound: float
     self_kernels: np.ndarray  # the training kernel of every representative with itself
+    bound: float = 0.0
 
     @property
     def dynamics(self) -> Dynamics:
@@ -109,11 +107,6 @@ class IrrepProblem(Decomposed):
         block = self.blocks[0]
         return block.process.targets.shape[1] // block.irrep.dimension
 
-    @property
-    def max_learning_rate(self) -> float:
-        """2N|G|/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.dynamics.max_learning_rate(max(self.bound, *(spectrum.largest for spectrum in self.spectra)))
-
     def check(self, time: float) -> None:
         """Raise if this training cannot be evaluated at `time`."""
         self.dynamics.check(self.bound, time)
@@ -128,10 +121,6 @@ class IrrepProblem(Decomposed):
                     "fixes or repeats, with labels at odds with that), so training never ends (time=inf) at one "
                     f"function; {spectrum.remedy(spectrum.delta)}, or take a finite time"
                 )
-
-    def report(self, time: float) -> Report:
-        """How it was solved: one decomposition for each irrep."""
-        return spectral_report(self.spectra, time, math.nan, math.nan)
 
     def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
@@ -293,8 +282,8 @@ def solve(
         tuple(blocks),
         orbits,
         consistent,
-        bound,
         self_kernels,
+        bound,
     )
 
 

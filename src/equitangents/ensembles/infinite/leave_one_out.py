@@ -99,11 +99,6 @@ class LabelsLeftOut:
         return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
 
 
-def predictor_name(kernel: str, time: float) -> str:
-    """Which process predicts: the Bayesian network whose last layer is trained, or trained networks."""
-    return "posterior mean of the NNGP" if kernel == "nngp" and np.isinf(time) else "mean of infinitely wide networks"
-
-
 def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, *positions, outputs).
 
@@ -118,7 +113,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
-    if not training.mean_by_irreps:
+    if training.way != "irreps":
         count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
         return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:
@@ -197,12 +192,11 @@ def _errors_without(
 
 def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: float) -> np.ndarray:
     """y_i − prediction without sample i and its `count` points: (N, count, outputs)."""
-    process, samples = problem.process, problem.samples
-    copies = len(samples.row) // (n * count)
+    process, copies = problem.process, len(problem.row) // (n * count)
     original = min(original, copies - 1)  # of orbits that are one row, that row
     row, weight, trace = (
         a.reshape(copies, n, count).swapaxes(0, 1).reshape(n, copies * count)
-        for a in (samples.row, samples.weight, samples.trace)
+        for a in (problem.row, problem.weight, problem.trace)
     )
     whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
     if problem.above is not None:
@@ -318,7 +312,7 @@ def sample_evidence(training: Training) -> Evidence:
     if training.action is None or (training.labels.ndim == 3 and not moved):
         return target_evidence(training)
     training = training.decomposed
-    if training.reason is None:
+    if training.way != "explicit":
         return _of_equivariant(training) if moved else _of_rows(cast(Problem, training.mean_problem))
     if moved:
         raise InvalidArgumentError(
@@ -333,11 +327,11 @@ def _of_rows(problem: Problem) -> Evidence:
     process = problem.process
     outputs = process.targets.shape[1]
     rows = evidence(process.spectrum, process.targets, repeats=outputs)
-    scale = Evidence(log_determinant=-outputs * float(np.log(problem.samples.weight).sum()))
+    scale = Evidence(log_determinant=-outputs * float(np.log(problem.weight).sum()))
     found, spectrum = rows + scale, process.spectrum
     if problem.above is None:
-        return found + noise(spectrum, (len(problem.samples.row) - len(process.targets)) * outputs)
-    equal = np.bincount(problem.samples.row, minlength=len(process.targets)) - 1
+        return found + noise(spectrum, (len(problem.row) - len(process.targets)) * outputs)
+    equal = np.bincount(problem.row, minlength=len(process.targets)) - 1
     for count, above in zip(equal * outputs, problem.above, strict=True):
         found += noise(spectrum, int(count), above=float(above))
     return found
@@ -381,12 +375,12 @@ def _of_equivariant(training: Training) -> Evidence:
 def _of_means(training: Training) -> Evidence:
     """The explicit problem: means over copies have the mean kernel over both orbits, and noise δ over their number."""
     problem = cast(Problem, training.covariance_problem)
-    process, samples, n = problem.process, problem.samples, len(training.rows)
-    spectrum, copies = process.spectrum, len(problem.samples.row) // n
+    process, n = problem.process, len(training.rows)
+    spectrum, copies = process.spectrum, len(problem.row) // n
     check_density(spectrum)
     training.settings.ridge.check_one("means over copies take one: give a number, or compare by leave-one-out")
     rows = spectrum.vectors if process.scale is None else spectrum.vectors / process.scale[:, None]
-    mean = (samples.weight[:, None] * rows[samples.row]).reshape(copies, n, -1).sum(axis=0) / copies
+    mean = (problem.weight[:, None] * rows[problem.row]).reshape(copies, n, -1).sum(axis=0) / copies
     means = decompose(
         (mean * (spectrum.eigenvalues - spectrum.delta)) @ mean.T,
         ridge=spectrum.ridge,

@@ -215,9 +215,8 @@ class Score:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Smaller is better; what is no number comes last."""
-        value = -self.value if self.larger_is_better else self.value
-        return (value, self.second) if math.isfinite(value) else (math.inf, math.inf)
+        """Smaller is better."""
+        return -self.value if self.larger_is_better else self.value, self.second
 
 
 def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuning[E]:
@@ -237,25 +236,24 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
     for places in sharing.values():
         # The largest ridge first: what only a ridge makes positive definite is decomposed with it.
         order = sorted(places, key=lambda i: (-Ridge.read(candidates[i].ensemble.ridge).least, i))
+        first = candidates[order[0]].ensemble
         try:
-            ensemble, training = candidates[order[0]].ensemble._prepare(x, y)
+            ensemble, training = first._prepare(x, y)
             _ = training.mean_problem
-            matrices += 1
         except InvalidArgumentError as error:
             errors |= dict.fromkeys(places, error)
             continue
+        matrices += 1
         for i in order:
-            point = candidates[i]
-            here = training if i == order[0] else None
+            here, each = training, candidates[i].ensemble
             try:
-                here = here or training.with_settings(replace(point.ensemble._check_parameters(), solver="eigh"))
-                found = _score(candidates[order[0]].ensemble, ensemble, here, float(point.ensemble.time), criterion)
+                if each is not first:
+                    here = training.with_settings(replace(each._check_parameters(), solver="eigh"))
+                scores[i] = _score(first, ensemble, here, float(each.time), criterion)
             except InvalidArgumentError as error:
                 errors[i] = error
-                continue
-            scores[i] = found
-            if _best(scores) == i:
-                solved = here
+            else:
+                solved = here if _best(scores) == i else solved
     while (best := _best(scores)) >= 0:
         chosen = candidates[best].ensemble
         try:
