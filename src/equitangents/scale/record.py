@@ -17,10 +17,9 @@ from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
 from equitangents.actions import Action
 from equitangents.actions.compact import check_finite_group
-from equitangents.checksums import checksum
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
 from equitangents.file_limits import Rows, read_json
-from equitangents.files import LEFTOVER, whole_file
+from equitangents.files import LEFTOVER, checksum, whole_file
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.store import VERSION

@@ -25,11 +25,10 @@ import numpy as np
 from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers
 from equitangents._version import __version__
 from equitangents.archives import Archive, write_archive
-from equitangents.checksums import append_checksum, checked, checksum
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.file_limits import part
-from equitangents.files import real, sweep_partials, whole_file
+from equitangents.files import append_checksum, checked, checksum, real, sweep_partials, whole_file
 from equitangents.kernels.store import VERSION
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.executors import part_of
