@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.cli.audit import LIMITS
-from equitangents.cli.common import announced, stages
 from equitangents.cli.completion import numbers
 from equitangents.cli.main import by_option, main
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -99,13 +97,3 @@ def test_a_terminal_shows_what_is_being_done_from_the_first_step(folder: Path, m
     wanted = ["reading images.npz …", "importing JAX …", "loading newcomers_models:pooled …", "evaluating pooled …"]
     assert drawn[:5] == ["", *wanted]
     assert drawn[-1] == "", "the line is taken off"
-
-
-def test_what_is_announced_takes_the_line_off_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    with stages() as stage, announced("equitangents.audit.layouts", err=True):
-        stage("loading")
-        logging.getLogger("equitangents.audit.layouts").info("layout: channels_first")
-        stage("evaluating")
-    assert screen.getvalue() == "\r\033[Kloading …\r\033[Klayout: channels_first\n\r\033[Kevaluating …\r\033[K"

@@ -1,4 +1,4 @@
-"""What training computes, against gradients and loops written out by hand."""
+"""What training computes, against gradients and loops written out by hand, and on orbits against their copies."""
 
 from functools import cache, partial
 
@@ -8,12 +8,18 @@ import numpy as np
 import optax
 import pytest
 
-from equitangents import DeepEnsemble, nn
-from equitangents.ensembles.training.recipe import Batches, member_keys
+from equitangents import DeepEnsemble, actions, groups, nn
+from equitangents.ensembles.training.network_job import NetworkJob
+from equitangents.ensembles.training.plan import Plan, Workers
+from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys
+from equitangents.ensembles.training.run import Run
+from equitangents.ensembles.training.settings import augment
+from equitangents.ensembles.training.variations import ZeroOutput
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))
 MLP = nn.Sequential(nn.Dense(5, W_std=1.4, b_std=0.3), nn.Erf(), nn.Dense(2))
+SLOW = pytest.mark.slow
 
 
 def member(params, i):
@@ -33,15 +39,13 @@ def literal_step(net, tx, loss):
     return step
 
 
-def literal_training(net, seed, i, x, y, tx, epochs, batches, loss, dtype="float64"):
+def literal_training(net, i, x, y, tx, epochs, batches, loss):
     """One member, one step after another, without vmap or scan."""
     step = literal_step(net, tx, loss)
-    with jax.enable_x64(dtype == "float64"):
-        x, y = np.asarray(x, dtype), np.asarray(y, dtype)
-        init_key, order_key = member_keys(seed, i)
-        params = net.init(init_key, x.shape[1:], dtype)
-        state = tx.init(params)
-        history = []
+    with jax.enable_x64(True):
+        init_key, order_key = member_keys(0, i)
+        params = net.init(init_key, x.shape[1:], "float64")
+        state, history = tx.init(params), []
         for epoch in range(epochs):
             index, weight = map(np.asarray, batches.draw(jax.random.fold_in(order_key, epoch)))
             losses = []
@@ -61,53 +65,31 @@ def cross_entropy(f, y):
     return jnp.mean(jax.scipy.special.logsumexp(f, axis=1) - jnp.sum(f * y, axis=1))
 
 
-SLOW = pytest.mark.slow
-OPTIMIZERS = {
-    "gd": (optax.sgd(0.3), 7),
-    "sgd": (optax.sgd(0.3), 3),
-    "momentum": (optax.sgd(0.3, momentum=0.8), 3),
-    "adam": (optax.adam(0.3), 7),
-}
+CLIPPED = optax.chain(optax.clip_by_global_norm(0.5), optax.sgd(optax.exponential_decay(0.2, 3, 0.5)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*(pytest.param(name, marks=SLOW) for name in ("gd", "sgd", "adam")), "momentum"])
-def test_every_optimizer_against_a_literal_loop(name):
-    tx, batch = OPTIMIZERS[name]
-    model = DeepEnsemble(
-        MLP,
-        members=2,
-        optimizer=name,
-        learning_rate=0.3,
-        momentum=0.8,
-        epochs=3,
-        batch_size=batch if batch < 7 else None,
-        dtype="float64",
-    ).fit(X, Y)
-    batches = Batches(7, batch, batch, shuffle=batch < 7)
+@pytest.mark.parametrize(
+    ("settings", "tx", "batch"),
+    [
+        pytest.param({"optimizer": CLIPPED}, CLIPPED, 7, id="optax"),
+        pytest.param({"optimizer": "gd"}, optax.sgd(0.3), 7, id="gd", marks=SLOW),
+        pytest.param({"optimizer": "sgd"}, optax.sgd(0.3), 3, id="sgd", marks=SLOW),
+        pytest.param({"optimizer": "momentum"}, optax.sgd(0.3, momentum=0.8), 3, id="momentum", marks=SLOW),
+        pytest.param({"optimizer": "adam"}, optax.adam(0.3), 7, id="adam", marks=SLOW),
+        pytest.param({"loss": "cross_entropy"}, optax.sgd(0.3), 3, id="cross entropy", marks=SLOW),
+    ],
+)
+def test_every_optimizer_and_loss_against_a_literal_loop(settings, tx, batch):
+    y, loss = (np.eye(2)[[0, 1, 1, 0, 1, 0, 0]], cross_entropy) if "loss" in settings else (Y, mse)
+    given = {"learning_rate": 0.3, "momentum": 0.8, "batch_size": batch if batch < 7 else None} | settings
+    model = DeepEnsemble(MLP, members=2, epochs=4, dtype="float64", **given).fit(X, y)
     for i in range(2):
-        params, history = literal_training(MLP, 0, i, X, Y, tx, 3, batches, mse)
+        params, history = literal_training(MLP, i, X, y, tx, 4, Batches(7, batch, batch, shuffle=batch < 7), loss)
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12), member(model.params_, i), params)
         np.testing.assert_allclose(model.history_[:, i], history, rtol=1e-10)
 
 
-def test_an_optax_transformation_is_used_as_it_is():
-    tx = optax.chain(optax.clip_by_global_norm(0.5), optax.sgd(optax.exponential_decay(0.2, 3, 0.5)))
-    model = DeepEnsemble(MLP, members=1, optimizer=tx, epochs=4, dtype="float64").fit(X, Y)
-    params, _ = literal_training(MLP, 0, 0, X, Y, tx, 4, Batches(7, 7, 7, shuffle=False), mse)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), member(model.params_, 0), params)
-
-
-@pytest.mark.slow
-def test_cross_entropy_against_a_literal_loop():
-    labels = np.eye(2)[[0, 1, 1, 0, 1, 0, 0]]
-    model = DeepEnsemble(MLP, members=1, loss="cross_entropy", epochs=4, batch_size=3, dtype="float64").fit(X, labels)
-    params, history = literal_training(MLP, 0, 0, X, labels, optax.sgd(0.1), 4, Batches(7, 3, 3), cross_entropy)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), member(model.params_, 0), params)
-    np.testing.assert_allclose(model.history_[:, 0], history, rtol=1e-10)
-
-
-@pytest.mark.slow
+@SLOW
 def test_zero_output_is_exactly_zero_at_first_and_trains_the_difference():
     start = DeepEnsemble(MLP, members=2, epochs=0, zero_output=True, dtype="float64").fit(X, Y)
     np.testing.assert_array_equal(start.predict_members(X), np.zeros((2, 7, 2)))
@@ -119,29 +101,20 @@ def test_zero_output_is_exactly_zero_at_first_and_trains_the_difference():
     jax.tree.map(np.testing.assert_array_equal, model.params0_, plain.params_)
 
 
-@pytest.mark.slow
+@SLOW
 def test_blocks_of_a_batch_add_up_to_the_batch():
-    from equitangents.ensembles.training.network_job import NetworkJob
-    from equitangents.ensembles.training.plan import Plan, Workers
-    from equitangents.ensembles.training.recipe import Recipe
-    from equitangents.ensembles.training.run import Run
-    from equitangents.ensembles.training.variations import ZeroOutput
-
     def trained(rows):
         recipe = Recipe(MLP, "mse", "sgd", 0.3, 0.9, Batches(7, 5, rows), ZeroOutput())
-        job = NetworkJob(recipe, X, Y, 0, 2, seed=1, dtype="float64", plan=Plan(2, rows))
         with Workers() as workers:
-            run = Run(job, workers)
+            run = Run(NetworkJob(recipe, X, Y, 0, 2, seed=1, dtype="float64", plan=Plan(2, rows)), workers)
             run.advance(3)
             return run.params(), run.history
 
-    whole, blocks = trained(5), trained(2)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-13), whole, blocks)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-13), trained(5), trained(2))
 
 
 @pytest.mark.parametrize(
-    ("samples", "batch", "rows", "copies"),
-    [(7, 3, 3, 1), (7, 7, 4, 1), (6, 2, 1, 4), pytest.param(5, 5, 5, 3, marks=SLOW)],
+    ("samples", "batch", "rows", "copies"), [(7, 3, 3, 1), (7, 7, 4, 1), (6, 2, 1, 4), (5, 5, 5, 3)]
 )
 def test_an_epoch_visits_every_sample_once(samples, batch, rows, copies):
     batches = Batches(samples, batch, rows, copies)
@@ -167,3 +140,52 @@ def test_types_follow_dtype_without_a_global_flag(dtype):
     leaves = [*jax.tree.leaves(model.params_), *jax.tree.leaves(model.params0_), model.history_, model.predict(X)]
     assert {a.dtype.name for a in leaves} == {dtype}
     assert jnp.zeros(1).dtype == jnp.float32
+
+
+ROT, CUBE = actions.image_rotations(4), actions.rotations(groups.octahedral())
+IMAGES, POINTS = rng.normal(size=(6, 4, 4, 1)), rng.normal(size=(4, 3))
+
+
+@pytest.mark.parametrize(
+    ("settings", "x", "y"),
+    [
+        pytest.param({"augmentation": actions.subset(ROT, [0, 3, 3])}, IMAGES, Y[:6], id="some elements"),
+        pytest.param({"augmentation": ROT}, IMAGES, Y[:6], id="gd", marks=SLOW),
+        pytest.param({"augmentation": ROT, "optimizer": "sgd"}, IMAGES, Y[:6], id="sgd", marks=SLOW),
+        pytest.param({"augmentation": CUBE, "label_action": CUBE}, POINTS, POINTS[::-1], id="moving", marks=SLOW),
+    ],
+)
+def test_full_augmentation_is_training_on_all_copies(settings, x, y):
+    net = nn.Sequential(nn.Flatten(), nn.Dense(6, b_std=0.1), nn.Erf(), nn.Dense(y.shape[1]))
+    how = {"members": 2, "optimizer": "gd", "learning_rate": 0.3, "epochs": 5, "dtype": "float64"} | settings
+    model = DeepEnsemble(net, **how).fit(x, y)
+    action, label_action = how.pop("augmentation"), how.pop("label_action", None)
+    act = getattr(action, "action", action)
+    elements = range(act.group.order) if act is action else action.elements
+    copies = np.concatenate([act(g, x) for g in elements])
+    labels = np.concatenate([y if label_action is None else label_action(g, y) for g in elements])
+    explicit = DeepEnsemble(net, **how).fit(copies, labels)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), model.params_, explicit.params_)
+
+
+@pytest.mark.parametrize("elements", [[0, 1, 2, 3], [1, 2]])
+def test_random_augmentation_draws_from_the_orbits(elements):
+    action = ROT if len(elements) == 4 else actions.subset(ROT, elements)
+    data = augment(action, None, "random", IMAGES, Y[:6], "float64")
+    assert (data.samples, data.copies) == (6, len(elements))
+    np.testing.assert_array_equal(data.x, np.concatenate([np.rot90(IMAGES, g, axes=(1, 2)) for g in elements]))
+    np.testing.assert_array_equal(data.y, np.tile(Y[:6], (len(elements), 1)))
+
+
+@SLOW
+def test_random_augmentation_sees_every_rotation():
+    """One sample of a linear network without bias: weights stay in the span of the sample's rotations, all of them."""
+    x, settings = (
+        rng.normal(size=(1, 2, 2, 1)),
+        {"augmentation_mode": "random", "zero_output": True, "dtype": "float64"},
+    )
+    net = nn.Sequential(nn.Flatten(), nn.Dense(1))
+    model = DeepEnsemble(net, members=1, augmentation=ROT, epochs=40, **settings).fit(x, np.ones(1))
+    moved = (model.params_[1]["w"] - model.params0_[1]["w"])[0, :, 0]
+    orbit = np.stack([np.rot90(x[0, ..., 0], g).ravel() for g in range(4)])
+    assert (abs(np.linalg.solve(orbit.T, moved)) > 1e-3).all()

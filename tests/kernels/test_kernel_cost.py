@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import logging
 import math
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents import nn, progress
+from equitangents import nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import cost
 from equitangents.kernels.engines.reference import tile
@@ -185,17 +184,6 @@ def test_symmetric_orbit_terms_are_counted_once():
 def test_wrong_questions_are_refused(arguments, message):
     with pytest.raises(InvalidArgumentError, match=message):
         nn.Sequential(nn.Dense(1)).kernel_cost((3,), *arguments)
-
-
-@pytest.mark.slow
-def test_progress_is_logged(monkeypatch, caplog):
-    caplog.set_level(logging.INFO, logger="equitangents")
-    monkeypatch.setattr(tile, "TILE_ELEMENTS", 16 * 4)
-    monkeypatch.setattr(progress, "_REPORTED", 0.0)
-    nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1)).kernel(
-        np.ones((4, 4, 4, 1)), engine="reference"
-    )
-    assert "kernels: 1 of 3 tiles are there" in caplog.text
 
 
 @pytest.mark.slow

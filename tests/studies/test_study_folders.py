@@ -1,13 +1,15 @@
-"""What every study writes, in miniature, and that resuming a finished run changes nothing."""
+"""What every study writes, in miniature; resuming a finished run changes nothing; the study of the guide runs."""
 
 import csv
 import json
 import re
+from pathlib import Path
 
 import pytest
 from tools.results.markers import filled, finder, plain
 from tools.results.publish import publish
 
+from equitangents import studies
 from equitangents_studies.framework.settings import as_dict, changed
 from pages import outside_resources
 from studies.miniatures import EXACT, TINY, run, study
@@ -115,3 +117,26 @@ def test_resuming_a_finished_run_changes_nothing(finished):
     again = run(finished.name, finished.folder, resume=True)
     assert repr(again.claims) == repr(finished.claims)  # a number that is not a number does not equal itself
     assert before == {p: p.read_bytes() for p in before}
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "add-a-study.md"
+
+
+@pytest.mark.slow
+def test_the_study_of_the_page_is_whole_and_small(tmp_path, monkeypatch, capsys):
+    (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(source.splitlines()) <= 120
+    monkeypatch.chdir(tmp_path)
+    try:
+        exec(compile(source, str(PAGE), "exec"), {"__name__": "a_study_of_the_documentation"})
+        said = capsys.readouterr().out
+        assert [line.split()[0] for line in said.splitlines()] == ["holds", "holds"]
+        folder = tmp_path / "runs" / "variance-quick"
+        again = studies.run("variance", settings={"networks": "60"}, progress=False, resume=True)
+    finally:
+        studies.registry.pop("variance", None)
+    assert [claim.outcome for claim in again.claims] == ["holds", "holds"]
+    assert (folder / "results" / "variance.csv").read_text().startswith("panel,series,x,y,low,high\n1,measured,4.0,")
+    html = (folder / "report.html").read_text()
+    assert "at every width" in html
+    assert outside_resources(html) == []

@@ -171,8 +171,8 @@ class Nystrom(Method):
             return cheap
         if matrix.size <= _OVERSAMPLED * rank:
             return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
-        drawn = np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False)
-        return drawn[pivoted_cholesky(PartMatrix(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
+        drawn = np.sort(np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False))
+        return drawn[pivoted_cholesky(PartMatrix(matrix, drawn), rank, seed=self.seed).pivots]
 
     def rank_of(self, size: int) -> int:
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""

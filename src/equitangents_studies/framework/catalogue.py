@@ -70,7 +70,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
-            file="page",
+            file="study",
         ),
         _shipped(
             "predicted-agreement",
@@ -90,13 +90,13 @@ registry: dict[str, StudyInfo] = {
             file="page",
         ),
         StudyInfo(
-            name="histology",
-            title="Predictions on rotated tissue",
-            source=_EMERGENT,
-            presets=("quick", "desk", "desk-pooled", "paper"),
-            summary="CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
+            "histology",
+            "Predictions on rotated tissue",
+            _EMERGENT,
+            ("quick", "desk", "desk-pooled", "paper"),
+            "CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
             "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
-            module="equitangents_studies.rotated_images.histology",
+            "equitangents_studies.rotated_images.histology",
         ),
         _shipped(
             "mlp-to-gcnn",
@@ -141,7 +141,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
-            file="page",
         ),
         _shipped(
             "admissible",

@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from equitangents import notebook
 from equitangents.actions.subset import augmenting_elements, whole_action
-from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
+from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
@@ -163,7 +163,7 @@ def _original(training: Training) -> int:
 
 
 def _errors_without(
-    process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float, count: int = 1
+    process: TrainedProcess, traces: np.ndarray, copies: int, time: float, count: int = 1
 ) -> Callable[..., np.ndarray]:
     """y − prediction at the rows (M, b) of samples `at` (M,) trained on the others: (M, b, columns).
 
@@ -171,7 +171,8 @@ def _errors_without(
     of each copy, whose diagonal the ridge's unit is a mean over. What is returned takes (at, rows, weights, kept).
     """
     spectrum, targets, left = process.spectrum, process.targets, process.samples - copies
-    values, ridges = spectrum.eigenvalues - spectrum.delta, ridge * (traces.sum() - traces) / (left * count)
+    values = spectrum.eigenvalues - spectrum.delta
+    ridges = spectrum.ridge * (traces.sum() - traces) / (left * count)
     scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
 
     def errors(
@@ -212,7 +213,7 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
                 "of them positive: give one number, or take leave_one_out_refitted()"
             )
         process, whole, weight = _levelled(process, ridges, whole, weight, row)
-    without = _errors_without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
+    without = _errors_without(process, trace.sum(axis=1), copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
         found = without(at, rows, whole[rows], whole[rows] - removed)
@@ -230,9 +231,9 @@ def _levelled(
     Θ + c D = D^{1/2} (D^{-1/2} Θ D^{-1/2} + c) D^{1/2}, D = diag(r_i/r), for every unit c.
     """
     spectrum, least = process.spectrum, float(ridges.min())
-    root = np.sqrt(least / ridges)
+    root, matrix = np.sqrt(least / ridges), (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
     levelled = decompose(
-        _kernel(process, ridges) * np.outer(root, root),
+        (matrix - np.diag(ridges * spectrum.ridge_unit)) * np.outer(root, root),
         ridge=least,
         ridge_unit=spectrum.ridge_unit,
         resolution=spectrum.resolution,
@@ -243,13 +244,6 @@ def _levelled(
     targets = spectrum.vectors @ process.targets / np.sqrt(whole)[:, None]
     found = TrainedProcess(levelled, targets, process.dynamics, scale=scale)
     return found, scale**2, weight * root[row] ** 2
-
-
-def _kernel(process: TrainedProcess, ridges: np.ndarray) -> np.ndarray:
-    """The matrix of rows without any ridge."""
-    spectrum = process.spectrum
-    whole = (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
-    return np.asarray(whole - np.diag(ridges * spectrum.ridge_unit))
 
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -282,11 +276,8 @@ def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray,
     transformed = []
     for k, block in enumerate(problem.blocks):
         d = block.irrep.dimension
-        without = _errors_without(block.process, traces, block.process.spectrum.ridge, order, time)
-        bases = [
-            block.irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d)
-            for o in range(len(orbits.first))
-        ]
+        without = _errors_without(block.process, traces, order, time)
+        bases = orbit_bases(orbits, block.irrep)
         ranks = np.array([basis.shape[1] for basis in bases])
         starts = np.cumsum(ranks) - ranks
         errors = np.zeros((n, d, d * outputs), block.process.targets.dtype)

@@ -35,7 +35,6 @@ from equitangents.validation import check_choice
 _SHOWN = 10
 PATH = ("ridge", "time", "learning_rate")
 NETWORK = ("depth", "W_std", "b_std", "nonlinearity")
-_SAME = {"group": "augmentation"}
 logger = logging.getLogger("equitangents")
 
 CRITERIA = ("leave_one_out", "marginal_likelihood")
@@ -173,7 +172,7 @@ def points(model: BaseEstimator, grid: object) -> list[Point]:
 def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     if not isinstance(grid, Mapping):
         raise InvalidTypeError("grid", grid, "a mapping of names to lists of values, or a list of such")
-    known = [*model.get_params(deep=False), *NETWORK, *_SAME]
+    known = [*model.get_params(deep=False), *NETWORK]
     lists: dict[str, list[Any]] = {}
     for name, values in grid.items():
         if name not in known:
@@ -183,15 +182,12 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
         lists[name] = list(values) if isinstance(values, list | tuple | range) else [values]  # else the only one
         if not lists[name]:
             raise InvalidArgumentError("grid", values, "at least one value", at=name)
-    for name, other in _SAME.items():
-        if name in lists and other in lists:
-            raise InvalidArgumentError("grid", [name, other], "one of them", "they are the same", verb="has both")
     return lists
 
 
 def _ensemble(model: BaseEstimator, values: Mapping[str, Any], known: Network) -> Any:
     """`model` with these values, not fitted and checked; `known` is the network that they make, if it is known."""
-    params = {_SAME.get(name, name): value for name, value in values.items() if name not in NETWORK}
+    params = {name: value for name, value in values.items() if name not in NETWORK}
     if params.get("augmentation", model.augmentation) is None and "label_action" not in values:
         params["label_action"] = None  # it moves labels along with inputs, which stay
     varied = {name: values[name] for name in NETWORK if name in values}
