@@ -35,7 +35,7 @@ from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.precision import is_traced, working_dtype
-from equitangents.tiles.grid import Grid
+from equitangents.tiles.chunks import Grid
 
 VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 

@@ -26,8 +26,7 @@ from equitangents.kernels.store import VERSION
 from equitangents.precision import working_dtype
 from equitangents.scale.cost import side_of_tile
 from equitangents.scale.identity import action_hash, engine_of, network_hash, rows_digest, rows_of
-from equitangents.tiles.chunks import Chunks
-from equitangents.tiles.grid import Grid
+from equitangents.tiles.chunks import Chunks, Grid
 from equitangents.tiles.place import PARTIAL, ObjectPath, Place, alone, content, remove_all, write_together
 from equitangents.validation import check_unmasked
 

@@ -21,8 +21,7 @@ from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.store import VERSION
 from equitangents.scale.record import FIELDS, Data, Record, read_record, write_inputs, write_metadata
-from equitangents.tiles.chunks import Chunks, Values, ZarrTiles
-from equitangents.tiles.grid import Tile
+from equitangents.tiles.chunks import Chunks, Tile, Values, ZarrTiles
 from equitangents.tiles.place import DamagedTileError, Place, store_errors
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
