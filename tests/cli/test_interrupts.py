@@ -10,7 +10,7 @@ import pytest
 
 from equitangents.cli.main import typer as of_main
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.ensembles.streaming.to_file import PredictionTask
+from equitangents.ensembles.streaming import PredictionTask
 from equitangents.planning.plan import Plan
 from equitangents.scale import GramStore
 

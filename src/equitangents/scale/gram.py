@@ -25,8 +25,7 @@ from equitangents.scale.cost import LARGEST, tile_bytes
 from equitangents.scale.executors import part_of
 from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, precision_of, problem, read_record
 from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
-from equitangents.tiles.chunks import check_library
-from equitangents.tiles.grid import Tile
+from equitangents.tiles.chunks import Tile, check_library
 from equitangents.tiles.place import PARTIAL, check_room, place, remove_all, sweep
 from equitangents.validation import check_whole, is_whole
 

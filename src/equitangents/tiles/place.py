@@ -63,10 +63,6 @@ class ObjectPath:
     def __truediv__(self, part: str) -> ObjectPath:
         return ObjectPath(self.root, posixpath.join(self.key, part))
 
-    def joinpath(self, *parts: str) -> ObjectPath:
-        """The place below it by these parts."""
-        return ObjectPath(self.root, posixpath.join(self.key, *parts))
-
     @property
     def name(self) -> str:
         """The last part of its key."""

@@ -34,7 +34,7 @@ def read(path: Path, fingerprint: str) -> Arrays | None:
         archive = Archive(io.BytesIO(content))
         if archive["fingerprint"] != fingerprint:
             return None
-        return {name: archive.array(number) for number, name in enumerate(archive["arrays"])}
+        return {str(name): archive.array(number) for number, name in enumerate(archive["arrays"])}
     except (ValueError, KeyError, IndexError, TypeError) as error:
         logger.warning("study: %s is damaged (%s), and the stage is computed again", path, error)
         return None

@@ -131,12 +131,14 @@ class CheckpointStore:
         try:
             about = read_about(self.directory / str(epoch))
             fingerprint, held = dict(about["fingerprint"]), build(about["snapshot"], about.array)
-            if about["format"] != FORMAT or any(not is_of(words, held[field]) for field, words in _FIELDS.items()):
+            fields = {name: held[name] for name in _FIELDS}
+            right = all(is_of(words, fields[name]) for name, words in _FIELDS.items()) and fields["history"].ndim == 2
+            if about["format"] != FORMAT or not right or fields["plan"].keys() != {"chunk", "rows"}:
                 raise ValueError("it is not what this version saves")
-        except (StoreError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (StoreError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{name} is damaged: {error}") from None
         check_same(self._fingerprint, fingerprint, name)
-        return Snapshot(**held)
+        return Snapshot(**fields)
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(

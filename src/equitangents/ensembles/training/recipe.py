@@ -241,23 +241,12 @@ def member_keys(seed: ScalarLike, member: ScalarLike) -> tuple[jax.Array, jax.Ar
     return init_key, order_key
 
 
-@jax.jit
-def _key_data(seed: ScalarLike, member: ScalarLike) -> tuple[jax.Array, jax.Array]:
-    init_key, order_key = member_keys(seed, member)
-    return jax.random.key_data(init_key), jax.random.key_data(order_key)
-
-
 @partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
-def _init_params(net: FiniteNetwork, input_shape: InputShape, dtype: str, init_key: jax.Array) -> Params:
-    return net.init(jax.random.wrap_key_data(init_key), input_shape, dtype)
-
-
 def _init_member(
     net: FiniteNetwork, input_shape: InputShape, dtype: str, seed: ScalarLike, member: ScalarLike
 ) -> tuple[jax.Array, Params]:
-    """Keys in a program of their own, which all networks share."""
-    init_key, order_key = _key_data(seed, member)
-    return order_key, _init_params(net, input_shape, dtype, init_key)
+    init_key, order_key = member_keys(seed, member)
+    return jax.random.key_data(order_key), net.init(init_key, input_shape, dtype)
 
 
 def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int, ids: Sequence[int]) -> Members:

@@ -84,11 +84,11 @@ def check_settings(estimator: Any) -> None:
     told_by(p.progress)
     if p.executor is not None:
         check_executor(p.executor)
-    if p.executor is not None and p.callback is not None:
-        raise InvalidArgumentError(
-            "callback and executor are both given; a callback sees all members after every epoch, and these are in "
-            "several processes: record= keeps outputs at chosen epochs"
-        )
+        if p.callback is not None:
+            raise InvalidArgumentError(
+                "callback and executor are both given; a callback sees all members after every epoch, and these are in "
+                "several processes: record= keeps outputs at chosen epochs"
+            )
     if p.callback is not None and not callable(p.callback):
         raise InvalidTypeError("callback", p.callback, "a function of (epoch, state), or None")
 
