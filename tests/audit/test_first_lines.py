@@ -210,6 +210,10 @@ def test_values_that_are_not_finite_in_one_pose_are_a_finding_and_lose_nothing()
     assert shown(report, "NaN or infinite")[0].endswith("1 inputs")
     assert report.headline.error.estimate.mean < 1e-14, "of the other inputs"
     assert not below(report, 0.5).passed
+    single = lambda x: np.float32(1e4) + np.tanh(x).astype(np.float32).sum((1, 2))
+    report = audited(lambda x: np.where(x[:, 0, 0] == last, np.float32(np.nan), single(x)))
+    assert report.float_floor.method == "copies"
+    assert (report.verdict, report.reason) == ("broken", "not finite"), "where rounding is looked at again, too"
     never = lambda x: np.where(np.isclose(x[:, 0, 0], IMAGES[: len(x), 0, 0]), invariant(x), np.nan)
     with pytest.raises(NotFiniteError, match="for inputs moved by 90°"):
         audited(never)

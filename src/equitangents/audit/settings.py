@@ -79,7 +79,8 @@ class Settings:
         if self.tolerance is not None:
             check_number("tolerance", self.tolerance, "a number above 0", above)
         scale = self.output_scale
-        for at, size in scale.items() if isinstance(scale, Mapping) else [(None, scale)]:
+        sizes: list[tuple[str | None, Any]] = list(scale.items()) if isinstance(scale, Mapping) else [(None, scale)]
+        for at, size in sizes:
             if at is not None or size is not None:
                 check_number("output_scale", size, "a number above 0", above, None if at is None else repr(at))
 

@@ -89,7 +89,7 @@ def settled(m: Measured) -> Measured:
         rounding = np.maximum(rounding, eps(orbits.dtype) / 4 * orbits.separate_sizes[:, rows])  # of the answer itself
         known = FloatFloor(float(np.max(ratio(rounding, orbits.separate_sizes[:, rows]).mean(axis=1))), "copies")
         floors = replace(floors, rounding=rounding, float_floor=known)
-        m = replace(m, floors=floors, judgement=judge(task, orbits, floors))
+        m = replace(m, floors=floors, judgement=replace(judge(task, orbits, floors), undefined=judgement.undefined))
     return m if m.judgement.scales.nothing else replace(m, judgement=_judged(m, tried, rows, stays, changes))
 
 

@@ -73,11 +73,6 @@ class Floors:
         """What is there without interpolation: two roundings and the noise."""
         return 2 * self.rounding + self.twice
 
-    def always_relative(self, sizes: Float[np.ndarray, "outputs N"]) -> Float[np.ndarray, " outputs"]:
-        """Rounding and noise over the outputs' norms, root mean squares of both."""
-        rms = lambda a: np.sqrt(np.mean(a**2, axis=1))
-        return ratio(rms(self.always), rms(sizes[:, self.rows]))
-
     @property
     def roundings(self) -> Float[np.ndarray, " outputs"]:
         """Root mean square rounding of every output."""
