@@ -73,31 +73,6 @@ def test_copies_that_turn_otherwise_are_trained_on_one_by_one():
     assert np.abs(unturned.predict(X)).max() < 1e-10  # what no rotation moves is zero
 
 
-@pytest.mark.parametrize("case", ["plain", "to the end", "equivariant copies", "copies unturned", "own targets"])
-def test_leaving_a_sample_out_is_a_fit_to_the_others(case):
-    settings = {
-        "plain": {},
-        "to the end": {"time": np.inf, "ridge": 0.1},
-        "equivariant copies": {"augmentation": ACTION, "label_action": TURN, "ridge": 0.1},
-        "copies unturned": {"augmentation": ACTION, "ridge": 0.1},
-        "own targets": {"augmentation": ACTION, "ridge": 0.1},
-    }[case]
-    y = Y if case != "own targets" else np.stack([Y @ PLANE(g).T + 0.1 * g for g in range(6)])
-    model = et.InfiniteEnsemble(NET, **{"time": 2.0, **settings})
-    found = model.fit(X[:4], y).leave_one_out_.predictions
-    assert found.shape == (4, 2)
-    for i in range(4):
-        rest = np.delete(np.arange(4), i)
-        alone = model.fit(X[rest], y[..., rest, :]).predict(X[i : i + 1])
-        np.testing.assert_allclose(found[i], alone[0], atol=1e-10)
-
-
-def test_a_saved_ensemble_predicts_alike(tmp_path):
-    model = fitted()
-    model.save(tmp_path / "ensemble")
-    np.testing.assert_array_equal(et.InfiniteEnsemble.load(tmp_path / "ensemble").predict(X), model.predict(X))
-
-
 @pytest.mark.slow
 def test_deep_ensembles_of_such_networks_are_equivariant_member_by_member():
     model = et.DeepEnsemble(NET, members=2, epochs=3, seed=0).fit(X[:4], Y)

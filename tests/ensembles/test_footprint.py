@@ -10,25 +10,11 @@ x = jax.ShapeDtypeStruct((100,), jnp.float32)
 m = jax.ShapeDtypeStruct((100, 100), jnp.float32)
 
 
-def test_values_that_are_read_later_stay():
-    def fn(x):
-        a, b, c = jnp.sin(x), jnp.cos(x), jnp.tan(x)
-        return a + b + c
-
-    assert peak_bytes(fn, x) == 4 * 400
-
-
 def test_nested_programs_count():
     inner = jax.jit(lambda x: jnp.outer(x, x).sum())
     assert 40_000 <= peak_bytes(lambda x: inner(x) + 1, x) < 41_000
     scan = lambda x: jax.lax.scan(lambda c, _: (c + jnp.outer(x, x).sum(), None), 0.0, length=9)[0]
     assert 40_000 <= peak_bytes(scan, x) < 41_000
-
-
-def test_more_rows_take_more():
-    layer = lambda w, x: jnp.tanh(x @ w).sum()
-    small, large = (peak_bytes(jax.grad(layer), m, jax.ShapeDtypeStruct((n, 100), jnp.float32)) for n in (50, 500))
-    assert 11 * small > large > 3 * small
 
 
 @pytest.mark.parametrize("rows", [64, 512])

@@ -48,7 +48,7 @@ def trained(net, rate, members=2, epochs=12, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "n_scale",
-    [(16, 0.25), pytest.param((16, 1.0), marks=pytest.mark.slow)],
+    [(16, 0.25), (16, 1.0)],
     ids=["mean field", "tangent kernel"],
 )
 def test_of_units_in_orbits_all_ways_are_one_at_every_output_scale(n_scale):

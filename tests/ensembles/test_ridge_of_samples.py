@@ -7,7 +7,6 @@ import pytest
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -104,27 +103,6 @@ def test_the_evidence_is_the_gaussian_density_of_equal_samples_too(seed, repeate
         _ = model.log_marginal_likelihood_slope_
 
 
-@FEW
-@given(st.integers(0, 99), st.booleans())
-def test_leaving_one_out_is_refitting(seed, repeated):
-    x, y, ridge = data(seed)
-    if repeated:
-        x[1], y[1], ridge[1] = x[0], y[0], ridge[0]
-        x[3], y[3] = x[2], y[2]
-    model = et.InfiniteEnsemble(NET, ridge=ridge).fit(x, y)
-    for i in range(len(x)):
-        kept = np.delete(np.arange(len(x)), i)
-        alone = et.InfiniteEnsemble(NET, ridge=ridge[kept]).fit(x[kept], y[kept])
-        np.testing.assert_allclose(model.leave_one_out_.predictions[i], alone.predict(x[i : i + 1])[0], atol=1e-6)
-
-
-def test_leaving_one_out_at_a_finite_time_or_without_some_ridge_is_refused():
-    x, y, ridge = data(0)
-    for model in (et.InfiniteEnsemble(NET, time=3.0, ridge=ridge), et.InfiniteEnsemble(NET, ridge=ridge - ridge.min())):
-        with pytest.raises(InvalidArgumentError, match="leave_one_out_refitted"):
-            _ = model.fit(x, y).leave_one_out_
-
-
 @pytest.mark.parametrize("time", [3.0, np.inf])
 def test_copies_share_the_ridge_of_their_sample(time):
     rng = np.random.default_rng(1)
@@ -139,12 +117,6 @@ def test_copies_share_the_ridge_of_their_sample(time):
     every = et.InfiniteEnsemble(IMAGES, et.actions.subset(action, [0, 1]), ridge=ridge, time=time).fit(x, y)
     half = et.InfiniteEnsemble(IMAGES, ridge=np.tile(ridge, 2), time=time).fit(copies[:8], np.tile(y, 2))
     np.testing.assert_allclose(every.predict(z), half.predict(z), rtol=1e-6, atol=1e-8)
-    for i in range(4) if np.isinf(time) else ():
-        kept = np.delete(np.arange(4), i)
-        alone = et.InfiniteEnsemble(IMAGES, action, ridge=ridge[kept], time=time).fit(x[kept], y[kept])
-        for each in (model, every):
-            one = alone if each is model else clone(every).set_params(ridge=ridge[kept]).fit(x[kept], y[kept])
-            np.testing.assert_allclose(each.leave_one_out_.predictions[i], one.predict(x[i : i + 1])[0], atol=1e-6)
     with pytest.raises(
         InvalidArgumentError, match="ridge has 'a value for each sample'; expected one number; irreps of"
     ):
@@ -176,17 +148,6 @@ class TestAsAParameter:
             et.InfiniteEnsemble(NET, ridge=ridge[1:]).fit(x, y)
         with pytest.raises(ShapeError, match="ridge has length 5; expected 6"):
             solve(np.eye(6), y, ridge=ridge[1:])
-
-    @pytest.mark.parametrize("kind", [list, np.asarray])
-    def test_clones_and_files_keep_it(self, kind, tmp_path):
-        x, y, ridge = data(0)
-        model = et.InfiniteEnsemble(NET, ridge=kind(ridge.tolist())).fit(x, y)
-        again = clone(model)
-        np.testing.assert_array_equal(again.get_params()["ridge"], ridge)
-        model.save(tmp_path / "model")
-        loaded = et.InfiniteEnsemble.load(tmp_path / "model")
-        np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
-        np.testing.assert_allclose(loaded.leave_one_out_.predictions, model.leave_one_out_.predictions)
 
     def test_grids_compare_them(self):
         x, y, ridge = data(0)

@@ -7,7 +7,6 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import NetworkError
-from oracles import literal_kernels
 
 n = et.nn
 S3 = et.groups.symmetric(3)
@@ -15,19 +14,6 @@ ACTION = et.actions.permutations(S3, S3.table)
 NET = n.Sequential(n.Lift(ACTION, 8, window=[0, 2], b_std=0.2), n.Relu(), n.GroupConv(1, window=[1, 3]))
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(5, 6, 2)), RNG.normal(size=(4, 6, 2))
-
-
-@pytest.mark.slow
-def test_kernels_between_group_elements_are_the_literal_sums():
-    layers = [
-        ("lift", S3.table, [0, 2], None, 1.0, 0.2),
-        ("phi", "relu"),
-        ("group_conv", S3.table, [1, 3], None, 1.0, 0.0),
-    ]
-    expected = literal_kernels.run(layers, literal_kernels.start(X))
-    found = NET.kernel_field(X[:2], X)
-    np.testing.assert_allclose(found.nngp, expected.K[:2], atol=1e-13)
-    np.testing.assert_allclose(found.ntk, expected.T[:2], atol=1e-13)
 
 
 def test_ensembles_fit_signals_on_the_group_and_move_them_with_the_inputs():
@@ -59,17 +45,6 @@ def test_kernels_between_rotations_are_those_of_turned_signals():
     np.testing.assert_allclose(same, np.einsum("iajb,ab->ija", found.ntk, np.eye(18)), atol=1e-14)
     own = SPHERE.kernel_field_diagonal(SIGNALS, positions="same").ntk
     np.testing.assert_allclose(own[:2], np.einsum("iia->ia", same[:, :2]), atol=1e-13)
-
-
-def test_the_readout_is_the_projection_of_the_kernel_between_rotations():
-    irrep = SO3.irreps(2)[1]
-    fine = et.groups.so3(4)
-    layers = (n.SphereLift(fine, 4, b_std=0.1, resolution=9), n.Erf())
-    field = n.Sequential(*layers).kernel_field(SIGNALS[:1], SIGNALS[1:2]).nngp[0, :, 0]
-    rho = irrep.at(fine.matrices) * fine.weights[:, None, None]
-    literal = np.einsum("gac,hbc,gh->ab", rho, rho, field)
-    found = n.Sequential(*layers, n.Readout(irrep)).kernel(SIGNALS[:1], SIGNALS[1:2]).nngp[0, 0]
-    np.testing.assert_allclose(found, literal, atol=1e-4 * np.abs(found).max())
 
 
 def test_rotation_networks_without_a_full_window_are_refused():

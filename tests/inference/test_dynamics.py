@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import Flow
 from equitangents.inference.dynamics import Descent, as_times
+from examples import examples
 
 getcontext().prec = 60
 eigenvalues = st.floats(1e-18, 1e3)
@@ -60,19 +61,14 @@ class TestExactValues:
 
 
 class TestLaws:
-    @given(eigenvalues, st.floats(0, 1e3), st.floats(0, 1e3))
-    def test_flow_is_a_semigroup(self, eigenvalue, s, t):
-        flow, x = Flow(1.0, 10), np.array([eigenvalue])
-        np.testing.assert_allclose(flow.decay(x, s) * flow.decay(x, t), flow.decay(x, s + t), rtol=1e-9, atol=1e-300)
-        moved = flow.response(x, s) + flow.decay(x, s) * flow.response(x, t)
-        np.testing.assert_allclose(moved, flow.response(x, s + t), rtol=1e-11)
-
-    @given(st.floats(0, 2), st.integers(0, 40), st.integers(0, 40))
-    def test_descent_is_a_semigroup(self, eigenvalue, s, t):
-        descent, x = Descent(1.0, 1), np.array([eigenvalue])
-        np.testing.assert_allclose(descent.decay(x, s) * descent.decay(x, t), descent.decay(x, s + t), atol=1e-14)
-        moved = descent.response(x, s) + descent.decay(x, s) * descent.response(x, t)
-        np.testing.assert_allclose(moved, descent.response(x, s + t), rtol=1e-11, atol=1e-14)
+    @given(st.sampled_from([Flow, Descent]), st.floats(1e-18, 2), st.integers(0, 40), st.integers(0, 40))
+    @examples(30, random=100)
+    def test_times_add_up(self, kind, eigenvalue, s, t):
+        dynamics, x = kind(1.0, 1), np.array([eigenvalue])
+        decay, response = dynamics.decay, dynamics.response
+        np.testing.assert_allclose(decay(x, s) * decay(x, t), decay(x, s + t), rtol=1e-9, atol=1e-14)
+        moved = response(x, s) + decay(x, s) * response(x, t)
+        np.testing.assert_allclose(moved, response(x, s + t), rtol=1e-11, atol=1e-14)
 
     @given(st.sampled_from([Flow, Descent]), st.floats(0, 2), st.integers(0, 1000))
     def test_what_moved_and_what_is_left_make_up_the_residual(self, kind, eigenvalue, time):
@@ -80,40 +76,35 @@ class TestLaws:
         np.testing.assert_allclose(x * dynamics.response(x, time) + dynamics.decay(x, time), 1, atol=1e-13)
 
 
-class TestStability:
-    def test_descent_above_the_largest_rate_is_refused_with_that_rate(self):
-        largest = Descent(0.1, 10).max_learning_rate(4.0)
-        assert largest == 5.0
-        Descent(largest, 10).check(4.0, 1000)
-        with pytest.raises(InvalidArgumentError, match=r"at most 5, above which"):
-            Descent(5.001, 10).check(4.0, 1)
-        Descent(5.001, 10).check(4.0, 0)
-
-    def test_at_the_largest_rate_descent_never_arrives(self):
-        with pytest.raises(InvalidArgumentError, match="oscillates"):
-            Descent(5.0, 10).check(4.0, np.inf)
-
-    def test_half_steps_are_refused(self):
-        with pytest.raises(InvalidArgumentError, match=r"time is 2\.5.*counts steps"):
-            Descent(0.1, 10).check(1.0, 2.5)
+def test_descent_above_the_largest_rate_is_refused_with_that_rate():
+    largest = Descent(0.1, 10).max_learning_rate(4.0)
+    assert largest == 5.0
+    Descent(largest, 10).check(4.0, 1000)
+    Descent(5.001, 10).check(4.0, 0)
+    for rate, time, said in (
+        (5.001, 1, r"at most 5, above which"),
+        (5.0, np.inf, "oscillates"),  # it never arrives
+        (0.1, 2.5, r"time is 2\.5.*counts steps"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=said):
+            Descent(rate, 10).check(4.0, time)
 
 
-class TestBadInput:
-    @pytest.mark.parametrize("rate", [0.0, -1.0, np.nan, np.inf, "fast", None])
-    def test_learning_rate(self, rate):
-        with pytest.raises(InvalidArgumentError, match="learning_rate is"):
-            Flow(rate, 3)
-
-    def test_samples(self):
-        with pytest.raises(InvalidArgumentError, match="samples is 0"):
-            Flow(1.0, 0)
-
-    @pytest.mark.parametrize("time", [-1.0, np.nan, [0.5, -0.1], [[1.0]], []])
-    def test_time(self, time):
-        with pytest.raises(InvalidArgumentError, match="time"):
-            as_times(time)
-
-    @pytest.mark.parametrize("time", ["soon", object(), [1.0, "x"]])
-    def test_time_type(self, time):
-        with pytest.raises(InvalidTypeError, match="time is"):
-            as_times(time)
+@pytest.mark.parametrize(
+    ("make", "bad", "error", "said"),
+    [
+        (
+            lambda rate: Flow(rate, 3),
+            [0.0, -1.0, np.nan, np.inf, "fast", None],
+            InvalidArgumentError,
+            "learning_rate is",
+        ),
+        (lambda samples: Flow(1.0, samples), [0], InvalidArgumentError, "samples is 0"),
+        (as_times, [-1.0, np.nan, [0.5, -0.1], [[1.0]], []], InvalidArgumentError, "time"),
+        (as_times, ["soon", object(), [1.0, "x"]], InvalidTypeError, "time is"),
+    ],
+)
+def test_bad_input(make, bad, error, said):
+    for value in bad:
+        with pytest.raises(error, match=said):
+            make(value)

@@ -13,10 +13,11 @@ from equitangents.errors import (
 from equitangents.inference import Flow, TrainedProcess, decompose
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.dynamics import Descent
+from examples import examples
 from oracles import literal_training
 
 N, M, OUTPUTS = 7, 4, 2
-TIMES = [0.0, 0.01, 1.0, 40.0, np.inf]
+TIMES = [0.0, 0.01, 1.0, 2.0, 9.0, 40.0, np.inf]
 seeds, ridges = st.integers(0, 10**6), st.sampled_from([0.0, 0.3])
 
 
@@ -41,48 +42,27 @@ def delta(Theta, ridge):
 
 
 class TestLiteralFormulas:
-    @pytest.mark.parametrize("time", TIMES)
-    @given(seed=seeds, ridge=ridges)
-    def test_flow(self, time, ridge, seed):
+    @given(seeds, ridges, st.sampled_from(TIMES), st.sampled_from([Flow, Descent]), st.booleans())
+    @examples(40, random=80)
+    def test_of_flow_descent_and_the_posterior(self, seed, ridge, time, dynamics, posterior):
         Theta, K, y = kernels(seed)
+        Theta = K if posterior else Theta
         (T, T_cross, _), (P, P_cross, P_test) = blocks(Theta), blocks(K)
-        A = literal_training.operator(T, T_cross, time=time, learning_rate=0.8, delta=delta(Theta, ridge))
-        at = trained(Theta, K, y, learning_rate=0.8, ridge=ridge).project(T_cross, P_cross)
+        d, kind = delta(Theta, ridge), "flow"
+        if dynamics is Descent:
+            time, kind = np.ceil(min(time, 9.0)) if np.isfinite(time) else time, "discrete"
+        rate = 1.9 * N / (np.linalg.eigvalsh(T)[-1] + d) if dynamics is Descent else 0.8
+        A = literal_training.operator(T, T_cross, time=time, learning_rate=rate, delta=d, dynamics=kind)
+        process = trained(Theta, None if posterior else K, y, dynamics=dynamics, learning_rate=rate, ridge=ridge)
+        at = process.project(T_cross, P_cross)
         expected = literal_training.covariance(A, P, P_cross, P_test)
+        if posterior:
+            expected = literal_training.posterior_covariance(A, P, P_cross, P_test, d)
         np.testing.assert_allclose(at.mean(time), A @ y, atol=1e-10)
         np.testing.assert_allclose(at.covariance(P_test, time), expected, atol=1e-9)
         np.testing.assert_allclose(at.variance(np.diag(P_test), time), np.diag(expected), atol=1e-9)
-
-    @pytest.mark.parametrize("steps", [0, 1, 2, 9, np.inf])
-    @given(seed=seeds, ridge=ridges)
-    def test_descent(self, steps, ridge, seed):
-        Theta, K, y = kernels(seed)
-        (T, T_cross, _), (P, P_cross, P_test) = blocks(Theta), blocks(K)
-        d = delta(Theta, ridge)
-        eta = 1.9 * N / (np.linalg.eigvalsh(T)[-1] + d)
-        A = literal_training.operator(T, T_cross, time=steps, learning_rate=eta, delta=d, dynamics="discrete")
-        process = trained(Theta, K, y, dynamics=Descent, learning_rate=eta, ridge=ridge)
-        at = process.project(T_cross, P_cross)
-        np.testing.assert_allclose(at.mean(steps), A @ y, atol=1e-10)
-        expected = literal_training.covariance(A, P, P_cross, P_test)
-        np.testing.assert_allclose(at.covariance(P_test, steps), expected, atol=1e-9)
-        assert process.max_learning_rate == pytest.approx(eta / 0.95, rel=1e-12)
-
-    @pytest.mark.quick(2)
-    @pytest.mark.parametrize("time", TIMES)
-    @given(seed=seeds, ridge=ridges, dynamics=st.sampled_from([Flow, Descent]))
-    def test_the_posterior(self, time, ridge, dynamics, seed):
-        _, K, y = kernels(seed)
-        P, P_cross, P_test = blocks(K)
-        d = delta(K, ridge)
-        if dynamics is Descent and not np.isinf(time):
-            time = np.ceil(time)
-        kind = "flow" if dynamics is Flow else "discrete"
-        A = literal_training.operator(P, P_cross, time=time, learning_rate=0.9, delta=d, dynamics=kind)
-        at = trained(K, None, y, dynamics=dynamics, learning_rate=0.9, ridge=ridge).project(P_cross, P_cross)
-        expected = literal_training.posterior_covariance(A, P, P_cross, P_test, d)
-        np.testing.assert_allclose(at.mean(time), A @ y, atol=1e-10)
-        np.testing.assert_allclose(at.covariance(P_test, time), expected, atol=1e-9)
+        if dynamics is Descent:
+            assert process.max_learning_rate == pytest.approx(rate / 0.95, rel=1e-12)
 
     @pytest.mark.parametrize("time", [0.0, 0.5, 30.0])
     def test_a_singular_kernel_at_finite_times(self, time):
@@ -94,10 +74,6 @@ class TestLiteralFormulas:
         np.testing.assert_allclose(
             at.covariance(P_test, time), literal_training.covariance(A, P, P_cross, P_test), atol=1e-11
         )
-
-    def test_a_singular_kernel_at_infinity_is_refused(self):
-        Theta, K, y = kernels(1, rank=3)
-        at = trained(Theta, K, y).project(Theta[N:, :N], K[N:, :N])
         with pytest.raises(NotPositiveDefiniteError, match="ridge="):
             at.mean(np.inf)
 
@@ -135,6 +111,19 @@ class TestLaws:
         assert np.linalg.eigvalsh(covariance)[0] > -1e-12 * np.linalg.eigvalsh(K)[-1]
 
 
+@pytest.mark.parametrize("posterior", [False, True])
+def test_variances_on_the_training_data_are_zero_or_more_after_infinite_time(posterior):
+    found = []
+    for seed in range(20):
+        features = np.random.default_rng(seed).normal(size=(12, 14))
+        K = features @ features.T
+        process = TrainedProcess(decompose(K), np.ones((12, 1)), Flow(1.0, 12), prior=None if posterior else K)
+        found.append(process.project(K, K).variance(np.diag(K), np.inf))
+    assert np.min(found) >= 0
+    assert np.max(found) < 1e-6
+    assert np.count_nonzero(found) > 0
+
+
 class TestSamples:
     def test_their_moments(self):
         rng = np.random.default_rng(0)
@@ -161,26 +150,26 @@ class TestSamples:
         np.testing.assert_array_equal(still, 1)
 
 
-class TestBadInput:
-    def test_shapes(self):
-        Theta, K, y = kernels(0)
-        spectrum = decompose(Theta[:N, :N])
-        with pytest.raises(ShapeError, match="targets has rows, 3"):
-            TrainedProcess(spectrum, y[:3], Flow(1.0, N))
-        with pytest.raises(ShapeError, match="targets has rank 1"):
-            TrainedProcess(spectrum, y[:, 0], Flow(1.0, N))
-        with pytest.raises(ShapeError, match="prior has shape"):
-            TrainedProcess(spectrum, y, Flow(1.0, N), prior=K)
-        with pytest.raises(ShapeError, match=r"cross has shape .*expected \(any, 7\)"):
-            TrainedProcess(spectrum, y, Flow(1.0, N)).project(Theta)
-
-    def test_a_covariance_needs_the_prior(self):
-        Theta, K, y = kernels(0)
-        with pytest.raises(InvalidArgumentError, match="prior_cross is None"):
-            trained(Theta, K, y).project(Theta[N:, :N]).variance(np.diag(K)[N:], 1.0)
-
-    def test_samples(self):
-        with pytest.raises(InvalidArgumentError, match="n is 0"):
-            sample_gaussian(np.zeros((1, 1)), np.eye(1), 0, key=jax.random.key(0))
-        with pytest.raises(InvalidTypeError, match="key is 0; expected a key"):
-            sample_gaussian(np.zeros((1, 1)), np.eye(1), 1, key=0)
+def test_bad_input():
+    Theta, K, y = kernels(0)
+    spectrum, flow = decompose(Theta[:N, :N]), Flow(1.0, N)
+    one = {"n": 1, "key": jax.random.key(0)}
+    for work, error, said in (
+        (lambda: TrainedProcess(spectrum, y[:3], flow), ShapeError, "targets has rows, 3"),
+        (lambda: TrainedProcess(spectrum, y[:, 0], flow), ShapeError, "targets has rank 1"),
+        (lambda: TrainedProcess(spectrum, y, flow, prior=K), ShapeError, "prior has shape"),
+        (
+            lambda: TrainedProcess(spectrum, y, flow).project(Theta),
+            ShapeError,
+            r"cross has shape .*expected \(any, 7\)",
+        ),
+        (
+            lambda: trained(Theta, K, y).project(Theta[N:, :N]).variance(np.diag(K)[N:], 1.0),
+            InvalidArgumentError,
+            "None",
+        ),
+        (lambda: sample_gaussian(np.zeros((1, 1)), np.eye(1), **one | {"n": 0}), InvalidArgumentError, "n is 0"),
+        (lambda: sample_gaussian(np.zeros((1, 1)), np.eye(1), **one | {"key": 0}), InvalidTypeError, "expected a key"),
+    ):
+        with pytest.raises(error, match=said):
+            work()

@@ -22,21 +22,21 @@ def limits(tmp_path, lines, files):
     return sorted(memory._group_limits(tmp_path / "groups", tmp_path / "mount"))
 
 
-def test_the_limit_of_a_group_and_of_those_around_it(tmp_path):
-    files = {"a/b/memory.max": "3000\n", "a/memory.max": "2000\n", "memory.max": "max\n"}
-    assert limits(tmp_path, "0::/a/b\n", files) == [2000, 3000]
-
-
-def test_inside_a_container_the_root_has_the_limit(tmp_path):
-    assert limits(tmp_path, "0::/docker/0a1b\n", {"memory.max": "4096\n"}) == [4096]
-
-
-def test_the_first_version_has_a_tree_for_memory(tmp_path):
-    files = {"memory/job/memory.limit_in_bytes": "512\n", "cpu/job/memory.limit_in_bytes": "1\n", "memory.max": "2\n"}
-    assert limits(tmp_path, "5:cpu:/job\n4:memory:/job\n", files) == [512]
-
-
-def test_without_groups_there_is_no_limit(tmp_path):
+@pytest.mark.parametrize(
+    ("lines", "files", "expected"),
+    [
+        ("0::/a/b\n", {"a/b/memory.max": "3000\n", "a/memory.max": "2000\n", "memory.max": "max\n"}, [2000, 3000]),
+        ("0::/docker/0a1b\n", {"memory.max": "4096\n"}, [4096]),  # inside a container the root has the limit
+        (  # the first version has a tree for memory
+            "5:cpu:/job\n4:memory:/job\n",
+            {"memory/job/memory.limit_in_bytes": "512\n", "cpu/job/memory.limit_in_bytes": "1\n", "memory.max": "2\n"},
+            [512],
+        ),
+        ("", {}, []),
+    ],
+)
+def test_the_limits_of_a_group_and_of_those_around_it(tmp_path, lines, files, expected):
+    assert limits(tmp_path, lines, files) == expected
     assert list(memory._group_limits(tmp_path / "nothing", tmp_path)) == []
 
 

@@ -102,14 +102,16 @@ def test_certainty():
     np.testing.assert_allclose(argmax_probabilities(mean, np.zeros((2, 3))), [[1, 0, 0], [0.5, 0.5, 0]], atol=1e-12)
 
 
-def test_bad_input():
-    with pytest.raises(ShapeError, match="mean has rank 1"):
-        argmax_probabilities(np.zeros(3), np.zeros(3))
-    with pytest.raises(ShapeError, match=r"std has shape \(3, 1\)"):
-        argmax_probabilities(np.zeros((2, 3)), np.zeros(3))
-    with pytest.raises(InvalidArgumentError, match=r"negative values, the smallest -0\.5"):
-        argmax_probabilities(np.zeros((2, 3)), np.array([1.0, -0.5]))
-    with pytest.raises(NotFiniteError, match="mean holds NaN"):
-        argmax_probabilities(np.full((2, 3), np.nan), np.zeros(2))
-    with pytest.raises(NotFiniteError, match="std holds NaN"):
-        argmax_probabilities(np.zeros((2, 3)), np.array([1.0, np.nan]))
+@pytest.mark.parametrize(
+    ("mean", "std", "error", "said"),
+    [
+        (np.zeros(3), np.zeros(3), ShapeError, "mean has rank 1"),
+        (np.zeros((2, 3)), np.zeros(3), ShapeError, r"std has shape \(3, 1\)"),
+        (np.zeros((2, 3)), np.array([1.0, -0.5]), InvalidArgumentError, r"negative values, the smallest -0\.5"),
+        (np.full((2, 3), np.nan), np.zeros(2), NotFiniteError, "mean holds NaN"),
+        (np.zeros((2, 3)), np.array([1.0, np.nan]), NotFiniteError, "std holds NaN"),
+    ],
+)
+def test_bad_input(mean, std, error, said):
+    with pytest.raises(error, match=said):
+        argmax_probabilities(mean, std)

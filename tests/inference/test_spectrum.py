@@ -52,13 +52,10 @@ class TestPositivity:
             decompose(matrix, ridge=0.1)
         assert 0.5 / np.trace(matrix) * 3 < named_ridge(caught.value) < 2
 
-    def test_an_indefinite_matrix_is_refused_at_once(self):
+    def test_an_indefinite_matrix_is_refused_at_once_and_rounding_is_not(self):
         with pytest.raises(NotPositiveDefiniteError, match=r"indefinite .*-1\.00e-03.*cause: .* or more$"):
             decompose(with_eigenvalues([-1e-3, 1.0, 2.0]))
-
-    def test_rounding_is_not(self):
-        s = decompose(with_eigenvalues([-1e-15, 1.0, 2.0]))
-        assert s.eigenvalues[0] == 0
+        assert decompose(with_eigenvalues([-1e-15, 1.0, 2.0])).eigenvalues[0] == 0
 
     def test_rounding_is_that_of_the_precision_of_the_kernel(self):
         matrix = with_eigenvalues([-1e-7, 1.0, 2.0])
@@ -75,23 +72,18 @@ class TestPositivity:
             decompose(np.zeros((2, 2))).check_invertible()
 
 
-class TestBadInput:
-    def test_shape(self):
-        with pytest.raises(ShapeError, match=r"\(2, 3\); expected a square"):
-            decompose(np.ones((2, 3)))
-
-    def test_symmetry(self):
-        with pytest.raises(InvalidArgumentError, match=r"differ by 0\.1; expected a symmetric one"):
-            decompose(np.array([[1.0, 0.5], [0.4, 1.0]]))
-
-    def test_nan(self):
-        with pytest.raises(NotFiniteError, match="kernel matrix"):
-            decompose(np.full((2, 2), np.nan))
-
-    @pytest.mark.parametrize("ridge", [-1e-3, np.nan, np.inf])
-    def test_ridge(self, ridge):
-        with pytest.raises(InvalidArgumentError, match="ridge is"):
-            decompose(np.eye(2), ridge=ridge)
+@pytest.mark.parametrize(
+    ("matrix", "ridge", "error", "said"),
+    [
+        (np.ones((2, 3)), 0.0, ShapeError, r"\(2, 3\); expected a square"),
+        (np.array([[1.0, 0.5], [0.4, 1.0]]), 0.0, InvalidArgumentError, r"differ by 0\.1; expected a symmetric one"),
+        (np.full((2, 2), np.nan), 0.0, NotFiniteError, "kernel matrix"),
+        *((np.eye(2), ridge, InvalidArgumentError, "ridge is") for ridge in (-1e-3, np.nan, np.inf)),
+    ],
+)
+def test_bad_input(matrix, ridge, error, said):
+    with pytest.raises(error, match=said):
+        decompose(matrix, ridge=ridge)
 
 
 class TestLongTimes:

@@ -6,14 +6,13 @@ import os
 
 import numpy as np
 import pytest
-from stores import content, store
+from stores import store
 
 from equitangents import nn
 from equitangents.errors import StoreError
 from equitangents.kernels.result import Kernels
 from equitangents.scale import estimate
 from equitangents.scale.cost import side_of_tile
-from equitangents.tiles.chunks import Chunks
 
 
 def test_a_tile_gets_its_names_when_all_its_files_are_on_disk_its_own_place_last(tmp_path, monkeypatch):
@@ -47,12 +46,3 @@ def test_tiles_of_fast_kernels_are_larger_and_an_estimate_has_those_of_the_store
     assert [side_of_tile(slow, (16, 16, 3), dtype, n) for n in (5, 10_000, 50_000)] == [64, 625, 1000]
     assert [side_of_tile(fast, (3,), dtype, *sizes) for sizes in ((2000,), (2100,), (1600, 10))] == [2000, 1050, 100]
     assert estimate(fast, (3,), 70).tile == store(tmp_path / "k", rows=70, tile=None).tile == 70
-
-
-def test_inputs_are_read_once_a_row_of_tiles(tmp_path, monkeypatch):
-    fresh, read = store(tmp_path / "k", rows=12), []
-    real = Chunks.read
-    monkeypatch.setattr(Chunks, "read", lambda self, index: (read.append(index[0]), real(self, index))[1])
-    fresh.compute()
-    assert len(read) <= len(fresh.tiles) + 1
-    assert len(content(tmp_path / "k")) > 0

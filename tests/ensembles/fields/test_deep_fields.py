@@ -59,12 +59,6 @@ def test_predictions_have_the_shape_of_the_fields(data, model):
     assert np.array_equal(model.recorded_["x"][0], members[:, :1])
 
 
-def test_a_saved_ensemble_of_fields_predicts_the_same(data, model, tmp_path):
-    model.save(tmp_path / "deep")
-    loaded = et.DeepEnsemble.load(tmp_path / "deep")
-    assert np.array_equal(loaded.predict(data[0]), model.predict(data[0]))
-
-
 def test_cross_entropy_takes_probabilities_at_every_position(data):
     with pytest.raises(InvalidArgumentError, match="for loss 'cross_entropy'"):
         et.DeepEnsemble(FIELD, members=1, epochs=1, loss="cross_entropy").fit(*data)
@@ -73,3 +67,20 @@ def test_cross_entropy_takes_probabilities_at_every_position(data):
     literal = (y * (np.log(np.exp(outputs).sum(-1, keepdims=True)) - outputs)).sum((1, 2, 3))
     found = loss_of("cross_entropy", 2)(outputs.reshape(3, 32), y.reshape(3, 32))
     assert not np.max(np.abs(np.asarray(found) - literal)) > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("augmentation", [None, C4])
+def test_the_mean_of_wide_networks_approaches_that_of_infinitely_wide_ones(augmentation):
+    rng = np.random.default_rng(1)
+    x, y, x_test = rng.normal(size=(3, 4, 4, 1)), rng.normal(size=(3, 4, 4, 2)), rng.normal(size=(2, 4, 4, 1))
+    layers = N.Conv(512, (3, 3), W_std=1.4, b_std=0.2), N.Relu(), N.Conv(2, (3, 3))
+    steps, rate = 30, 0.2
+    how = {"augmentation": augmentation, "learning_rate": rate}
+    deep = et.DeepEnsemble(N.Sequential(*layers), 400, optimizer="gd", epochs=steps, dtype="float64", **how).fit(x, y)
+    infinite = et.InfiniteEnsemble(N.Sequential(*layers), time=steps, dynamics="discrete", **how).fit(x, y)
+    mean, std = infinite.predict(x_test, return_std=True)
+    members = deep.predict_members(x_test)
+    error = members.std(0, ddof=1) / np.sqrt(len(members))
+    assert not np.linalg.norm(members.mean(0) - mean) > 3 * np.linalg.norm(error)  # all 64 numbers together
+    assert not np.abs(members.std(0, ddof=1) / std[..., None] - 1).mean() > 0.1

@@ -88,7 +88,7 @@ def test_a_saved_classifier_writes_label_fields_to_files(data, fitted, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["cross_entropy", pytest.param("mse", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
 def test_finite_networks_learn_label_fields(data, loss):
     x, y, x_test = data
     net = et.nn.Sequential(et.nn.Conv(4, (3, 3)), et.nn.Relu(), et.nn.Conv(3, (1, 1)))
