@@ -53,34 +53,34 @@ def outputs(params, x):
 class TestWeights:
     @pytest.mark.slow
     @pytest.mark.parametrize("units", [False, True])
-    def test_moved_are_the_network_at_inputs_moved_back(self, units):
+    def test_moved_are_the_network_at_inputs_moved_back_and_one_after_another_as_by_the_product(self, units):
         params = weights(0)
         for g in range(ORDER):
-            found = outputs(SYMMETRY.moved(params, g, units=units), X)
-            np.testing.assert_allclose(found, outputs(params, ORBITS[ACTION.group.inverse(g)]), rtol=1e-10)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("units", [False, True])
-    def test_are_moved_one_after_another_as_by_the_product(self, units):
-        params = weights(0)
-        for g in range(ORDER):
+            once = SYMMETRY.moved(params, g, units=units)
+            np.testing.assert_allclose(outputs(once, X), outputs(params, ORBITS[ACTION.group.inverse(g)]), rtol=1e-10)
             for h in range(ORDER):
                 twice = SYMMETRY.moved(SYMMETRY.moved(params, h, units=units), g, units=units)
                 same(twice, SYMMETRY.moved(params, ACTION.group.compose(g, h), units=units))
 
-
-class TestFamily:
     @pytest.mark.slow
     @pytest.mark.parametrize("units", [False, True])
     def test_independent_gaussians_stay_so_and_as_far_from_the_prior(self, units):
         q, noise = posterior(0), weights(9)
         for g in range(ORDER):
-            there = moved(q, g, units)
-            same(
-                SYMMETRY.moved(drawn(q, noise), g, units=units),
-                drawn(there, SYMMETRY.moved(noise, g, units=units)),
-            )
+            there, moved_noise = moved(q, g, units), SYMMETRY.moved(noise, g, units=units)
+            same(SYMMETRY.moved(drawn(q, noise), g, units=units), drawn(there, moved_noise))
             assert float(divergence(there)) == pytest.approx(float(divergence(q)), rel=1e-12)
+
+    def test_expanded_are_left_as_they_are_and_with_one_hidden_layer_are_the_orbit_average(self):
+        params = weights(0, Expanded(NARROW, NET, SYMMETRY))
+        assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, weights(0))
+        for g in range(ORDER):
+            same(SYMMETRY.moved(params, g, units=True), params)
+        narrow, wide = (mlp(width, 1, flatten=True, b_std=0.3) for width in (2, 2 * ORDER))
+        net = Expanded(narrow, wide, SYMMETRY)
+        found = net.apply(weights(0, net), jnp.asarray(X))
+        expected = np.mean([narrow.apply(weights(0, narrow), jnp.asarray(x)) for x in ORBITS], axis=0)
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def log_density(q, at):
@@ -118,21 +118,6 @@ class TestSymmetrised:
         means = [np.mean([outputs(w, x) for w in draws], axis=0) for x in ORBITS]
         np.testing.assert_allclose(means, np.tile(means[0], (ORDER, 1, 1)), rtol=1e-10)
         assert np.ptp([outputs(draws[0], x) for x in ORBITS], axis=0).min() > 1e-3
-
-
-class TestExpanded:
-    def test_weights_are_left_as_they_are(self):
-        params = weights(0, Expanded(NARROW, NET, SYMMETRY))
-        assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, weights(0))
-        for g in range(ORDER):
-            same(SYMMETRY.moved(params, g, units=True), params)
-
-    def test_with_one_hidden_layer_it_is_the_orbit_average(self):
-        narrow, wide = (mlp(width, 1, flatten=True, b_std=0.3) for width in (2, 2 * ORDER))
-        net = Expanded(narrow, wide, SYMMETRY)
-        found = net.apply(weights(0, net), jnp.asarray(X))
-        expected = np.mean([narrow.apply(weights(0, narrow), jnp.asarray(x)) for x in ORBITS], axis=0)
-        np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 class TestTraining:
