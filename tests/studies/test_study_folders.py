@@ -63,7 +63,7 @@ def test_files_repeat_the_run_its_claims_and_its_numbers(finished):
         with path.open(newline="") as file:
             head, *rows = csv.reader(file)
         assert head == (["claim", "of", "number", "low", "high", "unit"] if path.stem == "claims" else POINT)
-        assert {len(row) for row in rows} == {6}
+        assert {len(row) for row in rows} == {6}, "there are some"
 
 
 def test_report_stands_alone_and_says_what_was_found(finished):
