@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import equitangents as et
-from cli.tiles import save, write_tiles
+from cli.small_images import save, write_tiles
 from equitangents.cli import networks
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.held_out import HeldOut

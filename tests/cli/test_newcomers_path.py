@@ -55,16 +55,6 @@ def test_a_limit_that_is_no_share_is_refused(text: str) -> None:
         numbers("a share", lambda share: 0 <= share <= 1, by_name=False)(OPTION, text)
 
 
-def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.save("first.npy", np.zeros((5, 3, 8, 8)))
-    with pytest.raises(SystemExit) as stop:
-        main(["audit", "newcomers_models:pooled", "--data", "first.npy", "--group", "C4"])
-    said = capsys.readouterr().err
-    assert stop.value.code == 2
-    assert said.count("\n") == 1
-    assert "--layout is None; expected 'channels_first' or 'channels_last'" in said
-
-
 def test_an_error_of_an_argument_names_the_option_of_that_name() -> None:
     options = {"learning_rate": "--learning-rate", "seed": "--seed", "X": "x"}
     found = InvalidArgumentError("learning_rate", 0.0, "a positive number", "or leave seed= out")

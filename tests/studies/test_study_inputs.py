@@ -54,10 +54,6 @@ class TestLattice:
         found = energy(thermal_spins(2000, 3, temperature, np.random.default_rng(0), sweeps=60)).mean()
         assert abs(found - exact) < 4 * spread / np.sqrt(2000)
 
-    def test_bad_temperature(self):
-        with pytest.raises(InvalidArgumentError, match="positive"):
-            thermal_spins(1, 3, 0.0, np.random.default_rng(0))
-
 
 class TestOrbits:
     action = et.actions.image_rotations(4)
@@ -77,10 +73,15 @@ class TestOrbits:
         y = np.random.default_rng(0).normal(size=(4, 7))
         expected = np.linalg.norm(y.std(axis=0)) / np.linalg.norm(y.mean(axis=0))
         assert relative_std(y) == pytest.approx(expected)
+        left_out = deviations(self.action, np.arange(8.0).reshape(4, 2))
+        np.testing.assert_array_equal(left_out, [[2, 2], [4, 4], [6, 6]], "all but the identity")
 
-    def test_deviations_leave_out_the_identity(self):
-        y = np.arange(8.0).reshape(4, 2)
-        np.testing.assert_array_equal(deviations(self.action, y), [[2, 2], [4, 4], [6, 6]])
+
+def test_the_toy_s_truth_is_invariant():
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    action = toy.plane_rotations(6)
+    values = np.stack([toy.ground_truth(np.asarray(action(g, x)), 6) for g in range(6)])
+    np.testing.assert_allclose(values, np.broadcast_to(values[0], values.shape), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -93,14 +94,6 @@ class TestOrbits:
 )
 def test_networks_keep_the_symmetry(net, action, shape):
     assert kernel_invariance_error(net, action, np.random.default_rng(0).normal(size=(3, *shape))) < 1e-12
-
-
-class TestToy:
-    def test_truth_is_invariant(self):
-        x = np.random.default_rng(0).normal(size=(20, 2))
-        action = toy.plane_rotations(6)
-        values = np.stack([toy.ground_truth(np.asarray(action(g, x)), 6) for g in range(6)])
-        np.testing.assert_allclose(values, np.broadcast_to(values[0], values.shape), atol=1e-12)
 
 
 class TestImages:
@@ -139,11 +132,13 @@ class TestImages:
         assert images.sets["cifar10"].shape == (9, 8, 8, 1)
         assert images.titles["cifar10"] == "grey CIFAR-10"
 
-    def test_missing_and_unknown_sets(self, tmp_path):
+    def test_missing_and_unknown_sets_and_temperatures(self, tmp_path):
         with pytest.raises(et.data.DataNotFoundError, match=r"mnist\.npz"):
             load_images(rotated_images.Settings(foreign=("mnist",)), tmp_path)
         with pytest.raises(InvalidArgumentError, match="photographs, noise"):
             load_images(rotated_images.Settings(foreign=("photos",)), tmp_path)
+        with pytest.raises(InvalidArgumentError, match="positive"):
+            thermal_spins(1, 3, 0.0, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(("name", "order"), [("none", 12), ("T", 12), ("O", 24), ("I", 60)])

@@ -199,8 +199,8 @@ def score(x: Any, y: Any, labels: Any) -> None:
         *((lambda x, y, k=k, v=v: et.systems.inference("NN", **{k: v}), k) for k, vs in SETTINGS.items() for v in vs),
         (lambda x, y: et.systems.inference("NTK", members=3), "NTK has no setting 'members'"),
         (lambda x, y: et.systems.inference("SVM"), "'SVM'"),
-        (lambda x, y: et.systems.System("I", 3, "NTK"), ""),
-        (lambda x, y: et.systems.System("I", "VEC", 3), ""),
+        (lambda x, y: et.systems.System("I", 3, "NTK"), "architecture"),
+        (lambda x, y: et.systems.System("I", "VEC", 3), "inference"),
         (lambda x, y: et.systems.System("I", "CNN", "NN"), "'CNN'"),
     ],
 )
