@@ -7,7 +7,6 @@ import pytest
 import sklearn
 
 import equitangents as et
-from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.keywords import SAME_AS, named_also
 
@@ -37,14 +36,6 @@ def test_estimators_take_x_and_the_name_that_scikit_learn_has_for_it(cls):
     with sklearn.config_context(enable_metadata_routing=True):
         routed = models[0].get_metadata_routing()
         assert all("x" not in getattr(routed, method).requests for method in ("fit", "predict", "score"))
-
-
-@pytest.mark.parametrize("room", [statistics, systems, et.metrics], ids=lambda room: room.__name__)
-def test_no_public_function_calls_the_share_that_intervals_cover_a_level(room):
-    tests = {"algorithmic_symmetry"}  # whose level is the share of false alarms
-    functions = {name: getattr(room, name) for name in dir(room) if inspect.isfunction(getattr(room, name))}
-    found = {name for name, f in functions.items() if "level" in inspect.signature(f).parameters}
-    assert found == (tests if room is systems else set())
 
 
 OTHER_NAMES = set(SAME_AS) - {"label_action", "output_action", "level", "shape", "model"}  # which mean something, too
@@ -104,7 +95,7 @@ class TestProgress:
             lambda: et.audit(lambda x: x, "C4", X, progress="yes"),
             lambda: et.DeepEnsemble(NET, progress="yes").fit(X, X[:, 0]),
         ):
-            with pytest.raises(InvalidTypeError, match="progress is 'yes'"):
+            with pytest.raises(InvalidTypeError, match="progress"):
                 call()
         store.compute(progress=lambda *now: told.append(now))
         assert [now[:2] for now in told] == [(i, 6) for i in range(1, 7)]

@@ -15,12 +15,11 @@ from equitangents.statistics.estimate import check_confidence
 from equitangents.validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
 
 # files that are there whole or not at all, and what they claim to hold
-from equitangents.array_files import read_arrays, refusal
+from equitangents.archives import Archive, write_archive
+from equitangents.array_files import read_named
 from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents import locks
 from equitangents.files import LEFTOVER, file_bytes, may_write, open_regular, real, whole_file
-from equitangents.checksums import append_checksum, checked_content
-from equitangents.checksums import check as check_checksum
 from equitangents.tables import quoted, unquoted
 
 # what is said
@@ -44,6 +43,7 @@ __all__ = [
     "LEFTOVER",
     "UNREADABLE",
     "ActionLike",
+    "Archive",
     "ArrayLike",
     "DType",
     "Elements",
@@ -55,11 +55,9 @@ __all__ = [
     "Targets",
     "Weights",
     "Workers",
-    "append_checksum",
     "box_offsets",
     "check_array",
     "check_arrays",
-    "check_checksum",
     "check_confidence",
     "check_finite_group",
     "check_fits",
@@ -69,7 +67,6 @@ __all__ = [
     "check_same_length",
     "check_shape",
     "check_whole",
-    "checked_content",
     "file_bytes",
     "formatting",
     "is_whole",
@@ -83,10 +80,9 @@ __all__ = [
     "precision",
     "process_memory",
     "quoted",
-    "read_arrays",
     "read_json",
+    "read_named",
     "real",
-    "refusal",
     "require",
     "standard_normal",
     "there",
@@ -94,4 +90,5 @@ __all__ = [
     "unquoted",
     "whole_file",
     "writable",
+    "write_archive",
 ]

@@ -166,12 +166,12 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None, want
     return int(value)
 
 
-def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool]) -> None:
-    """Raise unless `value` is a finite number that `accept` accepts."""
+def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool], at: object = None) -> None:
+    """Raise unless `value`, the entry `at` of an argument if it has several, is a finite number that is accepted."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidTypeError(name, value, wanted)
+        raise InvalidTypeError(name, value, wanted, at=at)
     if not (math.isfinite(value) and accept(value)):
-        raise InvalidArgumentError(name, value, wanted)
+        raise InvalidArgumentError(name, value, wanted, at=at)
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:

@@ -23,6 +23,7 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.networks import mlp
+from equitangents_studies.common.scores import exp_of
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, table, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
@@ -82,9 +83,7 @@ class Results(Measured):
     def cost(self, order: int, level: float = 0.95) -> Estimate:
         """Error with the wrong group over the plain kernel's, at the most samples: geometric mean over repetitions."""
         logs = np.log(self.errors[order, WRONG][-1]) - np.log(self.errors[order, PLAIN][-1])
-        found = t_interval(logs, confidence=level)
-        value, low, high = map(float, np.exp([found.value, *found.interval]))
-        return Estimate(value, low, high, level)
+        return exp_of(t_interval(logs, confidence=level))
 
     def expected_cost(self, order: int) -> float:
         """That ratio of predicted errors."""

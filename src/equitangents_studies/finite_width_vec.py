@@ -28,7 +28,7 @@ from equitangents_studies.common.system_runs import (
     repeated_images,
 )
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, proved, table, theirs
+from equitangents_studies.framework.claims import Claim, claim, exact, in_words, ours, proved, table, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
@@ -217,111 +217,92 @@ RUNS = "runs, each with images, a rotation and initial weights of its own"
 _POINTS = "percentage points"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The source's claims as it compares, and those of ours that compare like with like."""
-    return [
-        *(_falls(settings, results, how) for how in INFERENCES),
-        _ahead(settings, results),
-        _behind(settings, results),
-        _unmoved(results),
-        _fluctuates(settings, results),
-        _like(settings, results, "I"),
-        _like(settings, results, "O(3)^d"),
-        _cost(settings, results),
-    ]
-
-
 def best_width(widths: Sequence[int], how: str) -> int:
     """The nearest of the widths that were trained to that past which the source's accuracies fall."""
     return min(widths, key=lambda w: abs(math.log2(w / BEST[how])))
 
 
-def _falls(settings: Settings, results: Results, how: str) -> Claim:
-    last, width = results.widths[-1], best_width(results.widths, how)
-    known = BEST[how] in results.widths[:-1]
-    e = results.falls(how, width)
-    return claim(
-        f"Trained as {how}, accuracy on images as they are falls past {BEST[how]} channels",
-        {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.confidence)},
-        measure=f"Mean accuracy at {width} channels minus that at {last}, run by run.",
-        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
-    )  # fmt: skip
-
-
-def _fluctuates(settings: Settings, results: Results) -> Claim:
-    narrow, *others = results.widths
-    e = results.fluctuation()
-    return claim(
-        "Accuracies of the narrowest networks fluctuate most from run to run",
-        {f"{narrow} against {', '.join(map(str, others))} channels": e},
-        measure=f"Standard deviation of test accuracies at {narrow} channels over that of all wider networks; the mean "
-        "of each kind of network and that of each run, whose images all kinds share, are taken out; all runs count.",
-        covers=(RUNS, settings.runs), at_least=1, by=theirs(THEIRS, FIGURE, "large fluctuations at small widths"),
-    )  # fmt: skip
-
-
-def _ahead(settings: Settings, results: Results) -> Claim:
-    widths = {how: best_width(results.widths, how) for how in INFERENCES}
-    numbers = {f"{how}, {w} channels": results.ahead(how, "I", w) for how, w in widths.items()}
-    return claim(
-        "VEC of the source’s best width predicts better than infinitely wide VEC, the mean of infinitely many networks",
-        numbers,
-        measure="Accuracy of single networks minus that of the NTK on the same images, images as they are.",
-        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE, STATED),
-        aggregate=("the mean of both inferences", results.mean_of(list(widths.items()), "I", "mean")),
-    )  # fmt: skip
-
-
-def _behind(settings: Settings, results: Results) -> Claim:
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """The source's claims as it compares, and those of ours that compare like with like."""
+    over_runs = partial(claim, covers=(RUNS, settings.runs))
+    points = partial(over_runs, unit=_POINTS)
+    best = [(how, best_width(results.widths, how)) for how in INFERENCES]
     every = [(how, w) for how in INFERENCES for w in results.widths]
-    return claim(
-        "On rotated images infinitely wide VEC, the mean, predicts at least as well as VEC of finite width",
-        {f"{how}, {w} channels": results.ahead(how, "O(3)^d", w) for how, w in every},
-        measure="Accuracy of single networks minus that of the NTK on the same rotated images, at widths where enough "
-        "runs count.",
-        covers=(RUNS, settings.runs), at_most=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
-        aggregate=("the mean over widths and inferences", results.mean_of(every, "O(3)^d", "mean")),
-    )  # fmt: skip
-
-
-def _unmoved(results: Results) -> Claim:
+    narrow, *others = results.widths
+    label = "{}, {} channels".format
     moved = abs(results.limit["O(3)^d"] - results.limit["I"]).max()
-    return claim(
-        "Infinitely wide VEC predicts as well on rotated images as on images as they are",
-        {"the largest of all runs": exactly(100 * float(moved))},
-        measure="Difference of the NTK’s accuracies on rotated images and images as they are.",
-        covers=EXACT, at_most=0.5, unit=_POINTS, by=proved(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
-    )  # fmt: skip
+    both, over_widths = "the mean of both inferences", "the mean over widths and inferences"
 
+    def falls(how: str, width: int) -> Claim:
+        last, e = results.widths[-1], results.falls(how, width)
+        known = BEST[how] in results.widths[:-1]
+        return points(
+            f"Trained as {how}, accuracy on images as they are falls past {BEST[how]} channels",
+            {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.confidence)},
+            measure=f"Mean accuracy at {width} channels minus that at {last}, run by run.",
+            at_least=0,
+            by=theirs(THEIRS, FIGURE),
+        )
 
-def _like(settings: Settings, results: Results, group: str) -> Claim:
-    widths = {how: best_width(results.widths, how) for how in INFERENCES}
-    numbers = {
-        f"{how}, {w} channels": results.ahead(how, group, w, "draws") for how in INFERENCES for w in results.widths
-    }
-    e = results.mean_of(list(widths.items()), group, "draws")
-    which = "images as they are" if group == GROUPS[0] else "rotated images"
-    return claim(
-        f"Like for like: on {which}, one network of the source’s best width against one infinitely wide network",
-        numbers,
-        measure="Accuracy of single networks after the last epoch minus that of single draws of GP(μ, Σ), the law of "
-        "one infinitely wide network after training, on the same images.",
-        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=ours("our question: the like comparison"),
-        aggregate=("the mean of both inferences", e),
-    )  # fmt: skip
+    def like(group: str, which: str) -> Claim:
+        return points(
+            f"Like for like: on {which}, one network of the source’s best width against one infinitely wide network",
+            {label(how, w): results.ahead(how, group, w, "draws") for how, w in every},
+            measure="Accuracy of single networks after the last epoch minus that of single draws of GP(μ, Σ), the law "
+            "of one infinitely wide network after training, on the same images.",
+            at_least=0,
+            by=ours("our question: the like comparison"),
+            aggregate=(both, results.mean_of(best, group, "draws")),
+        )
 
-
-def _cost(settings: Settings, results: Results) -> Claim:
-    numbers = {f"{how}, {w} channels": results.cost(how, w) for how in INFERENCES for w in results.widths}
-    e = results.mean_cost()
-    return claim(
-        "A rotation of the channels at every position costs VEC of finite width accuracy",
-        numbers,
-        measure="Accuracy on images as they are minus accuracy on rotated images, run by run.",
-        covers=(RUNS, settings.runs), at_least=0, unit=_POINTS,
-        by=theirs(THEIRS, "Figure 3", "with 45,000 images; from about 10,000 on"),
-        aggregate=("the mean over widths and inferences", e),
-    )  # fmt: skip
+    return [
+        *(falls(how, width) for how, width in best),
+        points(
+            "VEC of the source’s best width predicts better than infinitely wide VEC, the mean of infinitely many "
+            "networks",
+            {label(how, w): results.ahead(how, "I", w) for how, w in best},
+            measure="Accuracy of single networks minus that of the NTK on the same images, images as they are.",
+            at_least=0,
+            by=theirs(THEIRS, FIGURE, STATED),
+            aggregate=(both, results.mean_of(best, "I", "mean")),
+        ),
+        points(
+            "On rotated images infinitely wide VEC, the mean, predicts at least as well as VEC of finite width",
+            {label(how, w): results.ahead(how, "O(3)^d", w) for how, w in every},
+            measure="Accuracy of single networks minus that of the NTK on the same rotated images, at widths where "
+            "enough runs count.",
+            at_most=0,
+            by=theirs(THEIRS, FIGURE),
+            aggregate=(over_widths, results.mean_of(every, "O(3)^d", "mean")),
+        ),
+        exact(
+            "Infinitely wide VEC predicts as well on rotated images as on images as they are",
+            {"the largest of all runs": exactly(100 * float(moved))},
+            measure="Difference of the NTK’s accuracies on rotated images and images as they are.",
+            at_most=0.5,
+            unit=_POINTS,
+            by=proved(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
+        ),
+        over_runs(
+            "Accuracies of the narrowest networks fluctuate most from run to run",
+            {f"{narrow} against {', '.join(map(str, others))} channels": results.fluctuation()},
+            measure=f"Standard deviation of test accuracies at {narrow} channels over that of all wider networks; the "
+            "mean of each kind of network and that of each run, whose images all kinds share, are taken out; all runs "
+            "count.",
+            at_least=1,
+            by=theirs(THEIRS, FIGURE, "large fluctuations at small widths"),
+        ),
+        like("I", "images as they are"),
+        like("O(3)^d", "rotated images"),
+        points(
+            "A rotation of the channels at every position costs VEC of finite width accuracy",
+            {label(how, w): results.cost(how, w) for how, w in every},
+            measure="Accuracy on images as they are minus accuracy on rotated images, run by run.",
+            at_least=0,
+            by=theirs(THEIRS, FIGURE, "with 45,000 images; from about 10,000 on"),
+            aggregate=(over_widths, results.mean_cost()),
+        ),
+    ]
 
 
 _COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}

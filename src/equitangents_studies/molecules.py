@@ -24,6 +24,7 @@ from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, 
 from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
 from equitangents_studies.common.molecule_kernels import TITLES
+from equitangents_studies.common.scores import exp_of
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, ours, table, theirs
@@ -126,18 +127,12 @@ def mean_errors(results: Results, name: str) -> np.ndarray:
 
 def error_ratio(results: Results, a: str, b: str, size: int, level: float = 0.95) -> Estimate:
     """Mean absolute error of one model over that of another: geometric mean over splits, paired, Student's interval."""
-    return _ratio(_logs(results, a, b)[:, size], level)
+    return exp_of(t_interval(_logs(results, a, b)[:, size], level))
 
 
 def _logs(results: Results, a: str, b: str) -> np.ndarray:
     """ln of one model's error over another's, (splits, sizes)."""
     return np.log(mean_errors(results, a) / mean_errors(results, b))
-
-
-def _ratio(logs: np.ndarray, level: float) -> Estimate:
-    e = t_interval(logs, level)
-    value, low, high = (float(np.exp(x)) for x in (e.value, e.low, e.high))
-    return Estimate(value, low, high, level)
 
 
 _METRICS = {"coulomb": "cityblock", "soap": "sqeuclidean"}
@@ -333,7 +328,7 @@ _RATIO = "Mean absolute error of the first over that of the second; geometric me
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """Against the MLP kernel at all sizes, against the others at the largest, and what moving molecules does."""
     most, each = settings.sizes[-1], shared_level(len(settings.sizes))
-    at = lambda molecules: settings.sizes.index(molecules)
+    at, overall = settings.sizes.index, _logs(results, "so3", "mlp").mean(axis=1)
     against = Records.over(
         lambda molecules: error_ratio(results, "so3", "mlp", at(molecules), each),
         lambda molecules: f"{molecules} molecules",
@@ -343,10 +338,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         claim(
             "The invariant kernel’s error is below that of the MLP kernel on the same signals",
             against,
-            aggregate=(
-                "the geometric mean over training sizes",
-                _ratio(_logs(results, "so3", "mlp").mean(axis=1), 0.95),
-            ),
+            aggregate=("the geometric mean over training sizes", exp_of(t_interval(overall))),
             measure=_RATIO,
             covers=("splits, which share molecules", settings.splits),
             at_most=1,

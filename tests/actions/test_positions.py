@@ -135,12 +135,6 @@ def test_its_orbit_holds_the_chosen_elements_in_their_order():
     np.testing.assert_array_equal(some.orbit(x), np.stack([turn(g, x) for g in (5, 0, 3)]))
 
 
-def test_names():
-    assert actions.subset(turn, [5, 0, 3]).name == "3 of 8 elements of D4"
-    assert actions.subset(turn, [5, 0, 3], [1, 2, 1]).name == "3 of 8 elements of D4, weighted"
-    assert "turns by 90°" in repr(actions.subset(turn, [1]))
-
-
 @pytest.mark.parametrize(
     ("elements", "weights", "expected"),
     [

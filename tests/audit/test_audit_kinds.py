@@ -302,22 +302,20 @@ SERIES = RNG.normal(size=(9, 20))
 
 def test_sequences_are_shifted_reversed_and_negated() -> None:
     smooth = lambda s: np.roll(s, 1, 1) + s + np.roll(s, -1, 1)
-    assert verdict(lambda s: np.abs(np.fft.fft(s)), "translations", SERIES) == "equivariant"
-    assert verdict(smooth, "translations", SERIES, "sequences") == "equivariant"
-    assert verdict(lambda s: smooth(s) * np.arange(20), "translations", SERIES, "sequences") == "broken"
-    assert verdict(smooth, "reversal", SERIES, "sequences") == "equivariant"
-    assert verdict(lambda s: s - np.roll(s, 1, 1), "reversal", SERIES, "sequences") == "broken"
-    assert verdict(np.sin, "sign", SERIES, "values") == "equivariant"
-    assert verdict(np.cos, "sign", SERIES) == "equivariant"
-    assert verdict(lambda s: np.sin(s + 0.1), "sign", SERIES, "values") == "broken"
-
-
-def test_sequences_may_have_their_channels_first() -> None:
-    x = RNG.normal(size=(9, 3, 20))
-    conv = lambda s: s[:, :1] * np.roll(s, 2, axis=2)
-    layout = {"layout": "channels_first", "inputs": "sequences"}
-    assert verdict(conv, "translations", x, "sequences", **layout) == "equivariant"
-    assert verdict(lambda s: np.roll(s, 1, axis=1) * s[:, :1, :1], "translations", x, "sequences", **layout) == "broken"
+    x, first = RNG.normal(size=(9, 3, 20)), {"layout": "channels_first", "inputs": "sequences"}
+    for f, group, inputs, kind, expected, more in (
+        (lambda s: np.abs(np.fft.fft(s)), "translations", SERIES, None, "equivariant", {}),
+        (smooth, "translations", SERIES, "sequences", "equivariant", {}),
+        (lambda s: smooth(s) * np.arange(20), "translations", SERIES, "sequences", "broken", {}),
+        (lambda s: s[:, :1] * np.roll(s, 2, axis=2), "translations", x, "sequences", "equivariant", first),
+        (lambda s: np.roll(s, 1, axis=1) * s[:, :1, :1], "translations", x, "sequences", "broken", first),
+        (smooth, "reversal", SERIES, "sequences", "equivariant", {}),
+        (lambda s: s - np.roll(s, 1, 1), "reversal", SERIES, "sequences", "broken", {}),
+        (np.sin, "sign", SERIES, "values", "equivariant", {}),
+        (np.cos, "sign", SERIES, None, "equivariant", {}),
+        (lambda s: np.sin(s + 0.1), "sign", SERIES, "values", "broken", {}),
+    ):
+        assert verdict(f, group, inputs, kind, **more) == expected
 
 
 def test_states_turn_in_phase() -> None:
@@ -387,14 +385,10 @@ def test_what_is_invariant_to_a_transform_is_said_to_be_and_a_tolerance_is_kept(
     report = et.audit(small, gain, SERIES, tolerance=0.1, **QUIET)
     assert report.verdict == "equivariant within tolerance"
     assert [p.above for p in report.transforms[0].points] == [False, False]
-
-
-def test_a_transform_gets_batches_as_the_model_has_them() -> None:
-    first = lambda s: s[:, :4]
-    alone = et.audit(first, Transform(lambda x, s: np.roll(x, int(s), 1), [1, 2]), SERIES, **QUIET)
-    by_steps = Transform(lambda x, s: np.roll(x, int(s), 0), [1, 2])
-    report = et.audit(lambda s: s[:4].T, by_steps, Batch(SERIES.T, axis=1), **QUIET)
-    np.testing.assert_array_equal(report.errors, alone.errors)
+    along = lambda axis: Transform(lambda x, s: np.roll(x, int(s), axis), [1, 2])
+    alone = et.audit(lambda s: s[:, :4], along(1), SERIES, **QUIET)
+    by_steps = et.audit(lambda s: s[:4].T, along(0), Batch(SERIES.T, axis=1), **QUIET)
+    np.testing.assert_array_equal(by_steps.errors, alone.errors)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from equitangents.audit.potentials.report import below
 from equitangents.audit.potentials.results import Trial, outcome, single
 from equitangents.audit.potentials.structures import chiral
 from equitangents.audit.report.numbers import Estimate
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import so3
 from examples import examples
 
@@ -175,7 +175,7 @@ def test_one_structure_alone_fails_where_its_error_is_far_beyond_floor_and_toler
     for worst, said in ((30.0, "fails"), (0.9, "undecided")):
         trial = Trial(
             "translation", "energy", "meV/atom", [0], 6, [("", worst)], [5e-4], 0.1,
-            lambda columns: (Estimate(10.0, 0.0, 20.0), "moves"), lambda columns: None,
+            np.zeros((6, 1)), lambda errors: (Estimate(10.0, 0.0, 20.0), "moves"),
         )  # fmt: skip
         assert trial.decided().outcome == said
 
@@ -303,5 +303,6 @@ def test_a_shorter_time_step_decides_what_the_run_says_it_would() -> None:
     assert found.outcome == "holds"
     assert found.moves == 2 * open_.moves
     for wrong in (0, -1.0, np.nan, True, "0.5", 11):
-        with pytest.raises(InvalidArgumentError, match="time_step"):
+        error = InvalidTypeError if isinstance(wrong, bool | str) else InvalidArgumentError
+        with pytest.raises(error, match="time_step"):
             drift(time_step=wrong)

@@ -14,7 +14,7 @@ from equitangents.cli.main import app, main
 from equitangents.groups.names import parse_group_name
 from equitangents.planning.violations import MEASURES
 from equitangents.solvers.choosing import as_method
-from equitangents_studies import registry, systems
+from equitangents_studies import systems
 
 COMMANDS = typer.main.get_command(app).commands
 
@@ -45,10 +45,6 @@ def offered(line, shell="bash"):
 )
 def test_a_shell_is_offered_commands_options_and_values(line, expected):
     assert [word for word in offered(line) if word] == expected
-
-
-def test_studies_come_with_their_titles_where_a_shell_shows_them():
-    assert registry["toy"].title in offered("equitangents reproduce toy", "zsh")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from cli.tiles import write_tiles
+from cli.small_images import write_tiles
 from equitangents.errors import InvalidArgumentError
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import pytest
 
 from equitangents.cli.main import typer as of_main
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.ensembles.streaming.to_file import PredictionTask
+from equitangents.ensembles.streaming import PredictionTask
 from equitangents.planning.plan import Plan
 from equitangents.scale import GramStore
 
@@ -57,7 +57,7 @@ def last(told):
         (("fit", "--data", "data.npz", "--out", "model"), "equitangents.scale.reading.read_pair"),
         (("predict", "made", "--data", "x.npy", "--out", "p.npz"), "equitangents.scale.reading.read_inputs"),
         (("gram", "--data", "x.npy", "--out", "k.zarr"), "equitangents.scale.reading.read_inputs"),
-        (("systems", "--data", "data.npz"), "equitangents.extending.read_arrays"),
+        (("systems", "--data", "data.npz"), "equitangents.extending.read_named"),
         (("list",), "typer.echo"),
         (("doctor",), "equitangents.cli.self_test.run_checks"),
         (("cache",), "equitangents.kernels.KernelStore"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.cli.audit import LIMITS
-from equitangents.cli.common import announced, stages
 from equitangents.cli.completion import numbers
 from equitangents.cli.main import by_option, main
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -57,16 +55,6 @@ def test_a_limit_that_is_no_share_is_refused(text: str) -> None:
         numbers("a share", lambda share: 0 <= share <= 1, by_name=False)(OPTION, text)
 
 
-def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.save("first.npy", np.zeros((5, 3, 8, 8)))
-    with pytest.raises(SystemExit) as stop:
-        main(["audit", "newcomers_models:pooled", "--data", "first.npy", "--group", "C4"])
-    said = capsys.readouterr().err
-    assert stop.value.code == 2
-    assert said.count("\n") == 1
-    assert "--layout is None; expected 'channels_first' or 'channels_last'" in said
-
-
 def test_an_error_of_an_argument_names_the_option_of_that_name() -> None:
     options = {"learning_rate": "--learning-rate", "seed": "--seed", "X": "x"}
     found = InvalidArgumentError("learning_rate", 0.0, "a positive number", "or leave seed= out")
@@ -99,13 +87,3 @@ def test_a_terminal_shows_what_is_being_done_from_the_first_step(folder: Path, m
     wanted = ["reading images.npz …", "importing JAX …", "loading newcomers_models:pooled …", "evaluating pooled …"]
     assert drawn[:5] == ["", *wanted]
     assert drawn[-1] == "", "the line is taken off"
-
-
-def test_what_is_announced_takes_the_line_off_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    with stages() as stage, announced("equitangents.audit.layouts", err=True):
-        stage("loading")
-        logging.getLogger("equitangents.audit.layouts").info("layout: channels_first")
-        stage("evaluating")
-    assert screen.getvalue() == "\r\033[Kloading …\r\033[Klayout: channels_first\n\r\033[Kevaluating …\r\033[K"

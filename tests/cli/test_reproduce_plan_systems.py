@@ -212,11 +212,10 @@ def run_systems(command):
 
 
 @pytest.mark.slow
-def test_the_answer_is_that_of_compare_architectures_and_the_file_has_its_numbers(capsys, data, tmp_path):
+def test_the_answer_is_that_of_compare_architectures_and_the_file_has_its_numbers(run_systems, data, tmp_path):
     numbers = tmp_path / "numbers.json"
-    status, out, err = run_systems(
-        capsys, "--data", data, "--layout", "channels_first", "--inputs", 40, *OPTIONS, "--json", numbers
-    )
+    given = ("--data", data, "--layout", "channels_first", "--inputs", 40)
+    status, out, err = run_systems(*given, *OPTIONS, "--json", numbers)
     assert (status, err) == (0, "")
     x, y = np.load(data)["x"], np.load(data)["y"]
     options = {"architectures": ["FCN", "GAP"], "groups": ["O(3d)"], "depth": 1, "repetitions": 5}

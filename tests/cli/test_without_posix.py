@@ -41,19 +41,17 @@ def command(*words):
     return f"from equitangents.cli.main import main\nmain({list(words)!r})"
 
 
-def test_list_runs():
-    done = run(command("list"), held=HELD)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "toy" in done.stdout
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "words", [("doctor", "--help"), ("fit", "--help"), ("audit", "--help"), ("reproduce", "--help")]
+    "words",
+    [
+        ("list",),
+        *(pytest.param((name, "--help"), marks=pytest.mark.slow) for name in ("doctor", "fit", "audit", "reproduce")),
+    ],
 )
 def test_commands_start(words):
     done = run(command(*words), held=HELD)
     assert (done.returncode, done.stderr) == (0, "")
+    assert "toy" in done.stdout or words != ("list",)
 
 
 @pytest.mark.slow

@@ -11,8 +11,7 @@ import pytest
 from equitangents import DeepEnsemble, actions, nn
 from equitangents.ensembles import Bootstrap, NNGPPosterior, NTKPosterior
 from equitangents.ensembles.training import plan as planning
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.recipe import Recipe, member_keys, member_shapes
+from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys, member_shapes
 from equitangents.errors import InvalidArgumentError
 
 rng = np.random.default_rng(1)

@@ -9,11 +9,11 @@ import optax
 import pytest
 
 from equitangents import DeepEnsemble, actions, groups, nn
-from equitangents.ensembles.training.batches import Batches, augment
 from equitangents.ensembles.training.network_job import NetworkJob
 from equitangents.ensembles.training.plan import Plan, Workers
-from equitangents.ensembles.training.recipe import Recipe, member_keys
+from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys
 from equitangents.ensembles.training.run import Run
+from equitangents.ensembles.training.settings import augment
 from equitangents.ensembles.training.variations import ZeroOutput
 
 rng = np.random.default_rng(0)

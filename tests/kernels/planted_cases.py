@@ -11,7 +11,7 @@ import numpy as np
 
 from equitangents import nn
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.engines import cpu, engine_of
+from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import structured as joint
 from equitangents.kernels.fields import part_of
@@ -26,17 +26,17 @@ def cases(rng):
     x = rng.standard_normal((60, 10, 10, 3)).astype(np.float32)
     net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
     plan = engine_of("cpu").steps(net.lower(x.shape[1:])[1])
-    yield "matrix", lambda: cpu.kernels(plan, x, None)
-    yield "two sets", lambda: cpu.kernels(plan, x[:40], x[20:].copy())
+    yield "matrix", lambda: run.kernels(plan, x, None)
+    yield "two sets", lambda: run.kernels(plan, x[:40], x[20:].copy())
     many = np.tile(x, (30, 1, 1, 1))
-    yield "listed", lambda: cpu.listed(plan, many, many[::-1])
+    yield "listed", lambda: run.listed(plan, many, many[::-1])
 
     small = rng.standard_normal((80, 5, 5, 2))
     pooled = nn.Sequential(
         nn.Conv(1, 3), nn.Relu(), nn.AvgPool(2, 1, "circular"), nn.Conv(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1)
     )
     staged = engine_of("cpu").steps(pooled.lower(small.shape[1:])[1])
-    yield "pools", lambda: cpu.kernels(staged, small, None)
+    yield "pools", lambda: run.kernels(staged, small, None)
 
     body = nn.Sequential(nn.Conv(1, 3), nn.Relu())
     part = part_of("all", 25)

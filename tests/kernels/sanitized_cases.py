@@ -12,8 +12,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 import equitangents as et
 from equitangents import nn
-from equitangents.kernels.engines import cpu, engine_of
-from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.engines import engine_of
+from equitangents.kernels.engines.cpu import descriptor, library
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.engines.cpu import run as runs
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
@@ -44,12 +44,12 @@ def run(net, shape, rng, most=20):
         steps = engine_of("cpu").steps(net.lower(shape)[1])
     except et.errors.EquitangentsError:
         return False
-    if cpu.obstacle(steps) or sum(len(s.fibres.array) for s in stages_of(steps)) * steps.positions > LARGEST:
+    if descriptor.obstacle(steps) or sum(len(s.fibres.array) for s in stages_of(steps)) * steps.positions > LARGEST:
         return False
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, most)), *shape)).astype(dtype) for _ in range(2))
-        in_every_variant(lambda other, number, x=x: cpu.kernels(steps, x, other, number), y, None)
-        cpu.listed(steps, x)
+        in_every_variant(lambda other, number, x=x: runs.kernels(steps, x, other, number), y, None)
+        runs.listed(steps, x)
         run_fields(net, x, y)
     return True
 
@@ -92,7 +92,7 @@ def run_rotations(net, bandlimit, rng):
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, 20)), bandlimit**2, 2)).astype(dtype) for _ in range(2))
         plan = compiled.plan_of(program, resolution, x.itemsize)
-        kernels = lambda other, number, x=x, plan=plan: cpu.kernels(plan, compiled.vectors(x), other, number)
+        kernels = lambda other, number, x=x, plan=plan: runs.kernels(plan, compiled.vectors(x), other, number)
         in_every_variant(kernels, compiled.vectors(y), None)
         listed = np.zeros(37, int), np.arange(37) % len(y)
         compiled.CompiledRotations().kernels(program, resolution, x, y, listed)

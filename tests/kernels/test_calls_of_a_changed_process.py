@@ -15,8 +15,8 @@ import pytest
 
 from equitangents import groups, memory, nn
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError
-from equitangents.kernels.engines import cpu, engine_of, register, select, unregister
-from equitangents.kernels.engines.cpu import run
+from equitangents.kernels.engines import engine_name, engine_of, register, select, unregister
+from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
 from equitangents.kernels.plans.stages import staged
 from equitangents.kernels.scales import are_ordinary, law_of, scales_of
@@ -50,10 +50,13 @@ def test_an_engine_that_is_lost_or_comes_later_counts_from_then_on(x, monkeypatc
 
     NET.kernel(x)
     with monkeypatch.context() as now:
-        now.setattr(cpu, "why_unavailable", lambda: "it was not built")
+        now.setattr(library, "why_unavailable", lambda: "it was not built")
         lost = NET.kernel(x)
         assert lost.engine == "reference"
         assert "it was not built" in lost.notes[0]
+        assert engine_name() == "reference"
+        with pytest.raises(InvalidArgumentError, match="engine is 'cpu', which is not available: it was not built"):
+            NET.kernel(x, engine="cpu")
     assert NET.kernel(x).notes == ()
     later = Later()
     register(later)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from equitangents import groups, nn
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import sections
@@ -129,7 +128,7 @@ def test_every_instruction_set_computes_the_same(windows, rng):
     expected = net.kernel(x, x)  # which the tests above compare with the reference
     assert expected.engine == "cpu"
     for number in range(len(library.instruction_sets())):
-        found = cpu.kernels(plan, compiled.inputs(program, resolution, x), None, number)
+        found = run.kernels(plan, compiled.inputs(program, resolution, x), None, number)
         for a, b in zip(found, (expected.nngp, expected.ntk), strict=True):
             np.testing.assert_allclose(np.triu(a), np.triu(b), rtol=0, atol=DOUBLE * np.abs(b).max())
 

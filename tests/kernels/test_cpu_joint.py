@@ -38,9 +38,14 @@ def close(found, expected, own, tolerance):
         assert largest(ours, exact, *units) <= tolerance
 
 
-def check_lines(net, x, literal):
+def exact_of(literal):
+    """NNGP and NTK, and of each the inputs' own."""
     exact = [values[:, 0, :, 0] for values in (literal.K, literal.T)]
-    own = [(np.diag(v), np.diag(v)) for v in exact]
+    return exact, [(np.diag(v), np.diag(v)) for v in exact]
+
+
+def check_lines(net, x, literal):
+    exact, own = exact_of(literal)
     k = net.kernel(x, engine="cpu")
     assert k.engine == "cpu"
     close((k.nngp, k.ntk), exact, own, 1e-12)
@@ -62,6 +67,15 @@ def check_lines(net, x, literal):
 @given(lines())
 def test_random_networks_have_the_kernels_of_literal_sums(case):
     check_lines(*case)
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(lines())
+def test_random_networks_have_the_kernels_of_literal_sums_by_the_reference_engine(case):
+    net, x, literal = case
+    k = net.kernel(x, engine="reference")
+    close((k.nngp, k.ntk), *exact_of(literal), 1e-12)
 
 
 @pytest.mark.slow
@@ -202,7 +216,7 @@ def test_inputs_of_very_different_norm_keep_their_digits():
 
 def test_what_the_engine_lacks_it_names(mixed):
     _, x = mixed
-    curve = Dual(Quadrature(jnp.tanh, 16))
+    curve = Dual(Quadrature(jnp.tanh))
     assert ENGINE.obstacle(Program(StructuredPositions((4,)), (curve, Mix(None)))) == "it has no dual of Quadrature"
     large = nn.Sequential(nn.Dense(1), nn.Attention(1), nn.Flatten())
     assert "take 6.4 GB at a time, more than 4.29 GB" in ENGINE.obstacle(large.lower((5000, 1))[1])

@@ -1,19 +1,25 @@
-"""Which engine runs, what it says, how it is stopped, and how much memory it takes."""
+"""Which engine runs, what it says, how it is stopped, how much memory it takes, and what JAX refuses to register."""
 
+import json
 import logging
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
+import jax.ffi
 import numpy as np
 import pytest
 
 from equitangents import kernels
+from equitangents.cli import self_test
+from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import octahedral
-from equitangents.kernels.engines import cpu, select
-from equitangents.nn import Conv, Dense, Elementwise, Flatten, GroupPool, Relu, Sequential, SphereLift
+from equitangents.kernels.engines import select
+from equitangents.kernels.engines.cpu import library
+from equitangents.nn import Conv, Dense, Elementwise, Flatten, GroupPool, Relu, Sequential, SphereLift, compiled_windows
 
 QUADRATURE = Sequential(Dense(1), Elementwise(lambda x: x + x**2), Dense(1))
 
@@ -26,7 +32,7 @@ def fresh_log(monkeypatch, caplog):
 
 
 def test_the_cpu_engine_is_built_and_chosen():
-    assert cpu.why_unavailable() is None
+    assert library.why_unavailable() is None
     assert kernels.engines.engine_name() == "cpu"
     net = Sequential(Dense(1), Relu(), Dense(1))
     assert net.kernel(np.ones((2, 3))).engine == "cpu"
@@ -57,16 +63,6 @@ def test_what_it_cannot_run_goes_to_the_reference_with_one_word(net, shape, reas
     assert len([r for r in fresh_log.records if reason in r.message]) == 1
     with pytest.raises(InvalidArgumentError, match=f"'cpu', which cannot run this network: .*{reason}"):
         net.kernel(x, engine="cpu")
-
-
-def test_without_a_library_the_reference_runs_and_says_why(monkeypatch, fresh_log):
-    monkeypatch.setattr(cpu, "why_unavailable", lambda: "it was not built")
-    net = Sequential(Dense(1), Relu(), Dense(1))
-    result = net.kernel(np.ones((2, 3)))
-    assert (result.engine, kernels.engines.engine_name()) == ("reference", "reference")
-    assert "it was not built" in result.notes[0]
-    with pytest.raises(InvalidArgumentError, match="engine is 'cpu', which is not available: it was not built"):
-        net.kernel(np.ones((2, 3)), engine="cpu")
 
 
 LONG = """
@@ -145,3 +141,46 @@ print((after - before) / 1024)
 def test_memory_does_not_grow_with_the_number_of_inputs():
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 300
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def refuse(*args: object, **more: object) -> None:
+        raise RuntimeError("INVALID_ARGUMENT: wrong api version\nmore lines")
+
+    kept = (library.registered, library._refused, compiled_windows._registered)
+    for each in kept:
+        each.cache_clear()
+    monkeypatch.setattr(jax.ffi, "register_ffi_target", refuse)
+    yield
+    for each in kept:
+        each.cache_clear()
+
+
+def test_leaves_the_reference_engine_and_one_warning(refused: None, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "equitangents"):
+        whys = [library.why_unavailable() for _ in range(3)]
+    assert str(whys[0]).endswith("INVALID_ARGUMENT: wrong api version")
+    assert (len(set(whys)), len(caplog.records)) == (1, 1)
+
+
+def test_no_call_of_the_library_is_registered_then(refused: None) -> None:
+    """Whoever asks for the library is told why, those of windows too."""
+    with pytest.raises(RuntimeError, match="not available: JAX cannot register its calls"):
+        compiled_windows._registered("outputs", np.dtype("float32").name)
+    with pytest.raises(RuntimeError, match="not available: JAX cannot register its calls"):
+        library.library()
+
+
+@pytest.mark.parametrize("asked", [None, "reference"])
+def test_doctor_says_why_in_one_line(refused: None, asked: str | None, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(self_test, "CHECKS", [])
+    if asked is not None:
+        monkeypatch.setenv(select.VARIABLE, asked)
+    with pytest.raises(SystemExit) as stop:
+        main(["doctor", "--json", str(tmp_path / "d.json")])
+    told = json.loads((tmp_path / "d.json").read_text("utf-8"))["installation"]
+    assert stop.value.code in (0, None)
+    assert told["cpu engine"].startswith("not available: JAX cannot register its calls")
+    assert told["cpu engine"].endswith("INVALID_ARGUMENT: wrong api version")
+    assert told["kernel engine"].startswith("reference")

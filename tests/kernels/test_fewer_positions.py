@@ -12,7 +12,7 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.dispatch import compute
-from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.plans import plan as plans
 from equitangents.kernels.program import Positions, Program
 
@@ -48,7 +48,7 @@ def test_kernels_are_those_with_every_element(monkeypatch, settings, positions):
     x = np.random.default_rng(0).standard_normal((3, *shape, 2))
     fewer, whole = plans_of(net, shape, monkeypatch)
     assert fewer.levels.levels[-1].positions == positions < whole.levels.levels[-1].positions
-    for found, expected in zip(cpu.kernels(fewer, x, None), cpu.kernels(whole, x, None), strict=True):
+    for found, expected in zip(run.kernels(fewer, x, None), run.kernels(whole, x, None), strict=True):
         assert np.max(np.abs(found - expected)) <= 1e-13 * np.max(expected)
 
 

@@ -45,15 +45,6 @@ class TestWhatIsRead:
             np.testing.assert_allclose(getattr(first, field), getattr(direct, field), rtol=1e-12)
         assert (again.engine, again.form) == (first.engine, first.form) == (direct.engine, direct.form)
 
-    def test_the_log_says_that_it_was_not_computed(self, store, caplog):
-        caplog.set_level(logging.INFO)
-        KeptKernel(NET, store, tile=4).kernel(X)
-        assert says(caplog, "3 of 3 tiles were computed")
-        caplog.clear()
-        KeptKernel(NET, store, tile=4).kernel(X)
-        assert says(caplog, "3 of 3 tiles were read")
-        assert not says(caplog, "computed and kept")
-
     def test_a_network_is_not_asked_again(self, store, monkeypatch):
         KeptKernel(NET, store).kernel(X)
         monkeypatch.setattr(nn.Sequential, "kernel", lambda *_: pytest.fail("computed again"))

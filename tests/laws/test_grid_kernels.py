@@ -6,9 +6,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 import equitangents as et
+from equitangents.kernels.engines import engine_of
 from examples import examples
 from laws.networks import by_engines, check, check_cpu, got_pair, network
 from laws.random_networks import DENSE, grid_networks
@@ -158,7 +159,9 @@ def test_more_inputs_than_one_tile_holds(readout):
 @given(grid_networks())
 @settings(max_examples=14)
 def test_random_networks_by_the_compiled_engine(case):
-    check_cpu(*case)
+    layers, x = case
+    assume(engine_of("cpu").obstacle(network(layers).lower(x.shape[1:])[1], x.dtype) is None)
+    check_cpu(layers, x)
 
 
 @given(grid_networks())

@@ -50,22 +50,6 @@ def parallel_case():
     return net, X, end(ls.flatten(ls.concatenate(parts, [4, 6, 4])))
 
 
-def masked_case():
-    """Missing positions: windows read zeros there, attention, pools and normalisation leave them out."""
-    net = N.Sequential(
-        conv(),
-        N.LayerNorm(positions=True, eps=0.0),
-        N.Relu(),
-        N.Attention(4, W_key_std=0.8, W_query_std=1.2, W_value_std=1.1, W_out_std=0.9, b_std=0.3),
-        N.Relu(),
-        N.GlobalAvgPool(),
-        LAST,
-    )
-    f = ls.phi(ls.layer_norm(literal_conv(ls.start(X, MASK)), positions=True), "relu")
-    f = ls.attention(f, 0.8 * 1.2, (1.1 * 0.9) ** 2, 0.09)
-    return net, et.Masked(X, MASK), end(ls.pool(ls.phi(f, "relu")))
-
-
 def graph_case():
     """Message passing over each input's own graph, nodes missing."""
     net = N.Sequential(
@@ -92,13 +76,6 @@ def root_case():
     return net, X, end(ls.pool(ls.mix(f, np.stack([GRAPHS[0, :3]] * 4)), total=True))
 
 
-def identity_case():
-    """Linear scaling without softmax, inside a residual branch."""
-    net = N.Sequential(conv(), N.Relu(), N.Residual(N.Attention(4, mechanism="abs", W_key_std=0.5)), N.Flatten(), LAST)
-    f = ls.phi(literal_conv(ls.start(X)), "relu")
-    return net, X, end(ls.flatten(ls.add(f, ls.attention(f, 0.5, 1.0, 0.0, np.abs))))
-
-
 def stages_case():
     """Two signals, each with a branch of its own, of which one hands on: no residual sum."""
     net = N.Sequential(
@@ -120,10 +97,7 @@ def weighted_case():
     return net, X, end(ls.flatten(ls.phi(ls.add(literal_conv(f), ls.times(f, 0.5)), "relu")))
 
 
-CASES = {
-    f.__name__: f
-    for f in (parallel_case, masked_case, graph_case, root_case, identity_case, stages_case, weighted_case)
-}
+CASES = {f.__name__: f for f in (parallel_case, graph_case, root_case, stages_case, weighted_case)}
 
 
 @pytest.mark.quick(1)

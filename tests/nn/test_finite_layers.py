@@ -26,7 +26,7 @@ def run(*layers, x):
     params = net.init(KEY, x.shape[1:], dtype="float64")
     with jax.enable_x64(True):
         y = np.asarray(jax.jit(net.apply)(params, x))
-    return y, [{k: np.asarray(v) for k, v in p.items()} for p in params if p]
+    return y, [{k: np.asarray(v) for k, v in p.items()} for p in params if isinstance(p, dict)]
 
 
 @pytest.mark.parametrize("make", [nn.Conv, nn.LocallyConnected])
@@ -73,9 +73,7 @@ def test_lift_and_group_convolution_are_sums_over_the_group(rng):
         total = sum(x[:, table[g, p]] @ w for p, w in zip([0, 2, 5], weighted, strict=True))
         np.testing.assert_allclose(y[:, g], total, rtol=1e-12)
     z, (first, params) = run(nn.Lift(ON_S3, 4), nn.GroupConv(5, window=[1, 4], W_std=0.8, b_std=0.3), x=x)
-    lifted = (
-        np.stack([sum(x[:, table[g, p]] @ w for p, w in enumerate(first["w"])) for g in range(6)], axis=1) / 18**0.5
-    )
+    lifted = np.stack([sum(x[:, at] @ w for at, w in zip(row, first["w"], strict=True)) for row in table], axis=1)
     for g in range(6):
         total = sum(lifted[:, S3.compose(g, h)] @ params["w"][s] for s, h in enumerate([1, 4]))
         np.testing.assert_allclose(z[:, g], total * 0.8 / np.sqrt(6 * 3 * 4 * 2) + 0.3 * params["b"], rtol=1e-11)

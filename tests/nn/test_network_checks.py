@@ -83,8 +83,6 @@ def test_a_network_that_ends_on_positions_has_no_kernel():
         (lambda: nn.Elementwise(math.tanh), "such as jax.numpy.tanh"),
         (lambda: nn.Elementwise(jnp.sum), "gives values of shape (); expected (2, 2); a function of JAX"),
         (lambda: nn.Elementwise(jnp.log), "no finite value or derivative at -2"),
-        (lambda: nn.Elementwise(jnp.tanh, order=0), "order is 0; expected a whole number, at least 1"),
-        (lambda: nn.Elementwise(jnp.tanh, order=2.5), "order is 2.5; expected a whole number"),
         (lambda: nn.Dense(1, W_std=np.ones(2)), "W_std is array([1., 1.]); expected a number"),
         (lambda: nn.Dense(1, b_std=jnp.ones(1)), "b_std is Array([1.], dtype=float32); expected a number"),
     ],
@@ -171,13 +169,6 @@ def test_keys_of_both_kinds_are_taken_inside_jax_programs_too(make):
     net, keys = nn.Sequential(nn.Dense(2)), jax.random.split(make(0), 3)
     many = jax.vmap(lambda key: net.init(key, (4,)))(keys)
     np.testing.assert_array_equal(many[0]["w"][1], net.init(keys[1], (4,))[0]["w"])
-
-
-def test_engines_are_chosen_by_name():
-    net = nn.Sequential(nn.Dense(2))
-    assert net.kernel(np.ones((2, 3)), engine="reference").engine == "reference"
-    with pytest.raises(EquitangentsError, match="engine is 'quantum'"):
-        net.kernel(np.ones((2, 3)), engine="quantum")
 
 
 def test_networks_are_values():

@@ -1,54 +1,48 @@
 """Kernels of two signals over all pairs of positions in sixty digits: pools, branches, masks, graphs, attention.
 
 An operation is a tuple whose first entry is a name of `STEPS`; ("phi", NAME, c) is φ + c of a φ of `precise_kernels`.
-Of signals f and g three fields are carried, K and Θ of f with f, of g with g and of f with g, beside the means of both.
-A signal is a list of positions of channels; positions that a mask leaves out are left out of the list.
+Of signals f and g three fields are carried, K and Θ of f with f, of g with g and of f with g, beside the means of both,
+all as arrays of decimals. Positions that a mask leaves out are left out of the signals.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from functools import partial
+
+import numpy as np
 
 from oracles.precise_kernels import DIGITS, dual_of, pi
+
+SIDES = ((0, 0), (1, 1), (0, 1))  # of which signals each of the three fields is
+
+
+def exact(numbers):
+    """An array of decimals."""
+    return np.array([[Decimal(float(c)) for c in row] for row in numbers], dtype=object)
+
+
+@dataclass
+class Field:
+    """K and Θ of the pairs of positions."""
+
+    k: np.ndarray
+    theta: np.ndarray
+
+    def mixed(self, left, right):
+        """K' = A K A'ᵀ, Θ' = A Θ A'ᵀ."""
+        return Field(*(left @ part @ right.T for part in (self.k, self.theta)))
 
 
 def kernels(ops, f, g, graphs=None):
     """(NNGP, NTK) as floats of the one position that `ops` leave of the signals f and g; numbers count as exact."""
     with localcontext() as context:
         context.prec = DIGITS
-        f, g = ([[Decimal(float(c)) for c in p] for p in v] for v in (f, g))
-        graphs = graphs and [[[Decimal(float(a)) for a in row] for row in of] for of in graphs]
-        ways = [((f, f), (0, 0)), ((g, g), (1, 1)), ((f, g), (0, 1))]
-        fields = [Field.of(*pair) for pair, _ in ways]
-        means = [[sum(p) / len(p) for p in v] for v in (f, g)]
-        fields, _ = run(ops, fields, means, graphs)
-        return float(fields[2].k[0][0]), float(fields[2].theta[0][0])
-
-
-@dataclass
-class Field:
-    """K and Θ of the pairs of positions, in rows."""
-
-    k: list
-    theta: list
-
-    @classmethod
-    def of(cls, f, g):
-        k = [[sum(x * y for x, y in zip(a, b, strict=True)) / len(a) for b in g] for a in f]
-        return cls(k, [[Decimal(0)] * len(g) for _ in f])
-
-    def each(self, function):
-        """By function(row, column, K, Θ) → (K, Θ)."""
-        both = [
-            [function(i, j, k, t) for j, (k, t) in enumerate(zip(*rows, strict=True))]
-            for i, rows in enumerate(zip(self.k, self.theta, strict=True))
-        ]
-        return Field([[k for k, _ in row] for row in both], [[t for _, t in row] for row in both])
-
-
-SIDES = ((0, 0), (1, 1), (0, 1))  # of which signals each of the three fields is
+        signals, graphs = [exact(f), exact(g)], graphs and [exact(of) for of in graphs]
+        products = [signals[a] @ signals[b].T / len(signals[a][0]) for a, b in SIDES]
+        means = [v.sum(axis=1) / len(v[0]) for v in signals]
+        fields, _ = run(ops, [Field(k, 0 * k) for k in products], means, graphs)
+        return float(fields[2].k[0, 0]), float(fields[2].theta[0, 0])
 
 
 def run(ops, fields, means, graphs=None):
@@ -58,46 +52,31 @@ def run(ops, fields, means, graphs=None):
     return fields, means
 
 
+def _no(means):
+    return [0 * m for m in means]
+
+
 def _affine(fields, means, graphs, W, b):
     W, b = Decimal(float(W)) ** 2, Decimal(float(b)) ** 2
-    return [f.each(lambda i, j, k, t: (W * k + b, W * k + b + W * t)) for f in fields], _no(means)
-
-
-def _no(means):
-    return [[Decimal(0)] * len(m) for m in means]
+    return [Field(W * f.k + b, W * f.k + b + W * f.theta) for f in fields], _no(means)
 
 
 def _phi(fields, means, graphs, name, constant=0.0):
     dual, c = dual_of(name), Decimal(float(constant))
-    own = [[f.k[p][p] for p in range(len(f.k))] for f in fields[:2]]
-    means = [[MEANS[name](q) for q in each] for each in own]
-
-    def behind(one, other):
-        def function(i, j, k, t):
-            value, slope = dual(own[one][i], own[other][j], k)
-            return value + c * (means[one][i] + means[other][j] + c), slope * t
-
-        return function
-
-    found = [f.each(behind(*of)) for f, of in zip(fields, SIDES, strict=True)]
-    return found, [[m + c for m in each] for each in means]
+    own = [np.diagonal(f.k) for f in fields[:2]]
+    means = [np.array([MEANS[name](q) for q in each], dtype=object) for each in own]
+    found = []
+    for f, (one, other) in zip(fields, SIDES, strict=True):
+        rows = zip(own[one], f.k, strict=True)
+        both = np.array([[dual(p, *z) for z in zip(own[other], row, strict=True)] for p, row in rows], dtype=object)
+        added = c * (means[one][:, None] + means[other] + c)
+        found.append(Field(both[..., 0] + added, both[..., 1] * f.theta))
+    return found, [m + c for m in means]
 
 
 def _mixed(fields, means, matrices):
-    """K' = A K A'ᵀ, Θ' = A Θ A'ᵀ."""
-
-    def product(matrix, of, other):
-        rows = range(len(of[0])) if of else ()
-        half = [[sum(a * of[r][c] for r, a in enumerate(row) if a) for c in rows] for row in matrix]
-        return [[sum(a * row[c] for c, a in enumerate(entries) if a) for entries in other] for row in half]
-
-    found = [
-        Field(*(product(matrices[one], part, matrices[other]) for part in (f.k, f.theta)))
-        for f, (one, other) in zip(fields, SIDES, strict=True)
-    ]
-    return found, [
-        [sum(a * m for a, m in zip(row, of, strict=True)) for row in A] for A, of in zip(matrices, means, strict=True)
-    ]
+    found = [f.mixed(matrices[one], matrices[other]) for f, (one, other) in zip(fields, SIDES, strict=True)]
+    return found, [A @ m for A, m in zip(matrices, means, strict=True)]
 
 
 def _pool(fields, means, graphs, width):
@@ -105,37 +84,28 @@ def _pool(fields, means, graphs, width):
 
     def matrix(count):
         w = width or count
-        return [[Decimal(p // w == b) / w for p in range(count)] for b in range(count // w)]
+        return exact([[p // w == b for p in range(count)] for b in range(count // w)]) / w
 
     return _mixed(fields, means, [matrix(len(m)) for m in means])
 
 
 def _windows(fields, means, graphs, width, zeros=False):
     """The mean of K over windows inside the signal, or with zeros beyond its ends (an odd `width`)."""
-    least = -(width // 2) if zeros else 0
 
-    def along(part, i, j):
-        places = ((i + least + u, j + least + u) for u in range(width))
-        return sum(part[a][b] for a, b in places if 0 <= a < len(part) and 0 <= b < len(part[0])) / width
+    def along(part):
+        part = np.pad(part, width // 2, constant_values=Decimal(0)) if zeros else part
+        n, m = (count - width + 1 for count in part.shape)
+        return sum(part[u : u + n, u : u + m] for u in range(width)) / width
 
     less = 0 if zeros else width - 1
-    found = [
-        Field(
-            *(
-                [[along(part, i, j) for j in range(len(part[0]) - less)] for i in range(len(part) - less)]
-                for part in (f.k, f.theta)
-            )
-        )
-        for f in fields
-    ]
-    return found, _no([m[: len(m) - less] for m in means])
+    return [Field(along(f.k), along(f.theta)) for f in fields], _no([m[: len(m) - less] for m in means])
 
 
 def _around(fields, means, graphs, width):
     """Averages over `width` neighbours, an odd number, around the circle."""
     count, reach = len(means[0]), width // 2
     near = lambda p, r: min((p - r) % count, (r - p) % count) <= reach
-    matrix = [[Decimal(near(p, r)) / width for r in range(count)] for p in range(count)]
+    matrix = exact([[near(p, r) for r in range(count)] for p in range(count)]) / width
     return _mixed(fields, means, [matrix, matrix])
 
 
@@ -149,18 +119,13 @@ def _attend(fields, means, graphs, mechanism, scale, W, b):
 
     def of(row):
         if mechanism == "identity":
-            return [c * k for k in row]
-        most = max(row)
-        each = [(c * (k - most)).exp() for k in row]
-        return [e / sum(each) for e in each]
+            return c * row
+        each = np.array([(c * (k - max(row))).exp() for k in row], dtype=object)
+        return each / each.sum()
 
-    matrices = [[of(row) for row in f.k] for f in fields[:2]]
-    fields = [
-        Field(f.k, [[t + 2 * k for t, k in zip(*z, strict=True)] for z in zip(f.theta, f.k, strict=True)])
-        for f in fields
-    ]
-    found, means = _mixed(fields, means, matrices)
-    return [f.each(lambda i, j, k, t: (s * k + b, s * t + b)) for f in found], _no(means)
+    matrices = [np.array([of(row) for row in f.k], dtype=object) for f in fields[:2]]
+    found, means = _mixed([Field(f.k, f.theta + 2 * f.k) for f in fields], means, matrices)
+    return [Field(s * f.k + b, s * f.theta + b) for f in found], _no(means)
 
 
 def _attend_root(fields, means, graphs, scale, W, b):
@@ -168,14 +133,10 @@ def _attend_root(fields, means, graphs, scale, W, b):
     s, b = (Decimal(float(W)) * Decimal(float(scale))) ** 2, Decimal(float(b)) ** 2
     found = []
     for f in fields:
-        squares = sum(k * k for row in f.k for k in row)
-        products = sum(k * t for rows in zip(f.k, f.theta, strict=True) for k, t in zip(*rows, strict=True))
-        found.append(f.each(partial(_cubic, s, b, squares, products)))
+        squares, products = (f.k * f.k).sum(), (f.k * f.theta).sum()
+        theta = s * (4 * f.k * squares + f.theta * squares + 2 * f.k * products) + b
+        found.append(Field(s * f.k * squares + b, theta))
     return found, _no(means)
-
-
-def _cubic(s, b, squares, products, i, j, k, t):
-    return s * k * squares + b, s * (4 * k * squares + t * squares + 2 * k * products) + b
 
 
 def _branches(fields, means, graphs, *branches):
@@ -183,43 +144,32 @@ def _branches(fields, means, graphs, *branches):
     each = [run(ops, fields, means, graphs) for ops in branches]
     found = []
     for n, (one, other) in enumerate(SIDES):
-
-        def total(i, j, *_, n=n, one=one, other=other):
-            k = sum(f[n].k[i][j] for f, _ in each)
-            for a, (_, m) in enumerate(each):
-                k += sum(m[one][i] * w[other][j] for b, (_, w) in enumerate(each) if a != b)
-            return k, sum(f[n].theta[i][j] for f, _ in each)
-
-        found.append(each[0][0][n].each(total))
-    return found, [[sum(m[s][p] for _, m in each) for p in range(len(each[0][1][s]))] for s in range(2)]
+        k, theta = (sum(getattr(f[n], part) for f, _ in each) for part in ("k", "theta"))
+        crossed = sum(
+            np.outer(m[one], w[other]) for a, (_, m) in enumerate(each) for b, (_, w) in enumerate(each) if a != b
+        )
+        found.append(Field(k + crossed, theta))
+    return found, [sum(m[side] for _, m in each) for side in range(2)]
 
 
 def _side_by_side(fields, means, graphs, *branches):
     """Means of branches with as many channels each."""
     each = [run(ops, fields, means, graphs) for ops in branches]
     mean = lambda values: sum(values) / len(each)
-    found = [
-        each[0][0][n].each(
-            lambda i, j, *_, n=n: (mean([f[n].k[i][j] for f, _ in each]), mean([f[n].theta[i][j] for f, _ in each]))
-        )
-        for n in range(3)
-    ]
-    return found, [[mean([m[s][p] for _, m in each]) for p in range(len(each[0][1][s]))] for s in range(2)]
+    found = [Field(mean([f[n].k for f, _ in each]), mean([f[n].theta for f, _ in each])) for n in range(3)]
+    return found, [mean([m[side] for _, m in each]) for side in range(2)]
 
 
 def _normalise(fields, means, graphs, eps):
     """K/(σσ'), σ² the mean variance of all positions and eps, of fields without means."""
-    inverse = [1 / (sum(f.k[p][p] for p in range(len(f.k))) / len(f.k) + Decimal(eps)).sqrt() for f in fields[:2]]
-    found = []
-    for f, (one, other) in zip(fields, SIDES, strict=True):
-        factor = inverse[one] * inverse[other]
-        found.append(f.each(lambda i, j, k, t, factor=factor: (factor * k, factor * t)))
-    return found, means
+    inverse = [1 / (np.trace(f.k) / len(f.k) + Decimal(eps)).sqrt() for f in fields[:2]]
+    factors = [inverse[one] * inverse[other] for one, other in SIDES]
+    return [Field(c * f.k, c * f.theta) for c, f in zip(factors, fields, strict=True)], means
 
 
 def _flatten(fields, means, graphs):
-    same = lambda part: [[sum(part[p][p] for p in range(len(part))) / len(part)]]
-    return [Field(same(f.k), same(f.theta)) for f in fields], [[sum(m) / len(m)] for m in means]
+    same = lambda part: np.array([[np.trace(part) / len(part)]], dtype=object)
+    return [Field(same(f.k), same(f.theta)) for f in fields], [m.sum(keepdims=True) / len(m) for m in means]
 
 
 STEPS = {

@@ -30,7 +30,7 @@ def test_all_parts_are_those_of_one_matrix(rng, kind):
     matrix, whole = inputs_and_points(rng)[kind]
     rows, columns = np.array([6, 1, 7, 4]), np.array([2, 3, 4, 1])
     tolerance = {"rtol": 1e-10, "atol": 1e-12}
-    np.testing.assert_allclose(matrix.rectangle(rows, columns), whole[np.ix_(rows, columns)], **tolerance)
+    np.testing.assert_allclose(matrix.block(rows, columns), whole[np.ix_(rows, columns)], **tolerance)
     np.testing.assert_allclose(matrix.columns(columns), whole[:, columns], **tolerance)
     np.testing.assert_allclose(matrix.block(slice(0, 4), slice(2, 6)), whole[:4, 2:6], **tolerance)
     np.testing.assert_allclose(matrix.block(slice(0, 4), slice(0, 4)), whole[:4, :4], **tolerance)

@@ -144,21 +144,6 @@ def test_bad_input_is_named(change, error, message):
         solvers.solve(arguments.pop("matrix"), arguments.pop("targets"), **arguments)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: solvers.PCG(rank=0),
-        lambda: solvers.PCG(tolerance=0.0),
-        lambda: solvers.Cholesky(precision="float16"),
-        lambda: solvers.Lanczos(max_iterations=0),
-        lambda: solvers.Nystrom(rank=-1),
-    ],
-)
-def test_bad_settings_are_refused_when_they_are_made(make):
-    with pytest.raises(InvalidArgumentError):
-        make()
-
-
 def test_the_report_says_what_was_used_and_how_good_it_is(caplog):
     matrix, y = positive(50, 1e4), targets(50, 3)
     caplog.set_level(logging.INFO, "equitangents")

@@ -94,3 +94,9 @@ def test_memory_is_bounded_by_rows_times_landmarks():
     assert cost.fits
     with pytest.raises(MemoryLimitError, match=r"by solver 'nystrom'"):
         solvers.solve((Gaussian(), X), Y, solver="nystrom", memory_limit=1000)
+
+
+def test_landmarks_of_many_rows_are_pivots_among_those_drawn():
+    diagonal = np.tile([1.0, 1e-9], 50)  # rows that matter, and rows that do not
+    chosen = solvers.solve(np.diag(diagonal), targets(100, 1), ridge=0.1, solver=solvers.Nystrom(rank=2)).support
+    np.testing.assert_array_equal(diagonal[chosen], 1)

@@ -60,26 +60,17 @@ def test_normalised_hermite_polynomials_make_powers_of_the_correlation():
     assert np.max(np.abs(found.ntk - 4 * correlation**3)) <= 1e-9
 
 
-def test_rectified_monomials_of_degree_1_have_the_arc_cosine_kernel_also_on_the_diagonal():
+def test_rectified_monomials_have_the_arc_cosine_kernel_of_their_order_also_on_the_diagonal():
     length = np.sqrt(np.diag(K))
-    angle = np.arccos(np.clip(K / np.outer(length, length), -1, 1))
-    np.fill_diagonal(angle, 0)
-    expected = np.outer(length, length) * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
-    found = kernels(stax.RectifiedMonomial(1))
-    assert np.max(np.abs(found.nngp - expected)) <= 1e-14
-    assert np.max(np.abs(found.ntk - expected - K * (np.pi - angle) / (2 * np.pi))) <= 1e-14
-
-
-def test_rectified_monomials_of_higher_degree_have_the_arc_cosine_kernel_of_their_order():
-    length = np.sqrt(np.diag(K))
-    angle = np.arccos(np.clip(K / np.outer(length, length), -1, 1))
+    sizes = np.outer(length, length)
+    angle = np.arccos(np.clip(K / sizes, -1, 1))
     np.fill_diagonal(angle, 0)
     sine, cosine, rest = np.sin(angle), np.cos(angle), np.pi - angle
-    expected = np.outer(length, length) ** 2 * (3 * sine * cosine + rest * (1 + 2 * cosine**2)) / (2 * np.pi)
-    found = kernels(stax.RectifiedMonomial(2))
-    assert np.max(np.abs(found.nngp - expected)) <= 1e-13
-    slope = 4 * np.outer(length, length) * (sine + rest * cosine) / (2 * np.pi)
-    assert np.max(np.abs(found.ntk - expected - K * slope)) <= 1e-13
+    first, second = sine + rest * cosine, 3 * sine * cosine + rest * (1 + 2 * cosine**2)
+    for degree, value, slope in ((1, sizes * first, rest), (2, sizes**2 * second, 4 * sizes * first)):
+        found, expected = kernels(stax.RectifiedMonomial(degree)), value / (2 * np.pi)
+        assert np.max(np.abs(found.nngp - expected)) <= 1e-13
+        assert np.max(np.abs(found.ntk - expected - K * slope / (2 * np.pi))) <= 1e-13
 
 
 @pytest.mark.slow

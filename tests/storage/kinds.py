@@ -217,7 +217,7 @@ def apart(work: Callable[[], int]) -> int:
 
 
 def checkpoint(which: int) -> Snapshot:
-    return Snapshot([MATRIX + which], [MATRIX - which], np.ones((which + 1, 1)), [], {}, {})
+    return Snapshot([MATRIX + which], [MATRIX - which], np.ones((which + 1, 1)), [], {}, {"chunk": 1, "rows": 1})
 
 
 def write_checkpoint(path: Path, which: int) -> None:

@@ -51,7 +51,7 @@ def objects(command: str) -> list[Any]:
         thing("nn.Dense", channels="5", W_std=words, b_std=None, parametrisation=1),
         thing("nn.Sequential", _layers={"is": "tuple", "items": []}),
         thing("nn.Sequential", _layers={"is": "same", "number": 90}),
-        thing("nn.Elementwise", fn=words, tolerance=1, order=2, quadrature_error=0.0),
+        thing("nn.Elementwise", fn=words, tolerance=1),
         thing("solvers.OutOfCore", path="/nowhere/else", tile=1, precision=None, tolerance=1.0),
         thing("solvers.PCG", rank=-1, tolerance=-1.0, max_iterations=0, seed="x"),
         {"is": "class", "name": "equitangents.audit.adapters.callables:CallableModel"},

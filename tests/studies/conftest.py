@@ -19,7 +19,7 @@ def small(monkeypatch):
     made = Small()
     monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study(), present=made.present))
     for name in ("small", "other"):
-        info = StudyInfo(name, "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
+        info = StudyInfo(name, "A small study", "nobody", ("quick",), "s", "a_small_study")
         monkeypatch.setitem(studies.registry, name, info)
     return made
 

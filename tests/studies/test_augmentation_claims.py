@@ -4,12 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from equitangents_studies import mlp_to_gcnn
+from equitangents_studies import finite_width, mlp_to_gcnn
 from equitangents_studies.continuous import study as continuous
 from equitangents_studies.continuous.page import claims as continuous_claims
-from equitangents_studies.finite_width import study as finite_width
-from equitangents_studies.finite_width.page import architecture_claims, group_claim
-from equitangents_studies.finite_width.page import claims as finite_width_claims
 from equitangents_studies.other_ensembles import study as other_ensembles
 from equitangents_studies.other_ensembles.page import claims as other_ensembles_claims
 from equitangents_studies.sampling import study as sampling
@@ -42,7 +39,7 @@ def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_o
         for width in (8, 16)
         for kind in finite_width.KINDS
     ]
-    seeds += [finite_width._seed(settings, "gcnn", task, 8, None) for task in ("ising", "digits")]
+    seeds += [finite_width._seed(settings, "gcnn", task, 8, "none") for task in ("ising", "digits")]
     assert len(set(seeds)) == len(seeds)
     old = np.random.SeedSequence((0, 16, 1)).generate_state(1)[0]
     assert finite_width._seed(settings, "mlp", "ising", 16, "partial") == old
@@ -125,10 +122,10 @@ def sampling_results(**factors):
 
 STUDIES = {
     "continuous": lambda **how: continuous_claims(CONTINUOUS, continuous_results(**how)),
-    "finite-width": lambda **how: finite_width_claims(FINITE, finite_results(**how)),
-    "mlp": lambda **how: architecture_claims(FINITE, finite_results(**how), "mlp"),
-    "cnn": lambda **how: architecture_claims(FINITE, finite_results(**how), "cnn"),
-    "gcnn": lambda **how: [group_claim(FINITE, finite_results(**how))],
+    "finite-width": lambda **how: finite_width.claims(FINITE, finite_results(**how)),
+    "mlp": lambda **how: finite_width.architecture_claims(FINITE, finite_results(**how), "mlp"),
+    "cnn": lambda **how: finite_width.architecture_claims(FINITE, finite_results(**how), "cnn"),
+    "gcnn": lambda **how: [finite_width.group_claim(FINITE, finite_results(**how))],
     "others": lambda **how: other_ensembles_claims(OTHERS, other_results(**how)),
     "sampling": lambda **how: sampling_claims(SAMPLING, sampling_results(**how)),
 }

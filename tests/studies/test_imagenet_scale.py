@@ -156,9 +156,10 @@ class TestClaims:
     def test_a_claim_follows_its_numbers(self, change, expected):
         results = self.results(**change)
         follow(claims(self.settings, results), expected)
-        assert results.laws  # kept: they cannot be fitted to what is not a number
-        results.right["ResNet-34", "I"] = np.full((12, 5, 1000), np.nan)
-        follow(claims(self.settings, results), {0: "undecided"})
+        if not change:
+            assert results.laws  # kept: they cannot be fitted to what is not a number
+            results.right["ResNet-34", "I"] = np.full((12, 5, 1000), np.nan)
+            follow(claims(self.settings, results), {0: "undecided"})
 
 
 def _share(share, count, rng):

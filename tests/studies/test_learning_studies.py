@@ -13,7 +13,6 @@ from equitangents.kernels import orbit_average
 from equitangents.statistics import Estimate
 from equitangents_studies import partial_orbits as partial
 from equitangents_studies import spectra
-from equitangents_studies.learning_curves import claims as claimed_of
 from equitangents_studies.learning_curves import page
 from equitangents_studies.learning_curves import settings as settings_of
 from studies.small import follow
@@ -26,7 +25,6 @@ ORBITS = {
     "S3": (actions.permutations(S3, [S3.element(g) for g in range(6)]), (3, 2)),
     "C5 of rings": (actions.ring_rotations(5), (2, 5, 1)),
 }
-VERDICTS = ("holds", "fails", "undecided")
 
 
 def noisy(mean, count=6, spread=0.01, seed=0):
@@ -148,7 +146,7 @@ class TestLearningCurves:
         ],
     )
     def test_the_exponent_of_trained_networks_grows_or_not(self, grown, verdicts):
-        mine = claimed_of.trained_claims(*self.trained(*grown))
+        mine = page.trained_claims(*self.trained(*grown))
         follow(mine, verdicts)
         assert [c.kind for c in mine] == ["source"] * 3
         assert list(mine[1].numbers) == list(mine[2].numbers) == ["VEC on rotated images", "LCN"]

@@ -50,11 +50,12 @@ def found(folder, offset=0):
 def test_stages_are_named_and_titled_by_their_coordinates():
     folder = Folder()
     found(folder)
-    wanted = [(f"{law}-{width}", f"{law} of {width}") for law in LAWS for width in WIDTHS]
-    assert folder.seen == wanted
-    title = lambda law: law.upper()
-    measured(folder, Part("a-{law}", title, lambda law, task: {}), levels=LEVELS)
+    assert folder.seen == [(f"{law}-{width}", f"{law} of {width}") for law in LAWS for width in WIDTHS]
+    measured(folder, Part("a-{law}", lambda law: law.upper(), lambda law, task: {}), levels=LEVELS)
     assert folder.seen[4:] == [("a-normal", "NORMAL"), ("a-uniform", "UNIFORM")]
+    places = {"group": ("O(3)^d", "a/b")}  # no names of files
+    measured(folder, Part("x-{group#}", "{group}", lambda group, task: {}), levels=places)
+    assert folder.seen[6:] == [("x-0", "O(3)^d"), ("x-1", "a/b")]
 
 
 def test_axes_that_are_coordinates_are_cut_and_coordinates_that_are_axes_are_stacked():
@@ -67,6 +68,10 @@ def test_axes_that_are_coordinates_are_cut_and_coordinates_that_are_axes_are_sta
             assert np.array_equal(scores[:, j], number(law, group, width) + np.array([0.25, 0.5]))
     assert results.first == {(law, width): width / 2 for law in LAWS for width in WIDTHS}
     assert all(type(value) is float for value in results.first.values())
+    with pytest.raises(AttributeError):
+        results.source = "there"
+    part = Part("{law}-{width}", "", lambda law, width, task: {})
+    assert Results.read(measured(Folder(), part, levels={**LEVELS, "law": ()}), source="here").scores == {}
 
 
 def test_one_coordinate_is_its_own_key_and_without_any_there_is_one_array():
@@ -91,12 +96,6 @@ def test_coordinates_may_be_given_together():
     assert some.scores["letters", "CNN"].tolist() == [7, ord("C")]
 
 
-def test_results_cannot_be_changed():
-    results = Results("here", {("I", "normal"): np.array([[1.0, 2.0]])}, {})
-    with pytest.raises(AttributeError):
-        results.source = "there"
-
-
 @pytest.mark.parametrize("shape", [(2, 2), (4, 2), (3,), (3, 2, 1)])
 def test_arrays_of_other_axes_are_refused(shape):
     stages = [({"law": law, "width": width}, {"scores": np.zeros(shape)}) for law in LAWS for width in WIDTHS]
@@ -112,11 +111,6 @@ def test_what_no_stage_holds_is_named():
         measured(Folder(), Part("{step}", "", lambda step, task: {}), levels=LEVELS)
 
 
-def test_a_part_that_no_level_asks_for_leaves_its_arrays_empty():
-    part = Part("{law}-{width}", "", lambda law, width, task: {})
-    assert Results.read(measured(Folder(), part, levels={**LEVELS, "law": ()}), source="here").scores == {}
-
-
 def test_arrays_of_the_same_name_are_told_apart_by_their_part():
     class Both(Measured):
         small: Keyed[float] = by("width", of="small.scores")
@@ -129,9 +123,3 @@ def test_arrays_of_the_same_name_are_told_apart_by_their_part():
     both = Both.read(measured(Folder(), parts[0], levels=LEVELS) | measured(Folder(), parts[1], levels=LEVELS))
     assert both.small == {8: 8, 16: 16}
     assert both.large == {"normal": 6, "uniform": 7}
-
-
-def test_a_place_stands_for_a_value_that_is_no_name_of_a_file():
-    folder = Folder()
-    measured(folder, Part("x-{group#}", "{group}", lambda group, task: {}), levels={"group": ("O(3)^d", "a/b")})
-    assert folder.seen == [("x-0", "O(3)^d"), ("x-1", "a/b")]

@@ -58,9 +58,9 @@ class TestDamage:
 
     def test_of_a_header_that_asks_for_less_is_no_shorter_array(self, tmp_path):
         path = tmp_path / "a.npz"
-        np.savez(path, x=np.arange(9000.0), fingerprint=np.array("print"))  # not compressed: the header is plain
+        stage_files.write(path, {"x": np.random.default_rng(0).normal(size=9000)}, "print")  # the header is plain
+        assert b"(9000,)" in path.read_bytes()
         path.write_bytes(path.read_bytes().replace(b"(9000,)", b"(1000,)"))
-        assert len(np.load(path)["x"]) == 1000
         assert stage_files.read(path, "print") is None
 
     @pytest.mark.parametrize("how", ["flipped", "cut", "empty"])

@@ -1,13 +1,15 @@
-"""What every study writes, in miniature, and that resuming a finished run changes nothing."""
+"""What every study writes, in miniature; resuming a finished run changes nothing; the study of the guide runs."""
 
 import csv
 import json
 import re
+from pathlib import Path
 
 import pytest
 from tools.results.markers import filled, finder, plain
 from tools.results.publish import publish
 
+from equitangents import studies
 from equitangents_studies.framework.settings import as_dict, changed
 from pages import outside_resources
 from studies.miniatures import EXACT, TINY, run, study
@@ -49,21 +51,19 @@ def test_files(finished):
     assert not (folder / "checkpoints").exists() or not any((folder / "checkpoints").iterdir())
 
 
-def test_config_repeats_the_run(finished):
+def test_files_repeat_the_run_its_claims_and_its_numbers(finished):
     config = json.loads((finished.folder / "config.json").read_text())
     assert (config["study"], config["preset"]) == (finished.name, "quick")
     asked = changed(study(finished.name).presets["quick"], TINY[finished.name])
     assert config["settings"] == json.loads(json.dumps(as_dict(asked)))
-
-
-def test_tables_are_tidy(finished):
+    stored = json.loads((finished.folder / "claims.json").read_text())
+    assert [c["outcome"] for c in stored] == [c.outcome for c in finished.claims]
+    assert {c["outcome"] for c in stored} <= {"holds", "fails", "undecided"}
     for path in (finished.folder / "results").iterdir():
         with path.open(newline="") as file:
-            rows = list(csv.reader(file))
-        of = ["claim", "of", "number", "low", "high", "unit"] if path.stem == "claims" else POINT
-        assert rows[0] == of
-        assert len(rows) > 1
-        assert {len(row) for row in rows} == {6}
+            head, *rows = csv.reader(file)
+        assert head == (["claim", "of", "number", "low", "high", "unit"] if path.stem == "claims" else POINT)
+        assert {len(row) for row in rows} == {6}, "there are some"
 
 
 def test_report_stands_alone_and_says_what_was_found(finished):
@@ -77,12 +77,6 @@ def test_report_stands_alone_and_says_what_was_found(finished):
         assert f'id="{stem}-' in html
     assert f"equitangents reproduce {finished.name}" in html
     assert re.search(r"@\w+\{", html)
-
-
-def test_claims_file_is_what_was_returned(finished):
-    stored = json.loads((finished.folder / "claims.json").read_text())
-    assert [c["outcome"] for c in stored] == [c.outcome for c in finished.claims]
-    assert {c["outcome"] for c in stored} <= {"holds", "fails", "undecided"}
 
 
 def test_the_run_can_be_published_with_every_claim_and_its_figure(finished, tmp_path):
@@ -102,9 +96,7 @@ def test_what_holds_exactly_holds_at_any_size(finished):
         claim = finished.claims[i]
         assert claim.outcome == "holds", claim
         assert claim.interval[0] == claim.interval[1]
-
-
-def test_numbering_of_atoms_changes_nothing_and_forces_have_no_curl(finished):
+    # numbering of atoms changes nothing, and forces have no curl
     certain = {"molecules": finished.claims[-1:], "forces": finished.claims[3:5]}.get(finished.name, ())
     assert all(claim.outcome == "holds" for claim in certain)
 
@@ -115,3 +107,26 @@ def test_resuming_a_finished_run_changes_nothing(finished):
     again = run(finished.name, finished.folder, resume=True)
     assert repr(again.claims) == repr(finished.claims)  # a number that is not a number does not equal itself
     assert before == {p: p.read_bytes() for p in before}
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "add-a-study.md"
+
+
+@pytest.mark.slow
+def test_the_study_of_the_page_is_whole_and_small(tmp_path, monkeypatch, capsys):
+    (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(source.splitlines()) <= 120
+    monkeypatch.chdir(tmp_path)
+    try:
+        exec(compile(source, str(PAGE), "exec"), {"__name__": "a_study_of_the_documentation"})
+        said = capsys.readouterr().out
+        assert [line.split()[0] for line in said.splitlines()] == ["holds", "holds"]
+        folder = tmp_path / "runs" / "variance-quick"
+        again = studies.run("variance", settings={"networks": "60"}, progress=False, resume=True)
+    finally:
+        studies.registry.pop("variance", None)
+    assert [claim.outcome for claim in again.claims] == ["holds", "holds"]
+    assert (folder / "results" / "variance.csv").read_text().startswith("panel,series,x,y,low,high\n1,measured,4.0,")
+    html = (folder / "report.html").read_text()
+    assert "at every width" in html
+    assert outside_resources(html) == []

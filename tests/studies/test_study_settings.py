@@ -8,7 +8,7 @@ import pytest
 from equitangents import studies
 from equitangents.errors import EquitangentsError, InvalidTypeError
 from equitangents_studies.framework.settings import as_text, changed
-from studies.miniatures import EXACT, study
+from studies.miniatures import study
 
 ROOT = Path(__file__).parents[2]
 
@@ -106,15 +106,6 @@ def test_bad_settings_are_named_before_anything_is_written(name, tmp_path):
         assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", [*EXACT])
-def test_paper_preset_starts_and_is_larger(name):
-    quick, paper = (study(name).presets[preset] for preset in ("quick", "paper"))
-    assert type(quick) is type(paper)
-    counts = ("members", "draws", "images", "train_images", "per_class", "repetitions", "pool")
-    pairs = [(getattr(quick, name), getattr(paper, name)) for name in counts if hasattr(quick, name)]
-    assert any(large is None or (small is not None and large >= 2 * small) for small, large in pairs)  # None: all
-
-
 RUNS = [path for path in (ROOT / "docs" / "results").glob("*/run.json") if path.parent.name in studies.registry]
 
 
@@ -125,13 +116,9 @@ def test_a_preset_keeps_the_settings_of_its_published_run_so_that_the_run_can_be
 
 
 def test_settings_that_are_no_text_are_answered_with_the_text_that_they_should_be():
-    preset = study("comparison").presets["quick"]
+    quick, c8 = (study("comparison").presets[name] for name in ("quick", "desk-c8"))
     for value, text in ((3, "3"), ((8, 16), "8,16"), (None, "none")):
         with pytest.raises(InvalidTypeError, match=f"expected text, as after --set; {text}"):
-            changed(preset, {"channels": value})
-
-
-def test_the_text_of_no_list_is_read_as_no_list():
-    preset = study("comparison").presets["desk-c8"]
-    assert preset.shrink == ()
-    assert changed(preset, {"shrink": as_text(preset)["shrink"]}) == preset
+            changed(quick, {"channels": value})
+    assert c8.shrink == ()
+    assert changed(c8, {"shrink": as_text(c8)["shrink"]}) == c8

@@ -130,7 +130,3 @@ class TestExchangeRates:
         found = exchange_rate(NET, CASES["C5 of rings"][0], x, x.sum(axis=(1, 2, 3)), sizes=[8, 16], ridge=1e-3)
         assert found.subgroup is None
         assert len(found.rows) == 2
-
-    def test_one_size_is_refused(self):
-        with pytest.raises(InvalidArgumentError, match="two or more"):
-            exchange_rate(NET, "C4", inputs("C4", 30), np.zeros(30), sizes=[8])

@@ -304,24 +304,24 @@ class Made:
 
 
 class TestFactors:
-    def test_the_interval_of_the_difference_decides_which_needs_fewer(self):
-        found = Made(0.01)(FCN=DOUBLING**-0.5, GAP=(4 * DOUBLING) ** -0.5)
-        assert (found.factors[0].verdict, found.best) == ("fewer", ("GAP",))
-        turned = Made(0.01)(FCN=(4 * DOUBLING) ** -0.5, GAP=DOUBLING**-0.5)
-        assert (turned.factors[0].verdict, turned.best) == ("more", ("FCN",))
+    @pytest.mark.parametrize(
+        ("noise", "fcn", "gap", "verdict", "best"),
+        [
+            (0.01, DOUBLING**-0.5, (4 * DOUBLING) ** -0.5, "fewer", ("GAP",)),
+            (0.01, (4 * DOUBLING) ** -0.5, DOUBLING**-0.5, "more", ("FCN",)),
+            (0.3, DOUBLING**-0.5, (1.05 * DOUBLING) ** -0.5, "undecided", ("FCN", "GAP")),
+        ],
+    )
+    def test_the_interval_of_the_difference_decides_which_needs_fewer(self, noise, fcn, gap, verdict, best):
+        found = Made(noise)(FCN=fcn, GAP=gap)
+        assert (found.factors[0].verdict, found.best) == (verdict, best)
 
-    def test_nothing_is_decided_where_the_interval_holds_0(self):
-        found = Made(0.3)(FCN=DOUBLING**-0.5, VEC=(1.05 * DOUBLING) ** -0.5)
-        assert (found.factors[0].verdict, found.best) == ("undecided", ("FCN", "VEC"))
-
-    def test_curves_without_a_common_error_have_a_bound(self):
+    def test_curves_without_a_common_error_have_a_bound_that_an_interval_supports(self):
         found = Made(0.01)(FCN=1 + 0.1 / DOUBLING, GAP=0.1 / DOUBLING)
         assert (found.factors[0].bound, found.factors[0].verdict) == (16, "fewer")
         assert found.factor_rows()[0][1] == "> 16"
-
-    def test_of_flat_curves_say_no_bound_that_no_interval_supports(self):
-        found = Made(0.3)(FCN=1 + 0 * DOUBLING, GAP=np.array([0.98, 0.9, 0.8, 0.6, 0.1]))
-        assert (found.factors[0].bound, found.factors[0].verdict) == (None, "fewer")
+        flat = Made(0.3)(FCN=1 + 0 * DOUBLING, GAP=np.array([0.98, 0.9, 0.8, 0.6, 0.1]))
+        assert (flat.factors[0].bound, flat.factors[0].verdict) == (None, "fewer")
 
     def test_say_at_least_where_the_better_curve_begins_below_where_the_worse_one_ends(self):
         falling, flat = np.array([0.75, 0.7, 0.6, 0.4, 0.1]), 1 + 0 * DOUBLING

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.errors import StoreError
-from equitangents.tiles.chunks import Chunks, ZarrTiles
-from equitangents.tiles.grid import Grid
+from equitangents.tiles.chunks import Chunks, Grid, ZarrTiles
 from equitangents.tiles.place import DamagedTileError, check_room, store_errors
 from examples import examples
 

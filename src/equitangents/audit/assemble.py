@@ -15,7 +15,7 @@ from equitangents.audit.measure.input_sets import measure_set, set_result
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import output_kind, task_error
 from equitangents.audit.measure.remedies import averaged
-from equitangents.audit.measure.task import AuditTask, spread_of
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import Bench, measure_parts
 from equitangents.audit.report.findings import FORMAT, cited
 from equitangents.audit.report.forms import versions
@@ -38,6 +38,8 @@ from equitangents.audit.report.sections import (
     Verdict,
 )
 from equitangents.metrics.measure import norms
+
+_LIBRARIES = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}
 
 
 def assemble(
@@ -100,7 +102,9 @@ def assemble(
         settings=AuditSettings(
             **vars(settings.bootstrap), batch_size=task.clock.most or task.batch_size, inputs=task.x.n, values=values
         ),
-        versions=_versions(task),
+        versions=versions(
+            "jax", "numpy", "scipy", *([_LIBRARIES[kind]] if (kind := task.model.kind) in _LIBRARIES else [])
+        ),
         timing=Timing(
             time.perf_counter() - began,
             task.clock.seconds,
@@ -140,7 +144,6 @@ def _elements(m: Measured) -> list[ElementResult]:
     task, orbits, floors, judgement = m.task, m.orbits, m.floors, m.judgement
     contract = task.contract
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
-    estimates = resampler.each(orbits.errors)
     same = orbits.same_class
     round_trip, reference = floors.relative(floors.round_trip), floors.relative(floors.reference)
     of_elements = floors.of_elements
@@ -155,7 +158,7 @@ def _elements(m: Measured) -> list[ElementResult]:
                 parameter=contract.group.parameter(g),
                 angle=contract.angle(g),
                 exact=task.contract.inputs.moves_exactly(g),
-                error=spread_of(estimates[k], errors),
+                error=resampler.spread(errors),
                 worst_input=task.row(int(errors.argmax())),
                 round_trip_floor=mean_or_none(round_trip[k]),
                 reference_floor=mean_or_none(reference[k]),
@@ -222,11 +225,6 @@ def _stopped(asked: AuditTask, task: AuditTask) -> Missing:
     )
     cut = task.x.n < asked.x.n or len(task.elements) < len(asked.elements)
     return Missing("elements" if cut else "the rest of the audit", f"interrupted after {inputs} and {elements}")
-
-
-def _versions(task: AuditTask) -> dict[str, str]:
-    own = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}.get(task.model.kind)
-    return versions("jax", "numpy", "scipy", *([] if own is None else [own]))
 
 
 def _contract(m: Measured) -> ContractSection:

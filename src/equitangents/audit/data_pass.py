@@ -41,11 +41,10 @@ def measure_data(asked: AuditTask, y: np.ndarray | None, sought: list[RuleResult
     floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes) if known is None else known
     judgement = replace(judge(task, orbits, floors), undefined=undefined)
     same = same_predictions(task, orbits)
-    if known is not None and not task.nothing_moves and is_open(task, orbits, floors, judgement):
-        with task.clock.during("floors"):
-            found = bench.attempted("floors", lambda: settled(task, orbits, floors, judgement), always=True)
-        floors, judgement = (floors, judgement) if found is None else found
     m = Measured(asked, task, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
+    if known is not None and not task.nothing_moves and is_open(m):
+        with task.clock.during("floors"):
+            m = bench.attempted("floors", lambda: settled(m), m, always=True)
     m = bench.measured("single inputs", lambda: confirmed(m), m, counted="floors")
     verdict = decide(m.judgement, m.floors)
     cut = bench.stopped and len(task.elements) < len(asked.elements)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict, get_args
-
-import numpy as np
 
 from equitangents.actions.action import GroupAction
 from equitangents.audit.contract.changes import Transform
@@ -18,6 +15,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import RepresentationLike
 from equitangents.keywords import meant
 from equitangents.metrics.measure import Bootstrap
+from equitangents.validation import check_number
 
 AuditedAction = str | GroupAction | Transform | Sequence[Any] | Mapping[str, Any]
 """The name of a group, an action, or a change; of several inputs a tuple or dictionary of actions and None."""
@@ -77,19 +75,14 @@ class Settings:
             if getattr(self, name) not in known:
                 raise InvalidArgumentError(name, getattr(self, name), list(known))
         Bootstrap(self.confidence, self.resamples, self.seed)
+        above = lambda number: number > 0
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance, "a number above 0", above)
         scale = self.output_scale
-        sizes: list[tuple[str, str | None, Any]] = [("tolerance", None, self.tolerance)]
-        if isinstance(scale, Mapping):
-            sizes += [("output_scale", repr(k), v) for k, v in scale.items()]
-        else:
-            sizes.append(("output_scale", None, scale))
-        for name, at, value in sizes:
-            if value is None and at is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-                raise InvalidTypeError(name, value, "a number above 0", at=at)
-            if not (value > 0 and math.isfinite(value)):
-                raise InvalidArgumentError(name, value, "a number above 0", at=at)
+        sizes: list[tuple[str | None, Any]] = list(scale.items()) if isinstance(scale, Mapping) else [(None, scale)]
+        for at, size in sizes:
+            if at is not None or size is not None:
+                check_number("output_scale", size, "a number above 0", above, None if at is None else repr(at))
 
     @property
     def quick(self) -> bool:

@@ -64,7 +64,7 @@ _OF_MODEL = {
         str, "file.onnx, .pt2 (torch.export), .pt (TorchScript), package.module:object; .keras with --trust.", ...
     ),
     "select": option(str, "Audit this one of several outputs, by name (logits) or position."),
-    "trust": flag("Load pickles, too. They run whatever code their author put in."),
+    "trust": flag("Load a pickled model, too. It runs whatever code its author put in."),
 }
 _OF_DATA = {
     "data": option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ..., callback=local_file),
@@ -162,7 +162,7 @@ def audit(o: Any) -> None:
     check_model(o.model, o.trust)
     with stages() as stage, announced("equitangents.audit.layouts", err=True):
         stage(f"reading {o.data}")
-        x, y = load_data(str(o.data), o.trust)
+        x, y = load_data(str(o.data))
         kinds = kinds_of(o.inputs, x)
         x, y = limited(x, y, o.limit, o.seed, o.batch_axis)
         stage("importing JAX")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,6 @@ TABLES = (".csv", ".tsv", ".txt")
 _FORM = "images.json"  # in the folder of a model: the form of its images, and of which model
 _ZARR = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
 _SIDE = 2**20  # pixels of a side, at most
-_KINDS = {
-    "height": int,
-    "width": int,
-    "channels": int,
-    "unit": str,
-    "brought": bool,
-    "grey_too": bool,
-    "largest": float,
-}
 _SHARE = 0.01  # of all images, after which progress is told
 
 Stage = Callable[[str], None]
@@ -111,18 +103,20 @@ def form_of(model: Path) -> Any:
     place = model / _FORM
     if not place.is_file():
         return None
+    form_class: Any = beside.room("data").labelled_images.ImageForm
+    kinds = typing.get_type_hints(form_class)
     try:
         about = read_json(file_bytes(place, _SIDE))
         form = about["form"]
         if about["model"] != digest(model):
             return None
-        if set(form) != set(_KINDS) or any(type(form[name]) is not kind for name, kind in _KINDS.items()):
+        if set(form) != set(kinds) or any(type(form[name]) is not kind for name, kind in kinds.items()):
             raise ValueError("its entries are others")
         if not (0 < form["height"] < _SIDE and 0 < form["width"] < _SIDE and form["channels"] in (1, 3)):
             raise ValueError("its sizes cannot be")
     except UNREADABLE as error:
         raise StoreError("model", str(place), "a file that can be read", f"{error}; fit the model again") from None
-    return beside.room("data").labelled_images.ImageForm(**form)
+    return form_class(**form)
 
 
 def is_calibrated(model: Path) -> bool:

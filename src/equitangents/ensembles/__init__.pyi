@@ -6,7 +6,7 @@ from .infinite.classifier import InfiniteEnsembleClassifier
 from .infinite.regressor import InfiniteEnsemble
 from .networks.foreign import Variables
 from .orbits import orbit_law
-from .streaming.to_file import predict_to_file
+from .streaming import predict_to_file
 from .training.variations import Bootstrap, NNGPPosterior, NTKPosterior, Variation, tangent_prior
 
 __all__ = [

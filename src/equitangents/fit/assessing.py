@@ -18,7 +18,7 @@ from equitangents.fit.left_out import Gram, Solved, calibrated, log_losses, weig
 from equitangents.fit.problem import Part, Problem
 
 _AS_GOOD = 1e-3  # of a log loss
-_LIGHT = 100  # times the least work
+_LIGHT = 1_000  # times the least work
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ def as_good(found: Sequence[Best]) -> list[int]:
 
 
 def chosen_of(found: Sequence[Best], work: Sequence[int]) -> int:
-    """The number of the best of little work among those that are as good as the best: at most 100 times the least.
+    """The number of the best of little work among those that are as good as the best: at most 1,000 times the least.
 
     After the rule of one standard error (Breiman, Friedman, Olshen & Stone, *Classification and Regression Trees*,
     1984), which takes the least.

@@ -64,8 +64,8 @@ def auto(
     """The classifier of the smallest log loss of left-out samples, of dense, convolutional and pooled networks, and
     dense ones on colours, edges and their directions.
 
-    Of those whose log loss is behind the smallest by at most a standard error the best is taken that has at most 100
-    times the least work of these.
+    Of those whose log loss is behind the smallest by at most a standard error the best is taken that has at most
+    1,000 times the least work of these.
     Scores are exact: each sample is predicted by the model trained without its set. Ridges, both kernels (all layers
     trained, or the last alone) and sizes of images are chosen with the network. The score that is reported is not the
     one that chose it: each of five folds is predicted by a choice made on the others, the temperature included. Where

@@ -92,8 +92,7 @@ class Flow(Dynamics):
 class Steps(Dynamics):
     """Full-batch training in steps, of which time counts how many."""
 
-    _name: ClassVar[str]  # what errors call it, and its largest stable learning rate
-    _bound: ClassVar[str] = "2N/λ_max"
+    _name: ClassVar[str]  # what errors call it
 
     def check(self, largest_eigenvalue: float, time: float) -> None:
         """Steps must be whole, and above the largest stable learning rate they diverge."""
@@ -157,7 +156,6 @@ class HeavyBall(Steps):
     momentum: float = 0.9
 
     _name: ClassVar[str] = "momentum"
-    _bound: ClassVar[str] = "2 (1 + momentum) N/λ_max"
 
     def __post_init__(self) -> None:
         super().__post_init__()

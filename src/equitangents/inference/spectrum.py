@@ -28,7 +28,7 @@ _DENSE_MATRICES = 6
 NO_RIDGE = "its mean diagonal is not positive, so no ridge helps: check the inputs and the network"
 
 Product = Callable[[np.ndarray], np.ndarray]
-Distance = Callable[[int, int], tuple[float, float]]
+Entry = Callable[[int, int], float]
 
 
 def is_positive(smallest: float, largest: float, blur: float) -> bool:
@@ -72,10 +72,10 @@ def advice(wanted: float) -> str:
     return f"set ridge={math.ceil(wanted / digit) * digit:.0e} or more"
 
 
-def equal_rows(size: int, eps: float, product: Product, distance: Distance) -> tuple[int, int] | None:
+def equal_rows(size: int, eps: float, product: Product, entry: Entry) -> tuple[int, int] | None:
     """Two rows that are the same up to rounding, if there are any: they have the same product with random numbers.
 
-    distance: (A_ii + A_jj − 2A_ij, A_ii + A_jj) of i < j.
+    Then A_ii + A_jj − 2A_ij vanishes beside A_ii + A_jj.
     """
     if size < 2:
         return None
@@ -85,8 +85,8 @@ def equal_rows(size: int, eps: float, product: Product, distance: Distance) -> t
     near = np.flatnonzero(gaps <= 1e2 * eps * math.sqrt(size) * float(np.abs(image).max()))
     for k in near[np.argsort(gaps[near], kind="stable")][:_PAIRS]:
         i, j = sorted((int(order[k]), int(order[k + 1])))
-        apart, both = distance(i, j)
-        if apart <= 16 * eps * both:
+        both = entry(i, i) + entry(j, j)
+        if both - 2 * entry(i, j) <= 16 * eps * both:
             return i, j
     return None
 
@@ -234,25 +234,15 @@ class Spectrum:
     @property
     def ends(self) -> Ends:
         """What errors say of it."""
-        single, blur = self.resolution >= float(np.finfo(np.float32).eps), self.blur
-        kept = self.name, self.smallest, self.largest, blur, self.ridge, self.ridge_unit, self.resolution, single
-        return Ends(*kept, self._equal_rows)
+        single, ends = self.resolution >= float(np.finfo(np.float32).eps), (self.smallest, self.largest, self.blur)
 
-    def _equal_rows(self) -> tuple[int, int] | None:
-        single = self.resolution >= float(np.finfo(np.float32).eps)
-        values = np.maximum(self.eigenvalues - self.delta, 0.0)
-        eps = float(np.finfo(np.float32 if single else np.float64).eps)
+        def equal() -> tuple[int, int] | None:
+            n, values = len(self.eigenvalues), np.maximum(self.eigenvalues - self.delta, 0.0)
+            matrix = ((self.vectors * values) @ self.vectors.conj().T).real
+            eps = n * float(np.finfo(np.float32 if single else np.float64).eps)
+            return equal_rows(n, eps, matrix.__matmul__, lambda i, j: float(matrix[i, j]))
 
-        def product(vectors: np.ndarray) -> np.ndarray:
-            image = self.vectors @ (values[:, None] * (self.vectors.conj().T @ vectors))
-            return np.asarray(image.real)
-
-        def distance(i: int, j: int) -> tuple[float, float]:
-            one, two = self.vectors[i], self.vectors[j]
-            both = float(((np.abs(one) ** 2 + np.abs(two) ** 2) * values).sum())
-            return float((np.abs(one - two) ** 2 * values).sum()), both
-
-        return equal_rows(len(values), len(values) * eps, product, distance)
+        return Ends(self.name, *ends, self.ridge, self.ridge_unit, self.resolution, single, equal)
 
 
 def decompose(

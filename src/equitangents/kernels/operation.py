@@ -82,25 +82,6 @@ class DualActivation(Protocol):
         """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
 
 
-class LinearMap(Protocol):
-    """A linear layer's weights and bias: K ← W²K + b², Θ ← K + W²Θ; see `Affine` and `RatedAffine`."""
-
-    @property
-    def W_var(self) -> float:
-        """W², the variance of the weights."""
-
-    @property
-    def b_var(self) -> float:
-        """b², the variance of the bias."""
-
-    @property
-    def rates(self) -> tuple[float, float] | None:
-        """Rates of weights and bias, if not those of the NTK parametrisation."""
-
-    def scaled(self, weights: float, bias: float) -> Self:
-        """It with the variances of weights and bias times these numbers."""
-
-
 class NoFibresError(Exception):
     """The program mixes fibres and needs all pairs of positions."""
 
@@ -163,8 +144,8 @@ class Operation:
         return None
 
     @property
-    def affine(self) -> LinearMap | None:
-        """The weights and bias that it is, if it is those of a linear layer."""
+    def affine(self) -> Any:
+        """The `Affine` that it is, if it is the weights and bias of a linear layer; else None."""
         return None
 
     @property

@@ -3,13 +3,11 @@
 Structured operations are said in the words of field programs, wherever these have them, so that all engines run them:
 a sum with an untouched branch is a residual one; sums over blocks of equal size are means times a number; a number
 goes into the weights of the linear layer before or after it: W² (c² K) + b² = (cW)² K + b². Windows of one position
-read the same whatever their padding: they keep a torus, and never read around one.
+are left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +41,7 @@ def program_of(shape: tuple[int, ...], ops: tuple[Any, ...], lift: GroupFibres |
             held = why_structured(ops).removeprefix("it holds ")
             raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {held}")
         return Program(StructuredPositions(shape), ops)
-    return Program(Positions(shape), with_fitting_padding(ops)) if lift is None else lift.program(shape, ops)
+    return Program(Positions(shape), _without_lone_windows(ops)) if lift is None else lift.program(shape, ops)
 
 
 def _simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -129,35 +127,7 @@ def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def with_fitting_padding(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-    """Operations whose 1×…×1 windows without strides are padded like the layers before them.
-
-    Along fibres, circular padding after zero padding is refused, since offsets no longer close; that is no reason
-    against a window that reads no neighbour.
-    """
-    return _from(ops, True)[0]
-
-
-def _from(ops: tuple[Op, ...], closed: bool) -> tuple[tuple[Op, ...], bool]:
-    """(operations, whether the grid is a torus after them); `closed`: whether it is one before."""
-    found: list[Op] = []
-    for op in ops:
-        if isinstance(op, Box):
-            if op.in_shape == op.out_shape and set(op.window) <= {1}:
-                op = replace(op, wrap=closed)
-            closed = op.keeps_torus
-        elif op.is_pool and not op.is_diagonal:
-            closed = True  # after a pool all pairs of positions are there
-        else:
-            ends: list[bool] = []
-            op = op.with_held(partial(_branch, closed, ends))
-            closed = closed and all(ends)
-        found.append(op)
-    return tuple(found), closed
-
-
-def _branch(closed: bool, ends: list[bool], ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A branch, which begins on a torus where the branches before it left one; `ends` gains whether this one does."""
-    changed, end = _from(ops, closed and all(ends))
-    ends.append(end)
-    return changed
+def _without_lone_windows(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+    """Operations without 1×…×1 windows of stride 1: whatever their padding, they read what is there."""
+    lone = lambda op: isinstance(op, Box) and op.in_shape == op.out_shape and set(op.window) <= {1}
+    return tuple(op.with_held(_without_lone_windows) for op in ops if not lone(op))

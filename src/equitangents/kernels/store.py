@@ -35,7 +35,7 @@ from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.precision import is_traced, working_dtype
-from equitangents.tiles.grid import Grid
+from equitangents.tiles.chunks import Grid
 
 VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
@@ -145,7 +145,10 @@ class KernelStore:
         try:
             with whole_file(self.path(key)) as partial:
                 write_archive(partial, about, [np.asarray(kernels.nngp), np.asarray(kernels.ntk)])
-            self._prune(self.path(key))
+            removed, _ = self._removed(self.limit, self.path(key))
+            if removed:
+                kept = memory_size(self.limit)
+                logger.info("kernels: removed %d files, least recently used, to keep %s at most", removed, kept)
         except OSError as error:
             logger.warning("kernels: nothing can be kept in %s: %s", self.folder, error)
 
@@ -161,36 +164,28 @@ class KernelStore:
 
     def clear(self) -> tuple[int, int]:
         """Remove all: (how many files, how many bytes)."""
-        used = self._used()
-        for path, _, _ in used:
-            path.unlink(missing_ok=True)
-        sweep(self.folder)
-        return len(used), sum(size for _, size, _ in used)
+        return self._removed(-1)
 
-    def _used(self) -> list[tuple[Path, int, float]]:
-        """(file, bytes, when it was last used); what another process removes meanwhile is left out."""
+    def _used(self) -> list[tuple[float, int, Path]]:
+        """(last use, bytes, file), the oldest first; what another process removes meanwhile is left out."""
         used = []
         for path in self.files:
             with contextlib.suppress(FileNotFoundError):
                 about = path.stat()
-                used.append((path, about.st_size, about.st_mtime))
-        return used
+                used.append((about.st_mtime, about.st_size, path))
+        return sorted(used)
 
-    def _prune(self, newest: Path) -> None:
-        """Remove the least recently used files beyond the limit, but not the one just written."""
+    def _removed(self, limit: int, newest: Path | None = None) -> tuple[int, int]:
+        """Remove the least recently used files beyond `limit` bytes, not the `newest`: (how many, bytes)."""
         sweep(self.folder)
         used = self._used()
-        total, removed = sum(size for _, size, _ in used), 0
-        for path, size, _ in sorted(used, key=lambda file: file[2]):
-            if total <= self.limit:
-                break
-            if path != newest:
+        total = sum(size for _, size, _ in used)
+        files = freed = 0
+        for _, size, path in used:
+            if total - freed > limit and path != newest:
                 path.unlink(missing_ok=True)
-                total -= size
-                removed += 1
-        if removed:
-            kept = memory_size(self.limit)
-            logger.info("kernels: removed %d files, least recently used, to keep %s at most", removed, kept)
+                files, freed = files + 1, freed + size
+        return files, freed
 
 
 @runtime_checkable

@@ -52,13 +52,13 @@ class TranslationMean:
         dtype = precision.working_dtype(x1, x2)
         steps = plan(program)
         assert steps.form == "fibre"
-        engine, note = _engine(program, steps, dtype)
+        engine, notes = _engine(program, steps, dtype)
         check_result(x1, x2, dtype, self._working_bytes(x1[0].size, len(x1), len(x1 if x2 is None else x2)))
         with precision.scope(dtype):
             backends = _backends(steps, self.torus, engine)
             first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
             nngp, ntk, added = scaling.all_pairs(law_of(program), backends, first, second)
-        notes = (*(() if note is None else (note,)), self._method, *added)
+        notes = (*notes, self._method, *added)
         return result((x1, x2), nngp, ntk, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(
@@ -118,10 +118,9 @@ def translation_mean(net: KernelFunction, action: Action, x: Any) -> Translation
 def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
     """What runs the layers after the products."""
     chosen = choose(program, None, dtype)
-    why = chosen.engine.distances_obstacle(steps)
-    return (
-        chosen if why is None else Choice(REFERENCE, f"{REFERENCE.name} engine in place of {chosen.engine.name}: {why}")
-    )
+    if why := chosen.engine.distances_obstacle(steps):
+        return Choice(REFERENCE, (f"{REFERENCE.name} engine in place of {chosen.engine.name}: {why}",))
+    return chosen
 
 
 def _backends(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> scaling.Backends:

@@ -76,7 +76,8 @@ def kernels(
     second = None if molecules2 is None else signals(molecules2)
     size = (len(molecules1), len(molecules1 if molecules2 is None else molecules2))
     total, found = np.zeros((2, *size)), []
-    for a, b in _groups(first, second, pairs):
+    for one, other in compared(first, first if second is None else second, pairs):
+        a, b = _in_order(first, one), None if second is None else _in_order(second, other)
         for rows, columns, part in _blocks(net, a, b):
             left, right = _sum_over_atoms(a, rows, size[0]), _sum_over_atoms(b or a, columns, size[1])
             for out, values in zip(total, (part.nngp, part.ntk), strict=True):
@@ -111,22 +112,18 @@ def signals_for(net: KernelFunction) -> AtomSignals:
     return default if limit is None or limit >= default.bandlimit else AtomSignals(bandlimit=limit)
 
 
-def _groups(
-    first: Neighbourhoods, second: Neighbourhoods | None, pairs: Pairs
-) -> Iterator[tuple[Neighbourhoods, Neighbourhoods | None]]:
-    """Atoms that are compared with one another: those of each element, or all."""
+def compared(
+    first: Neighbourhoods, second: Neighbourhoods, pairs: Pairs
+) -> Iterator[tuple[slice | np.ndarray, slice | np.ndarray]]:
+    """Rows of atoms that are compared with one another: those of each element of both, or all."""
     if pairs == "all":
-        yield _in_order(first), None if second is None else _in_order(second)
+        yield slice(None), slice(None)
         return
-    for z in np.unique(first.element):
-        a = _in_order(first, first.element == z)
-        if second is None:
-            yield a, None
-        elif (second.element == z).any():
-            yield a, _in_order(second, second.element == z)
+    for z in np.intersect1d(first.element, second.element):
+        yield first.element == z, second.element == z
 
 
-def _in_order(fields: Neighbourhoods, which: slice | np.ndarray = slice(None)) -> Neighbourhoods:
+def _in_order(fields: Neighbourhoods, which: slice | np.ndarray) -> Neighbourhoods:
     """Atoms by size of their signal: an order that knows no numbering, since a network measures its resolution on
     some of the signals that it is given."""
     size = (fields.signals[which].astype(np.float64) ** 2).sum(axis=(1, 2))

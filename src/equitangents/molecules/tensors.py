@@ -17,7 +17,7 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.memory import check_fits
-from equitangents.molecules.kernel import Pairs
+from equitangents.molecules.kernel import compared
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.regressor_base import LearntRows, MolecularRegressor, check_lone_atoms, checked_targets
 from equitangents.molecules.resolution import kernel_for_tensors
@@ -47,7 +47,8 @@ def tensor_kernels(
     # NNGP and NTK, and as much again to work in.
     check_fits(f"kernels of degree {degree} of {n1} and {n2} molecules", 32 * n1 * n2 * d * d, "take fewer molecules")
     total = np.zeros((2, n1, n2, d, d))
-    for first, second in _same(a, b, smooth.pairs):
+    for one, other in compared(a, b, smooth.pairs):
+        first, second = (Neighbourhoods(*(v[rows] for v in f)) for f, rows in ((a, one), (b, other)))
         for start in range(0, len(first.signals), _ATOMS):
             here = slice(start, start + _ATOMS)
             values = smooth.steered(first.signals[here], second.signals, degree)
@@ -151,13 +152,6 @@ def _isotropic(values: np.ndarray) -> np.ndarray:
     if values.ndim == 2:
         return np.zeros_like(values)
     return np.trace(values, axis1=1, axis2=2)[:, None, None] / 3 * np.eye(3)
-
-
-def _same(a: Neighbourhoods, b: Neighbourhoods, pairs: Pairs) -> list[tuple[Neighbourhoods, Neighbourhoods]]:
-    if pairs == "all":
-        return [(a, b)]
-    shared = np.intersect1d(a.element, b.element)
-    return [tuple(Neighbourhoods(*(v[f.element == z] for v in f)) for f in (a, b)) for z in shared]  # type: ignore[misc]
 
 
 def _members(molecule: np.ndarray, count: int) -> Float[np.ndarray, "molecules atoms"]:

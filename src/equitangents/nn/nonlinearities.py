@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import abc
-import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import jax
@@ -24,8 +23,6 @@ from equitangents.kernels.program import Op
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
 from equitangents.validation import check_whole
-
-logger = logging.getLogger("equitangents")
 
 
 class Nonlinearity(ParameterFree):
@@ -206,26 +203,17 @@ class Elementwise(Nonlinearity):
     The C++ engine has tables of smooth functions, made once for each function object; outside of these, and of others,
     Hermite series are summed where at most 256 terms suffice (tanh: to variances of about 20). Beyond, each pair is an
     integral over the plane, correct at any variance and thousands of times slower.
-
-    With `order` it is Gauss–Hermite quadrature with so many nodes in each direction, unchecked: `quadrature_error` is
-    that of E[φ²] and E[φ'²] by these nodes at variances from 0.01 to 4, logged where above the tolerance. Without, it
-    is the tolerance.
     """
 
     fn: Callable[[jax.Array], jax.Array]
     tolerance: float = 1e-6
-    order: int | None = None
-    quadrature_error: float = field(init=False, compare=False, default=0.0)
 
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise InvalidTypeError("fn", self.fn, "a function of one array, applied elementwise")
-        if self.order is not None:
-            check_whole("order", self.order, 1)
         with jax.enable_x64(True):
             self._check_fn()
-            error = self._error()
-        object.__setattr__(self, "quadrature_error", error)
+            self._check_error()
 
     def _check_fn(self) -> None:
         """Raise, with a remedy, for a function that JAX cannot differentiate entry by entry on all real numbers."""
@@ -250,14 +238,8 @@ class Elementwise(Nonlinearity):
                 verb="has no finite value or derivative at",
             )
 
-    def _error(self) -> float:
-        if self.order is not None:
-            error = duals.Quadrature(self.fn, self.order).error(_VARIANCES)
-            if not error <= self.tolerance:
-                logger.warning(
-                    "Elementwise: order %d is accurate to %.1e, not to %.1e", self.order, error, self.tolerance
-                )
-            return error
+    def _check_error(self) -> None:
+        """Raise InvalidArgumentError where integrals miss the tolerance at ordinary variances."""
         errors = np.asarray(jax.jit(lambda q: line(self.fn, q, 1).error)(jnp.asarray(_VARIANCES)))
         at = int(np.argmax(errors))  # of NaN, if there is any
         if not errors[at] <= bound(self.tolerance, np.float64):
@@ -265,17 +247,14 @@ class Elementwise(Nonlinearity):
                 "fn",
                 float(errors[at]),
                 "at most the tolerance",
-                "give a function without kinks away from zero, a larger tolerance, or order to accept the error",
+                "give a function without kinks away from zero, or a larger tolerance",
                 verb="is integrated with an error of",
             )
-        return self.tolerance
 
     @property
     def dual(self) -> DualActivation:
-        """Moments to the tolerance, or by Gauss-Hermite quadrature of the order given."""
-        if self.order is not None:
-            return duals.Quadrature(self.fn, self.order)
-        return duals.Quadrature(self.fn, tolerance=self.tolerance)
+        """Moments to the tolerance."""
+        return duals.Quadrature(self.fn, self.tolerance)
 
     def function(self, x: jax.Array) -> jax.Array:
         """The user's function of every entry."""

@@ -39,8 +39,7 @@ from equitangents.ensembles import (
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
 )
-from equitangents.ensembles.deep.finite import FiniteEnsemble
-from equitangents.ensembles.deep.predictions import Classification
+from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble
 from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,25 +15,6 @@ from equitangents.planning.pilot import Pilot
 from equitangents.planning.violations import MEASURES, CurvePoint, Violations
 from equitangents.validation import check_whole
 
-_WRITTEN = (
-    "measure",
-    "target",
-    "confidence",
-    "over_inputs",
-    "group",
-    "time",
-    "inputs",
-    "order",
-    "draws",
-    "limit",
-    "limit_upper",
-    "members",
-    "equivariant",
-    "outcome",
-    "exact",
-    "augmentation_order",
-    "max_members",
-)
 Outcome = Literal["met", "more than max_members", "limit may miss the target", "limit misses the target"]
 
 
@@ -98,8 +79,10 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return {
-            **{name: _plain(getattr(self, name)) for name in _WRITTEN},
+        left_out = ("mean_law", "trained", "_violations")
+        found = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in left_out}
+        return found | {
+            "outcome": self.outcome,
             "members_interval": list(self.members_interval),
             "curve": [{key: _plain(value) for key, value in vars(p).items()} for p in self.curve],
             "pilot": None if self.pilot is None else vars(self.pilot),

@@ -9,7 +9,7 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents._types import FileName
-from equitangents.array_files import read_arrays
+from equitangents.array_files import read_named
 from equitangents.ensembles import (
     DeepEnsemble,
     DeepEnsembleClassifier,
@@ -51,13 +51,7 @@ def read_data(path: FileName, most_inputs: int) -> PlanningData:
     Without `x_test` the training inputs are planned for.
     """
     check_whole("inputs", most_inputs, 1)
-    found = read_arrays("data", path)
-    arrays = found if isinstance(found, dict) else {}
-    missing = [name for name in ("x", "y") if name not in arrays]
-    if missing:
-        raise InvalidArgumentError(
-            "data", str(path), "arrays x and y, and optionally x_test and y_test", f"it holds {sorted(arrays)}"
-        )
+    arrays = read_named("data", path, ("x", "y"))
     tested = "x_test" in arrays
     targets = arrays.get("y_test") if tested else arrays["y"]
     return PlanningData(

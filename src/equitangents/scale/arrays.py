@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
@@ -29,19 +29,14 @@ if TYPE_CHECKING:
 else:
     _Array = zarr.Array  # no generic class at run time before Zarr 3.1
 
-P = ParamSpec("P")
-Found = TypeVar("Found")
 
-
-def _checked(
-    read: Callable[Concatenate[zarr.Array[Any], P], Found],
-) -> Callable[Concatenate[zarr.Array[Any], P], Found]:
+def _checked(read: Callable[..., Any]) -> Callable[..., Any]:
     """A way of reading that raises StoreError for a damaged chunk."""
 
     @functools.wraps(read)
-    def reading(array: zarr.Array[Any], /, *args: P.args, **kwargs: P.kwargs) -> Found:
+    def reading(array: zarr.Array[Any], /, *args: Any, **keywords: Any) -> Any:
         try:
-            return read(array, *args, **kwargs)
+            return read(array, *args, **keywords)
         except (ValueError, RuntimeError) as error:  # of the codecs: a checksum, a length
             if any(word in str(error) for word in _DAMAGE):
                 raise StoreError(
@@ -55,11 +50,9 @@ def _checked(
 class CheckedArray(_Array):
     """A Zarr array that is read; StoreError for a chunk that is damaged, as for anything else that is."""
 
-    get_basic_selection = _checked(zarr.Array.get_basic_selection)
-    get_orthogonal_selection = _checked(zarr.Array.get_orthogonal_selection)
-    get_coordinate_selection = _checked(zarr.Array.get_coordinate_selection)
-    get_mask_selection = _checked(zarr.Array.get_mask_selection)
-    get_block_selection = _checked(zarr.Array.get_block_selection)
+
+for _name in ("basic", "orthogonal", "coordinate", "mask", "block"):
+    setattr(CheckedArray, f"get_{_name}_selection", _checked(getattr(zarr.Array, f"get_{_name}_selection")))
 
 
 def open_checked(path: Place) -> CheckedArray:

@@ -20,7 +20,7 @@ from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Positions
 from equitangents.kernels.store import LoweredNetwork
-from equitangents.tiles.grid import Grid
+from equitangents.tiles.chunks import Grid
 from equitangents.validation import check_whole
 
 _LEAST, _MOST = 64, 1000  # of a side, where tiles take long

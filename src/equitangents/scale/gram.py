@@ -6,7 +6,6 @@ import logging
 import math
 import secrets
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ import numpy as np
 from equitangents._protocols import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
-from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
+from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
@@ -26,8 +25,7 @@ from equitangents.scale.cost import LARGEST, tile_bytes
 from equitangents.scale.executors import part_of
 from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, precision_of, problem, read_record
 from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
-from equitangents.tiles.chunks import check_library
-from equitangents.tiles.grid import Tile
+from equitangents.tiles.chunks import Tile, check_library
 from equitangents.tiles.place import PARTIAL, check_room, place, remove_all, sweep
 from equitangents.validation import check_whole, is_whole
 
@@ -216,26 +214,6 @@ class GramStore(CheckedKeywords):
             self._tidy()
         return self
 
-    def extend(self, x1: Numbers | None = None, x2: Numbers | None = None) -> GramStore:
-        """Add rows x1 (of a symmetric matrix rows and columns) and columns x2; `compute` computes what is new."""
-        data = dict(self._data)
-        for name, more in (("x1", x1), ("x2", x2)):
-            if more is None:
-                continue
-            if name not in data:
-                raise InvalidArgumentError("x2 is given, and the columns of this store are its rows; give x1 alone")
-            whole = np.asarray(data[name])
-            added = opened(name, more)
-            if added.shape[1:] != whole.shape[1:]:
-                raise ShapeError(name, added.shape, ("N", *whole.shape[1:]))
-            data[name] = np.concatenate([whole, np.asarray(added)])
-        dtype = np.dtype(self._work.record.precision)
-        with self._files():
-            wanted = problem(self._work.kernel, data, self._work.action, self.tile, dtype)
-            record = open_store(self.path, wanted, data)
-        self._data, self._work = data, replace(self._work, record=record)
-        return self
-
     def verify(
         self,
         sample: int | None = 16,
@@ -315,7 +293,7 @@ class GramStore(CheckedKeywords):
     def _check_current(self) -> None:
         """Raise StoreError where the store was replaced, or grew, since it was opened."""
         self._work.check()
-        if read_record(self.path) != self._work.record:
+        if not self.is_current:
             raise StoreError(
                 "store", str(self.path), "the rows that it was opened with", "open it with all that were added"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
 
 _BLOCK = 2**24  # bytes whose checksum is computed at once
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
-_LOCAL = 30  # bytes of the header before a member of a zip file, without its two names
+_NAMES = 26  # bytes of the header of a member of a zip file, before the lengths of the two names that end it
 
 
 def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
@@ -67,29 +68,23 @@ def _mapped(path: Path, key: str) -> np.ndarray | None:
     try:
         with open_regular(path) as file:
             check_arrays(file, whole=False)
-        if path.suffix == ".npy":
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        with zipfile.ZipFile(path) as archive:
-            entry = archive.getinfo(f"{key}.npy")
-            if entry.compress_type != zipfile.ZIP_STORED:
+            if path.suffix == ".npz":
+                with zipfile.ZipFile(file) as archive:
+                    entry = archive.getinfo(f"{key}.npy")
+                    if entry.compress_type != zipfile.ZIP_STORED:
+                        return None
+                    with archive.open(entry) as member:
+                        while member.read(_BLOCK):  # raises at the end where the checksum is another one
+                            pass
+                file.seek(entry.header_offset + _NAMES)
+                names = struct.unpack("<2H", file.read(4))
+                file.seek(sum(names), os.SEEK_CUR)
+            version = np.lib.format.read_magic(file)
+            read = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
+            shape, fortran, dtype = read(file)
+            if dtype.hasobject or 0 in shape:
                 return None
-            with archive.open(entry) as file:
-                version = np.lib.format.read_magic(file)
-                read = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
-                shape, fortran, dtype = read(file)
-                if dtype.hasobject:
-                    return None
-                header = file.tell()
-                while file.read(_BLOCK):  # raises at the end where the checksum is another one
-                    pass
-        with open_regular(path) as whole:
-            whole.seek(entry.header_offset)
-            local = whole.read(_LOCAL)
-        names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
-        offset = entry.header_offset + _LOCAL + names + header
-        if 0 in shape:
-            return None
-        return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
+            return np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")
     except UNREADABLE:
         return None  # what is wrong with it `read_arrays` says
 

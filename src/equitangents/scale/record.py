@@ -17,18 +17,16 @@ from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
 from equitangents.actions import Action
 from equitangents.actions.compact import check_finite_group
-from equitangents.checksums import checksum
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
 from equitangents.file_limits import Rows, read_json
-from equitangents.files import LEFTOVER, whole_file
+from equitangents.files import LEFTOVER, checksum, whole_file
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.store import VERSION
 from equitangents.precision import working_dtype
 from equitangents.scale.cost import side_of_tile
 from equitangents.scale.identity import action_hash, engine_of, network_hash, rows_digest, rows_of
-from equitangents.tiles.chunks import Chunks
-from equitangents.tiles.grid import Grid
+from equitangents.tiles.chunks import Chunks, Grid
 from equitangents.tiles.place import PARTIAL, ObjectPath, Place, alone, content, remove_all, write_together
 from equitangents.validation import check_unmasked
 

@@ -21,8 +21,7 @@ from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.store import VERSION
 from equitangents.scale.record import FIELDS, Data, Record, read_record, write_inputs, write_metadata
-from equitangents.tiles.chunks import Chunks, Values, ZarrTiles
-from equitangents.tiles.grid import Tile
+from equitangents.tiles.chunks import Chunks, Tile, Values, ZarrTiles
 from equitangents.tiles.place import DamagedTileError, Place, store_errors
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
@@ -85,13 +84,14 @@ class Work:
         except (MemoryError, MemoryLimitError):
             sizes = (len(x1), len(x1 if x2 is None else x2))
             remedy = "give a smaller tile to a new store, or run fewer workers"
-            raise MemoryLimitError(_named(tile), sizes, "memory for it", remedy, verb="has") from None
+            raise MemoryLimitError(f"tile {tile}", sizes, "memory for it", remedy, verb="has") from None
         if kernels.engine != self.record.engine:
             raise StoreError(
                 "engine", kernels.engine, self.record.engine, "set EQUITANGENTS_ENGINE to that of the store"
             )
         values = [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
-        _check_finite(tile, values)
+        if not all(np.isfinite(matrix).all() for matrix in values):
+            raise StoreError(f"tile {tile}", "NaN or infinite values", "finite ones", "it was not kept", verb="holds")
         return values
 
     def inputs(self, name: str, index: int) -> np.ndarray:
@@ -129,17 +129,6 @@ def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[bool]:
         if writing is not None:
             writing.result()
             yield True
-
-
-def _check_finite(tile: tuple[int, ...], values: Iterable[np.ndarray]) -> None:
-    """StoreError for numbers of a tile of a kernel that are not kept."""
-    if not all(np.isfinite(matrix).all() for matrix in values):
-        raise StoreError(_named(tile), "NaN or infinite values", "finite ones", "it was not kept", verb="holds")
-
-
-def _named(tile: tuple[int, ...]) -> str:
-    """What messages call a tile."""
-    return f"tile ({', '.join(map(str, tile))})"
 
 
 def gram_errors(path: Place) -> AbstractContextManager[None]:

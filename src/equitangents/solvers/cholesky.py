@@ -19,7 +19,7 @@ import scipy.linalg
 
 from equitangents.solvers.definiteness import check_positive, extremes, largest_eigenvalue, lost_in_factor, refused
 from equitangents.solvers.lanczos import AtTheEnd
-from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
+from equitangents.solvers.matrices import ArrayMatrix, Index, SymmetricMatrix, spans
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
@@ -168,7 +168,7 @@ class Triangle(SymmetricMatrix):
         self.tile = _ROWS
         self.dtype = dtype
 
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
+    def block(self, rows: Index, columns: Index) -> np.ndarray:
         """Entries above the diagonal, on it, or all of some rows."""
         down, across = np.arange(self.size)[rows], np.arange(self.size)[columns]
         low, high = np.minimum.outer(down, across), np.maximum.outer(down, across)

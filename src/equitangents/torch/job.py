@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equitangents.ensembles.training.batches import Augmented
-from equitangents.ensembles.training.checkpoints import array_digest
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import resolve_batch_size, variation_of
+from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size, variation_of
 from equitangents.ensembles.training.variations import variation_key
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
 from equitangents.torch.modules import (

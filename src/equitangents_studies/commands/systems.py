@@ -98,15 +98,11 @@ def _known(text: str) -> list[str]:
 def _read(path: Path, layout: str) -> tuple[Any, ...]:
     """(x, y) or (x, y, x_test, y_test), channels last."""
     from equitangents.errors import InvalidArgumentError
-    from equitangents.extending import read_arrays
+    from equitangents.extending import read_named
 
-    found = read_arrays("data", path)
-    arrays = found if isinstance(found, dict) else {}
-    held = ", ".join(arrays) or "no named arrays"
-    if not {"x", "y"} <= set(arrays):
-        raise InvalidArgumentError("data", str(path), "arrays x and y", f"it holds {held}")
+    arrays = read_named("data", path, ("x", "y"))
     if ("x_test" in arrays) != ("y_test" in arrays):
-        raise InvalidArgumentError("data", str(path), "both x_test and y_test, or none", f"it holds {held}")
+        raise InvalidArgumentError("data", str(path), "both x_test and y_test, or none")
     names = ("x", "y", "x_test", "y_test") if "x_test" in arrays else ("x", "y")
     return tuple(_channels_last(arrays[name], layout) if name[0] == "x" else arrays[name] for name in names)
 

@@ -183,6 +183,14 @@ class AnswersOnOrbits:
         """Agreement of single networks, mean over the members of each ensemble."""
         return self._counted(self.answers[way][f"members_{name}"])
 
+    def accuracy(self, way: Hashable) -> Float[np.ndarray, "... n"]:
+        """Share of the orbit of every test image on which an ensemble is right."""
+        return (self.labels(way, "test") == self.images.test_y).mean(axis=-2)
+
+    def floor_accuracy(self, way: Hashable) -> Float[np.ndarray, "... n"]:
+        """Accuracy where images are turned there and back, which only resampling changes."""
+        return (self.answers[way]["floor_test"] == self.images.test_y).mean(axis=-2)
+
     def _counted(self, agreement: np.ndarray) -> np.ndarray:
         return agreement / self.order if self.SHARES else agreement
 

@@ -60,6 +60,12 @@ def largest(values: Float[np.ndarray, " n"], level: float = 0.95) -> Estimate:
     return Estimate(top, top, max(top, float(np.exp(min(limit, 700.0)))), level)
 
 
+def exp_of(log: Estimate) -> Estimate:
+    """A number of which the logarithm was estimated: exp of that and of the ends of its interval."""
+    value, low, high = map(float, np.exp([log.value, log.low, log.high]))
+    return Estimate(value, low, high, log.confidence)
+
+
 SEVERAL = 16  # ensembles of one size that tell their own spread
 COVERS = f"ensembles of M networks: over the trained ones, and of fewer than {SEVERAL} from the expected spread"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.ticker import LogLocator
@@ -194,27 +194,12 @@ _SHORT = {
 }  # fmt: skip
 
 
-Found = Mapping[str, tuple[Estimate, Mapping[str, Estimate]]]
-"""By baseline: its number over all foreign inputs, and that on each set."""
-
-
 def _beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Figure]:
     """What the source has numbers of, and what stands in for it."""
-    chosen = dict.fromkeys(name for base in STATED for name in (base, stand_in(results, base)))
-    found = {
-        name: (
-            results.estimate(results.labels[name], "outside"),
-            {results.images.titles[s]: results.on(results.labels[name], s) for s in results.foreign},
-        )
-        for name in chosen
-        if name in results.labels
-    }
-    if not found:
+    named = [name for base in STATED for name in (base, stand_in(results, base)) if name in results.labels]
+    chosen, order = list(dict.fromkeys(named)), results.order
+    if not chosen:
         return []
-    return [_beside_figure(found, settings.group, results.order, folder)]
-
-
-def _beside_figure(found: Found, group: str, order: int, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "beside-the-source",
@@ -227,25 +212,22 @@ def _beside_figure(found: Found, group: str, order: int, folder: RunFolder) -> F
         alt="Orbit same predictions of the baselines beside those of the source",
     ) as drawn:
         (axes,) = drawn
-        first = next(iter(found.values()))[1]
-        for i, (name, (whole, by_set)) in enumerate(found.items()):
-            theirs = stated(name, group)
-            if theirs is not None:
-                label = "source" if i == 0 else None
-                axes.errorbar(
-                    [i - 0.18], [theirs[0]], yerr=[theirs[1]], fmt="D", ms=6, color=palette.MUTED.light, capsize=3,
-                    label=label,
-                )  # fmt: skip
-            drawing.estimates(axes, [i], [whole], palette.BLUE.light, fmt="o", ms=7, label="ours" if i == 0 else None)
-            for k, e in enumerate(by_set.values()):
-                label = list(first)[k] if i == 0 else None
-                axes.plot(
-                    [i + 0.14 + 0.08 * k], [e.value], _MARKS[k % 7], ms=4, color=_SET_LOOK[k % 5].light, label=label
-                )
+        for i, name in enumerate(chosen):
+            labels, once = results.labels[name], lambda text, i=i: text if i == 0 else None
+            if (of_source := stated(name, settings.group)) is not None:
+                value, error = of_source
+                grey = palette.MUTED.light
+                axes.errorbar([i - 0.18], [value], [error], fmt="D", ms=6, color=grey, capsize=3, label=once("source"))
+            whole = results.estimate(labels, "outside")
+            drawing.estimates(axes, [i], [whole], palette.BLUE.light, fmt="o", ms=7, label=once("ours"))
+            for k, foreign in enumerate(results.foreign):
+                place, title = i + 0.14 + 0.08 * k, once(results.images.titles[foreign])
+                value, colour = results.on(labels, foreign).value, _SET_LOOK[k % 5].light
+                axes.plot([place], [value], _MARKS[k % 7], ms=4, color=colour, label=title)
         axes.axhline(order, color=palette.INK.light, lw=0.8, ls=(0, (3, 3)))
-        axes.set_xticks(range(len(found)), [_SHORT.get(name, name) for name in found])
-        axes.set_xlim(-0.5, len(found) - 0.2)
-    return drawn.figure
+        axes.set_xticks(range(len(chosen)), [_SHORT.get(name, name) for name in chosen])
+        axes.set_xlim(-0.5, len(chosen) - 0.2)
+    return [drawn.figure]
 
 
 _WORDS = {
@@ -286,19 +268,11 @@ def _main_table(settings: Settings, results: Results) -> Table:
     rows = []
     for name, labels in results.labels.items():
         kind = "" if exact_on_filters(settings.group) or not name.startswith("gcnn") else ", steerable filters"
-        costs = [results.cost(name, c) for c in ("parameters", "training_seconds", "inference_seconds")]
+        cost = lambda which, name=name: results.cost(name, which)
+        times = f"{cost('training_seconds'):.3g}", f"{cost('inference_seconds'):.2g}"
         numbers = [results.estimate(labels, m) for m in MEASURES]
-        times, products = (f"{costs[1]:.3g}", f"{costs[2]:.2g}"), _amount(results.cost(name, "multiplications"))
-        rows.append(
-            [
-                results.titles[name] + kind,
-                _amount(costs[0]),
-                *times,
-                products,
-                *numbers,
-                stated_text(name, settings.group),
-            ]
-        )
+        amounts = _amount(cost("parameters")), *times, _amount(cost("multiplications"))
+        rows.append([results.titles[name] + kind, *amounts, *numbers, stated_text(name, settings.group)])
     if results.floor:
         numbers = [results.estimate(results.floor, m) for m in MEASURES]
         rows.append([_FLOOR, "", "", "", "", *numbers, ""])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -38,13 +40,14 @@ from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The lemma, invariance under C_k itself, the slope, the floor of resampling, finite and image ensembles."""
-    times, finest = range(len(results.steps)), settings.orders[-1]
+    times, orders, finest = range(len(results.steps)), settings.orders, settings.orders[-1]
     when = lambda t: after(int(results.steps[t]))
     words = lambda k, t: f"C{k}, {when(t)}"
     share, floor, each = bound_share(results), results.relative_floor()[-1], shared_level(len(times))
+    over_inputs, chosen = partial(claim, covers="inputs"), ours("our question; the bound is our choice")
 
     def own(k: int, t: int) -> Estimate:
-        i = settings.orders.index(k)
+        i = orders.index(k)
         return exactly(results.profile["rings"][i, t, :: settings.angles // k].max() / results.size["rings"][i, t])
 
     def over_floor(way: str) -> Records:
@@ -53,13 +56,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         return Records.over(lambda t: bootstrap(both[t], root, confidence=each), when, t=times)
 
     slope = lambda t: power_law(results.kappa["rings"], results.relative("rings")[:, t].T, confidence=each)
-    pixels, rings = over_floor("pixels"), over_floor("rings")
     found = [
         exact(
             "On the test images the mean changes by at most κ C(x) under any rotation tried",
-            Records.over(
-                lambda k, t: exactly(share[settings.orders.index(k), t].max()), words, k=settings.orders, t=times
-            ),
+            Records.over(lambda k, t: exactly(share[orders.index(k), t].max()), words, k=orders, t=times),
             measure="On rings: largest change over angles divided by κ C(x), for the worst input. C(x) = |x| times "
             f"the largest gradient of the closed-form mean at {settings.points}² places on the chords, by central "
             "differences.",
@@ -68,46 +68,40 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         to_rounding(
             "On the test images the mean does not change under the rotations of C_k, to rounding",
-            Records.over(own, words, k=settings.orders, t=times),
+            Records.over(own, words, k=orders, t=times),
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
             by=proved(EMERGENT_EQUIVARIANCE, "main theorem", "0"),
         ),
-        claim(
+        over_inputs(
             "The change under all rotations falls at least in proportion to κ",
             Records.over(slope, when, t=times),
             measure="On rings: exponent of the root mean square change against κ.",
-            covers="inputs",
             at_least=1,
             by=ours("expected from the lemma, which bounds the change by κ", stated="at least 1"),
         ),
-        claim(
+        over_inputs(
             f"After augmentation with C{finest} the change on pixels is at most twice the error of resampling",
-            pixels,
+            over_floor("pixels"),
             measure="Root mean square change when pixels are rotated, over that when they are rotated there and back.",
-            covers="inputs",
             at_most=2,
-            by=ours("our question; the bound is our choice"),
+            by=chosen,
         ),
-        claim(
+        over_inputs(
             f"After augmentation with C{finest} exact rotations of rings change the mean by at most half of what "
             "resampling pixels does",
-            rings,
+            over_floor("rings"),
             measure="Root mean square relative change on rings over the floor of resampled pixels.",
-            covers="inputs",
             at_most=0.5,
-            by=ours("our question; the bound is our choice"),
+            by=chosen,
         ),
     ]
     if settings.trained:
-        level = shared_level(len(settings.trained))
-        finite = Records.over(
-            lambda k: finite_violation(settings, results, k, level), lambda k: f"C{k}", k=settings.trained
-        )
+        violation = partial(finite_violation, settings, results, level=shared_level(len(settings.trained)))
         found.append(
             claim(
                 "Trained ensembles, less their sampling error, violate the symmetry as much as the closed form says, "
                 "to within a factor of 2",
-                finite,
+                Records.over(lambda k: violation(k), lambda k: f"C{k}", k=settings.trained),
                 measure=f"On rings {when(len(times) - 1)}: root mean square change of the mean of members of width "
                 f"{settings.width}, without sampling bias, over that of the closed form.",
                 covers="members",
@@ -116,55 +110,47 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 by=ours("expected; the bounds are our choice"),
             )
         )
-    return found if results.images is None else [*found, *image_claims(settings, results.images)]
+    return found if results.images is None else [*found, *image_claims(results.images)]
 
 
 _PLACE = "experiments on rotated FashionMNIST: emergent continuous invariance"
 _OF_FLOOR, _GAIN = 0.02, 0.01  # shares of the angles
 
 
-def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
+def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
     """What C_k for larger k brings, against the members, the floor of resampling, and the cost."""
-    first, last = found.orders[0], found.orders[-1]
-    sets, titles = found.sets, found.images.titles
-    each = shared_level(len(sets))
-    on = lambda name: titles[name]
+    first, before, last = found.orders[0], found.orders[-2], found.orders[-1]
+    sets, titles, epochs, ensembles = found.sets, found.images.titles, found.epochs[-1], found.recipe.ensembles
+    each, over = shared_level(len(sets)), covered(ensembles, "ensembles")
     agreement = f"Agreement: share of {found.order} angles at which the predicted class is that of the image as it is"
-    over = covered(found.recipe.ensembles, "ensembles")
+    end = lambda k, name: found.agreement(k, name)[-1]
+    members = lambda k, name: found.of_members(k, name)[-1]
+    floor = lambda k, name: found.floor(k, name)[-1]
+    chosen = ours("our question; the bound is our choice")
 
-    def rise(k: int, less: int, level: float) -> Records:
-        end = lambda order, name: found.agreement(order, name)[-1]
-        return Records.over(lambda name: found.difference(end(k, name), end(less, name), level), on, name=sets)
+    def on_sets(of: Callable[[str], np.ndarray]) -> Records:
+        return Records.over(lambda name: found.mean_difference(of(name), each), lambda name: titles[name], name=sets)
 
     def ahead(k: int, name: str) -> Estimate:
-        level = shared_level(len(sets) * len(found.orders))
-        return found.difference(found.agreement(k, name)[-1], found.of_members(k, name)[-1], level)
+        return found.mean_difference(end(k, name) - members(k, name), shared_level(len(sets) * len(found.orders)))
 
-    more = rise(last, first, each)
-    members = Records.over(ahead, lambda k, name: f"C{k}, {titles[name]}", k=found.orders, name=sets)
-    short = Records.over(
-        lambda name: found.difference(found.floor(last, name)[-1], found.agreement(last, name)[-1], each), on, name=sets
-    )
-    rises = [found.agreement(last, name)[-1] - found.agreement(first, name)[-1] for name in sets]
-    leads = [found.agreement(k, name)[-1] - found.of_members(k, name)[-1] for k in found.orders for name in sets]
+    rises = lambda name: end(last, name) - end(first, name)
+    leads = [end(k, name) - members(k, name) for k in found.orders for name in sets]
     over_sets = lambda tables: t_interval(np.mean([one.mean(axis=-1) for one in tables], axis=0), 0.95, (-1.0, 1.0))
-    error = {"test": found.difference(found.error(first)[-1], found.error(last)[-1])}
-    before = found.orders[-2]
-    gain = rise(last, before, each)
     judged = [
         claim(
             f"Over all angles image ensembles trained with C{last} agree with themselves more often than with C{first}",
-            more,
-            covers=(over, found.recipe.ensembles),
-            measure=f"{agreement}; C{last} minus C{first}, after {found.epochs[-1]} epochs each.",
+            on_sets(rises),
+            covers=(over, ensembles),
+            measure=f"{agreement}; C{last} minus C{first}, after {epochs} epochs each.",
             at_least=0,
-            aggregate=(f"the mean over {len(sets)} sets of inputs", over_sets(rises)),
+            aggregate=(f"the mean over {len(sets)} sets of inputs", over_sets([rises(name) for name in sets])),
             by=theirs(EMERGENT_EQUIVARIANCE, _PLACE, "emergent invariance under SO(2), up to the discretisation"),
         ),
         claim(
             "Over all angles image ensembles agree with themselves more often than their members do",
-            members,
-            covers=(over, found.recipe.ensembles),
+            Records.over(ahead, lambda k, name: f"C{k}, {titles[name]}", k=found.orders, name=sets),
+            covers=(over, ensembles),
             measure=f"{agreement}; the mean of {found.recipe.members} networks minus its members’ mean.",
             at_least=0,
             aggregate=(f"the mean over {len(found.orders)} groups and {len(sets)} sets of inputs", over_sets(leads)),
@@ -172,30 +158,30 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
         ),
         claim(
             f"Over all angles image ensembles trained with C{last} err less often than with C{first}",
-            error,
+            {"test": found.mean_difference(found.accuracy(last)[-1] - found.accuracy(first)[-1])},
             covers=over,
             measure=f"Share of {found.order} angles at which test images are given a wrong class; C{first} minus "
-            f"C{last}, after {found.epochs[-1]} epochs each.",
+            f"C{last}, after {epochs} epochs each.",
             at_least=0,
             by=ours("ours: the error over all angles"),
         ),
         claim(
             f"After training with C{last} image ensembles agree with themselves at all angles as often as resampling "
             "allows, to within 2 % of the angles",
-            short,
+            on_sets(lambda name: floor(last, name) - end(last, name)),
             covers=over,
             measure=f"{agreement}; that of images turned there and back, the floor of resampling, minus that of images "
             "turned once.",
             at_most=_OF_FLOOR,
-            by=ours("our question; the bound is our choice"),
+            by=chosen,
         ),
         claim(
             f"From C{before} to C{last} agreement over all angles gains at most 1 % of the angles",
-            gain,
+            on_sets(lambda name: end(last, name) - end(before, name)),
             covers=over,
-            measure=f"{agreement}; C{last} minus C{before}, after {found.epochs[-1]} epochs each.",
+            measure=f"{agreement}; C{last} minus C{before}, after {epochs} epochs each.",
             at_most=_GAIN,
-            by=ours("our question; the bound is our choice"),
+            by=chosen,
         ),
     ]
     return [*judged, *_at_equal_cost(found, agreement, over)]
@@ -204,31 +190,23 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
 def _at_equal_cost(found: ImageEnsembles, agreement: str, over: str) -> list[Claim]:
     """More orientations or more epochs, for pairs that take equally many steps; none where no two do."""
     epochs = [int(e) for e in found.epochs]
-    pairs = [
-        (k, more)
-        for k, more in zip(found.orders, found.orders[1:], strict=False)
-        if epochs[-1] * k % more == 0 and epochs[-1] * k // more in epochs
-    ]
+    early = lambda k, more: epochs[-1] * k // more  # epochs of the larger group that take as many steps
+    costly = itertools.pairwise(found.orders)
+    pairs = [(k, more) for k, more in costly if epochs[-1] * k % more == 0 and early(k, more) in epochs]
     if not pairs:
         return []
-    level = shared_level(len(pairs) * len(found.sets))
 
     def ahead(pair: tuple[int, int], name: str) -> Estimate:
         k, more = pair
-        early = epochs.index(epochs[-1] * k // more)
-        return found.difference(found.agreement(more, name)[early], found.agreement(k, name)[-1], level)
+        off = found.agreement(more, name)[epochs.index(early(k, more))] - found.agreement(k, name)[-1]
+        return found.mean_difference(off, shared_level(len(pairs) * len(found.sets)))
 
-    lead = Records.over(
-        ahead,
-        lambda pair, name: f"C{pair[1]} against C{pair[0]}, {found.images.titles[name]}",
-        pair=pairs,
-        name=found.sets,
-    )
+    words = lambda pair, name: f"C{pair[1]} against C{pair[0]}, {found.images.titles[name]}"
     return [
         claim(
             "At equally many training steps more orientations agree with themselves at all angles more often than "
             "more epochs",
-            lead,
+            Records.over(ahead, words, pair=pairs, name=found.sets),
             measure=f"{agreement}; the larger group for fewer epochs minus the smaller one for {epochs[-1]}, at equal "
             "cost.",
             at_least=0,
@@ -296,8 +274,8 @@ def _table(found: ImageEnsembles) -> Table:
     percent = lambda shares: found.mean(shares).times(100)
     rows: list[list[object]] = []
     for k in found.orders:
-        scores = [found.error(k)[-1], *(found.agreement(k, name)[-1] for name in found.sets)]
-        floors = [found.floor_error(k)[-1], *(found.floor(k, name)[-1] for name in found.sets)]
+        scores = [1 - found.accuracy(k)[-1], *(found.agreement(k, name)[-1] for name in found.sets)]
+        floors = [1 - found.floor_accuracy(k)[-1], *(found.floor(k, name)[-1] for name in found.sets)]
         rows.append([f"C{k}", f"{found.steps(k)[-1]:,}", *map(percent, scores)])
         rows.append([f"C{k}, {_FLOOR}", "", *map(percent, floors)])
     return table(

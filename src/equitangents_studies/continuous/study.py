@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 
 from equitangents import actions, nn
 from equitangents.statistics import Estimate, squared_mean
@@ -176,8 +175,7 @@ def bound_share(results: Results) -> np.ndarray:
 class ImageEnsembles(AnswersOnOrbits):
     """Ensembles trained with C_k, by k; their answers are those at the E epochs of `epochs`: (E, R, angles, N).
 
-    Agreement is the share of all angles at which the
-    predicted class is that of the image as it is.
+    Agreement is the share of all angles at which the predicted class is that of the image as it is.
     """
 
     epochs: np.ndarray
@@ -189,21 +187,13 @@ class ImageEnsembles(AnswersOnOrbits):
         """Every k."""
         return tuple(self.answers)
 
-    def error(self, k: int) -> Float[np.ndarray, "epochs ensembles n"]:
-        """Share of all angles at which a test image is given a wrong class."""
-        return (self.labels(k, "test") != self.images.test_y).mean(axis=2)
-
-    def floor_error(self, k: int) -> Float[np.ndarray, "epochs ensembles n"]:
-        """The error of the ensembles where images are turned there and back, which only resampling changes."""
-        return (self.answers[k]["floor_test"] != self.images.test_y).mean(axis=2)
-
     def steps(self, k: int) -> np.ndarray:
         """Training steps up to every recorded epoch."""
         return np.array([self.recipe.steps(k * len(self.images.train_x), int(e)) for e in self.epochs])
 
-    def difference(self, a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Estimate:
-        """The mean of a − b, paired, of shares (R, N)."""
-        return table_mean(a - b, (-1.0, 1.0), level)
+    def mean_difference(self, off: np.ndarray, level: float = 0.95) -> Estimate:
+        """The mean of differences of shares (R, N), paired."""
+        return table_mean(off, (-1.0, 1.0), level)
 
     def mean(self, shares: np.ndarray, level: float = 0.95) -> Estimate:
         """The mean of shares (R, N)."""

@@ -14,14 +14,13 @@ import shutil
 import tarfile
 import tempfile
 import urllib.request
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NotFiniteError, ShapeError
-from equitangents.extending import UNREADABLE, check_arrays, open_regular, refusal, require, whole_file
+from equitangents.extending import read_named, require, whole_file
 from equitangents_studies.data.catalogue import SOURCES, RemoteFile, Source
 from equitangents_studies.data.class_folders import load_class_folders
 from equitangents_studies.data.dataset import Dataset, balanced, digits
@@ -78,30 +77,6 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     return _read(path, source)
 
 
-def read_archive(path: Path, needed: Sequence[str], *, others: bool = True) -> dict[str, np.ndarray]:
-    """The arrays of a NumPy archive by name: those that are needed alone, in their order, or the `others`, too.
-
-    Raises InvalidArgumentError, which names the file, for what is no archive of arrays or lacks one that is needed.
-    """
-    try:
-        with open_regular(path) as file:
-            check_arrays(file)
-            archive = np.load(file, allow_pickle=False)
-            held = archive.files
-            wanted = held if others else [key for key in needed if key in held]
-            arrays = {key: archive[key] for key in wanted}
-    except UNREADABLE as error:
-        raise InvalidArgumentError("data", str(path), "a readable NumPy archive", str(error)) from None
-    _check_held(path, held, needed)
-    return arrays
-
-
-def _check_held(path: Path, held: Collection[str], needed: Sequence[str]) -> None:
-    missing = [key for key in needed if key not in held]
-    if missing:
-        raise InvalidArgumentError("data", str(path), missing, f"it holds {', '.join(held) or 'nothing'}")
-
-
 def _source(name: str) -> Source:
     if name not in SOURCES:
         raise InvalidArgumentError("data set", name, list(names()))
@@ -122,7 +97,7 @@ def file_of(source: Source, data_dir: str | Path | None) -> Path:
 
 
 def _read(path: Path, source: Source) -> Dataset:
-    arrays = read_archive(path, ("train_x", "train_y", "test_x", "test_y"))
+    arrays = read_named("data", path, ("train_x", "train_y", "test_x", "test_y"))
     labels = np.concatenate([arrays["train_y"], arrays["test_y"]])
     names_in_file = tuple(str(n) for n in arrays.get("class_names", ()))
     return Dataset(
@@ -162,15 +137,11 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
     path = Path(path).expanduser()
     if not path.is_file():
         raise InvalidArgumentError("data", str(path), "a file")
-    try:
-        arrays = read_archive(path, ("x", "y"))
-    except InvalidArgumentError as error:
-        if "allow_pickle" in str(error):  # an array of objects
-            raise InvalidArgumentError("data", str(path), "arrays of numbers and text", refusal(None)) from None
-        raise
-    if "x_test" in arrays or "y_test" in arrays:
-        _check_held(path, arrays, ("x_test", "y_test"))
-    parts = [("x", "y")] + ([("x_test", "y_test")] if "x_test" in arrays else [])
+    arrays = read_named("data", path, ("x", "y"))
+    tested = "x_test" in arrays or "y_test" in arrays
+    if tested and not {"x_test", "y_test"} <= arrays.keys():
+        raise InvalidArgumentError("data", str(path), "both x_test and y_test, or none")
+    parts = [("x", "y")] + ([("x_test", "y_test")] if tested else [])
     images = [_images(arrays[x], x, path) for x, _ in parts]
     labels = [_labels(arrays[y], y, len(arrays[x]), path) for x, y in parts]
     classes, index = np.unique(np.concatenate(labels), return_inverse=True)

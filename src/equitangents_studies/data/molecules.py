@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import require
+from equitangents.extending import read_named, require
 from equitangents_studies.data.catalogue import MOLECULE_SOURCES, Source
-from equitangents_studies.data.folder import data_folder, file_of, in_folder, read_archive
+from equitangents_studies.data.folder import data_folder, file_of, in_folder
 
 if TYPE_CHECKING:
     from equitangents.molecules import Molecules
@@ -200,7 +200,7 @@ def _source(name: str) -> Source:
 
 
 def _arrays(source: Source, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:
-    return read_archive(file_of(source, data_dir), keys, others=False)
+    return read_named("data", file_of(source, data_dir), keys, others=False)
 
 
 def _chosen(whole: MoleculeSet, count: int | None, seed: int) -> MoleculeSet:

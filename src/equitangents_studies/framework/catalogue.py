@@ -23,7 +23,7 @@ _WITH_DESK = ("quick", "desk", "paper")
 
 @dataclass(frozen=True)
 class StudyInfo:
-    """What `equitangents list` shows of a study, and the modules with its `STUDY` and its `present`."""
+    """What `equitangents list` shows of a study, and the module with its `STUDY` and its `present`."""
 
     name: str
     title: str
@@ -31,7 +31,6 @@ class StudyInfo:
     presets: tuple[str, ...]
     summary: str
     module: str
-    page: str = ""
 
 
 def _shipped(
@@ -70,7 +69,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
-            file="page",
+            file="study",
         ),
         _shipped(
             "predicted-agreement",
@@ -90,13 +89,13 @@ registry: dict[str, StudyInfo] = {
             file="page",
         ),
         StudyInfo(
-            name="histology",
-            title="Predictions on rotated tissue",
-            source=_EMERGENT,
-            presets=("quick", "desk", "desk-pooled", "paper"),
-            summary="CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
+            "histology",
+            "Predictions on rotated tissue",
+            _EMERGENT,
+            ("quick", "desk", "desk-pooled", "paper"),
+            "CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
             "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
-            module="equitangents_studies.rotated_images.histology",
+            "equitangents_studies.rotated_images.histology",
         ),
         _shipped(
             "mlp-to-gcnn",
@@ -141,7 +140,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
-            file="page",
         ),
         _shipped(
             "admissible",
@@ -303,8 +301,8 @@ def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
     """The study and what presents it."""
     if info.name in _added:
         return _added[info.name]
-    study = importlib.import_module(info.module).STUDY
-    return study, importlib.import_module(info.page or info.module).present
+    module = importlib.import_module(info.module)
+    return module.STUDY, module.present
 
 
 def lookup(name: str, preset: str) -> StudyInfo:

@@ -114,7 +114,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     if any(name.startswith("Mixer") for name in s.networks):
         check(s.pixels % s.patch == 0, "patch", s.patch, f"a divisor of pixels = {s.pixels}")
     _check_batch(s.batch)
-    name = source_of(s, data_dir)
+    name = stands_for(s.data, data_dir)
     if name in _GENERATED:
         count = s.images
         if name == "cifar10":
@@ -135,11 +135,6 @@ def _check_batch(batch: int) -> None:
 
     devices = jax.local_device_count()
     check(batch % devices == 0, "batch", batch, f"a multiple of the {devices} devices")
-
-
-def source_of(settings: Settings, data_dir: Path | None) -> str:
-    """What "auto" stands for; otherwise `data`."""
-    return stands_for(settings.data, data_dir)
 
 
 def place(settings: Settings, data_dir: Path | None) -> Path:
@@ -165,7 +160,7 @@ def write_out(settings: Settings, data_dir: Path | None, folder: Path) -> None:
     from PIL import Image
 
     s = settings
-    if source_of(s, data_dir) == "textures":
+    if stands_for(s.data, data_dir) == "textures":
         drawn = textures(s.images, (s.pixels, s.pixels, 3), _CLASSES, tint=_TINT, seed=s.seed)
         x, labels = np.clip(128 + 48 * drawn.x, 0, 255), drawn.labels
         names = tuple(f"texture-{k}" for k in range(_CLASSES))
@@ -241,7 +236,7 @@ def _of(errors: np.ndarray) -> np.ndarray:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """One stage for every training: network, group, size and run."""
-    s, source = settings, source_of(settings, folder.data_dir)
+    s, source = settings, stands_for(settings.data, folder.data_dir)
     generated = folder.checkpoints("images")
     if source in ("textures", "cifar10"):
         write_out(s, folder.data_dir, generated)

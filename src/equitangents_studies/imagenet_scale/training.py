@@ -27,8 +27,7 @@ from flax import serialization
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import append_checksum, whole_file
-from equitangents.extending import checked_content as content
+from equitangents.extending import Archive, open_regular, whole_file, write_archive
 from equitangents_studies.data.class_folders import ImageFiles
 from equitangents_studies.framework.study import Task
 from equitangents_studies.systems.transformations import Transformation
@@ -198,8 +197,7 @@ def keep(state: State, path: Path) -> None:
     """Write a checkpoint; what was there before stays until the new one is complete."""
     held = serialization.to_bytes(jax.tree.map(np.asarray, state))
     with whole_file(path) as partial_path:
-        partial_path.write_bytes(held)
-        append_checksum(partial_path)
+        write_archive(partial_path, {}, [np.frombuffer(held, np.uint8)])
 
 
 def standardised(x: jax.Array) -> jax.Array:
@@ -245,7 +243,7 @@ def _begin(module: Any, recipe: Recipe) -> State:
 def _restored(like: State, path: Path) -> State:
     """The state of a checkpoint."""
     try:
-        return serialization.from_bytes(like, content(path))
+        return serialization.from_bytes(like, Archive(open_regular(path)).array(0).tobytes())
     except Exception as error:  # whatever msgpack makes of it
         raise InvalidArgumentError(f"{path} is not a checkpoint of this network: {error}") from None
 

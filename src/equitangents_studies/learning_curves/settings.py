@@ -168,11 +168,6 @@ def compared_features(settings: Settings) -> list[int]:
     return sorted({settings.features, *settings.exact_features})
 
 
-def source_of(settings: Settings, data_dir: Path | None) -> str:
-    """The data that "auto" stands for."""
-    return stands_for(settings.data, data_dir)
-
-
 def of_one_norm(x: np.ndarray) -> np.ndarray:
     """Every image scaled to mean square 1, and not shifted."""
     size = np.sqrt((x**2).mean(axis=(1, 2, 3), keepdims=True))
@@ -186,7 +181,7 @@ PREPARED = {"image": standardise, "norm": of_one_norm}
 def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """Images, made as `prepared` says, in random order, and their labels."""
     s, prepare = settings, PREPARED[settings.prepared]
-    name = source_of(settings, data_dir)
+    name = stands_for(s.data, data_dir)
     if name == "textures":
         drawn = textures(s.images, (s.pixels, s.pixels, 3), _CLASSES, tint=0.5, seed=s.seed)
         return prepare(drawn.x), drawn.labels

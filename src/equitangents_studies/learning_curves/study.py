@@ -38,7 +38,7 @@ from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
 from equitangents_studies.common import networks
-from equitangents_studies.common.images import standardise
+from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.common.system_runs import SystemImages
 from equitangents_studies.framework.measured import Found, Part, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Task
@@ -58,7 +58,6 @@ from equitangents_studies.learning_curves.settings import (
     pool_size,
     pooled,
     sizes_of,
-    source_of,
     trained_on,
     whole_images,
 )
@@ -98,7 +97,9 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         },
     )
     found = found | _trained(s, folder) | _approximated(s, folder)
-    return Results.read(found, source=source_of(s, data_dir), sizes={model: sizes_of(s, model) for model in s.models})
+    return Results.read(
+        found, source=stands_for(s.data, data_dir), sizes={model: sizes_of(s, model) for model in s.models}
+    )
 
 
 def _trained(s: Settings, folder: RunFolder) -> Found:

@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, second_moment_share, shared_level, t_interval
+from equitangents_studies.common.scores import exp_of
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, table, theirs, to_rounding
 from equitangents_studies.framework.study import RunFolder, Shown, Stage, Study
@@ -72,7 +73,7 @@ def inputs_saved(
     logs = lambda means: np.array([log_factor_at_end(n, first, second) for first, second in means])
     most = math.log(n[-1] / n[0])
     found = bootstrap(np.stack([without, with_group], axis=1), logs, confidence=level, bounds=(-most, most))
-    return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), level)
+    return exp_of(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ class Learning:
         squared = self.scores["squared"]
         pairs = np.stack([squared[symmetry][:, -1], squared[PLAIN][:, -1]], axis=1)
         found = bootstrap(pairs, lambda means: np.log(means[:, 0] / means[:, 1]), confidence=level)
-        return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), level)
+        return exp_of(found)
 
     def saved(self, symmetry: str, level: float = 0.95) -> Estimate:
         """How many times as many inputs the plain kernel needs for the same squared error."""

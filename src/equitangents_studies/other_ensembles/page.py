@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import bootstrap, exactly, log_ratio, shared_level
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, proved, table, theirs
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, table, theirs
 from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import AUGMENTED_POSTERIORS, EMERGENT_EQUIVARIANCE
 from equitangents_studies.other_ensembles.study import (
@@ -34,172 +35,113 @@ OPEN = f"open question of {EMERGENT_EQUIVARIANCE}"
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """What the source says of plain averages; then expectations, closed forms and growth of the other kinds."""
+    s, most, kinds = settings, max(settings.sizes), tuple(INDEPENDENT)
+    title = lambda kind: _ALL[kind]
+    of_members = partial(claim, covers=("members", s.members), unit="%")
+    of_posteriors = partial(claim, covers=("posteriors", s.runs))
+    as_members = partial(claim, at_least=-0.6, at_most=-0.4)
+
+    def shares(*kinds: str) -> Records:
+        level = shared_level(len(kinds))
+        return Records.over(lambda kind: share(results, kind, level).times(100), title, kind=kinds)
+
+    def exponents(*kinds: str) -> Records:
+        level = shared_level(len(kinds))
+        return Records.over(lambda kind: exponent(s, results, kind, level), title, kind=kinds)
+
     return [
-        _closed(results, settings),
-        _copies(settings, results),
-        _expectations(settings, results),
-        _growth(settings, results),
-        _plain(settings, results),
-        _control(settings, results),
-        _draws(settings, results),
-        _posteriors(settings, results),
-        _symmetrised(settings, results),
-        _expanded(settings, results),
+        exact(
+            "Bayesian posteriors, random priors and bagging of inputs are invariant at infinite width",
+            Records.over(
+                lambda kind, of: exactly(results.closed[kind][("mean", "covariance").index(of)]),
+                lambda kind, of: f"{CLOSED[kind]}, {of}",
+                kind=("posterior", "random-prior", "bagged"),
+                of=("mean", "covariance"),
+            ),
+            measure="Largest change over orbits of the mean, and of Σ(gx, gx′), relative to the largest entry. Bagging "
+            f"of inputs: over the {s.resamples} resamples drawn, each with all its copies.",
+            at_most=1e-8,
+            by=ours(OPEN),
+        ),
+        claim(
+            "Bagging of augmented copies is not invariant over finitely many resamples, not even at infinite width",
+            {"": bootstrap(100 * results.broken)},
+            measure=f"Largest relative change over orbits of the closed-form mean over {s.resamples} resamples, mean "
+            f"over {SETS} independent sets of them.",
+            covers=("sets of resamples", SETS),
+            at_least=0.1,
+            unit="%",
+            by=ours("expected; the bound is our choice"),
+        ),
+        of_members(
+            "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
+            "member’s mean square change",
+            shares(*kinds),
+            measure="Share of the mean square change of one member that averaging over ever more independent "
+            "ones would leave (unbiased, so it may come out negative).",
+            at_most=4,
+            by=ours(OPEN + "; the bound is our choice"),
+        ),
+        as_members(
+            "The change of an ensemble falls about as one over the square root of the number of independent members",
+            exponents(*kinds),
+            measure="Exponent of the root mean square change of M members against M.",
+            covers=("batches of members", s.members // most),
+            by=ours("expected of independent members; the bounds are our choice", stated="−1/2 (theory)"),
+        ),
+        of_members(
+            "The mean of ever more plainly trained, augmented networks is invariant, to within 2 % of one’s mean "
+            "square change",
+            shares("plain"),
+            measure="Share of the mean square change of one member that averaging over ever more of them would leave "
+            "(unbiased, so it may come out negative).",
+            at_most=2,
+            by=proved(f"{EMERGENT_EQUIVARIANCE}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
+        ),
+        of_members(
+            "Without augmentation the mean of ever more networks is not invariant: more than 2 % of one’s mean square "
+            "change survives",
+            shares(*CONTROL),
+            measure="The same share, of networks that saw every configuration in one orientation.",
+            at_least=2,
+            by=ours("our control; the bound is that of augmented networks"),
+        ),
+        claim(
+            "More draws from the posterior of one run do not bring invariance: the change falls more slowly than their "
+            "number to the power −0.2",
+            {"": exponent(s, results, "draws")},
+            measure="Exponent of the root mean square change against the number of draws from the posterior of one "
+            "run.",
+            covers=("runs", s.runs),
+            at_least=-0.2,
+            by=ours(OPEN + "; the bound is our choice"),
+        ),
+        of_posteriors(
+            "The mean over ever more variational posteriors of augmented data is invariant, to within 4 % of one’s "
+            "mean square change",
+            shares("variational", "draws", "expanded"),
+            measure="Share of the mean square change of one posterior (or one draw of it) that averaging over ever "
+            "more of them would leave (unbiased, so it may come out negative).",
+            at_most=4,
+            unit="%",
+            by=ours(f"expected of the law in {AUGMENTED_POSTERIORS}; the bound is our choice"),
+        ),
+        as_members(
+            "Draws of one posterior that was made symmetric gain as independent members do",
+            exponents("averaged", "projected"),
+            measure="Exponent of the root mean square change against the number of draws.",
+            covers=("posteriors", s.runs),
+            by=ours("expected of what is invariant in the mean; the bounds are our choice", stated="−1/2 (theory)"),
+        ),
+        of_posteriors(
+            "A posterior that begins as an orbit changes less under turns than one that begins anywhere",
+            {"": log_ratio(*(squares(s, results, kind)[:, -1] ** 0.5 for kind in ("expanded", "draws")))},
+            measure=f"Ratio of the changes of the mean over {most} draws of one posterior, as wide and trained alike "
+            "(root mean squares; geometric means over posteriors).",
+            at_most=1,
+            by=theirs(str(AUGMENTED_POSTERIORS), "orbit expansion against augmentation alone, on images"),
+        ),
     ]
-
-
-def _title(kind: str) -> str:
-    return (TITLES | POSTERIORS)[kind]
-
-
-def _closed(results: Results, settings: Settings) -> Claim:
-    closed = Records.over(
-        lambda kind, of: exactly(results.closed[kind][("mean", "covariance").index(of)]),
-        lambda kind, of: f"{CLOSED[kind]}, {of}",
-        kind=("posterior", "random-prior", "bagged"),
-        of=("mean", "covariance"),
-    )
-    return claim(
-        "Bayesian posteriors, random priors and bagging of inputs are invariant at infinite width",
-        closed,
-        measure="Largest change over orbits of the mean, and of Σ(gx, gx′), relative to the largest entry. Bagging "
-        f"of inputs: over the {settings.resamples} resamples drawn, each with all its copies.",
-        covers=EXACT,
-        at_most=1e-8,
-        by=ours(OPEN),
-    )
-
-
-def _copies(settings: Settings, results: Results) -> Claim:
-    broken = bootstrap(100 * results.broken)
-    return claim(
-        "Bagging of augmented copies is not invariant over finitely many resamples, not even at infinite width",
-        {"": broken},
-        measure=f"Largest relative change over orbits of the closed-form mean over {settings.resamples} resamples, "
-        f"mean over {SETS} independent sets of them.",
-        covers=("sets of resamples", SETS),
-        at_least=0.1,
-        unit="%",
-        by=ours("expected; the bound is our choice"),
-    )
-
-
-def _expectations(settings: Settings, results: Results) -> Claim:
-    kinds = tuple(INDEPENDENT)
-    shares = Records.over(lambda kind: share(results, kind, shared_level(len(kinds))), _title, kind=kinds)
-    return claim(
-        "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
-        "member’s mean square change",
-        shares.times(100),
-        measure="Share of the mean square change of one member that averaging over ever more independent "
-        "ones would leave (unbiased, so it may come out negative).",
-        covers=("members", settings.members),
-        at_most=4,
-        unit="%",
-        by=ours(OPEN + "; the bound is our choice"),
-    )
-
-
-def _growth(settings: Settings, results: Results) -> Claim:
-    level = shared_level(len(INDEPENDENT))
-    slopes = Records.over(lambda kind: exponent(settings, results, kind, level), _title, kind=tuple(INDEPENDENT))
-    return claim(
-        "The change of an ensemble falls about as one over the square root of the number of independent members",
-        slopes,
-        measure="Exponent of the root mean square change of M members against M.",
-        covers=("batches of members", settings.members // max(settings.sizes)),
-        at_least=-0.6,
-        at_most=-0.4,
-        by=ours("expected of independent members; the bounds are our choice", stated="−1/2 (theory)"),
-    )
-
-
-def _draws(settings: Settings, results: Results) -> Claim:
-    """Whether more draws of one posterior leave its violation where it is."""
-    return claim(
-        "More draws from the posterior of one run do not bring invariance: the change falls more slowly than their "
-        "number to the power −0.2",
-        {"": exponent(settings, results, "draws")},
-        measure="Exponent of the root mean square change against the number of draws from the posterior of one run.",
-        covers=("runs", settings.runs),
-        at_least=-0.2,
-        by=ours(OPEN + "; the bound is our choice"),
-    )
-
-
-def _plain(settings: Settings, results: Results) -> Claim:
-    left = share(results, "plain").times(100)
-    return claim(
-        "The mean of ever more plainly trained, augmented networks is invariant, to within 2 % of one’s mean square "
-        "change",
-        {TITLES["plain"]: left},
-        measure="Share of the mean square change of one member that averaging over ever more of them would leave "
-        "(unbiased, so it may come out negative).",
-        covers=("members", settings.members),
-        at_most=2,
-        unit="%",
-        by=proved(f"{EMERGENT_EQUIVARIANCE}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
-    )
-
-
-def _control(settings: Settings, results: Results) -> Claim:
-    (kind,) = CONTROL
-    left = share(results, kind).times(100)
-    return claim(
-        "Without augmentation the mean of ever more networks is not invariant: more than 2 % of one’s mean square "
-        "change survives",
-        {TITLES[kind]: left},
-        measure="The same share, of networks that saw every configuration in one orientation.",
-        covers=("members", settings.members),
-        at_least=2,
-        unit="%",
-        by=ours("our control; the bound is that of augmented networks"),
-    )
-
-
-def _posteriors(settings: Settings, results: Results) -> Claim:
-    kinds = ("variational", "draws", "expanded")
-    shares = Records.over(lambda kind: share(results, kind, shared_level(len(kinds))).times(100), _title, kind=kinds)
-    return claim(
-        "The mean over ever more variational posteriors of augmented data is invariant, to within 4 % of one’s mean "
-        "square change",
-        shares,
-        measure="Share of the mean square change of one posterior (or one draw of it) that averaging over ever more of "
-        "them would leave (unbiased, so it may come out negative).",
-        covers=("posteriors", settings.runs),
-        at_most=4,
-        unit="%",
-        by=ours(f"expected of the law in {AUGMENTED_POSTERIORS}; the bound is our choice"),
-    )
-
-
-def _symmetrised(settings: Settings, results: Results) -> Claim:
-    kinds = ("averaged", "projected")
-    slopes = Records.over(lambda kind: exponent(settings, results, kind, shared_level(len(kinds))), _title, kind=kinds)
-    return claim(
-        "Draws of one posterior that was made symmetric gain as independent members do",
-        slopes,
-        measure="Exponent of the root mean square change against the number of draws.",
-        covers=("posteriors", settings.runs),
-        at_least=-0.6,
-        at_most=-0.4,
-        by=ours("expected of what is invariant in the mean; the bounds are our choice", stated="−1/2 (theory)"),
-    )
-
-
-def _expanded(settings: Settings, results: Results) -> Claim:
-    """Orbit expansion against plain augmentation: the mean over most draws of one posterior."""
-    most = max(settings.sizes)
-    ratio = log_ratio(*(squares(settings, results, kind)[:, -1] ** 0.5 for kind in ("expanded", "draws")))
-    return claim(
-        "A posterior that begins as an orbit changes less under turns than one that begins anywhere",
-        {"": ratio},
-        measure=f"Ratio of the changes of the mean over {most} draws of one posterior, as wide and trained alike "
-        "(root mean squares; geometric means over posteriors).",
-        covers=("posteriors", settings.runs),
-        at_most=1,
-        by=theirs(str(AUGMENTED_POSTERIORS), "orbit expansion against augmentation alone, on images"),
-    )
 
 
 _ALL = TITLES | POSTERIORS

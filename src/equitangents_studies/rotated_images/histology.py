@@ -1,4 +1,4 @@
-"""Tissue and its rotations: the measurement of `study` on colorectal tiles, which have no preferred orientation.
+"""Tissue and its rotations: the study of rotated images on colorectal tiles, which have no preferred orientation.
 
 Foreign inputs: another laboratory's colon tissue (LC25000), photographs of things (CIFAR-10) and noise; our choice.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from equitangents_studies.framework.study import Study, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
-from equitangents_studies.rotated_images.page import present
-from equitangents_studies.rotated_images.study import Results, Settings, check_settings, claims, measure
+from equitangents_studies.rotated_images.study import Results, Settings, check_settings, claims, measure, present
 
 __all__ = ["PRESETS", "STUDY", "present"]
 

@@ -6,19 +6,21 @@ more often than any of its members, throughout training and off the data; at inf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.stats
 from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.report import format_number
+from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import largest_rate
@@ -26,13 +28,26 @@ from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions
 from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, Records, claim, identity, ours, proved, theirs
-from equitangents_studies.framework.settings import at_least, check, presets
-from equitangents_studies.framework.study import Arrays, RunFolder, Task
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import (
+    P_VALUE,
+    Claim,
+    Records,
+    claim,
+    exact,
+    identity,
+    ours,
+    proved,
+    table,
+    theirs,
+)
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 ROTATIONS = actions.image_rotations(4)
 ORDER = 4
+SCALES = {"agreement": (1.0, float(ORDER)), "accuracy": (0.0, 1.0)}
+_LEAD = (1.0 - ORDER, ORDER - 1.0)  # of one agreement over another
 STATED_AGREEMENT = "3.85 ± 0.12 of 4 for an ensemble, 3.41 ± 0.18 for one network"
 TISSUE = ("histology_crc5", "histology_lc25000_colon", "nct_crc_he")
 
@@ -86,11 +101,6 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     load_images(settings, data_dir)
 
 
-def ensemble_sizes(settings: Settings) -> list[int]:
-    """Powers of 2, and all members."""
-    return powers_of_two(settings.members)
-
-
 def experiment(settings: Settings) -> str:
     """Where in the source the experiment stands that this is a copy of."""
     return "experiment on histological images" if settings.data in TISSUE else "experiment on rotated FashionMNIST"
@@ -131,14 +141,25 @@ class Results:
         """Orbit same predictions of every input."""
         return same_predictions(ROTATIONS, labels)
 
-    @property
-    def scales(self) -> dict[str, tuple[float, float]]:
-        """Between which values either score lies."""
-        return {"agreement": (1.0, float(ORDER)), "accuracy": (0.0, 1.0)}
-
     def accuracy(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
         """Share of the orbit of every test input on which the prediction is right."""
         return (labels == self.images.test_y).mean(axis=-2)
+
+    @property
+    def trained_epochs(self) -> list[int]:
+        """Those recorded after the first step."""
+        return [int(e) for e in self.epochs if e > 0]
+
+    def at(self, epoch: int) -> int:
+        """The place of an epoch among those recorded."""
+        return list(map(int, self.epochs)).index(epoch)
+
+    def label(self, name: str, epoch: int | None = None) -> str:
+        """A set, after an epoch, in a family of numbers."""
+        return self.images.titles[name] + ("" if epoch is None else f" after epoch {epoch}")
+
+
+Keep = Callable[[Arrays], Arrays]
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
@@ -151,46 +172,27 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     if settings.infinite_train:
         title = f"Infinite width, closed form, {settings.infinite_train} training images"
         infinite = folder.stage("infinite", title, partial(_infinite, settings, images, epochs, rate))
-    training: dict[str, Any] = {
-        "net": network(settings, images.classes),
-        "x": images.train_x,
-        "y": images.targets,
-        "augmentation": ROTATIONS,
-        "optimizer": "sgd",
-        "learning_rate": rate,
-        "epochs": settings.epochs,
-        "batch_size": settings.batch,
-        "seed": settings.seed,
-    }
-    train = lambda stage, **how: lambda task: train_to_last(folder.checkpoints(stage), task=task, **{**training, **how})
-    ensemble = train(
-        "ensemble",
-        members=settings.members,
-        record=images.sets,
-        record_at=epochs,
-        orbits=ROTATIONS,
-        keep=_kept,
-    )
-    finite = folder.stage("ensemble", f"Training {settings.members} CNNs together", ensemble)
-    narrow: Arrays = {}
-    if settings.narrow:
-        narrower = train(
-            "narrow",
-            net=network(replace(settings, channels=settings.narrow), images.classes),
-            members=settings.members,
-            record=images.sets,
-            record_at=[settings.epochs],
-            orbits=ROTATIONS,
-            keep=_last_classes,
-        )
-        narrow = folder.stage("narrow", f"Training {settings.members} narrower CNNs together", narrower)
+
+    def train(stage: str, which: str, channels: tuple[int, ...], record_at: Sequence[int], keep: Keep) -> Arrays:
+        compute = partial(
+            train_to_last, folder.checkpoints(stage), network(replace(settings, channels=channels), images.classes),
+            images.train_x, images.targets, augmentation=ROTATIONS, optimizer="sgd", learning_rate=rate,
+            epochs=settings.epochs, batch_size=settings.batch, seed=settings.seed, members=settings.members,
+            record=images.sets, record_at=record_at, orbits=ROTATIONS, keep=keep,
+        )  # fmt: skip
+        return folder.stage(stage, f"Training {settings.members} {which}CNNs together", compute)
+
+    finite = train("ensemble", "", settings.channels, epochs.tolist(), _kept)
+    last = lambda recorded: {name: _classes(outputs[-1]) for name, outputs in recorded.items()}
+    narrow = train("narrow", "narrower ", settings.narrow, [settings.epochs], last) if settings.narrow else {}
+    of = lambda what: {name: infinite[what + name] for name in names if what + name in infinite}
     return Results(
         images=images,
         epochs=epochs,
-        infinite={name: infinite[name] for name in names} if infinite else {},
-        predicted={name: infinite[f"predicted_{name}"] for name in names if f"predicted_{name}" in infinite},
-        deviation={name: infinite[f"deviation_{name}"] for name in names if infinite},
-        margin={name: infinite[f"margin_{name}"] for name in names if infinite},
+        infinite=of(""),
+        predicted=of("predicted_"),
+        deviation=of("deviation_"),
+        margin=of("margin_"),
         narrow=narrow,
         **{of: {name: finite[f"{of}_{name}"] for name in names} for of in ("members", "mean", "outputs")},
     )
@@ -214,16 +216,11 @@ def _infinite(settings: Settings, images: Images, epochs: np.ndarray, rate: floa
     for i, (name, x) in enumerate(images.sets.items()):
         mean = model.predict(orbit_batch(ROTATIONS, x.astype(np.float64)), time=times)
         each = by_element(ROTATIONS, mean)  # (E, |G|, N, K)
-        arrays[name] = each.argmax(axis=-1).astype(np.int16)
+        arrays[name] = _classes(each)
         arrays[f"deviation_{name}"], arrays[f"margin_{name}"] = margins(each)
         if count == len(images.train_x):
-            statistics = model.orbit_statistics(
-                ROTATIONS,
-                x[:PREDICTED].astype(np.float64),
-                ensemble_sizes(settings),
-                time=float(times[-1]),
-                draws=DRAWS,
-            )
+            few, sizes = x[:PREDICTED].astype(np.float64), powers_of_two(settings.members)
+            statistics = model.orbit_statistics(ROTATIONS, few, sizes, time=float(times[-1]), draws=DRAWS)
             arrays[f"predicted_{name}"] = np.column_stack([statistics.osp.expected, statistics.osp.interval])
         task.step(i + 1, len(images.sets))
     return arrays
@@ -241,16 +238,16 @@ def margins(outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.divide(found, size, out=np.zeros_like(size), where=size != 0) for found in (moved, lead))
 
 
-def _last_classes(recorded: Arrays) -> Arrays:
-    return {name: outputs[-1].argmax(axis=-1).astype(np.int16) for name, outputs in recorded.items()}
+def _classes(outputs: np.ndarray) -> np.ndarray:
+    return outputs.argmax(axis=-1).astype(np.int16)
 
 
 def _kept(recorded: Arrays) -> Arrays:
     """Predicted classes of members and of their mean at every time, and outputs after the last epoch."""
     arrays: Arrays = {}
     for name, outputs in recorded.items():
-        arrays[f"members_{name}"] = outputs.argmax(axis=-1).astype(np.int16)
-        arrays[f"mean_{name}"] = outputs.mean(axis=1).argmax(axis=-1).astype(np.int16)
+        arrays[f"members_{name}"] = _classes(outputs)
+        arrays[f"mean_{name}"] = _classes(outputs.mean(axis=1))
         arrays[f"outputs_{name}"] = outputs[-1]
     return arrays
 
@@ -263,7 +260,7 @@ def trained(settings: Settings, results: Results, name: str, members: int) -> Tr
     """Disjoint ensembles of `members` trained networks on the inputs that the prediction is for."""
     labels = lambda groups: results.agreement(groups.mean(axis=1).argmax(axis=-1))
     scores = disjoint_scores(results.outputs[name][:, :, :PREDICTED], members, labels)
-    expected, low, high = results.predicted[name][ensemble_sizes(settings).index(members)]
+    expected, low, high = results.predicted[name][powers_of_two(settings.members).index(members)]
     return Trained(scores, float(expected), float(low), float(high))
 
 
@@ -274,8 +271,8 @@ def judged_sets(results: Results) -> tuple[str, ...]:
 
 def differences(settings: Settings, results: Results) -> Records:
     """Trained minus expected for every set and every M, with intervals that hold together."""
-    sizes, names = ensemble_sizes(settings), judged_sets(results)
-    level, bounds = shared_level(len(sizes) * len(names)), results.scales["agreement"]
+    sizes, names = powers_of_two(settings.members), judged_sets(results)
+    level, bounds = shared_level(len(sizes) * len(names)), SCALES["agreement"]
     return Records.over(
         lambda name, members: trained(settings, results, name, members).difference(bounds, level),
         lambda name, members: f"{members} member{'' if members == 1 else 's'}, {results.images.titles[name]}",
@@ -284,32 +281,20 @@ def differences(settings: Settings, results: Results) -> Records:
     )
 
 
-def _scores(results: Results, labels: np.ndarray) -> np.ndarray:
-    """(M,) orbit same predictions of every member on the inputs that the prediction is for."""
-    return results.agreement(labels[:, :, :PREDICTED]).mean(axis=-1)
-
-
 def _nearer(results: Results, names: tuple[str, ...], level: float) -> Estimate:
     """How much nearer than the narrow networks the others are to what is expected, mean over `names`."""
-    wide, narrow = (
-        np.column_stack([_scores(results, of[name]) for name in names])
-        for of in ({name: results.members[name][-1] for name in names}, results.narrow)
-    )
+    scores = lambda labels: results.agreement(labels[:, :, :PREDICTED]).mean(axis=-1)  # of every member
+    columns = [scores(results.narrow[name]) for name in names] + [scores(results.members[name][-1]) for name in names]
     expected = np.array([results.predicted[name][0, 0] for name in names])
-    split = lambda means: np.abs(means.reshape(*means.shape[:-1], 2, len(names)) - expected).mean(axis=-1)
-    return bootstrap(
-        np.column_stack([narrow, wide]), lambda means: split(means)[..., 0] - split(means)[..., 1], confidence=level
-    )
+    off = lambda means: np.abs(means.reshape(*means.shape[:-1], 2, len(names)) - expected).mean(axis=-1)
+    nearer = lambda means: off(means)[..., 0] - off(means)[..., 1]
+    return bootstrap(np.column_stack(columns), nearer, confidence=level)
 
 
 def approach_claim(settings: Settings, results: Results) -> Claim:
     """Whether wider networks agree with themselves more nearly as often as infinitely wide ones."""
     names = judged_sets(results)
-    each = Records.over(
-        lambda name: _nearer(results, (name,), shared_level(len(names))),
-        lambda name: results.images.titles[name],
-        name=names,
-    )
+    each = Records.over(lambda name: _nearer(results, (name,), shared_level(len(names))), results.label, name=names)
     few, many = settings.narrow[-1], settings.channels[-1]
     return claim(
         "The wider the networks, the nearer their agreement over rotations to what infinite width predicts",
@@ -326,17 +311,15 @@ def approach_claim(settings: Settings, results: Results) -> Claim:
 
 def members_finding(settings: Settings, results: Results) -> Claim:
     """Ensembles of every size, to within a tolerance that is ours."""
-    found = differences(settings, results)
-    least, most = -TOLERANCE * ORDER, TOLERANCE * ORDER
     return claim(
         f"Ensembles of every size agree with themselves as often as infinitely wide ones, to within "
         f"{100 * TOLERANCE:g} % of the rotations",
-        found,
+        differences(settings, results),
         measure=f"Orbit same predictions of disjoint ensembles of M networks on {PREDICTED} inputs of each set, minus "
         f"those that GP(μ, Σ/M) expects for the same training images and time, in rotations out of {ORDER}.",
         covers=COVERS,
-        at_least=least,
-        at_most=most,
+        at_least=-TOLERANCE * ORDER,
+        at_most=TOLERANCE * ORDER,
         by=ours("ours: whether this width suffices to plan with"),
     )
 
@@ -345,20 +328,12 @@ _ROUNDING = 1e-9  # of the root mean square of the outputs
 _RARE = 0.001  # the level of the test that the untrained mean is one more member
 
 
-def lead(results: Results, name: str, epoch: int, level: float = 0.95) -> Estimate:
-    """Orbit same predictions of the mean minus those of a member, mean over members; bootstrapped over inputs."""
-    mean = results.agreement(results.mean[name][epoch])
-    members = results.agreement(results.members[name][epoch]).mean(axis=0)
-    most = results.scales["agreement"][1] - 1
-    return bootstrap(mean - members, confidence=level, bounds=(-most, most))
-
-
-def lead_of_best(results: Results, name: str, epoch: int, level: float = 0.95) -> Estimate:
-    """Orbit same predictions of the mean minus those of the best member, bootstrapped over inputs."""
-    mean = results.agreement(results.mean[name][epoch])
-    members = results.agreement(results.members[name][epoch])
-    most = results.scales["agreement"][1] - 1
-    return bootstrap((mean - members).T, lambda means: means.min(axis=1), confidence=level, bounds=(-most, most))
+def lead(results: Results, name: str, epoch: int, level: float = 0.95, *, best: bool = False) -> Estimate:
+    """Orbit same predictions of the mean minus those of a member, or of the best one; bootstrapped over inputs."""
+    mean, members = (results.agreement(of[name][epoch]) for of in (results.mean, results.members))
+    if best:
+        return bootstrap((mean - members).T, lambda means: means.min(axis=1), confidence=level, bounds=_LEAD)
+    return bootstrap(mean - members.mean(axis=0), confidence=level, bounds=_LEAD)
 
 
 def over_sets(estimates: Sequence[Estimate]) -> Estimate:
@@ -382,25 +357,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return [*judged, _untrained(results)]
 
 
-def _trained_epochs(results: Results) -> list[int]:
-    return [int(e) for e in results.epochs if e > 0]
-
-
-def _words(results: Results, name: str, epoch: int) -> str:
-    return f"{results.images.titles[name]} after epoch {epoch}"
-
-
 def ahead(settings: Settings, results: Results) -> Claim:
     """The mean against its members, as the source shows them: at every recorded time, on every set."""
-    epochs, names = _trained_epochs(results), tuple(results.images.sets)
-    place = list(map(int, results.epochs)).index
-    each = Records.over(
-        lambda epoch, name: lead(results, name, place(epoch), shared_level(len(epochs))),
-        lambda epoch, name: _words(results, name, epoch),
-        epoch=epochs,
-        name=names,
-    )
-    means = {e: over_sets([lead(results, n, place(e), shared_level(len(epochs))) for n in names]) for e in epochs}
+    epochs, names = results.trained_epochs, tuple(results.images.sets)
+    of = lambda epoch, name: lead(results, name, results.at(epoch), shared_level(len(epochs)))
+    each = Records.over(of, results.label, epoch=epochs, name=names)
+    means = {e: over_sets([of(e, name) for name in names]) for e in epochs}
     least = min(epochs, key=lambda e: means[e].low)
     return claim(
         "Throughout training the ensemble agrees with itself over rotations more often than its members do, on and off "
@@ -421,18 +383,16 @@ def ahead(settings: Settings, results: Results) -> Claim:
 
 def invariant(settings: Settings, results: Results) -> Claim:
     """By how much μ_t changes, as a share of the smallest lead of one output over the next; at t = 0 all are 0."""
-    epochs, names = _trained_epochs(results), tuple(results.images.sets)
-    place = list(map(int, results.epochs)).index
-    moved = lambda name, epoch: exactly(results.deviation[name][place(epoch)])
-    margin = min(float(results.margin[name][place(epoch)]) for name in names for epoch in epochs)
-    return claim(
+    epochs, names, at = results.trained_epochs, tuple(results.images.sets), results.at
+    moved = lambda name, epoch: exactly(results.deviation[name][at(epoch)])
+    margin = min(float(results.margin[name][at(epoch)]) for name in names for epoch in epochs)
+    return exact(
         "At infinite width the mean is the same for all rotations, at every time, on and off the data",
-        Records.over(moved, lambda name, epoch: _words(results, name, epoch), name=names, epoch=epochs),
+        Records.over(moved, results.label, name=names, epoch=epochs),
         measure="Largest change of the infinitely wide ensemble’s mean μ_t under any rotation of any input, in units "
         "of the root mean square of its outputs, at all recorded times but the first: before training it is 0, "
         "whatever the network. The classes are not equal for want of a difference: the largest output leads the second "
         f"by {format_number(margin)} at least, in the same units.",
-        covers=EXACT,
         at_most=_ROUNDING,
         by=proved(EMERGENT_EQUIVARIANCE, "main theorem", "0"),
     )
@@ -440,9 +400,7 @@ def invariant(settings: Settings, results: Results) -> Claim:
 
 def _best(settings: Settings, results: Results) -> Claim:
     names, level = tuple(results.images.sets), shared_level(len(results.images.sets))
-    each = Records.over(
-        lambda name: lead_of_best(results, name, -1, level), lambda name: results.images.titles[name], name=names
-    )
+    each = Records.over(lambda name: lead(results, name, -1, level, best=True), results.label, name=names)
     return claim(
         f"After training the ensemble agrees with itself more often than the best of its {settings.members} members",
         each,
@@ -457,10 +415,9 @@ def _best(settings: Settings, results: Results) -> Claim:
 def _untrained(results: Results) -> Claim:
     """Means of M networks drawn from a centred Gaussian process are, but for 1/√M, draws from it."""
     names = tuple(results.images.sets)
-    start = list(map(int, results.epochs)).index(0)
-    of_mean = np.array([results.agreement(results.mean[name][start]).mean() for name in names]).mean()
-    of_members = np.array([results.agreement(results.members[name][start]).mean(axis=-1) for name in names]).mean(
-        axis=0
+    agreement = lambda labels, name: results.agreement(labels[name][results.at(0)]).mean(axis=-1)
+    of_mean, of_members = (
+        np.array([agreement(of, name) for name in names]).mean(axis=0) for of in (results.mean, results.members)
     )
     spread = float(of_members.std(ddof=1)) * (1 + 1 / len(of_members)) ** 0.5
     off = float(of_mean - of_members.mean())
@@ -474,3 +431,69 @@ def _untrained(results: Results) -> Claim:
         at_least=_RARE,
         by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),
     )
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Agreement over training, and the scores after the last epoch."""
+    return [agreement_figure(settings, results, folder), _final_table(settings, results)]
+
+
+def _through_training(axes: Axes, settings: Settings, results: Results, name: str, which: str) -> None:
+    """Members, their mean with its interval over inputs, and infinite width, against the epochs."""
+    score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
+    axes.plot(
+        results.epochs, score(results.members[name]).mean(axis=-1), color=palette.MEMBER.light, lw=0.8, alpha=0.75
+    )
+    axes.plot([], [], color=palette.MEMBER.light, label="members")
+    means = [bootstrap(score(labels), resamples=1000, bounds=SCALES[which]) for labels in results.mean[name]]
+    low, high = [e.low for e in means], [e.high for e in means]
+    axes.fill_between(results.epochs, low, high, color=palette.BLUE.light, alpha=0.2, lw=0)
+    axes.plot(results.epochs, [e.value for e in means], color=palette.BLUE.light, lw=2.2, label="their mean")
+    if results.infinite:
+        later = results.epochs > 0  # before training all outputs are 0, and every class is as good as another
+        exactly_so, colour = score(results.infinite[name]).mean(axis=-1)[later], palette.VERMILLION.light
+        axes.plot(results.epochs[later], exactly_so, color=colour, lw=2.2, clip_on=False, label="infinite width")
+    axes.set_xlim(0, settings.epochs)
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def agreement_figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    """The study's main figure."""
+    with drawing.panels(
+        folder,
+        "agreement-over-training",
+        titles=[drawing.heading(results.images.titles[name]) for name in results.images.sets],
+        ylabel=f"orbit same predictions, of {ORDER}",
+        size=(8.6, 3.4),
+        sharey=True,
+        caption="Orbit same predictions over training: members, the mean of their outputs (band: 95 % interval over "
+        "inputs), and the infinitely wide ensemble in closed form, where it was computed. At initialisation a mean of "
+        "wide networks is distributed like one of them, up to scale.",
+        alt="Orbit same predictions against epochs",
+    ) as drawn:
+        for axes, name in zip(drawn, results.images.sets, strict=True):
+            _through_training(axes, settings, results, name, "agreement")
+            axes.set_ylim(1, ORDER * 1.005)
+    return drawn.figure
+
+
+def _final_table(settings: Settings, results: Results) -> Table:
+    def row(title: str, name: str, which: str, digits: int) -> list[object]:
+        score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
+        members = score(results.members[name][-1]).mean(axis=-1)
+        infinite = [score(results.infinite[name][-1]).mean()] if results.infinite else []
+        best, mean, *exactly_so = (f"{x:.{digits}f}" for x in (members.max(), members.mean(), *infinite))
+        ensemble = bootstrap(score(results.mean[name][-1]), bounds=SCALES[which])
+        return [title, best, mean, ensemble, *(exactly_so or ["–"])]
+
+    titles = results.images.titles
+    rows = [row(f"Agreement on {titles[name]}, of {ORDER}", name, "agreement", 2) for name in results.images.sets]
+    rows.append(row(f"Accuracy on {titles['test']}", "test", "accuracy", 3))
+    numbers = stated_agreement(settings)
+    stated = f" The source states {numbers}." if numbers else ""
+    header = ["After the last epoch", "best member", "members’ mean score", "ensemble", "infinite width"]
+    return table(f"After the last epoch; in brackets 95 % intervals over inputs.{stated}", header, rows)
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from equitangents.report import Figure, Table, palette
-from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
+from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level, t_interval
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, proved, table, theirs, to_rounding
@@ -16,7 +17,6 @@ from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.sampling.study import (
-    PAIRS,
     PRESETS,
     SETS,
     Results,
@@ -47,18 +47,16 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         return Records.over(of, words, j=budgets, t=times, s=sets)
 
     def growing(j: int, s: int) -> Estimate:
-        values = results.violation["own"][j]
-        return log_ratio(
-            values[:, late, s], values[:, 0, s], confidence=shared_level(len(SETS) * len(settings.budgets))
-        )
+        values, level = results.violation["own"][j], shared_level(len(SETS) * len(settings.budgets))
+        return log_ratio(values[:, late, s], values[:, 0, s], confidence=level)
 
-    exponent = lambda s: power_law(
-        np.array(settings.budgets), results.distance["uniform"][:, :, 0, s].T ** 2, confidence=each
-    )
+    def exponent(s: int) -> Estimate:
+        return power_law(np.array(settings.budgets), results.distance["uniform"][:, :, 0, s].T ** 2, confidence=each)
+
     own, subgroup = family("own", "shared", several), family("subgroup", "own", [len(settings.budgets) - 1])
     important = family("important", "uniform", several)
-    growth = Records.over(growing, words, j=range(len(settings.budgets)), s=sets)
     ratio = "Root mean square violation of the first way over that of the second; geometric means over draws."
+    over_draws = partial(claim, covers="draws of elements")
     found = [
         to_rounding(
             "Complete augmentation leaves the mean invariant at all times, to rounding",
@@ -66,49 +64,44 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Root mean square change over orbits, relative to the prediction.",
             by=proved(EMERGENT_EQUIVARIANCE, "main theorem", "exactly invariant"),
         ),
-        claim(
+        over_draws(
             "Random elements of each input’s own violate the symmetry less than as many that all inputs share, at "
             "every budget and time",
             own,
             measure=ratio,
-            covers="draws of elements",
             at_most=1,
             by=ours(OPEN),
         ),
-        claim(
+        over_draws(
             f"A subgroup of order {largest} violates the symmetry less than {largest} random elements of each input’s "
             "own, at every time",
             subgroup,
             measure=ratio + " The subgroup is not random.",
-            covers="draws of elements",
             at_most=1,
             by=ours("ours: the source compares random elements with all of them"),
         ),
-        claim(
+        over_draws(
             "Elements drawn by how far they move the input violate the symmetry less than those drawn uniformly, at "
             "every budget and time",
             important,
             measure=ratio + " Both with replacement, the first with weights that make the loss unbiased.",
-            covers="draws of elements",
             at_most=1,
             by=ours(OPEN),
         ),
-        claim(
+        over_draws(
             "Early in training the distance from the complete ensemble falls as one over the square root of the budget",
             Records.over(exponent, words, s=sets),
             measure=f"Exponent of the root mean square distance of the means against the budget {when[0]}, elements "
             "drawn with replacement.",
-            covers="draws of elements",
             at_least=-0.6,
             at_most=-0.4,
             by=ours("theory of unbiased estimates of the gradient; the bounds are our choice", stated="−1/2"),
         ),
-        claim(
+        over_draws(
             f"With random elements of each input’s own the violation is larger {when[late]} than {when[0]}, at every "
             "budget",
-            growth,
+            Records.over(growing, words, j=range(len(settings.budgets)), s=sets),
             measure=f"Violation {when[late]} over that {when[0]}; geometric means over draws.",
-            covers="draws of elements",
             at_least=1,
             by=ours(OPEN),
         ),
@@ -119,7 +112,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _ACCURACY, _AGREEMENT = 0.01, 0.02  # of the images, and of the rotations
 _SOURCE, _PLACE = "arXiv 2403.03103; the bounds are our choice", "discussion of sampling: systematic or random"
 _STATED = "no notable difference"
-_SYSTEMATIC, _RANDOM = PAIRS[0]
+_SYSTEMATIC, _RANDOM = "complete", "anew"
 
 
 def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
@@ -129,17 +122,14 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
     """
     shown = f"{found.titles[_SYSTEMATIC]} or {found.titles[_RANDOM]}"
     over = (covered(found.repetitions, "repetitions"), found.repetitions)
-    each = Records.over(
-        lambda name: found.steadier(_SYSTEMATIC, _RANDOM, name),
-        lambda name: found.images.titles[name],
-        name=found.sets,
-    )
-    bound = _AGREEMENT * found.order
+    bound, bounds = _AGREEMENT * found.order, (1.0 - found.order, found.order - 1.0)
+    less = lambda score, *at: score(_SYSTEMATIC, *at) - score(_RANDOM, *at)
+    agreement = lambda name: less(found.agreement, name)
     return [
         claim(
             f"Ensembles that are shown {shown} are equally accurate over the orbits of test images, to within 1 "
             "percentage point",
-            {found.images.titles["test"]: found.more_accurate(_SYSTEMATIC, _RANDOM)},
+            {found.images.titles["test"]: table_mean(less(found.accuracy), (-1.0, 1.0))},
             measure=f"Accuracy over all {found.order} orientations, systematic minus random elements, after equally "
             "many steps.",
             covers=over,
@@ -150,7 +140,11 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
         claim(
             f"Ensembles that are shown {shown} agree with themselves equally often, in and out of distribution, to "
             "within 2 % of the rotations",
-            each,
+            Records.over(
+                lambda name: table_mean(agreement(name), bounds),
+                lambda name: found.images.titles[name],
+                name=found.sets,
+            ),
             measure=f"Orbit same predictions out of {found.order}, systematic minus random elements, after equally "
             "many steps.",
             covers=over,
@@ -158,7 +152,7 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
             at_most=bound,
             aggregate=(
                 f"the mean over {len(found.sets)} sets of inputs",
-                found.steadier_overall(_SYSTEMATIC, _RANDOM),
+                t_interval(np.mean([agreement(name).mean(axis=1) for name in found.sets], axis=0), bounds=bounds),
             ),
             by=theirs(_SOURCE, _PLACE, _STATED),
         ),
@@ -224,11 +218,9 @@ def _table(found: TrainedEnsembles) -> Table:
         accuracy = table_mean(100 * found.accuracy(way), (0.0, 100.0))
         return [found.titles[way], f"{found.steps[way]:,}", accuracy] + [_osp(found, way, name) for name in found.sets]
 
-    def floor(way: str) -> list[str]:
-        of: Callable[[np.ndarray], str] = lambda scores: f"{scores.mean():.4g}"
-        return [f"{found.titles[way]}: {_FLOOR}", "", of(100 * found.floor_accuracy(way))] + [
-            of(found.floor(way, name)) for name in found.sets
-        ]
+    def floor(way: str) -> list[object]:
+        scores = [100 * found.floor_accuracy(way), *(found.floor(way, name) for name in found.sets)]
+        return [f"{found.titles[way]}: {_FLOOR}", "", *(f"{score.mean():.4g}" for score in scores)]
 
     header = ["Shown of every image", "steps", "accuracy, %", *(f"OSP, {found.images.titles[n]}" for n in found.sets)]
     return table(

@@ -13,10 +13,11 @@ drawn      b random elements of each image's own, drawn once, the same for all m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -25,7 +26,7 @@ from jaxtyping import Float, Int
 from equitangents import actions
 from equitangents.actions import subset
 from equitangents.inference import Flow, augment_inputs, decompose
-from equitangents.statistics import Estimate, bootstrap, log_ratio, t_interval
+from equitangents.statistics import Estimate, bootstrap, log_ratio
 from equitangents_studies import data
 from equitangents_studies.common.image_ensembles import (
     AnswersOnOrbits,
@@ -37,7 +38,6 @@ from equitangents_studies.common.image_ensembles import (
 from equitangents_studies.common.images import Chosen, Images, load_images, standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, orbit_batch
-from equitangents_studies.common.scores import table_mean
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
 
@@ -52,8 +52,7 @@ STRATEGIES = {
 RANDOM = ("shared", "own", "uniform", "important")
 
 
-@dataclass(frozen=True, eq=False)
-class Sampled:
+class Sampled(NamedTuple):
     """Rows of the complete data, g·N + i, without repetitions, and their weights, of mean 1 on average."""
 
     rows: Int[np.ndarray, " m"]
@@ -190,9 +189,6 @@ def compared(results: Results, a: str, b: str, budget: int, time: int, name: int
     return log_ratio(first, second, confidence=level)
 
 
-PAIRS = (("complete", "anew"), ("spaced", "drawn"))  # systematic, random
-
-
 def titles(order: int, budget: int) -> dict[str, str]:
     """What each way of choosing elements shows of every image."""
     return {
@@ -223,29 +219,6 @@ class TrainedEnsembles(AnswersOnOrbits):
         """Titles of the ways of choosing elements."""
         return titles(self.order, self.budget)
 
-    def accuracy(self, way: str) -> Float[np.ndarray, "repetitions n"]:
-        """Share of the orbit of every test image on which the ensemble is right."""
-        return (self.labels(way, "test") == self.images.test_y).mean(axis=1)
-
-    def floor_accuracy(self, way: str) -> Float[np.ndarray, "repetitions n"]:
-        """Accuracy where images are turned there and back, which only resampling changes."""
-        return (self.answers[way]["floor_test"] == self.images.test_y).mean(axis=1)
-
-    def more_accurate(self, a: str, b: str, level: float = 0.95) -> Estimate:
-        """Accuracy of one way minus that of another, on the same images in the same repetitions."""
-        return table_mean(self.accuracy(a) - self.accuracy(b), (-1.0, 1.0), level)
-
-    def steadier(self, a: str, b: str, name: str, level: float = 0.95) -> Estimate:
-        """Orbit same predictions of one way minus those of another, likewise."""
-        most = self.order - 1.0
-        return table_mean(self.agreement(a, name) - self.agreement(b, name), (-most, most), level)
-
-    def steadier_overall(self, a: str, b: str) -> Estimate:
-        """The mean of these differences over all sets, each with the same weight."""
-        each = [(self.agreement(a, name) - self.agreement(b, name)).mean(axis=1) for name in self.sets]
-        most = self.order - 1.0
-        return t_interval(np.mean(each, axis=0), bounds=(-most, most))
-
 
 def trained_means(
     gram: Float[np.ndarray, "m m"],
@@ -265,18 +238,12 @@ def trained_means(
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """The kernel on all pairs once, one small problem for every choice of elements, then trained ensembles."""
-    complete = _Complete(settings)
     title = lambda strategy, budget: f"{STRATEGIES[strategy].capitalize()}, {budget} of {settings.order}"
     found = measured(
         folder,
-        Part("complete", "Complete augmentation", lambda task: complete.violation()),
-        Part("{strategy}-{budget}", title, partial(_choices, settings, complete)),
-        levels={
-            "strategy": tuple(STRATEGIES),
-            "budget": settings.budgets,
-            "time": settings.times,
-            "inputs": SETS,
-        },
+        Part("complete", "Complete augmentation", lambda task: {"complete": _violations(_reference(settings))}),
+        Part("{strategy}-{budget}", title, partial(_choices, settings)),
+        levels={"strategy": STRATEGIES, "budget": settings.budgets, "time": settings.times, "inputs": SETS},
     )
     trained = trained_ensembles(settings, folder) if settings.repetitions else None
     return Results.read(found, times=np.array(settings.times), trained=trained)
@@ -290,91 +257,82 @@ def _inputs(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {name: rings(x) for name, x in images.items()}, np.eye(source.classes)[source.train_y] - 1 / source.classes
 
 
-class _Complete:
-    """The kernel on all pairs (g, i), and the mean after complete augmentation; computed when first wanted."""
+class _Problem(NamedTuple):
+    """The NTK on all pairs (g, i) and across to the orbits of every set, targets, times, P(g | x_i)."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings, self.action = settings, actions.ring_rotations(settings.order)
-
-    @cached_property
-    def problem(self) -> dict[str, np.ndarray]:
-        """Gram matrix, kernel across, targets, times, and what importance sampling draws from."""
-        sets, y = _inputs(self.settings)
-        s, x = self.settings, sets["training"]
-        net = mlp(1, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
-        everything = augment_inputs(self.action, x)
-        gram = np.asarray(net.kernel(everything).ntk)
-        points = np.concatenate([orbit_batch(self.action, sets[name]) for name in SETS])
-        return {
-            "gram": gram,
-            "cross": np.asarray(net.kernel(points, everything).ntk),
-            "targets": np.tile(y, (s.order, 1)),
-            "times": np.array(s.times)
-            * len(gram)
-            / scipy.linalg.eigvalsh(gram, subset_by_index=[len(gram) - 1] * 2)[0],
-            "probabilities": importance(np.sqrt(((np.asarray(self.action.orbit(x)) - x) ** 2).sum(axis=(2, 3, 4)))),
-        }
-
-    def means(self, rows: np.ndarray, weights: np.ndarray, samples: int) -> list[np.ndarray]:
-        """μ_t on the orbits of every set after training on some rows: (T, |G|, N, K)."""
-        p = self.problem
-        found = trained_means(
-            p["gram"][np.ix_(rows, rows)], p["cross"][:, rows], p["targets"][rows], weights, samples, p["times"]
-        )
-        return [by_element(self.action, part) for part in np.split(found, len(SETS), axis=1)]
-
-    @cached_property
-    def reference(self) -> list[np.ndarray]:
-        """The means of complete augmentation."""
-        rows = np.arange(len(self.problem["gram"]))
-        return self.means(rows, np.ones(len(rows)), len(rows))
-
-    def violation(self) -> Arrays:
-        """The violation under complete augmentation, (T, sets)."""
-        return {"complete": np.stack([_violation(part) for part in self.reference], axis=-1)}
+    gram: np.ndarray
+    cross: np.ndarray
+    targets: np.ndarray
+    times: np.ndarray
+    probabilities: np.ndarray
 
 
-def _choices(settings: Settings, complete: _Complete, strategy: str, budget: int, task: Task) -> Arrays:
+@lru_cache(maxsize=1)
+def _problem(s: Settings) -> _Problem:
+    (sets, y), action = _inputs(s), actions.ring_rotations(s.order)
+    x = sets["training"]
+    net = mlp(1, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
+    everything = augment_inputs(action, x)
+    gram = np.asarray(net.kernel(everything).ntk)
+    points = np.concatenate([orbit_batch(action, sets[name]) for name in SETS])
+    largest = scipy.linalg.eigvalsh(gram, subset_by_index=[len(gram) - 1] * 2)[0]
+    moved = np.sqrt(((np.asarray(action.orbit(x)) - x) ** 2).sum(axis=(2, 3, 4)))
+    cross, times = np.asarray(net.kernel(points, everything).ntk), np.array(s.times) * len(gram) / largest
+    return _Problem(gram, cross, np.tile(y, (s.order, 1)), times, importance(moved))
+
+
+def _means(s: Settings, rows: np.ndarray, weights: np.ndarray, samples: int) -> list[np.ndarray]:
+    """μ_t on the orbits of every set after training on some rows: (T, |G|, N, K)."""
+    p = _problem(s)
+    gram, cross = p.gram[np.ix_(rows, rows)], p.cross[:, rows]
+    found = trained_means(gram, cross, p.targets[rows], weights, samples, p.times)
+    return [by_element(actions.ring_rotations(s.order), part) for part in np.split(found, len(SETS), axis=1)]
+
+
+@lru_cache(maxsize=1)
+def _reference(s: Settings) -> list[np.ndarray]:
+    """The means after complete augmentation."""
+    count = len(_problem(s).gram)
+    return _means(s, np.arange(count), np.ones(count), count)
+
+
+def _choices(settings: Settings, strategy: str, budget: int, task: Task) -> Arrays:
     """Violation and distance of every draw: (draws, T, sets)."""
-    probabilities = complete.problem["probabilities"]
-    _, n = probabilities.shape
-    draws = settings.draws if strategy in RANDOM else 1
-    found = np.zeros((2, draws, len(settings.times), len(SETS)))
+    probabilities, whole = _problem(settings).probabilities, _reference(settings)
+    draws, squares = settings.draws if strategy in RANDOM else 1, lambda y: (y**2).sum(axis=(1, 2, 3))
+    violation, distance = [], []
     for d in range(draws):
         rng = np.random.default_rng((settings.seed, list(STRATEGIES).index(strategy), budget, d))
-        chosen = sample(strategy, budget, probabilities, rng)
-        means = complete.means(chosen.rows, chosen.weights, n * budget)
-        for s, (part, whole) in enumerate(zip(means, complete.reference, strict=True)):
-            found[0, d, :, s] = _violation(part)
-            off = ((part - whole) ** 2).sum(axis=(1, 2, 3)) / (whole**2).sum(axis=(1, 2, 3))
-            found[1, d, :, s] = np.sqrt(off)
+        rows, weights = sample(strategy, budget, probabilities, rng)
+        means = _means(settings, rows, weights, probabilities.shape[1] * budget)
+        violation.append(_violations(means))
+        off = [np.sqrt(squares(part - all_of) / squares(all_of)) for part, all_of in zip(means, whole, strict=True)]
+        distance.append(np.stack(off, axis=-1))
         task.step(d + 1, draws)
-    return {"violation": found[0], "distance": found[1]}
+    return {"violation": np.array(violation), "distance": np.array(distance)}
 
 
-def _violation(means: np.ndarray) -> np.ndarray:
-    """Root mean square of μ(gx) − μ(x), g ≠ e, relative to that of μ: (T, |G|, N, K) → (T,)."""
-    off = ((means[:, 1:] - means[:, :1]) ** 2).sum(axis=-1).mean(axis=(1, 2))
-    return np.sqrt(off / (means**2).sum(axis=-1).mean(axis=(1, 2)))
+def _violations(sets: Sequence[np.ndarray]) -> Float[np.ndarray, "times sets"]:
+    """Root mean square of μ(gx) − μ(x), g ≠ e, relative to that of μ (T, |G|, N, K), for every set."""
+    mean_square = lambda y: (y**2).sum(axis=-1).mean(axis=(1, 2))
+    return np.stack([np.sqrt(mean_square(y[:, 1:] - y[:, :1]) / mean_square(y)) for y in sets], axis=-1)
 
 
 def trained_ensembles(settings: Settings, folder: RunFolder) -> TrainedEnsembles:
     """One ensemble for every way and repetition, each a stage of its own."""
     images = load_images(settings.images, folder.data_dir)
     ways = titles(settings.image_order, settings.image_budget)
-    repetitions = range(settings.repetitions)
-    work = {(way, r): _trained(settings, folder, way, r) for way in ways for r in repetitions}
-    done = folder.stages(work)
-    found = {way: [done[way, r] for r in repetitions] for way in ways}
-    gather = lambda stages: {key: np.stack([stage[key][0, 0] for stage in stages]) for key in stages[0]}
-    steps = {way: settings.recipe.steps(*visits(settings, way, len(images.train_x))) for way in ways}
+    done = folder.stages(
+        {(way, r): _trained(settings, folder, way, r) for way in ways for r in range(settings.repetitions)}
+    )
+    of = lambda way: [done[way, r] for r in range(settings.repetitions)]
     return TrainedEnsembles(
         images=images,
         action=rotations(settings.image_order),
         recipe=settings.recipe,
         budget=settings.image_budget,
-        answers={way: gather(stages) for way, stages in found.items()},
-        steps=steps,
+        answers={way: {key: np.stack([one[key][0, 0] for one in of(way)]) for key in of(way)[0]} for way in ways},
+        steps={way: settings.recipe.steps(*visits(settings, way, len(images.train_x))) for way in ways},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, claim, exact, ours, proved, table, theirs
 from equitangents_studies.framework.study import RunFolder, Shown, Study
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.spurious_symmetries.study import (
     GROUPS,
     INFERENCES,
@@ -45,29 +46,31 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
+_points = partial(claim, at_least=0, unit=_POINTS)
+_theirs = partial(theirs, THEIRS, FIGURE)
+
+
 def _ranks(settings: Settings, results: Results) -> list[Claim]:
     kinds = (
         ("Accuracy falls with the group that moves the data", results.falls_through_data()),
         ("Accuracy on images as they are falls with the algorithm’s own group", results.falls_through_model()),
     )
     return [
-        claim(
+        _points(
             statement,
             {"all architectures and inferences": e},
             measure=f"Accuracy minus accuracy with a larger group, mean over pairs along {ORDER}, architectures and "
             "inferences, by repetition.",
-            covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS, by=theirs(SYNERGY_AND_SYMMETRY, FIGURE),
+            covers=(TRAINED, settings.repetitions),
+            by=_theirs(),
         )
         for statement, e in kinds
-    ]  # fmt: skip
+    ]
 
 
 def _wide(settings: Settings, results: Results) -> list[Claim]:
-    s = settings
-    falls = results.pool_falls()
-    mean = results.mean_pool_fall()
-    gap, vec, pixels = results.small["GAP", "I"], results.small["VEC", "I"], s.small_pixels
-    flat, wide, beside = results.small["FCN", "I"], results.small["VEC", "I"], s.small_pixels
+    s, small = settings, lambda name: (results.small[name, "I"], settings.small_pixels)
+    (gap, pixels), (vec, _), (flat, _), (wide, beside) = map(small, ("GAP", "VEC", "FCN", "VEC"))
     if results.beside is not None:
         gap, vec, pixels = results.pools["GAP"], results.beside, s.kernel_pixels
     if {"VEC", "FCN"} <= set(s.models) and results.pools["VEC"].most == results.pools["FCN"].most:
@@ -76,52 +79,51 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
         ("GAP", "VEC", lead(gap, vec), gap.most, pixels, "77 against 67 % with 45,000 images"),
         ("VEC", "FCN", lead(wide, flat), wide.most, beside, "VEC 67 % with 45,000 images"),
     )
+    at = f"{s.small_images:,} images of {s.small_pixels} pixels"
     return [
-        claim(
+        _points(
             "Infinitely wide GAP loses accuracy when the data are moved by groups that it is not symmetric under",
-            {f"{group}, {s.small_images:,} images of {s.small_pixels} pixels": e for group, e in falls.items()},
+            {f"{group}, {at}": e for group, e in results.pool_falls().items()},
             measure="Accuracy of the NTK on images as they are minus that on moved images, same folds.",
-            covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(SYNERGY_AND_SYMMETRY, FIGURE),
-            aggregate=("the mean over groups", mean),
+            covers=(FOLDS, s.folds),
+            by=_theirs(),
+            aggregate=("the mean over groups", results.mean_pool_fall()),
         ),
         *(
-            claim(
+            _points(
                 f"At infinite width {better} classifies better than {worse}",
                 {f"{most:,} training images of {side}×{side} pixels": e},
                 measure="Difference of accuracies of NTKs after the same training images on the same test images.",
-                covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(SYNERGY_AND_SYMMETRY, FIGURE, stated),
+                covers=(FOLDS, s.folds),
+                by=_theirs(stated),
             )
             for better, worse, e, most, side, stated in orders
         ),
-    ]  # fmt: skip
-
-
-def _signed(e: Estimate, under: bool) -> Estimate:
-    return e if under else Estimate(-e.value, -e.high, -e.low, e.confidence)
+    ]
 
 
 def _inferences(settings: Settings, results: Results) -> list[Claim]:
-    found = []
-    for under in (True, False):
-        numbers = {
-            (f"NTK minus {how}" if under else f"{how} minus NTK"): _signed(results.kernel_ahead([how], under), under)
-            for how in INFERENCES[1:]
-        }
-        both = _signed(results.kernel_ahead(INFERENCES[1:], under), under)
-        found.append(
-            claim(
-                f"The NTK predicts {'better' if under else 'worse'} than NN and NN+ {'under' if under else 'without'} "
-                "spurious symmetries",
-                numbers,
-                measure="Difference of accuracies, mean over architectures and groups of which either has "
-                + ("a symmetry that images lack" if under else "O(3)⊗I at most")
-                + "; of single networks the highest test accuracy along training.",
-                covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS,
-                by=theirs(SYNERGY_AND_SYMMETRY, FIGURE, "" if under else "GAP 84 against 77 %, VEC 78 against 67 %"),
-                aggregate=("the mean of both inferences", both),
-            )
-        )  # fmt: skip
-    return found
+    """The NTK ahead of trained networks under spurious symmetries, and behind them without."""
+    minus = lambda e: Estimate(-e.value, -e.high, -e.low, e.confidence)
+    ahead = lambda *how: results.kernel_ahead(how, True)
+    behind = lambda *how: minus(results.kernel_ahead(how, False))
+    what = "Difference of accuracies, mean over architectures and groups of which either has "
+    best = "; of single networks the highest test accuracy along training."
+    cases = (
+        ("better", "under", "NTK minus {}", ahead, "a symmetry that images lack", ""),
+        ("worse", "without", "{} minus NTK", behind, "O(3)⊗I at most", "GAP 84 against 77 %, VEC 78 against 67 %"),
+    )
+    return [
+        _points(
+            f"The NTK predicts {better} than NN and NN+ {where} spurious symmetries",
+            {label.format(how): of(how) for how in INFERENCES[1:]},
+            measure=what + which + best,
+            covers=(TRAINED, settings.repetitions),
+            by=_theirs(stated),
+            aggregate=("the mean of both inferences", of(*INFERENCES[1:])),
+        )
+        for better, where, label, of, which, stated in cases
+    ]
 
 
 def _equality(settings: Settings, results: Results) -> list[Claim]:
@@ -146,48 +148,47 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
             numbers,
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            at_most=1e-5, by=proved(SYNERGY_AND_SYMMETRY, "Theorem 4.1", "equal"),
+            at_most=1e-5,
+            by=proved(THEIRS, "Theorem 4.1", "equal"),
         ),
         exact(
             "At infinite width LCN and VEC are one algorithm",
             {"the largest over groups and repetitions": exactly(100 * apart)},
             measure="Difference of accuracies of their NTKs on the same images.",
-            at_most=1e-9, unit=_POINTS, by=theirs(SYNERGY_AND_SYMMETRY, FIGURE, "equal"),
+            at_most=1e-9,
+            unit=_POINTS,
+            by=_theirs("equal"),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _like(settings: Settings, results: Results) -> list[Claim]:
-    found = []
-    for under in (True, False):
-        numbers = {how: results.kernel_ahead([how], under, "draws") for how in INFERENCES[1:]}
-        e = results.kernel_ahead(INFERENCES[1:], under, "draws")
-        where = "under spurious symmetries" if under else "without spurious symmetries"
-        found.append(
-            claim(
-                f"Like for like: one infinitely wide network against one trained network, {where}",
-                numbers,
-                measure="Accuracy of single draws of GP(μ, Σ), the law of one infinitely wide network after training, "
-                "minus that of single networks after the last epoch, on the same images.",
-                covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS,
-                by=ours("our question: the like comparison"), aggregate=("the mean of both inferences", e),
-            )
-        )  # fmt: skip
-    return found
+    ahead = lambda under, *how: results.kernel_ahead(how, under, "draws")
+    return [
+        _points(
+            f"Like for like: one infinitely wide network against one trained network, {where} spurious symmetries",
+            {how: ahead(under, how) for how in INFERENCES[1:]},
+            measure="Accuracy of single draws of GP(μ, Σ), the law of one infinitely wide network after training, "
+            "minus that of single networks after the last epoch, on the same images.",
+            covers=(TRAINED, settings.repetitions),
+            by=ours("our question: the like comparison"),
+            aggregate=("the mean of both inferences", ahead(under, *INFERENCES[1:])),
+        )
+        for where, under in (("under", True), ("without", False))
+    ]
 
 
 def _samples(settings: Settings, results: Results) -> Claim:
-    s = settings
     better, worse = results.small["GAP", "I"], results.small["GAP", "O(3)^d"]
-    e = extra(better, worse)
     return claim(
         "What O(3)^d costs infinitely wide GAP in training images",
-        {f"{worse.most:,} images of {s.small_pixels} pixels": e},
+        {f"{worse.most:,} images of {settings.small_pixels} pixels": extra(better, worse)},
         measure="Training images with moved images minus those as they are with which GAP errs as much.",
-        covers=(FOLDS, s.folds), at_least=0,
+        covers=(FOLDS, settings.folds),
+        at_least=0,
         by=ours("the source asks for about dim(G) images or more; training sets here end near dim(G)"),
         unit="images",
-    )  # fmt: skip
+    )
 
 
 _COLOURS = {
@@ -258,4 +259,4 @@ def _accuracy_table(results: Results) -> Table:
     return table(caption, ["", "own group", *GROUPS, "last, test", "last, training"], rows)
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

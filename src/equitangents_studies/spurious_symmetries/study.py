@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -31,7 +31,8 @@ from equitangents_studies.common.system_runs import (
     relative,
     repeated_images,
 )
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, check_some, presets
+from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, check_some, presets
 from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
 from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.grams import PoolKernel
@@ -364,7 +365,7 @@ def _over_repetitions(compute: Callable[[], np.ndarray]) -> Estimate:
 _EIGENVALUE_INPUTS = 64
 
 
-def kernel_accuracies(name: str, settings: Settings, images: list[SystemImages], task: Task) -> Arrays:
+def kernel_accuracies(settings: Settings, images: Sequence[SystemImages], name: str, task: Task) -> Arrays:
     """Accuracies of the NTK, (groups, repetitions), and how far kernels of moved images are from the others.
 
     Repetition r moves its images by the elements that the seed + r draws.
@@ -385,13 +386,11 @@ def kernel_accuracies(name: str, settings: Settings, images: list[SystemImages],
     return {"best": best, "equal": equal}
 
 
-def network_accuracies(
-    name: str, how: str, settings: Settings, images: list[SystemImages], width: int, task: Task
-) -> Arrays:
+def network_accuracies(settings: Settings, images: Sequence[SystemImages], name: str, how: str, task: Task) -> Arrays:
     """Accuracies of networks, (groups, repetitions): what `counted_runs` gives, by its keys."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
-    net = architecture(name, settings.depth, width)
+    net = architecture(name, settings.depth, width_of(name, settings.width))
     rows = []
     for i, group in enumerate(GROUPS):
         rows.append(counted_runs(group, net, learning, settings.seed, images, first_alone=i == 0))
@@ -406,69 +405,70 @@ def width_of(name: str, width: int) -> int:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Figure 2 architecture by architecture, then the pools of infinite width: a stage each."""
-    s = settings
-    images = repeated_images(s, folder.data_dir, s.repetitions)
-    work: dict[Any, Stage] = {}
-    compared = architectures_of(s)
-    for name in compared:
-        work[name, "draws"] = Stage(f"draws-{name}", f"{name}, draws", partial(_draws, name, s, images))
-        work[name, "NTK"] = Stage(f"NTK-{name}", f"{name}, NTK", partial(kernel_accuracies, name, s, images))
-        for how in INFERENCES[1:]:
-            compute = partial(network_accuracies, name, how, s, images, width_of(name, s.width))
-            work[name, how] = Stage(f"{how}-{name}", f"{name}, {how}", compute)
-    pools: dict[Any, tuple[str, Sequence[str], np.ndarray]] = {}
-
-    def add(
-        key: Any, stage: str, title: str, name: str, count: int, pixels: int, groups: Sequence[str] = ("I",)
-    ) -> None:
-        """A pool, whose images are moved by key[1] first where the key has one."""
-        sizes, before = sizes_of(count, s.folds, s.smallest), key[1] if isinstance(key, tuple) else "I"
-        images, kept = partial(pool_images, s, folder.data_dir, count, pixels), folder.checkpoints(stage)
-        compute = partial(_measured_pool, s, images, before, name, groups, sizes, kept)
-        pools[key], work[stage] = (stage, groups, sizes), Stage(stage, title, compute)
-
-    for name in SMALL_MODELS:
-        for group in SMALL_GROUPS if name == "GAP" else ("I",):
-            title = f"{name}, {s.small_images:,} images of {s.small_pixels} pixels, {group}"
-            stage = f"small-{name}-{GROUPS.index(group)}"
-            add((name, group), stage, title, name, s.small_images, s.small_pixels)
-    large = "{}, {:,} images of {} pixels".format
-    for name, count in zip(s.models, s.images, strict=True):
-        groups = GROUPS if name in s.moved else ("I",)
-        add(name, f"pool-{name}", large(name, count, s.kernel_pixels), name, count, s.kernel_pixels, groups)
-    if "GAP" in s.models:  # VEC on the images of GAP
-        count = s.images[s.models.index("GAP")]
-        add(None, "pool-VEC-beside-GAP", large("VEC", count, s.kernel_pixels), "VEC", count, s.kernel_pixels)
-    found = folder.stages(work)
-    best, last, learnt, equal = {}, {}, {}, {}
-    for name in compared:
-        kernel = found[name, "NTK"]
-        best[name, "NTK"], last[name, "NTK"], equal[name] = kernel["best"], kernel["best"], kernel["equal"]
-        learnt[name, "NTK"] = np.ones_like(kernel["best"])
-        for how in INFERENCES[1:]:
-            of = found[name, how]
-            best[name, how], last[name, how], learnt[name, how] = of["best"], of["last"], of["learnt"]
-    read = {key: Pool(tuple(of), sizes, **found[stage]) for key, (stage, of, sizes) in pools.items()}
+    s, images = settings, repeated_images(settings, folder.data_dir, settings.repetitions)
+    large = {name: (name, "I", count, s.kernel_pixels) for name, count in zip(s.models, s.images, strict=True)}
+    beside = [("VEC", *large["GAP"][1:])] if "GAP" in large else []  # VEC on the images of GAP
+    before = lambda name: SMALL_GROUPS if name == "GAP" else ("I",)
+    small = {
+        (name, group): (name, group, s.small_images, s.small_pixels) for name in SMALL_MODELS for group in before(name)
+    }
+    cells = list(dict.fromkeys([*small.values(), *large.values(), *beside]))
+    found = measured(
+        folder,
+        Part("draws-{architecture}", "{architecture}, draws", partial(_draws, s, images)),
+        Part("NTK-{architecture}", "{architecture}, NTK", partial(kernel_accuracies, s, images)),
+        Part(
+            "networks-{architecture}-{inference}", "{architecture}, {inference}", partial(network_accuracies, s, images)
+        ),
+        Part(
+            "pool-{model}-{before}-{count}-{pixels}",
+            "{model}, {count:,} images of {pixels} pixels, {before}",
+            partial(_measured_pool, s, folder),
+        ),
+        levels={
+            "architecture": architectures_of(s),
+            "inference": INFERENCES[1:],
+            "model before count pixels": cells,
+        },
+    )
+    of = lambda what, axes="group repetition": found.by("architecture", what, axes)
+    networks = lambda what: found.by("architecture inference", f"networks.{what}", "group repetition")
+    kernel = {(name, "NTK"): accuracies for name, accuracies in of("NTK.best").items()}
+    errors = found.by("model before count pixels", "errors", "size fold")
+    equal = found.by("model before count pixels", "pool.equal", "moved")
+    pools = {at: Pool(_groups_of(s, at), sizes_of(at[2], s.folds, s.smallest), errors[at], equal[at]) for at in cells}
     return Results(
-        best,
-        last,
-        learnt,
-        equal,
-        {name: read[name] for name in s.models},
-        {key: pool for key, pool in read.items() if isinstance(key, tuple)},
-        read.get(None),
-        {name: found[name, "draws"]["draws"] for name in compared},
+        best=kernel | networks("best"),
+        last=kernel | networks("last"),
+        learnt={key: np.ones_like(accuracies) for key, accuracies in kernel.items()} | networks("learnt"),
+        equal=of("NTK.equal"),
+        pools={name: pools[at] for name, at in large.items()},
+        small={key: pools[at] for key, at in small.items()},
+        beside=pools[beside[0]] if beside else None,
+        draws=of("draws.draws", "group repetition draw"),
+    )
+
+
+Cell = tuple[str, str, int, int]
+"""(architecture, group that moved all images before, images, pixels)"""
+
+
+def _groups_of(s: Settings, at: Cell) -> tuple[str, ...]:
+    """The groups under which a kernel is compared with itself."""
+    return (
+        GROUPS if at in [(name, "I", s.images[s.models.index(name)], s.kernel_pixels) for name in s.moved] else ("I",)
     )
 
 
 def _measured_pool(
-    s: Settings, images: Callable[[], tuple[np.ndarray, np.ndarray]], before: str, name: str, groups: Sequence[str],
-    sizes: np.ndarray, kept: Path, task: Task,
-) -> Arrays:  # fmt: skip
-    x, y = images()
+    s: Settings, folder: RunFolder, name: str, before: str, count: int, pixels: int, task: Task
+) -> Arrays:
+    x, y = pool_images(s, folder.data_dir, count, pixels)
     x = np.asarray(rotate(x, before, seed=s.seed), x.dtype)
+    groups, sizes = _groups_of(s, (name, before, count, pixels)), sizes_of(count, s.folds, s.smallest)
+    kept = folder.checkpoints(f"pool-{name}-{before}-{count}-{pixels}")
     return measure_pool(name, s.kernel_depth, x, y, groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
 
 
-def _draws(name: str, settings: Settings, images: Sequence[SystemImages], task: Task) -> Arrays:
+def _draws(settings: Settings, images: Sequence[SystemImages], name: str, task: Task) -> Arrays:
     return draw_accuracies(architecture(name, settings.depth), images, GROUPS, settings.ridge, settings.seed, task)

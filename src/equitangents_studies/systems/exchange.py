@@ -45,7 +45,7 @@ from equitangents_studies.systems.curves import (
     training_sizes,
 )
 from equitangents_studies.systems.grams import KernelName, PoolKernel, finite_action, group_grams, symmetric_kernel
-from equitangents_studies.systems.predictions import PREDICTIONS, Missed
+from equitangents_studies.systems.predictions import PREDICTIONS
 
 _EQUAL = 1e-6  # below which the logarithm of a factor is rounding
 _LEVELS = 33  # errors at which curves are compared
@@ -71,16 +71,6 @@ def log_factor(
     levels = low + (high - low) * (np.arange(_LEVELS) + 0.5) / _LEVELS
     at = [np.interp(-levels, -_strict(curve), np.log(sizes)) for curve in (a, b)]
     return float(np.mean(at[0] - at[1]))
-
-
-def bound(
-    sizes: Float[np.ndarray, " sizes"], first: Float[np.ndarray, " sizes"], second: Float[np.ndarray, " sizes"]
-) -> float | None:
-    """What f exceeds where no error lies on both curves; negative: 1/f exceeds it; None where some error does."""
-    span = float(sizes[-1] / sizes[0])
-    if first.min() >= second.max():
-        return span
-    return -span if second.min() >= first.max() else None
 
 
 def log_factor_at_end(
@@ -255,9 +245,7 @@ _LEAST = 10
 class GroupExchange:
     """What one group is worth: the plain network needs `measured` times its samples for the same error.
 
-    kind: "right", "subgroup" or "wrong"; `predicted`: from the spectra, of the squared error. `bounds` (measured,
-    predicted): where the curves share no error, what the factor exceeds; negative where its inverse does; else None.
-    `missed`: where training sets show that the predicted error of either curve is wrong.
+    kind: "right", "subgroup" or "wrong"; `predicted`: from the spectra, of the squared error.
     """
 
     kind: str
@@ -265,8 +253,6 @@ class GroupExchange:
     order: int
     measured: Estimate
     predicted: Estimate
-    bounds: tuple[float | None, float | None] = (None, None)
-    missed: Missed | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -409,8 +395,7 @@ def _exchange(
 ) -> GroupExchange:
     plain, other = curves["plain"], curves[kind]
     n = plain.sizes.astype(np.float64)
-    a, b = plain.of(error), other.of(error)
-    measured = measured_factor(n, a, b, level)
+    measured = measured_factor(n, plain.of(error), other.of(error), level)
     assert plain.predicted is not None
     assert other.predicted is not None
     # without a tenth of the inputs there may be too few for the largest sizes
@@ -418,18 +403,7 @@ def _exchange(
     pairs = zip(left_out["plain"][:, reached], left_out[kind][:, reached], strict=True)
     parts = np.array([log_factor(n[reached], p, q) for p, q in pairs])
     predicted = jackknifed(log_factor(n, plain.predicted, other.predicted), parts, level)
-    return GroupExchange(
-        kind,
-        name,
-        order,
-        measured,
-        predicted,
-        (
-            bound(n, a.mean(axis=1), b.mean(axis=1)),
-            bound(n, plain.predicted, other.predicted),
-        ),
-        plain.missed or other.missed,
-    )
+    return GroupExchange(kind, name, order, measured, predicted)
 
 
 def _without_parts(

@@ -5,7 +5,7 @@ import pytest
 
 import equitangents as et
 from equitangents import actions
-from equitangents.ensembles.training.settings import loss_of
+from equitangents.ensembles.training.recipe import loss_of
 from equitangents.errors import InvalidArgumentError
 
 N = et.nn

@@ -17,7 +17,7 @@ import equitangents as et
 import kills
 from equitangents import nn
 from equitangents.ensembles import predict_to_file
-from equitangents.ensembles.streaming.to_file import PredictionTask
+from equitangents.ensembles.streaming import PredictionTask
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from permissions import public_folder, without_permission
 
@@ -349,7 +349,7 @@ class TestBadInput:
             ((MODEL, NEW[:, :2], "p.npy"), ShapeError, r"of shape \(2,\); expected \(3,\); .*fitted to"),
             ((MODEL, NEW, "p.csv"), InvalidArgumentError, r"ends in \.npy or \.npz"),
             (("nowhere", NEW, "p.npy"), StoreError, "the folder of a saved model"),
-            ((NET, NEW, "p.npy"), InvalidTypeError, "expected a fitted infinite ensemble, or the folder"),
+            ((NET, NEW, "p.npy"), InvalidTypeError, "expected a fitted ensemble, or the folder"),
             ((et.InfiniteEnsemble(NET), NEW, "p.npy"), ValueError, "not fitted"),
         ],
     )

@@ -114,11 +114,11 @@ class TestTheIndex:
             "numbers that they state | 1 | 1 | 0 | 1",
             "theorems, without sampling | 1 | 0 | 0 | 0",
             "other statements | 2 | 1 | 0 | 0",
-            f"[{NAME}]({NAME}.md) | It is not | fails | 1.0 | 0.9 to 1.1 | 7",
         ):
             assert f"| {row} |" in text
+        assert f"| [{NAME}]({NAME}.md) | It is not | fails |" in text
         assert "| In the mean" not in text
-        assert "Ours" not in text
+        assert "| Ours |" not in text
         assert "Another" in (root / "docs/results/ours-and-theirs.svg").read_text()
         edit(root, claims=[{**c, "outcome": "fails", "bound": [7.0, None]} for c in claims])
         edit(root, variant="other setting", table_of=NAME)  # which counts nothing

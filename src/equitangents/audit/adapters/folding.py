@@ -26,7 +26,7 @@ class Folded:
     dtype: np.dtype
     gram: Float[np.ndarray, "n n"]
     sample: np.ndarray
-    """Entries spread over all inputs and numbers: by these features are told to be the same."""
+    """Entries spread over all inputs and numbers."""
 
     @property
     def squared(self) -> float:
@@ -74,11 +74,6 @@ def misfit(a: Folded, b: Folded) -> float:
         return 0.0 if b.squared == 0 else float("inf")
     nuclear = float(np.linalg.svd(a.factor.T @ b.factor, compute_uv=False).sum())
     return float(np.sqrt(max(size + b.squared - 2 * nuclear, 0.0) / size))
-
-
-def same(a: Folded, b: Folded) -> bool:
-    """Whether both are of one array."""
-    return a is b or (a.shape == b.shape and np.array_equal(a.sample, b.sample))
 
 
 def difference(a: Folded, b: Folded) -> float:

@@ -147,8 +147,7 @@ class Model(ABC):
         if isinstance(error, EquitangentsError) or not self.foreign:
             return error
         given = ", ".join(f"{name} {np.shape(a)}" for name, a in _leaves(x))
-        what = ", at ".join(filter(None, (first_line(error)[:300], raised_at(error))))
-        return ModelError(f"{self.name} failed on inputs of shape {given}: {type(error).__name__}: {what}")
+        return ModelError(f"{self.name} failed on inputs of shape {given}: {in_short(error)}")
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -283,6 +282,11 @@ def _dtype(leaf: Tree) -> np.dtype:
 def first_line(error: BaseException) -> str:
     """The first line of what was raised, or its class."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def in_short(error: BaseException) -> str:
+    """The class and first line of what was raised, and where."""
+    return f"{type(error).__name__}: " + ", at ".join(filter(None, (first_line(error)[:300], raised_at(error))))
 
 
 def raised_at(error: BaseException) -> str:

@@ -64,13 +64,9 @@ class Inputs:
     keys: tuple[Any, ...] = ()
     """A dictionary's keys in the order in which they were given; leaves are in that of the sorted keys."""
 
-    def rows(self, chosen: Any) -> tuple[Any, ...]:
-        """The leaves of some inputs."""
-        return tuple(a if isinstance(a, Shared) else a[chosen] for a in self.leaves)
-
     def subset(self, chosen: Any) -> Inputs:
         """Some of the inputs."""
-        return self.replaced(self.rows(chosen))
+        return self.mapped(lambda a: a[chosen])
 
     @property
     def batches(self) -> list[np.ndarray]:

@@ -30,12 +30,11 @@ from equitangents.audit.measure.floors import (
     PERTURBATION,
     ROUNDING,
     UNINFORMATIVE,
-    Floors,
+    double_of,
     in_double,
     jitter,
     resampling,
     rounding_of,
-    twin_of,
     widened,
 )
 from equitangents.audit.measure.judge import SINGLE, Judgement, Measured, judge, unexact
@@ -50,25 +49,28 @@ _ELEMENTS = 8  # those whose errors are the most floors
 _TOGETHER, _LEAST, _MOST = 512, 4, 16  # copies: so many together, and at least and at most of each input
 
 
-def is_open(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgement) -> bool:
+def is_open(m: Measured) -> bool:
     """Whether rounding hides the answer, or may be what small errors are though its type is not known."""
+    orbits, floors, judgement = m.orbits, m.floors, m.judgement
     plain = not (orbits.class_numbers.any() or orbits.actions.compared or judgement.scales.nothing)
-    if not (floors.deterministic and plain and task.settings.tolerance is None and orbits.undefined.sum() == 0):
+    if not (floors.deterministic and plain and m.task.settings.tolerance is None and orbits.undefined.sum() == 0):
         return False
     small = judgement.headline.error.estimate.mean <= UNINFORMATIVE
     unsure = floors.float_floor.method != "float64" and judgement.above.any() and small
     return unsure or unexact(judgement) in ("rounding", "spread")
 
 
-def settled(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgement) -> tuple[Floors, Judgement]:
-    """Both with what stays under the elements of the largest errors; as they are where nothing could be moved."""
+def settled(m: Measured) -> Measured:
+    """With what stays under the elements of the largest errors; as it is where nothing could be moved."""
+    task, orbits, floors, judgement = m.task, m.orbits, m.floors, m.judgement
     rows = floors.rows
     x = task.x.subset(rows)
     if not any(a.dtype.kind == "f" for a in x.batches):
-        return floors, judgement
-    run = twin_of(task, x, orbits.actions, orbits.dtype)
-    if run is not None and orbits.dtype == np.float64:  # whose rounding is known
-        return floors, judgement
+        return m
+    exact = double_of(task, x, orbits.actions, orbits.dtype)
+    if exact is not None and orbits.dtype == np.float64:  # whose rounding is known
+        return m
+    run = None if exact is None else exact[1]
     if run is not None:
         rows = rows[: in_double(task, x)]
         copies = [widened(task.x.subset(rows))]
@@ -81,38 +83,29 @@ def settled(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgemen
     tried = np.sort(np.argsort(-excess)[:_ELEMENTS])
     stays, changes = _squares(task, orbits, copies, tried, run)
     if not (np.isfinite(stays).all() and np.isfinite(changes).all()):
-        return floors, judgement
+        return m
     if run is None:
         rounding = np.repeat(_root(changes.mean(axis=(1, 2)))[:, None], len(rows), axis=1) / 2
         rounding = np.maximum(rounding, eps(orbits.dtype) / 4 * orbits.separate_sizes[:, rows])  # of the answer itself
         known = FloatFloor(float(np.max(ratio(rounding, orbits.separate_sizes[:, rows]).mean(axis=1))), "copies")
         floors = replace(floors, rounding=rounding, float_floor=known)
-        judgement = judge(task, orbits, floors)
-    if judgement.scales.nothing:
-        return floors, judgement
-    return floors, _judged(task, orbits, floors, judgement, (tried, rows, stays, changes))
+        m = replace(m, floors=floors, judgement=replace(judge(task, orbits, floors), undefined=judgement.undefined))
+    return m if m.judgement.scales.nothing else replace(m, judgement=_judged(m, tried, rows, stays, changes))
 
 
-def _judged(
-    task: AuditTask,
-    orbits: Orbits,
-    floors: Floors,
-    judgement: Judgement,
-    found: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-) -> Judgement:
+def _judged(m: Measured, tried: np.ndarray, rows: np.ndarray, stays: np.ndarray, changes: np.ndarray) -> Judgement:
     """The judgement by what stays: above rounding, no more than it, or open."""
-    tried, rows, stays, changes = found
-    scales = judgement.scales
+    floors, judgement, scales = m.floors, m.judgement, m.judgement.scales
     unit: Unit = "spread" if np.isfinite(scales.spreads[scales.judged]).all() else "norm"
     relative = partial(scales.relative, own=False)
     over = relative(unit, np.ones(stays.shape), rows) ** 2
     squares, noise = stays * over, _root((changes * over).mean(axis=2))
     mean, n = squares.mean(axis=2), squares.shape[2]
-    half = float(ndtri(0.5 + task.settings.confidence / 2)) * squares.std(axis=2) / math.sqrt(max(n - 1, 1))
-    unit_rounding = eps(orbits.dtype)
+    half = float(ndtri(0.5 + m.task.settings.confidence / 2)) * squares.std(axis=2) / math.sqrt(max(n - 1, 1))
+    unit_rounding = eps(m.orbits.dtype)
     least = unit_rounding if floors.float_floor.method == "copies" else max(ROUNDING, unit_rounding)
     beside = FACTOR * relative(unit, floors.resampled, floors.rows).mean(axis=2)[:, tried]
-    judged = judgement.scales.judged
+    judged = scales.judged
     above = np.zeros_like(judgement.above)
     above[:, tried] = (_root(mean - half) > np.maximum(least, noise / 4) + beside) & judged[:, None]
     kept = bool((_root(mean + half) <= np.maximum(max(ROUNDING, least), noise / 2) + beside)[judged].all())
@@ -139,9 +132,8 @@ def _squares(
         for e, k in enumerate(tried):
             g = task.elements[k]
             z = task.evaluate(task.contract.move(g, x), run)  # type: ignore[arg-type]
-            for o, action in enumerate(orbits.actions):
-                expected = y.leaves[o] if action is None else action.act(g, y.leaves[o])
-                d = (z.leaves[o] - expected).reshape(n, -1)
+            for o, (after, expected) in enumerate(zip(z.leaves, orbits.actions.act(g, y.leaves), strict=True)):
+                d = (after - expected).reshape(n, -1)
                 own[o, e] += (d**2).sum(axis=1)
                 sums[o][e] = sums[o][e] + d
     if K == 1:
@@ -200,10 +192,10 @@ def _again(m: Measured, o: int, k: int, i: int) -> tuple[float, float, float]:
     task, orbits, judgement = m.task, m.orbits, m.judgement
     rows = np.array([i]) if m.floors.batch_independent else batches(task.x.n, task.step)[i // task.step]
     at, g = int(np.flatnonzero(rows == i)[0]), task.elements[k]
-    x, actions, action = task.x.subset(rows), orbits.actions, orbits.actions[o]
+    x, actions = task.x.subset(rows), orbits.actions
     moved = task.contract.move(g, x)
     still, turned = ([task.evaluate(part) for _ in range(_AGAIN)] for part in (x, moved))
-    expected = [y.leaves[o] if action is None else action.act(g, y.leaves[o]) for y in still]
+    expected = [actions.act(g, y.leaves)[o] for y in still]
     by = actions.comparisons[o]
     off = np.array([apart(z.leaves[o], e, by)[at] for z, e in zip(turned, expected, strict=True)])
     parts = [[apart(y.leaves[o], ys[0].leaves[o], by)[at] for y in ys] for ys in (still, turned)]

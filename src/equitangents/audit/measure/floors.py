@@ -73,11 +73,6 @@ class Floors:
         """What is there without interpolation: two roundings and the noise."""
         return 2 * self.rounding + self.twice
 
-    def always_relative(self, sizes: Float[np.ndarray, "outputs N"]) -> Float[np.ndarray, " outputs"]:
-        """Rounding and noise over the outputs' norms, root mean squares of both."""
-        rms = lambda a: np.sqrt(np.mean(a**2, axis=1))
-        return ratio(rms(self.always), rms(sizes[:, self.rows]))
-
     @property
     def roundings(self) -> Float[np.ndarray, " outputs"]:
         """Root mean square rounding of every output."""
@@ -209,50 +204,32 @@ def resampling(
 def rounding_of(
     task: AuditTask, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
 ) -> tuple[Literal["float64", "perturbation", "none"], np.ndarray, Float[np.ndarray, "outputs n"]]:
-    """(how it is known, the response that was seen, what rounding may do to every output for x), as norms."""
+    """(how it is known, by how much rounding was seen to change every output for x, what it may do), as norms."""
     unit = eps(y.dtype)
-    method, response = float_floor(task, x, y, sizes, deterministic, actions)
-    if method == "float64":
+    exact = double_of(task, x, actions, y.dtype) if deterministic and y.dtype != np.float64 else None
+    if exact is not None:
+        few = len(exact[0].leaves[0])
+        seen = actions.apart([v[:few] for v in y.leaves], exact[0].leaves)
+        share = np.mean(ratio(seen, sizes[:, :few]), axis=1, keepdims=True)
+        response = np.concatenate([seen, share * sizes[:, few:]], axis=1)
         whole = np.sqrt(np.mean(response**2, axis=1, keepdims=True))
-        few = response.shape[1] < _MEASURED or not response.any()
-        return method, response, np.maximum(response, unit * sizes if few else whole)
-    return method, response, PERTURBATION * (response + unit * sizes)
-
-
-def float_floor(
-    task: AuditTask,
-    x: Inputs,
-    y: Answer,
-    sizes: Float[np.ndarray, "outputs n"],
-    deterministic: bool,
-    actions: Actions,
-) -> tuple[Literal["float64", "perturbation", "none"], Float[np.ndarray, "outputs n"]]:
-    """(how it is known, by how much rounding was seen to change every output for x, as norms)."""
-    unit = eps(y.dtype)
-    if not deterministic:  # chance would be taken for rounding
-        return "none", 0.0 * sizes
-    if y.dtype != np.float64:
-        few = x.subset(np.arange(in_double(task, x)))
-        found = _double(task, few, actions, y.dtype)
-        if found is not None:
-            exact, _ = found
-            seen = actions.apart([v[: few.n] for v in y.leaves], exact.leaves)
-            share = np.mean(ratio(seen, sizes[:, : few.n]), axis=1, keepdims=True)
-            return "float64", np.concatenate([seen, share * sizes[:, few.n :]], axis=1)
-    if not any(a.dtype.kind in _WIDE for a in x.batches):
-        return "none", 0.0 * sizes
+        least = unit * sizes if response.shape[1] < _MEASURED or not response.any() else whole
+        return "float64", response, np.maximum(response, least)
+    # of a random model chance would be taken for rounding
+    if not deterministic or not any(a.dtype.kind in _WIDE for a in x.batches):
+        return "none", 0.0 * sizes, PERTURBATION * unit * sizes
     response = actions.apart(task.evaluate(_shaken(x, unit, task.seed)).leaves, y.leaves)
     if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
         coarse = actions.apart(task.evaluate(_shaken(x, _SINGLE, task.seed)).leaves, y.leaves)
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
-    return "perturbation", response
+    return "perturbation", response, PERTURBATION * (response + unit * sizes)
 
 
 def jitter(task: AuditTask, x: Inputs, actions: Actions) -> Float[np.ndarray, "outputs n"]:
     """How far answers for inputs changed by one rounding, this way or that, lie from each other, as norms.
 
-    Other than `float_floor` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
+    Other than `rounding_of` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
     """
     unit = eps(task.evaluate(x).dtype)
     ys = [task.evaluate(_shaken(x, unit, task.seed + s)).leaves for s in range(_TIMES)]
@@ -270,16 +247,14 @@ def widened(x: Inputs) -> Inputs:
     return x.mapped(lambda a: a.astype(_WIDE.get(a.dtype.kind, a.dtype)))
 
 
-def twin_of(task: AuditTask, x: Inputs, actions: Actions, dtype: np.dtype) -> Callable[[Any], Any] | None:
-    """The model in double precision; None where it cannot be cast, or rounds to a narrower type inside all the same."""
-    found = _double(task, x.subset(np.arange(in_double(task, x))), actions, dtype)
-    return None if found is None else found[1]
-
-
-def _double(
+def double_of(
     task: AuditTask, x: Inputs, actions: Actions, dtype: np.dtype
 ) -> tuple[Answer, Callable[[Any], Any]] | None:
-    """(outputs in double precision, what gives them); of a model that is in it, the model itself."""
+    """(outputs for the first of x in double precision, what gives them); of a model that is in it, the model itself.
+
+    None where it cannot be cast, or rounds to a narrower type inside all the same.
+    """
+    x = x.subset(np.arange(in_double(task, x)))
     double = task.model.double() if dtype != np.float64 else task.model.run
     if double is None:
         return None

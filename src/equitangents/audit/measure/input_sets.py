@@ -23,6 +23,7 @@ from equitangents.audit.measure.task import AuditTask, Record
 from equitangents.audit.report.numbers import Estimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.metrics.measure import ratio
 
 ROWS = 128
 _FLOOR_ROWS = 16
@@ -72,7 +73,8 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> SetResult:
     Where these call a model that holds on its data broken by little, its own rounding there is measured, too.
     """
     task, (name, kind, x), unit = m.task, given, m.judgement.headline.unit
-    always = m.floors.always_relative(m.orbits.separate_sizes)
+    rms = lambda a: np.sqrt(np.mean(a**2, axis=1))
+    always = ratio(rms(m.floors.always), rms(m.orbits.separate_sizes[:, m.floors.rows]))
     orbits = measure_orbits(task, x)
     rows = np.arange(min(x.n, _FLOOR_ROWS))
     part = x.subset(rows)

@@ -13,11 +13,12 @@ Source of the formula: Schönemann 1966 (orthogonal Procrustes); in terms of K i
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
 from equitangents.audit.adapters import LayerTrace, Model
-from equitangents.audit.adapters.folding import difference, folded, misfit, same
+from equitangents.audit.adapters.folding import Folded, difference, folded, misfit
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
@@ -81,20 +82,11 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
     for g in chosen:
         there = task.contract.move(g, x)
         moved = _traced(task, model, there)
-        assert moved is not None
-        last = 0.0
-        for i, (a, b) in enumerate(zip(start, moved, strict=False)):
-            out = misfit(a.outputs, b.outputs)
-            after[i] = max(after[i], out)
-            if a.inputs is not None and b.inputs is not None:
-                unchanged = i > 0 and same(a.inputs, start[i - 1].outputs) and same(b.inputs, moved[i - 1].outputs)
-                before[i] = max(before[i], last if unchanged else misfit(a.inputs, b.inputs))
-            last = out
+        _raise(before, start, moved, lambda t: t.inputs)
+        _raise(after, start, moved, lambda t: t.outputs)
         if not exact:
             returned = _traced(task, model, task.contract.move(task.contract.group.inverse(g), there))
-            assert returned is not None
-            for i, (a, b) in enumerate(zip(start, returned, strict=False)):
-                floor[i] = max(floor[i], misfit(a.outputs, b.outputs))
+            _raise(floor, start, returned, lambda t: t.outputs)
     size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
     rounding = max(_ROUNDING[size], _HALF_ROUNDINGS * max(t.rounding for t in start))
     floor += rounding
@@ -113,6 +105,15 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
     i = int(np.argmax(broken))
     outside = before[i] > 2 * floor[i]
     return results, start[i].name, "random" if random[i] else "outside" if outside else "layer"
+
+
+def _raise(
+    table: np.ndarray, start: list[LayerTrace], then: list[LayerTrace] | None, of: Callable[[LayerTrace], Folded | None]
+) -> None:
+    """Raise what stands in the table to the misfits of the features of every layer that both have."""
+    for i, (a, b) in enumerate(zip(map(of, start), map(of, then or []), strict=False)):
+        if a is not None and b is not None:
+            table[i] = np.maximum(table[i], misfit(a, b))
 
 
 def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None:

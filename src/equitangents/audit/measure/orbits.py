@@ -110,108 +110,88 @@ class Orbits:
 
 
 def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
-    """One pass over x (the task's own inputs if none are given)."""
+    """One pass over x (the task's own inputs if none are given): f(x) of every batch, then f(ρ_X(g)x) for every g."""
     x = task.x if x is None else x
-    contract, tables = task.contract, None
+    contract, found = task.contract, None
+    running: list[RunningSpread | None] = []
     for rows in batches(x.n, task.step):
         part = x.subset(rows)
         y = task.batch(part)
-        if tables is None:
-            tables = _Tables(task, x.n, y)
-        tables.start(rows, y)
-        for k, moved in enumerate(contract.inputs.orbit(task.elements, part.leaves)):
-            if not tables.found.moved[rows].all():
-                tables.found.moved[rows] |= moved_rows(part.leaves, moved)
-            z = task.batch(x.replaced(moved), finite=False)
-            check_same_shapes(y, z, contract.label(task.elements[k]))
-            tables.add(k, rows, y, z)
-    assert tables is not None
-    return tables.orbits()
-
-
-class _Tables:
-    """The tables of one pass, filled batch by batch: `start` with f(x), then `add` with f(ρ_X(g)x) for every g."""
-
-    def __init__(self, task: AuditTask, N: int, first: Answer):
-        actions = task.output_actions(first)
-        outputs, E = len(first.leaves), len(task.elements)
-        compared = actions.comparisons
-        classes = np.array([a.dtype.kind == "i" for a in first.leaves])
-        profiles = actions.profiles(first.leaves, first.leaves)
-        width = flattened(profiles).shape[1]
-        kept = _kept_rows(N, (E + 1) * width, task.seed)
-        self.task, self.inverses = task, [task.contract.group.inverse(g) for g in task.elements]
-        self.running = [None if c or by else RunningSpread(E + 1) for c, by in zip(classes, compared, strict=True)]
-        self.found = Orbits(
-            separate=np.empty((outputs, E, N)),
-            separate_sizes=np.empty((outputs, N)),
-            spreads=np.full(outputs, np.nan),
-            class_numbers=classes,
-            columns={},
-            kept=kept,
-            signals=np.empty((E + 1, len(kept), width)),
-            actions=actions,
-            output_shapes=[a.shape[1:] for a in profiles],
-            output_names=_names(first.structure, outputs),
-            structure=first.structure,
-            output_axes=first.axes,
-            dtype=first.dtype,
-            probabilities=task.settings.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
-            classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
-            shares=np.array([by is not None and by.share for by in compared]),
-            complex_pairs=np.array(first.complex_pairs or [False] * outputs),
-            matched={},
-            moved=np.zeros(N, bool),
-            undefined=np.zeros((E, N), bool),
-        )
-
-    def start(self, rows: np.ndarray, y: Answer) -> None:
-        """f(x) of some rows."""
-        found, actions = self.found, self.found.actions
+        if found is None:
+            found = _empty(task, x.n, y)
+            plain = zip(found.class_numbers, found.actions.comparisons, strict=True)
+            running = [None if c or by else RunningSpread(len(task.elements) + 1) for c, by in plain]
+        actions = found.actions
         found.separate_sizes[:, rows] = actions.sizes(y.leaves)
-        self._spread(y)
-        here, chosen = self._of_kept(rows)
+        _add(running, y)
+        low, high = np.searchsorted(found.kept, [rows[0], rows[-1] + 1])
+        here, chosen = slice(low, high), found.kept[low:high] - rows[0]
         own = [v[chosen] for v in y.leaves]
         if len(chosen):
             found.signals[0, here] = flattened(actions.profiles(own, own))
+        for k, (g, moved) in enumerate(
+            zip(task.elements, contract.inputs.orbit(task.elements, part.leaves), strict=True)
+        ):
+            if not found.moved[rows].all():
+                found.moved[rows] |= moved_rows(part.leaves, moved)
+            z = task.batch(x.replaced(moved), finite=False)
+            check_same_shapes(y, z, contract.label(g))
+            z, found.undefined[k, rows] = _defined(z, y)
+            _add(running, z)
+            expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
+            found.separate[:, k, rows] = actions.apart(z.leaves, expected)
+            for o, (by, v, w) in enumerate(zip(actions.comparisons, z.leaves, expected, strict=True)):
+                both = None if by is None else by.matched(v, w)
+                if both is not None:
+                    found.matched.setdefault(o, np.full((3, *found.undefined.shape), np.nan))[:, k, rows] = both
+            if len(chosen):
+                back = actions.act(contract.group.inverse(g), [v[chosen] for v in z.leaves])
+                found.signals[k + 1, here] = flattened(actions.profiles(back, own))
+    assert found is not None
+    found.spreads[:] = [np.nan if spread is None else spread.value for spread in running]
+    if not found.class_numbers.any():
+        return found
+    signals, columns = _one_hot(found.signals, found.output_shapes, found.class_numbers)
+    shapes = [(len(columns[o]),) if o in columns else shape for o, shape in enumerate(found.output_shapes)]
+    return replace(found, signals=signals, output_shapes=shapes, columns=columns)
 
-    def add(self, k: int, rows: np.ndarray, y: Answer, z: Answer) -> None:
-        """f(ρ_X(g)x) of the same rows, of element k."""
-        found, actions, g = self.found, self.found.actions, self.task.elements[k]
-        z, found.undefined[k, rows] = _defined(z, y)
-        self._spread(z)
-        expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
-        found.separate[:, k, rows] = actions.apart(z.leaves, expected)
-        for o, (by, v, w) in enumerate(zip(actions.comparisons, z.leaves, expected, strict=True)):
-            both = None if by is None else by.matched(v, w)
-            if both is not None:
-                found.matched.setdefault(o, np.full((3, *found.undefined.shape), np.nan))[:, k, rows] = both
-        here, chosen = self._of_kept(rows)
-        if not len(chosen):
-            return
-        own, there = [v[chosen] for v in y.leaves], [v[chosen] for v in z.leaves]
-        back = actions.act(self.inverses[k], there)
-        found.signals[k + 1, here] = flattened(actions.profiles(back, own))
 
-    def _spread(self, y: Answer) -> None:
-        for running, leaf in zip(self.running, y.leaves, strict=True):
-            if running is not None:
-                running.add(leaf.reshape(len(leaf), -1))
+def _add(running: Sequence[RunningSpread | None], y: Answer) -> None:
+    for spread, leaf in zip(running, y.leaves, strict=True):
+        if spread is not None:
+            spread.add(leaf.reshape(len(leaf), -1))
 
-    def _of_kept(self, rows: np.ndarray) -> tuple[slice, np.ndarray]:
-        """Where signals keep some of the rows, and which of them."""
-        low, high = np.searchsorted(self.found.kept, [rows[0], rows[-1] + 1])
-        return slice(low, high), self.found.kept[low:high] - rows[0]
 
-    def orbits(self) -> Orbits:
-        """All that was found."""
-        found = self.found
-        found.spreads[:] = [np.nan if running is None else running.value for running in self.running]
-        if not found.class_numbers.any():
-            return found
-        signals, columns = _one_hot(found.signals, found.output_shapes, found.class_numbers)
-        shapes = [(len(columns[o]),) if o in columns else shape for o, shape in enumerate(found.output_shapes)]
-        return replace(found, signals=signals, output_shapes=shapes, columns=columns)
+def _empty(task: AuditTask, N: int, first: Answer) -> Orbits:
+    """The tables of one pass, before it, for outputs like the first."""
+    actions = task.output_actions(first)
+    outputs, E, compared = len(first.leaves), len(task.elements), actions.comparisons
+    classes = np.array([a.dtype.kind == "i" for a in first.leaves])
+    profiles = actions.profiles(first.leaves, first.leaves)
+    width = flattened(profiles).shape[1]
+    kept = _kept_rows(N, (E + 1) * width, task.seed)
+    return Orbits(
+        separate=np.empty((outputs, E, N)),
+        separate_sizes=np.empty((outputs, N)),
+        spreads=np.full(outputs, np.nan),
+        class_numbers=classes,
+        columns={},
+        kept=kept,
+        signals=np.empty((E + 1, len(kept), width)),
+        actions=actions,
+        output_shapes=[a.shape[1:] for a in profiles],
+        output_names=_names(first.structure, outputs),
+        structure=first.structure,
+        output_axes=first.axes,
+        dtype=first.dtype,
+        probabilities=task.settings.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
+        classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
+        shares=np.array([by is not None and by.share for by in compared]),
+        complex_pairs=np.array(first.complex_pairs or [False] * outputs),
+        matched={},
+        moved=np.zeros(N, bool),
+        undefined=np.zeros((E, N), bool),
+    )
 
 
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:

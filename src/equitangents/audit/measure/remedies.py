@@ -192,8 +192,8 @@ class Averaged:
 def _augmentation(m: Measured) -> Remedy:
     """Refit a copy of an estimator on moved training data, and measure it on the sample."""
     task, orbits, train = m.task, m.orbits, m.task.settings.train
-    estimator = task.model.estimator if type(task.model) is EstimatorModel else None
-    why: How | None = "no refit" if estimator is None else "no training data" if train is None else None
+    own = task.model if type(task.model) is EstimatorModel else None
+    why: How | None = "no refit" if own is None else "no training data" if train is None else None
     if why is None and any(a is not None for a in orbits.actions):
         why = "labels move"
     known = Remedy(
@@ -208,15 +208,15 @@ def _augmentation(m: Measured) -> Remedy:
     )
     if why is not None:
         return known
-    assert estimator is not None
+    assert own is not None
     assert train is not None
     from sklearn.base import clone
 
     x_train, y_train = as_inputs(train[0]), np.asarray(train[1])
     copies = [x_train.leaves[0], *(task.contract.move(g, x_train).leaves[0] for g in task.elements)]
     flat = np.concatenate(copies).reshape(len(copies) * x_train.n, -1)
-    refitted = clone(estimator).fit(flat, np.concatenate([y_train] * len(copies)))
-    model = EstimatorModel(refitted, task.model.method)
+    refitted = clone(own.estimator).fit(flat, np.concatenate([y_train] * len(copies)))
+    model = EstimatorModel(refitted, own.method)
     again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
     errors = make_scales(again, None, task.settings).largest(m.judgement.headline.unit, again.separate)
     labels = None if m.y is None else m.y[orbits.kept]

@@ -19,7 +19,6 @@ from typing import Any, final
 
 import jax
 import numpy as np
-from jaxtyping import Float
 
 from equitangents._types import AnyAction, DType, Tree
 from equitangents.audit.adapters import Answer, Model
@@ -196,11 +195,6 @@ class AuditTask:
         size = self.model.fixed_batch
         return self.batch_size if size is None else max(self.batch_size // size, 1) * size
 
-    @property
-    def _fixed_size(self) -> int | None:
-        clock = self.clock
-        return self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
-
     def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None, finite: bool = True) -> Answer:
         """The model's outputs for one batch; NaN and infinite ones are an error unless `finite` is False."""
         if self.record.replaying:
@@ -212,7 +206,8 @@ class AuditTask:
         return y
 
     def _answer(self, x: Inputs, run: Callable[[Any], Any] | None, finite: bool) -> Answer:
-        clock, size = self.clock, self._fixed_size
+        clock = self.clock
+        size = self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
         counted = clock.counting(run or self.model)
         one = lambda part: self._with_classes(answer(counted(part), part.n, expected=self.output_action, finite=finite))
         try:
@@ -346,22 +341,15 @@ class Resampler:
         if bounds is None and table.min() >= 0:
             bounds = (0.0, math.inf)
         mean, level = float(table.mean()), self.settings.confidence
-        blocked = self._blocked(table)
+        blocked = table
+        if len(self.blocks) < table.shape[-1]:
+            blocked = np.stack([table[..., b].mean(axis=-1) for b in self.blocks], axis=-1)
         if table.ndim == 1 or self._rows is None:
             values = blocked if table.ndim == 1 else blocked.mean(axis=0)
             low, high = interval_of_mean(values, self._columns, level, bounds)
         else:
             low, high = table_interval(blocked, self._rows, self._columns, level, bounds)
         return Estimate(mean, min(low, mean), max(high, mean)) if low <= high else Estimate(mean, math.nan, math.nan)
-
-    def each(self, table: Float[np.ndarray, "rows inputs"]) -> list[Estimate]:
-        """The mean of every row, over inputs alone."""
-        return [self.mean(row) for row in table]
-
-    def _blocked(self, table: np.ndarray) -> np.ndarray:
-        if len(self.blocks) < table.shape[-1]:
-            table = np.stack([table[..., b].mean(axis=-1) for b in self.blocks], axis=-1)
-        return table
 
     def spread(self, table: np.ndarray) -> Spread:
         """Mean with interval, quantiles and maximum."""

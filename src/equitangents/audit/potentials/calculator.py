@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.actions.given_maps import INDICES
-from equitangents.audit.adapters.model import first_line, raised_at
+from equitangents.audit.adapters.model import in_short
 from equitangents.audit.contract.named import irreps_matrix, irreps_of, irreps_size
 from equitangents.errors import (
     EquitangentsError,
@@ -161,7 +161,7 @@ class Potential:
         except EquitangentsError:
             raise
         except Exception as error:
-            raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {_what(error)}") from error
+            raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {in_short(error)}") from error
         for name in values if finite else ():
             if not np.isfinite(values[name]).all():
                 raise NotFiniteError(
@@ -225,9 +225,4 @@ def _made(factory: Callable[[], Any]) -> Any:
     except EquitangentsError:
         raise
     except Exception as error:
-        raise ModelError(f"calculator is {factory!r}, which made none: {_what(error)}") from error
-
-
-def _what(error: Exception) -> str:
-    """The class and first line of what was raised, and where."""
-    return f"{type(error).__name__}: " + ", at ".join(filter(None, (first_line(error)[:300], raised_at(error))))
+        raise ModelError(f"calculator is {factory!r}, which made none: {in_short(error)}") from error

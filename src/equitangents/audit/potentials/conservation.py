@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -131,12 +132,6 @@ def _gradient(known: Known, picked: list[int], rng: np.random.Generator, s: Samp
         steps.append(step)
     every = np.array(squares).T
     scales = known.scales(potential.quantities["forces"])
-
-    def relative(columns: list[int]) -> Estimate | None:
-        moving = [c for c in columns if picked[c] in scales]
-        divisors = np.array([scales[picked[c]] for c in moving])
-        return s.root_mean_square(every[:, moving] / divisors**2, "directions")[0] if moving else None
-
     return Trial(
         test="gradient",
         quantity="forces",
@@ -146,8 +141,9 @@ def _gradient(known: Known, picked: list[int], rng: np.random.Generator, s: Samp
         worst=[("", float(worst)) for worst in np.sqrt(every.mean(axis=0))],
         floors=floors,
         tolerance=tolerance,
-        estimate=lambda columns: s.root_mean_square(every[:, columns], "directions"),
-        relative=relative,
+        errors=every,
+        mean=partial(s.root_mean_square, moves="directions"),
+        scales={i: scale**2 for i, scale in scales.items()},
         floor=rms,
         note=f"central differences of the energy, steps from {min(steps):g} to {4 * h:g} Å, and their own error",
         blind=[known.vanishes("forces", i) for i in picked],
@@ -177,20 +173,21 @@ def _asymmetry(known: Known, picked: list[int], rng: np.random.Generator, s: Sam
         sizes.append((JV**2).sum(axis=(1, 2)))
         floors.append(np.sqrt(2) * error / max(float(np.sqrt(sizes[-1].mean())), 1e-300))
         steps.append(step)
-    S, J = np.array(products), np.array(sizes)
-    per = np.sqrt(_squares(S, J, np.arange(_PROBES)))
-    estimate = lambda columns: _estimate(S[columns], J[columns], s)
+    S, J, every = np.array(products), np.array(sizes), np.arange(_PROBES)
+    probes = (every, *(np.delete(every, k) for k in every))
+    table = np.sqrt([_squares(S, J, some) for some in probes])
     return Trial(
         test="asymmetry",
         quantity="force Jacobian",
         unit="of ‖J‖",
         structures=picked,
         moves=_PROBES,
-        worst=[("", float(worst)) for worst in per],
+        worst=[("", float(worst)) for worst in table[0]],
         floors=floors,
         tolerance=ASYMMETRY,
-        estimate=estimate,
-        relative=lambda columns: estimate(columns)[0],
+        errors=table,
+        mean=partial(_jackknife, s),
+        scales=dict.fromkeys(picked, 1.0),
         note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps from {min(steps):g} to {2 * h:g} Å",
     ).decided()
 
@@ -203,17 +200,14 @@ def _squares(S: np.ndarray, J: np.ndarray, probes: np.ndarray) -> np.ndarray:
     return pairs.mean(axis=1) / np.maximum(J[:, probes].mean(axis=1), 1e-300)
 
 
-def _estimate(S: np.ndarray, J: np.ndarray, s: Sampling) -> tuple[Estimate, str]:
+def _jackknife(s: Sampling, table: Float[np.ndarray, "all_and_without_one structures"]) -> tuple[Estimate, str]:
     """The mean over structures; of few of them the interval is a jackknife of logarithms over probes."""
-    every = np.arange(_PROBES)
-    ratios = np.sqrt(_squares(S, J, every))
-    if len(ratios) >= ENOUGH or not ratios.any():
-        return s.mean(ratios[None], "directions")
-    log = lambda probes: float(np.log(max(float(np.sqrt(_squares(S, J, probes)).mean()), 1e-300)))
-    left_out = np.array([log(np.delete(every, k)) for k in every])
-    error = float(np.sqrt((_PROBES - 1) / _PROBES * ((left_out - left_out.mean()) ** 2).sum()))
-    width, centre = float(stdtrit(_PROBES - 1, (1 + s.confidence) / 2)) * error, log(every)
-    ends = (float(np.exp(centre + sign * width)) for sign in (0, -1, 1))
+    if table.shape[1] >= ENOUGH or not table[0].any():
+        return s.mean(table[:1], "directions")
+    logs = np.log(np.maximum(table.mean(axis=1), 1e-300))
+    error = float(np.sqrt((_PROBES - 1) / _PROBES * ((logs[1:] - logs[1:].mean()) ** 2).sum()))
+    width = float(stdtrit(_PROBES - 1, (1 + s.confidence) / 2)) * error
+    ends = (float(np.exp(logs[0] + sign * width)) for sign in (0, -1, 1))
     return Estimate(*ends), "directions, for these structures"
 
 

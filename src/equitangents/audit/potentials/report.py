@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from equitangents.audit.potentials.results import FOLLOWS, BrokenPose, Outcome, Row, StructureResult, worst_row
 from equitangents.audit.report.checks import Check, read_report
-from equitangents.audit.report.forms import Content, State, WrittenReport
+from equitangents.audit.report.forms import Content, State, WrittenReport, settings_section
 from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval, number, standing
 from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.rows import LENGTH
@@ -117,12 +117,11 @@ class AtomsReport(WrittenReport):
         structures = Table("", _OF_STRUCTURES, [known(s) for s in self.structures])
         settings = {"evaluations": self.evaluations, "seconds": format_number(self.seconds),
                     "numbers look like": self.precision, **self.settings, **self.versions}  # fmt: skip
-        pairs = [[name, str(value)] for name, value in settings.items()]
         return [
             *[Section("What follows", self.advice)] * bool(self.advice),
             Section("Tests", [_FLOORS], self._tables()),
             Section("Structures", shown=[structures]),
-            Section("Settings", shown=[Table("", ["setting", "value"], pairs, text=True)]),
+            settings_section(settings),
         ]
 
 

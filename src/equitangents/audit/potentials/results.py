@@ -7,8 +7,8 @@ tolerance decides.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -157,10 +157,11 @@ class Trial:
     """The largest error of every structure with its move, of all poses."""
     floors: list[float]
     tolerance: float
-    estimate: Callable[[list[int]], tuple[Estimate, str]]
-    """The mean error of some columns, and what its interval is over."""
-    relative: Callable[[list[int]], Estimate | None]
-    """The same, relative to the size of the quantity."""
+    errors: Float[np.ndarray, "rows structures"]
+    mean: Callable[[np.ndarray], tuple[Estimate, str]]
+    """The mean error of some columns of `errors`, and what its interval is over."""
+    scales: Mapping[int, float] = field(default_factory=dict)
+    """What columns of `errors` are relative to, by structure; those that are at rest have none."""
     floor: Callable[[np.ndarray], Any] = np.mean
     """Of the floors of some columns."""
     note: str = ""
@@ -169,7 +170,9 @@ class Trial:
 
     def row(self, columns: list[int]) -> Row:
         """The row of some structures."""
-        estimate, covers = self.estimate(columns)
+        estimate, covers = self.mean(self.errors[:, columns])
+        sized = [c for c in columns if self.structures[c] in self.scales]
+        scales = np.array([self.scales[self.structures[c]] for c in sized])
         at = max(columns, key=lambda c: self.worst[c][1])
         label, worst = self.worst[at]
         floor = float(self.floor(np.array([self.floors[c] for c in columns])))
@@ -184,7 +187,7 @@ class Trial:
             covers=covers,
             worst_structure=self.structures[at],
             worst_move=label,
-            relative=self.relative(columns),
+            relative=self.mean(self.errors[:, sized] / scales)[0] if sized else None,
             structures=len(columns),
             moves=self.moves,
             note=self.note,

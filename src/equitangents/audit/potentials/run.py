@@ -39,13 +39,13 @@ from equitangents.audit.potentials.structures import (
     turned,
 )
 from equitangents.audit.report.forms import versions
-from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
 from equitangents.groups import so3
 from equitangents.keywords import unknown
 from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.validation import check_number
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -120,8 +120,8 @@ def atoms(
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError("elements", elements, "a whole number, at least 1")
-    if time_step is not None and not (_is_number(time_step) and 1e-3 <= time_step <= 10):
-        raise InvalidArgumentError("time_step", time_step, "a number of femtoseconds from 0.001 to 10")
+    if time_step is not None:
+        check_number("time_step", time_step, "a number of femtoseconds from 0.001 to 10", lambda t: 1e-3 <= t <= 10)
     if not isinstance(tolerances, Mapping | None):
         raise InvalidTypeError("tolerances", tolerances, "numbers by quantity, as {'forces': 1.0}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
@@ -175,10 +175,6 @@ def atoms(
         structures_digest=_digest(given, elements, seed),
         partial=bench.stopped,
     )  # fmt: skip
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _measured(test: str, known: Known, run: Callable[[], list[Row] | str]) -> list[Row] | str:
@@ -323,12 +319,6 @@ def _moves(test: str, atoms: Atoms, matrices: np.ndarray, count: int, rng: np.ra
 def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampling) -> Row:
     order, count = sorted(errors), min(map(len, errors.values()))
     every = np.array([[e for _, e in errors[i][:count]] for i in order]).T
-    floors, tolerance, scales = known.floors_of(q.name, order, test), known.tolerances[q.name], known.scales(q)
-
-    def relative(columns: list[int]) -> Estimate | None:
-        moving = [c for c in columns if order[c] in scales]
-        return sampling.mean(every[:, moving] / np.array([scales[order[c]] for c in moving]))[0] if moving else None
-
     over = "orientations" if test in ("rotation", "reflection") else "moves"
     return Trial(
         test=test,
@@ -338,10 +328,11 @@ def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampli
         moves=count,
         # of all poses, also of those beyond the rectangle where others have none
         worst=[max(errors[i], key=lambda pair: pair[1]) for i in order],
-        floors=floors,
-        tolerance=tolerance,
-        estimate=lambda columns: sampling.mean(every[:, columns], over),
-        relative=relative,
+        floors=known.floors_of(q.name, order, test),
+        tolerance=known.tolerances[q.name],
+        errors=every,
+        mean=partial(sampling.mean, moves=over),
+        scales=known.scales(q),
         blind=[known.shows_nothing(q, test, i) for i in order],
     ).decided()
 

@@ -9,7 +9,7 @@ import math
 import platform
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -176,6 +176,12 @@ class WrittenReport(ABC):
         content = self.content()
         shown = [notebook.table(table.caption, facts(table)) for table in content.details]
         return notebook.table(self.first_line, facts(content.tables[0])) + "".join(shown)
+
+
+def settings_section(settings: Mapping[str, object]) -> Section:
+    """How the audit was made, by names and values."""
+    rows = [[name, str(value)] for name, value in settings.items()]
+    return Section("Settings", shown=[Table("", ["setting", "value"], rows, text=True)])
 
 
 def versions(*libraries: str) -> dict[str, str]:

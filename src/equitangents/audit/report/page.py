@@ -12,6 +12,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.image import imsave
 
+from equitangents.audit.report.forms import settings_section
 from equitangents.audit.report.numbers import folded, interval, listed, number
 from equitangents.audit.report.part_sections import LAYER_REASONS
 from equitangents.audit.report.rows import table
@@ -173,15 +174,13 @@ def _tested(report: Findings) -> Iterator[Section]:
 
 def _settings(report: Findings) -> Iterator[Section]:
     model, settings, timing = report.model, report.settings, report.timing
-    pairs = {
+    yield settings_section({
         "model": model.kind, "type": model.dtype, "device": model.device, "seed": settings.seed,
         "confidence": settings.confidence, "resamples": settings.resamples, "batch": settings.batch_size,
         "inputs evaluated": timing.evaluations, "in calls of the model": timing.batches,
         "passes over the data": format_number(timing.passes), "seconds": format_number(timing.total_seconds),
         "of these inside the model": format_number(timing.model_seconds), **settings.values, **report.versions,
-    }  # fmt: skip
-    rows = [[name, str(value)] for name, value in pairs.items()]
-    yield Section("Settings", shown=[Table("", ["setting", "value"], rows, text=True)])
+    })  # fmt: skip
     if report.citations:
         yield Section("Cite", report.citations)
 

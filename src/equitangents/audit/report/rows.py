@@ -27,7 +27,6 @@ from equitangents.audit.report.sections import (
     Headline,
     RuleResult,
     SetResult,
-    TransformResult,
     Verdict,
 )
 from equitangents.report.render import Table
@@ -164,16 +163,11 @@ def _beside(report: Findings) -> Iterator[Row]:
     for s in report.sets[1:]:
         yield measured("off the data", s.name, s.judged, report.unit, s.judged_floor)
     for t in report.transforms:
-        yield transform_row(t)
+        worst = max(t.points, key=lambda p: p.error.mean if math.isfinite(p.error.mean) else -1.0)
+        yield measured("transform", f"{t.name} {worst.strength:g}", worst.error, UNITS[t.unit], worst.floor)
     if report.data is not None:
         symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
         yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
-
-
-def transform_row(t: TransformResult) -> Row:
-    """Where the error of a transform is largest."""
-    worst = max(t.points, key=lambda p: p.error.mean if math.isfinite(p.error.mean) else -1.0)
-    return measured("transform", f"{t.name} {worst.strength:g}", worst.error, UNITS[t.unit], worst.floor)
 
 
 def _causes(report: Findings) -> Iterator[Row]:

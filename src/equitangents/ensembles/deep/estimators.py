@@ -21,15 +21,13 @@ from equitangents._protocols import ExecutorLike
 from equitangents._types import AnyModel, FileName, InputShape, Network, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
-from equitangents.ensembles.deep.finite import FiniteEnsemble
-from equitangents.ensembles.deep.predictions import Classification, Regression
+from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin, check_network
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.networks import ForeignNetwork, as_network
-from equitangents.ensembles.training.batches import Augmented
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
 from equitangents.ensembles.training.run import TrainingState
-from equitangents.ensembles.training.settings import check_optimizer, check_settings
+from equitangents.ensembles.training.settings import Augmented, check_optimizer, check_settings
 from equitangents.ensembles.training.variations import Variation
 from equitangents.nn import Admissible, Sequential, is_admissible
 from equitangents.progress import ProgressCallback

@@ -1,6 +1,11 @@
 """Ensembles of finite networks, whichever library trains them: fitting, extending, predicting, saving.
 
 f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function of (seed, i) alone.
+
+regression      mean, standard deviation and covariance over members
+classification  cross_entropy: P(k) = (1/M) Σ_i softmax(f(x; θ_i))_k
+                mse: targets one-hot minus 1/K; P(k) = P(output k is the largest) of a Gaussian with the members' mean
+                and std
 """
 
 from __future__ import annotations
@@ -8,28 +13,46 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import jax
 import numpy as np
+import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import AnyModel, FileName, InputShape, Numbers, Targets, Tree
+from equitangents._types import AnyModel, FileName, InputShape, Numbers, Spread, Targets, Tree
 from equitangents.actions import as_action
 from equitangents.actions.kinds import ActionLike
 from equitangents.actions.subset import ActionSubset, augmenting_elements
-from equitangents.ensembles.estimator import Estimator, check_inputs
+from equitangents.ensembles.estimator import (
+    Estimator,
+    centred_one_hot,
+    check_inputs,
+    check_targets,
+    classes_of,
+    indices_of,
+    label_rows,
+    labels_of,
+    target_rows,
+)
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
-from equitangents.ensembles.storage import estimator_file
-from equitangents.ensembles.training.batches import Augmented, augment
-from equitangents.ensembles.training.checkpoints import check_same, record_fingerprint
+from equitangents.ensembles.storage import array_folder
 from equitangents.ensembles.training.plan import check_room
 from equitangents.ensembles.training.run import Assignment, Job, Trained, train
-from equitangents.ensembles.training.settings import check_actions, check_probabilities, check_record
+from equitangents.ensembles.training.settings import (
+    Augmented,
+    augment,
+    check_actions,
+    check_probabilities,
+    check_record,
+    check_same,
+    record_fingerprint,
+)
 from equitangents.errors import InvalidArgumentError
+from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
 from equitangents.nn import Admissible
 from equitangents.tiles.place import local
@@ -91,7 +114,23 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
             self.__dict__.pop(name, None)
         inputs, targets = self._data(x, y, reset=True)
         inputs = self._fit_inputs(inputs, self.net, as_action("augmentation", self.augmentation, np.shape(inputs)))
-        self._fit(inputs, targets, record, record_at, resume)
+        job = self._prepared(inputs, targets, 0, self.members)
+        sets, epochs = self._record_sets(record, record_at)
+        run = self._run(job, sets, epochs, resume)
+        self.n_outputs_ = targets.shape[-1]
+        self.positions_ = targets.shape[1:-1]
+        self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(inputs))
+        self.recorded_ = self._recorded(run)
+        self.recorded_epochs_ = np.array(run.recorded_epochs, dtype=int)
+        self.history_ = run.history
+        self.params0_ = run.start
+        self.params_ = run.params
+        self._variation = job.recipe.variation
+        self._chunk = run.chunk
+        self._fingerprint = job.fingerprint
+        self._recorded_inputs = record_fingerprint(sets)
+        self.__dict__.update(job.facts)
+        self._warn_if_diverged(inputs)
         return self
 
     @named_also(X="x")
@@ -110,7 +149,27 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         """
         self._check_fitted()
         inputs, targets = self._data(x, y, reset=False)
-        self._extend(members, self._as_trained(inputs), targets, record, resume)
+        inputs = self._as_trained(inputs)
+        check_whole("members", members, self._trained)
+        if members == self._trained:
+            return self
+        job = self._prepared(inputs, targets, self._trained, members - self._trained)
+        check_same(self._fingerprint, job.fingerprint, "this fitted ensemble")
+        if len(self.history_) != self.epochs:
+            raise InvalidArgumentError("epochs", self.epochs, len(self.history_), "as the members so far had")
+        sets, epochs = self._record_sets(record, self.recorded_epochs_.tolist() if record else None)
+        if record_fingerprint(sets) != getattr(self, "_recorded_inputs", None):
+            raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
+        run = self._run(job, sets, epochs, resume)
+        append = lambda old, new: np.concatenate([old, new])
+        along = lambda old, new: np.concatenate([old, new], axis=1)
+        self.recorded_ = jax.tree.map(along, self.recorded_, self._recorded(run))
+        self.history_ = along(self.history_, run.history)
+        self.params0_ = jax.tree.map(append, self.params0_, run.start)
+        self.params_ = jax.tree.map(append, self.params_, run.params)
+        self.members = members
+        self.__dict__.update(job.facts)
+        self._warn_if_diverged(inputs)
         return self
 
     @named_also(X="x")
@@ -164,7 +223,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         are left out: give them to `load`.
         """
         self._check_fitted()
-        estimator_file.save(self, local("path", path))
+        array_folder.save_members(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, **parameters: Any) -> Self:
@@ -173,57 +232,8 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         It runs no code but that of equitangents and of what is given here, whoever wrote the folder. Raises
         StoreError for a folder that is damaged or holds something else.
         """
-        loaded: Self = estimator_file.load(cls, local("path", path), parameters, cls._variables)
+        loaded: Self = array_folder.load_members(cls, local("path", path), parameters, cls._variables)
         return loaded
-
-    def _fit(
-        self,
-        x: np.ndarray,
-        targets: np.ndarray,
-        record: Mapping[str, Numbers] | None,
-        record_at: Sequence[int] | None,
-        resume: bool,
-    ) -> None:
-        job = self._prepared(x, targets, 0, self.members)
-        run = self._run(job, record, record_at, resume)
-        self.n_outputs_ = targets.shape[-1]
-        self.positions_ = targets.shape[1:-1]
-        self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(x))
-        self.recorded_ = self._recorded(run)
-        self.recorded_epochs_ = np.array(run.recorded_epochs, dtype=int)
-        self.history_ = run.history
-        self.params0_ = run.start
-        self.params_ = run.params
-        self._variation = job.recipe.variation
-        self._chunk = run.chunk
-        self._fingerprint = job.fingerprint
-        self._recorded_inputs = record_fingerprint(self._record_sets(record))
-        self.__dict__.update(job.facts)
-        self._warn_if_diverged(x)
-
-    def _extend(
-        self, members: int, x: np.ndarray, targets: np.ndarray, record: Mapping[str, Numbers] | None, resume: bool
-    ) -> None:
-        check_whole("members", members, self._trained)
-        if members == self._trained:
-            return
-        job = self._prepared(x, targets, self._trained, members - self._trained)
-        check_same(self._fingerprint, job.fingerprint, "this fitted ensemble")
-        if len(self.history_) != self.epochs:
-            raise InvalidArgumentError("epochs", self.epochs, len(self.history_), "as the members so far had")
-        if record_fingerprint(self._record_sets(record)) != getattr(self, "_recorded_inputs", None):
-            raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
-        epochs = self.recorded_epochs_.tolist() if record else None
-        run = self._run(job, record, epochs, resume)
-        append = lambda old, new: np.concatenate([old, new])
-        recorded = self._recorded(run)
-        self.recorded_ = {name: np.concatenate([a, recorded[name]], axis=1) for name, a in self.recorded_.items()}
-        self.history_ = np.concatenate([self.history_, run.history], axis=1)
-        self.params0_ = jax.tree.map(append, self.params0_, run.start)
-        self.params_ = jax.tree.map(append, self.params_, run.params)
-        self.members = members
-        self.__dict__.update(job.facts)
-        self._warn_if_diverged(x)
 
     def _prepared(self, x: np.ndarray, targets: np.ndarray, first: int, members: int) -> Job:
         """Members `first` to `first + members − 1` on x (N, …), targets (N, outputs) or fields; nothing is trained.
@@ -252,28 +262,27 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
             check_probabilities(data.y.reshape(-1, targets.shape[-1]))
         return self._job(data, first, members)
 
-    def _run(
-        self, job: Job, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None, resume: bool
-    ) -> Trained:
+    def _run(self, job: Job, sets: dict[str, np.ndarray], epochs: tuple[int, ...], resume: bool) -> Trained:
         """Train members to the end, from a checkpoint if there is one and `resume`, here or by the executor."""
-        sets, epochs = check_record(record, record_at, self.epochs)
-        sets = {name: self._inputs(x) for name, x in sets.items()}
         numbers = sum(len(x) for x in sets.values()) * job.members * job.numbers
         needed = 2 * len(epochs) * numbers * np.dtype(job.dtype).itemsize
         check_room("the recorded outputs", needed, self.memory_limit, "record fewer inputs, or at fewer epochs")
         if resume and self.checkpoint_dir is None:
             raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
-        inputs = np.asarray if self.callback is None else self._inputs  # workers are not sent the estimator
+        # workers are not sent the estimator
+        inputs: Callable[[Numbers], np.ndarray] = np.asarray if self.callback is None else self._inputs
         assignment = Assignment(
             job, self.epochs, sets, epochs, self.callback, folder, resume, self.checkpoint_every, self.progress, inputs
         )
         return train(assignment, self.executor)
 
-    def _record_sets(self, record: Mapping[str, Numbers] | None) -> dict[str, np.ndarray]:
-        """The inputs whose outputs are recorded, by name, as networks take them."""
-        sets, _ = check_record(record, None, self.epochs)
-        return {name: self._inputs(x) for name, x in sets.items()}
+    def _record_sets(
+        self, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None
+    ) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
+        """(the inputs whose outputs are recorded, by name, as networks take them; at which epochs)."""
+        sets, epochs = check_record(record, record_at, self.epochs)
+        return {name: self._inputs(x) for name, x in sets.items()}, epochs
 
     def _recorded(self, run: Trained) -> dict[str, np.ndarray]:
         return {name: self._in_fields(a) for name, a in run.recorded.items()}
@@ -381,3 +390,110 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     @abstractmethod
     def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
         """Whether an action preserves the initial law of the members (`nn.is_admissible`)."""
+
+
+class Regression(FiniteEnsemble):
+    """Mean and spread over members."""
+
+    _squeeze: bool
+
+    @overload
+    def predict(self, x: Numbers) -> np.ndarray: ...
+
+    @overload
+    def predict(self, x: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> Spread: ...
+
+    @overload
+    def predict(self, x: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> Spread: ...
+
+    @overload
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread: ...
+
+    @named_also(X="x")
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread:
+        """Mean over members, (N, outputs), or (N,) for 1-d y; of fields (N, *positions, outputs), as y was given.
+
+        With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
+        between inputs, (N, N) for 1-d y and (N, N, outputs) else; of fields (N, *positions, N, *positions), and an
+        axis of outputs if y has one. Both are those of one member, divided by M − 1, and 0 for M = 1.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+        inputs = self._query(x)
+        if return_cov:
+            mean, spread = self._covariance(inputs)
+        else:
+            mean, spread = (self._in_fields(part) for part in self._moments(inputs))
+        if self._squeeze:
+            mean, spread = mean[..., 0], spread[..., 0]
+        return (mean, spread) if return_std or return_cov else mean
+
+    def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        points = len(x) * math.prod(self.positions_)
+        needed = 8 * self.n_outputs_ * points * (2 * points + 3 * self._trained)
+        check_room(f"the covariance between {len(x)} inputs", needed, self.memory_limit, "predict in parts")
+        fields = self.predict_members(x)
+        outputs = fields.reshape(self._trained, points, -1).astype(np.float64)
+        mean = outputs.mean(axis=0)
+        centred = outputs - mean
+        covariance = np.einsum("mik,mjk->ijk", centred, centred, optimize=True) / max(1, self._trained - 1)
+        shape = fields.shape[1:-1]
+        mean, covariance = mean.reshape(*shape, -1), covariance.reshape(*shape, *shape, -1)
+        return mean.astype(self.dtype), covariance.astype(self.dtype)
+
+    def _data(self, x: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+        inputs = check_inputs(self, x, self.input_shape, reset=reset)
+        _, targets, squeeze = check_targets(inputs, y, self._ends_on(inputs, y))
+        if reset:
+            self._squeeze = squeeze
+        return inputs, targets
+
+    def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[Self, np.ndarray, np.ndarray | None]:
+        """(this ensemble, x, targets (n, outputs) or None), checked."""
+        inputs = check_inputs(self, x, self.input_shape, reset=False)
+        return self, inputs, target_rows(self, inputs, y)
+
+
+class Classification(FiniteEnsemble):
+    """Probabilities of classes, one output each."""
+
+    classes_: np.ndarray
+
+    @named_also(X="x")
+    def predict(self, x: Numbers) -> np.ndarray:
+        """The class with the largest probability, (N,); of fields that at every position, (N, *positions)."""
+        probabilities = self.predict_proba(x)
+        return self.classes_[np.argmax(probabilities, axis=-1)]
+
+    @named_also(X="x")
+    def predict_proba(self, x: Numbers) -> np.ndarray:
+        """Probability of every class, (N, K), columns in the order of `classes_`; of fields (N, *positions, K).
+
+        With "cross_entropy" the mean of the members' softmax; with "mse" the probability that a class's output is the
+        largest in one member, outputs being Gaussian with the members' mean and standard deviation.
+        """
+        inputs = self._query(x)
+        if self._loss == "mse":
+            mean, std = (self._in_fields(part) for part in self._moments(inputs))
+            K = len(self.classes_)
+            return argmax_probabilities(mean.reshape(-1, K), std.reshape(-1, K)).reshape(mean.shape)
+        fields = (self._in_fields(f.astype(np.float64)) for f in self._member_outputs(inputs))
+        return np.concatenate([scipy.special.softmax(f, axis=-1).mean(axis=0) for f in fields])
+
+    def _targets(self, index: np.ndarray) -> np.ndarray:
+        if self._loss == "mse":
+            return centred_one_hot(index, len(self.classes_))
+        return np.eye(len(self.classes_))[index]
+
+    def _data(self, x: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+        """(inputs, targets (N, K), of fields (N, *positions, K)); with `reset` the labels of y are the classes."""
+        inputs = check_inputs(self, x, self.input_shape, reset=reset)
+        labels, _ = labels_of(inputs, y, self._ends_on)
+        if reset:
+            self.classes_ = classes_of(labels)
+        return inputs, self._targets(indices_of(labels, self.classes_))
+
+    def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[Self, np.ndarray, np.ndarray | None]:
+        """(this ensemble, x, indices of the labels or None), checked."""
+        inputs = check_inputs(self, x, self.input_shape, reset=False)
+        return self, inputs, label_rows(self, inputs, y)

@@ -60,10 +60,6 @@ class FieldPoints:
         own = shape[: len(shape) - self.signals.ndim + 1]
         return FieldPoints(self.signals, self.image.reshape(own), self.position.reshape(own), self.count)
 
-    def swapaxes(self, a: int, b: int) -> FieldPoints:
-        """Points with two of their own axes exchanged."""
-        return FieldPoints(self.signals, self.image.swapaxes(a, b), self.position.swapaxes(a, b), self.count)
-
     def digests(self) -> list[bytes]:
         """Equal for points at one position of equal signals, as `row_digests` has it."""
         of_signals = row_digests(self.signals)

@@ -148,9 +148,9 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         ridges this takes about 1/(5R) of 5-fold cross-validation of refits.
 
         Args:
-            grid: lists of values by name, or several such grids. Names are parameters of this ensemble; `depth`,
-                `W_std`, `b_std` and `nonlinearity`, which change `net` (`nn.variants.vary`); and `group`, another name
-                of `augmentation`. A function in `net` is given the values of these four and returns a network.
+            grid: lists of values by name, or several such grids. Names are parameters of this ensemble, and `depth`,
+                `W_std`, `b_std` and `nonlinearity`, which change `net` (`nn.variants.vary`). A function in `net` is
+                given the values of these four and returns a network.
             x: inputs as `fit` takes them; None: what this ensemble was fitted to.
             y: targets as `fit` takes them, given with x.
             criterion: "leave_one_out": the smallest mean squared error of `leave_one_out_`, of a classifier the largest

@@ -19,7 +19,6 @@ orbits are computed tile by tile, and only their transforms are kept.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,7 +34,7 @@ from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields.points import PointAction
 from equitangents.ensembles.infinite.predictor import Decomposed
-from equitangents.ensembles.infinite.problem import Settings, spectral_report
+from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.rows import kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
@@ -47,7 +46,7 @@ from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.spectrum import Spectrum, relative_resolution
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
-from equitangents.solvers.method import Report
+from equitangents.solvers.matrices import spans
 
 Embedding: TypeAlias = "scipy.sparse.csr_array | None"  # from a block's reduced basis; None where nothing is reduced
 
@@ -89,8 +88,8 @@ class IrrepProblem(Decomposed):
     blocks: tuple[IrrepBlock, ...]
     orbits: DataOrbits
     consistent: bool
-    bound: float
     self_kernels: np.ndarray  # the training kernel of every representative with itself
+    bound: float = 0.0
 
     @property
     def dynamics(self) -> Dynamics:
@@ -108,11 +107,6 @@ class IrrepProblem(Decomposed):
         block = self.blocks[0]
         return block.process.targets.shape[1] // block.irrep.dimension
 
-    @property
-    def max_learning_rate(self) -> float:
-        """2N|G|/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.dynamics.max_learning_rate(max(self.bound, *(spectrum.largest for spectrum in self.spectra)))
-
     def check(self, time: float) -> None:
         """Raise if this training cannot be evaluated at `time`."""
         self.dynamics.check(self.bound, time)
@@ -127,10 +121,6 @@ class IrrepProblem(Decomposed):
                     "fixes or repeats, with labels at odds with that), so training never ends (time=inf) at one "
                     f"function; {spectrum.remedy(spectrum.delta)}, or take a finite time"
                 )
-
-    def report(self, time: float) -> Report:
-        """How it was solved: one decomposition for each irrep."""
-        return spectral_report(self.spectra, time, math.nan, math.nan)
 
     def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
@@ -246,7 +236,7 @@ def solve(
     by_irrep = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
     # of the labels as given: means over equal inputs may cancel, and leave nothing but rounding
     label_size = float(np.abs(labels).sum(axis=0).max())
-    places = [i for i, irrep in enumerate(irreps) if block_size(orbits, irrep)]
+    places = [i for i, irrep in enumerate(irreps) if any(basis.size for basis in orbit_bases(orbits, irrep))]
     if labelled_only:
         places = [i for i in places if holds_labels(by_irrep[i], label_size)] or [0]
     blocks_of = [irreps[i] for i in places]
@@ -292,8 +282,8 @@ def solve(
         tuple(blocks),
         orbits,
         consistent,
-        bound,
         self_kernels,
+        bound,
     )
 
 
@@ -320,16 +310,18 @@ def holds_labels(transformed: Inexact[np.ndarray, "orbits outputs d d"], label_s
     return bool(np.abs(transformed).max() > _NO_LABELS * label_size)
 
 
+def orbit_bases(orbits: DataOrbits, irrep: FourierIrrep) -> list[Inexact[np.ndarray, "d rank"]]:
+    """Of each orbit an orthonormal basis of the vectors that what fixes its representative leaves alone."""
+    fixed, whole = orbits.stabilisers, np.eye(irrep.dimension)
+    return [irrep.fixed_basis(fixed[o]) if o in fixed else whole for o in range(len(orbits.first))]
+
+
 def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Embedding:
     """The sparse map (orbits·d, n) from a block's reduced basis, √copies included; None where nothing is reduced."""
     if orbits.generic:
         return None
-    d = irrep.dimension
-    parts = [
-        np.sqrt(m) * (irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d))
-        for o, m in enumerate(orbits.copies)
-    ]
-    return scipy.sparse.block_diag([scipy.sparse.coo_array(part) for part in parts], format="csr")
+    bases = zip(orbits.copies, orbit_bases(orbits, irrep), strict=True)
+    return scipy.sparse.block_diag([scipy.sparse.coo_array(np.sqrt(m) * basis) for m, basis in bases], format="csr")
 
 
 def embed(matrix: Inexact[np.ndarray, "nd nd"], E: Embedding) -> Inexact[np.ndarray, "n n"]:
@@ -342,12 +334,6 @@ def _rows(transformed: Inexact[np.ndarray, "m orbits d d"], E: Embedding) -> Ine
     m, orbits, d, _ = transformed.shape
     rows = transformed.transpose(0, 2, 1, 3).reshape(m * d, orbits * d)
     return rows if E is None else rows @ E
-
-
-def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
-    """Unknowns of an irrep's block: d for each orbit, less where inputs are fixed by more than the identity."""
-    full = irrep.dimension * (len(orbits.first) - len(orbits.stabilisers))
-    return full + sum(irrep.fixed_basis(H).shape[1] for H in orbits.stabilisers.values())
 
 
 def solve_bytes(irreps: Sequence[FourierIrrep], n: int, *, prior: bool) -> int:
@@ -377,14 +363,14 @@ def gram_transforms(
     grams = [[np.empty((n, i.dimension, n, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
     width = min(_orbit_inputs(action, x), max(_SMALLEST_TILE, -(-n // _TILES)))
     height = max(1, _TILE_ENTRIES // (width * order))
-    for columns in slices(0, n, width):
-        orbit = action.orbit(x[columns])
-        above = [(rows, True) for rows in slices(0, columns.start, height)]
-        for rows, mirrored in [*above, *((rows, False) for rows in slices(columns.start, columns.stop, height))]:
+    for columns in spans(n, width):
+        orbit, start = action.orbit(x[columns]), columns.start
+        here = (slice(start + rows.start, start + rows.stop) for rows in spans(columns.stop - start, height))
+        for rows in [*spans(start, height), *here]:
             for into, parts in zip(grams, _transformed(kernel, x[rows], orbit, transform, fields), strict=True):
                 for block, part in zip(into, parts, strict=True):
                     block[rows, :, columns] = part.transpose(0, 2, 1, 3)
-                    if mirrored:
+                    if rows.stop <= start:
                         block[columns, :, rows] = part.conj().transpose(1, 3, 0, 2)
     return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in grams]
 
@@ -411,17 +397,12 @@ def cross_transforms(
     n, transform = len(inputs), GroupFourier(tuple(irreps))
     found = [[np.empty((len(x), n, i.dimension, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
     step = max(1, _TILE_ENTRIES // (len(x) * action.group.order))
-    for columns in slices(0, n, min(step, _orbit_inputs(action, inputs))):
+    for columns in spans(n, min(step, _orbit_inputs(action, inputs))):
         orbit = action.orbit(inputs[columns])
         for into, parts in zip(found, _transformed(kernel, x, orbit, transform, fields), strict=True):
             for block, part in zip(into, parts, strict=True):
                 block[:, columns] = part
     return found
-
-
-def slices(begin: int, end: int, step: int) -> Iterator[slice]:
-    """begin … end in parts of at most `step`."""
-    return (slice(start, min(start + step, end)) for start in range(begin, end, step))
 
 
 def _orbit_inputs(action: Action, x: DataRows) -> int:

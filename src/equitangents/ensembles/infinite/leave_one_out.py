@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from equitangents import notebook
 from equitangents.actions.subset import augmenting_elements, whole_action
-from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
+from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
@@ -99,11 +99,6 @@ class LabelsLeftOut:
         return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
 
 
-def predictor_name(kernel: str, time: float) -> str:
-    """Which process predicts: the Bayesian network whose last layer is trained, or trained networks."""
-    return "posterior mean of the NNGP" if kernel == "nngp" and np.isinf(time) else "mean of infinitely wide networks"
-
-
 def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, *positions, outputs).
 
@@ -118,7 +113,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
-    if not training.mean_by_irreps:
+    if training.way != "irreps":
         count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
         return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:
@@ -163,7 +158,7 @@ def _original(training: Training) -> int:
 
 
 def _errors_without(
-    process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float, count: int = 1
+    process: TrainedProcess, traces: np.ndarray, copies: int, time: float, count: int = 1
 ) -> Callable[..., np.ndarray]:
     """y − prediction at the rows (M, b) of samples `at` (M,) trained on the others: (M, b, columns).
 
@@ -171,7 +166,8 @@ def _errors_without(
     of each copy, whose diagonal the ridge's unit is a mean over. What is returned takes (at, rows, weights, kept).
     """
     spectrum, targets, left = process.spectrum, process.targets, process.samples - copies
-    values, ridges = spectrum.eigenvalues - spectrum.delta, ridge * (traces.sum() - traces) / (left * count)
+    values = spectrum.eigenvalues - spectrum.delta
+    ridges = spectrum.ridge * (traces.sum() - traces) / (left * count)
     scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
 
     def errors(
@@ -196,12 +192,11 @@ def _errors_without(
 
 def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: float) -> np.ndarray:
     """y_i − prediction without sample i and its `count` points: (N, count, outputs)."""
-    process, samples = problem.process, problem.samples
-    copies = len(samples.row) // (n * count)
+    process, copies = problem.process, len(problem.row) // (n * count)
     original = min(original, copies - 1)  # of orbits that are one row, that row
     row, weight, trace = (
         a.reshape(copies, n, count).swapaxes(0, 1).reshape(n, copies * count)
-        for a in (samples.row, samples.weight, samples.trace)
+        for a in (problem.row, problem.weight, problem.trace)
     )
     whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
     if problem.above is not None:
@@ -212,7 +207,7 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
                 "of them positive: give one number, or take leave_one_out_refitted()"
             )
         process, whole, weight = _levelled(process, ridges, whole, weight, row)
-    without = _errors_without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
+    without = _errors_without(process, trace.sum(axis=1), copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
         found = without(at, rows, whole[rows], whole[rows] - removed)
@@ -230,9 +225,9 @@ def _levelled(
     Θ + c D = D^{1/2} (D^{-1/2} Θ D^{-1/2} + c) D^{1/2}, D = diag(r_i/r), for every unit c.
     """
     spectrum, least = process.spectrum, float(ridges.min())
-    root = np.sqrt(least / ridges)
+    root, matrix = np.sqrt(least / ridges), (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
     levelled = decompose(
-        _kernel(process, ridges) * np.outer(root, root),
+        (matrix - np.diag(ridges * spectrum.ridge_unit)) * np.outer(root, root),
         ridge=least,
         ridge_unit=spectrum.ridge_unit,
         resolution=spectrum.resolution,
@@ -243,13 +238,6 @@ def _levelled(
     targets = spectrum.vectors @ process.targets / np.sqrt(whole)[:, None]
     found = TrainedProcess(levelled, targets, process.dynamics, scale=scale)
     return found, scale**2, weight * root[row] ** 2
-
-
-def _kernel(process: TrainedProcess, ridges: np.ndarray) -> np.ndarray:
-    """The matrix of rows without any ridge."""
-    spectrum = process.spectrum
-    whole = (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
-    return np.asarray(whole - np.diag(ridges * spectrum.ridge_unit))
 
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -282,11 +270,8 @@ def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray,
     transformed = []
     for k, block in enumerate(problem.blocks):
         d = block.irrep.dimension
-        without = _errors_without(block.process, traces, block.process.spectrum.ridge, order, time)
-        bases = [
-            block.irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d)
-            for o in range(len(orbits.first))
-        ]
+        without = _errors_without(block.process, traces, order, time)
+        bases = orbit_bases(orbits, block.irrep)
         ranks = np.array([basis.shape[1] for basis in bases])
         starts = np.cumsum(ranks) - ranks
         errors = np.zeros((n, d, d * outputs), block.process.targets.dtype)
@@ -327,7 +312,7 @@ def sample_evidence(training: Training) -> Evidence:
     if training.action is None or (training.labels.ndim == 3 and not moved):
         return target_evidence(training)
     training = training.decomposed
-    if training.reason is None:
+    if training.way != "explicit":
         return _of_equivariant(training) if moved else _of_rows(cast(Problem, training.mean_problem))
     if moved:
         raise InvalidArgumentError(
@@ -342,11 +327,11 @@ def _of_rows(problem: Problem) -> Evidence:
     process = problem.process
     outputs = process.targets.shape[1]
     rows = evidence(process.spectrum, process.targets, repeats=outputs)
-    scale = Evidence(log_determinant=-outputs * float(np.log(problem.samples.weight).sum()))
+    scale = Evidence(log_determinant=-outputs * float(np.log(problem.weight).sum()))
     found, spectrum = rows + scale, process.spectrum
     if problem.above is None:
-        return found + noise(spectrum, (len(problem.samples.row) - len(process.targets)) * outputs)
-    equal = np.bincount(problem.samples.row, minlength=len(process.targets)) - 1
+        return found + noise(spectrum, (len(problem.row) - len(process.targets)) * outputs)
+    equal = np.bincount(problem.row, minlength=len(process.targets)) - 1
     for count, above in zip(equal * outputs, problem.above, strict=True):
         found += noise(spectrum, int(count), above=float(above))
     return found
@@ -390,12 +375,12 @@ def _of_equivariant(training: Training) -> Evidence:
 def _of_means(training: Training) -> Evidence:
     """The explicit problem: means over copies have the mean kernel over both orbits, and noise δ over their number."""
     problem = cast(Problem, training.covariance_problem)
-    process, samples, n = problem.process, problem.samples, len(training.rows)
-    spectrum, copies = process.spectrum, len(problem.samples.row) // n
+    process, n = problem.process, len(training.rows)
+    spectrum, copies = process.spectrum, len(problem.row) // n
     check_density(spectrum)
     training.settings.ridge.check_one("means over copies take one: give a number, or compare by leave-one-out")
     rows = spectrum.vectors if process.scale is None else spectrum.vectors / process.scale[:, None]
-    mean = (samples.weight[:, None] * rows[samples.row]).reshape(copies, n, -1).sum(axis=0) / copies
+    mean = (problem.weight[:, None] * rows[problem.row]).reshape(copies, n, -1).sum(axis=0) / copies
     means = decompose(
         (mean * (spectrum.eigenvalues - spectrum.delta)) @ mean.T,
         ridge=spectrum.ridge,

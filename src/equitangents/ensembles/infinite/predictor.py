@@ -10,6 +10,7 @@ Inputs are signals, or points of fields: a field is a kernel function on points 
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.gaussian import Weighted, covariance, variance
-from equitangents.inference.spectrum import Spectrum
+from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.solvers.matrices import SymmetricMatrix
@@ -130,12 +131,48 @@ class KernelPredictor(abc.ABC):
 
 
 class Decomposed(KernelPredictor):
-    """A trained kernel of which eigenvalues are known: other ridges and learning rates cost no other solution."""
+    """A trained kernel of which eigenvalues are known: other ridges and learning rates cost no other solution.
+
+    bound: the largest eigenvalue known beside those of the spectra. residual, seconds: as the report has them.
+    """
+
+    bound: float = 0.0
+    residual: float = math.nan
+    seconds: float = math.nan
 
     @property
     @abc.abstractmethod
     def spectra(self) -> list[Spectrum]:
         """Spectra of all blocks that the matrix falls apart into, of one ridge."""
+
+    @property
+    @abc.abstractmethod
+    def dynamics(self) -> Dynamics:
+        """Dynamics of all samples, augmented copies one by one."""
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.dynamics.max_learning_rate(max(self.bound, *(spectrum.largest for spectrum in self.spectra)))
+
+    def report(self, time: float) -> Report:
+        """How it was solved: one decomposition for each block."""
+        spectra = self.spectra
+        smallest, largest = min(s.smallest for s in spectra), max(s.largest for s in spectra)
+        sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
+        return Report(
+            solver="eigh",
+            reason="one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps",
+            size=sum(sizes),
+            residual=self.residual,
+            condition=largest / smallest if smallest > max(s.blur for s in spectra) else math.inf,
+            smallest=smallest,
+            largest=largest,
+            seconds=self.seconds,
+            forecast_memory=dense_solve_bytes(max(sizes)),
+            ridge=spectra[0].ridge,
+            time=time,
+        )
 
     @abc.abstractmethod
     def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
@@ -16,8 +16,10 @@ import numpy as np
 
 from equitangents._types import DataRows, FileName, KernelName
 from equitangents.actions import Action
+from equitangents.ensembles.fields.kernel import FieldMatrix
+from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.predictor import Decomposed, MeansAtATime, SolvedProblem
-from equitangents.ensembles.infinite.rows import averaged, equal_orbits, equal_rows, kernel_diagonal, matrices, stored
+from equitangents.ensembles.infinite.rows import averaged, equal_orbits, equal_rows, kernel_diagonal, stored
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
@@ -30,8 +32,8 @@ from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import DECOMPOSED, as_method
-from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix
-from equitangents.solvers.method import Method, Report, System, relative
+from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix
+from equitangents.solvers.method import Method, System, relative
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 
@@ -85,26 +87,20 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Samples:
-    """What each sample (augmented copies one by one) is in a problem whose equal samples are merged.
-
-    row: the row that it is part of; weight: how much it counts; trace: its part of N times the ridge's unit.
-    """
-
-    row: np.ndarray
-    weight: np.ndarray
-    trace: np.ndarray
-
-
-@dataclass(frozen=True)
 class Problem(Decomposed):
-    """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument."""
+    """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument.
+
+    row: of each sample (augmented copies one by one) the row that it is part of, where equal samples are merged;
+    weight: how much it counts; trace: its part of N times the ridge's unit.
+    """
 
     kernel: KernelFunction
     field: KernelName
     inputs: DataRows
     process: TrainedProcess
-    samples: Samples
+    row: np.ndarray
+    weight: np.ndarray
+    trace: np.ndarray
     residual: float = math.nan  # largest relative one of the targets at the ensemble's time
     seconds: float = math.nan  # of the decomposition
     above: np.ndarray | None = None  # what was added to the diagonal before, where ridges differ
@@ -115,9 +111,9 @@ class Problem(Decomposed):
         return [self.process.spectrum]
 
     @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.process.max_learning_rate
+    def dynamics(self) -> Dynamics:
+        """Dynamics of all samples."""
+        return self.process.dynamics
 
     def check(self, time: float) -> None:
         """Raise if this training cannot be evaluated at `time`."""
@@ -126,10 +122,6 @@ class Problem(Decomposed):
     def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
         return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
-
-    def report(self, time: float) -> Report:
-        """How it was solved."""
-        return spectral_report(self.spectra, time, self.seconds, self.residual)
 
     def mean(self, time: float) -> MeansAtATime:
         """μ_t as coefficients α = φ_t(Θ) Y, (N, outputs)."""
@@ -142,7 +134,7 @@ class Problem(Decomposed):
     def projected(self, x: DataRows, *, prior: bool) -> Weighted:
         """Kernels of x with the inputs, along eigenvectors."""
         kernels = self.kernel.kernel(x, self.inputs)
-        return [(1.0, self.process.project(getattr(kernels, self.field), kernels.nngp if prior else None))]
+        return [(1.0, self.process.project(getattr(kernels, self.field), np.asarray(kernels.nngp) if prior else None))]
 
     @property
     def row_entries(self) -> int:
@@ -247,14 +239,14 @@ def _train(
     seconds = clock.perf_counter() - start
     process = TrainedProcess(spectrum, y, dynamics, prior=own, scale=scale)
     residual = _residual(matrix, process, targets)
-    return Problem(kernel, field, x, process, Samples(row, each, traces), residual, seconds, above)
+    return Problem(kernel, field, x, process, row, each, traces, residual, seconds, above)
 
 
 def _matrices(
     kernel: KernelFunction, x: DataRows, settings: Settings, scale: np.ndarray | None
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None, Method | None]:
     """(the kernel that trains, K(X, X), both if they are held, the method) of a solver that does not decompose."""
-    method, fields = as_method(settings.solver), (settings.field, cast(KernelName, "nngp"))
+    method = as_method(settings.solver)
     if method is not None and not method.exact:
         if draws_noise(kernel):
             raise InvalidArgumentError(
@@ -266,7 +258,7 @@ def _matrices(
         settings.ridge.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
     if method is None and isinstance(kernel, FeatureMap):
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
-        trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in fields)
+        trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
         return trained, prior, None, Primal(kernel.features)
     whole = method is None or method.exact
     own, other, kernels = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
@@ -284,13 +276,17 @@ def training_matrices(
     in each pass. Kernels are dear: both are held together where they take little of the memory, the one that trains
     alone where it takes up to two fifths, and only what is larger is computed whenever it is needed.
     """
-    trained, prior = matrices(kernel, x, (field, "nngp"), store)
+    if store is not None:
+        kept = stored(store, kernel, x)
+        return as_matrix(kept, field), as_matrix(kept, "nngp"), None
+    makes: Callable[..., SymmetricMatrix] = FieldMatrix if isinstance(x, FieldPoints) else KernelMatrix
+    trained, prior = makes(kernel, x, field), makes(kernel, x, "nngp")
     one = trained.dtype.itemsize * len(x) ** 2
-    if store is None and whole and 2 * one <= _BOTH * limit:
+    if whole and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)
         own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
         return own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), kernels
-    if store is None and whole and one <= _ONE * limit:
+    if whole and one <= _ONE * limit:
         return ArrayMatrix(trained.assembled(), trained.words), prior, None
     return trained, prior, None
 
@@ -302,26 +298,3 @@ def _residual(gram: np.ndarray, process: TrainedProcess, targets: np.ndarray) ->
     alpha = vectors @ (modes / values[above][:, None])
     missing = vectors @ modes - gram @ alpha - process.spectrum.delta * alpha
     return float(np.max(relative(missing, targets)))
-
-
-def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, residual: float) -> Report:
-    """The report of one decomposition, or of one for each irrep, whose residual is not computed (NaN)."""
-    smallest = min(spectrum.smallest for spectrum in spectra)
-    largest = max(spectrum.largest for spectrum in spectra)
-    sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
-    blocks = "one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps"
-    return Report(
-        solver="eigh",
-        reason=blocks,
-        size=sum(sizes),
-        precision="float64",
-        residual=residual,
-        condition=largest / smallest if smallest > max(s.blur for s in spectra) else math.inf,
-        smallest=smallest,
-        largest=largest,
-        iterations=0,
-        seconds=seconds,
-        forecast_memory=dense_solve_bytes(max(sizes)),
-        ridge=spectra[0].ridge,
-        time=time,
-    )

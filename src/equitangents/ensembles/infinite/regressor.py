@@ -32,7 +32,6 @@ from equitangents.ensembles.infinite.leave_one_out import (
     check_more_than_one,
     held_out_predictions,
     original_labels,
-    predictor_name,
 )
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.standardisation import Standardisation
@@ -248,7 +247,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def _compared(self, training: Training, predictions: np.ndarray, time: float, units: str) -> LeaveOneOut:
         targets = original_labels(training)
         targets = targets[..., 0] if self._squeeze else targets
-        name = predictor_name(self.kernel, time)
+        bayesian = self.kernel == "nngp" and np.isinf(time)
+        name = "posterior mean of the NNGP" if bayesian else "mean of infinitely wide networks"
         return LeaveOneOut(predictions, targets - predictions, time, name, units if self.standardise else "nothing")
 
     def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:

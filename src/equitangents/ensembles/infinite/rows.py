@@ -6,20 +6,20 @@ group, and where the training kernel is read: in memory, in a store, or computed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 
 from equitangents._types import AnyAction, DataRows, FileName, KernelName
-from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage, PointKernel
+from equitangents.ensembles.fields.kernel import FieldKernel, PointAverage, PointKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.store import field_store
 from equitangents.inference.augmented import row_digests
 from equitangents.inference.data_orbits import find_orbits
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.scale import GramStore
-from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix, as_matrix
+from equitangents.solvers.matrices import KernelMatrix
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 
@@ -62,17 +62,6 @@ def stored(store: FileName, kernel: KernelFunction, x: DataRows) -> GramStore:
     if isinstance(x, FieldPoints):
         return field_store(store, cast(PointKernel, kernel), x).compute()
     return GramStore(store, kernel, x).compute()
-
-
-def matrices(
-    kernel: KernelFunction, x: DataRows, fields: Sequence[KernelName], store: FileName | None
-) -> list[SymmetricMatrix]:
-    """Kernels of rows with themselves: those of a store, or in tiles that are computed whenever they are needed."""
-    if store is None:
-        makes: Any = FieldMatrix if isinstance(x, FieldPoints) else KernelMatrix
-        return [makes(kernel, x, field) for field in fields]
-    kept = stored(store, kernel, x)
-    return [as_matrix(kept, field) for field in fields]
 
 
 def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,7 @@ def save(ensemble: BaseEstimator, path: Path, *, means_only: bool = False) -> No
 
 def load(cls: type, path: Path, net: Network = None, about: Archive | None = None) -> BaseEstimator:
     """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
-    about = about_model(path) if about is None else about
-    if about["class"] != cls.__name__:
-        raise StoreError(
-            "path", str(path), cls.__name__, f"load it by {about['class']}.load", verb="holds another class:"
-        )
+    about = about_model(path, [cls.__name__]) if about is None else about
     state = _built(about, net, "state")
     if state is None:
         raise StoreError(
@@ -106,9 +103,9 @@ def load_means(path: Path, net: Network = None, about: Archive | None = None) ->
     return found
 
 
-def about_model(path: Path) -> Archive:
+def about_model(path: Path, classes: Sequence[str] = CLASSES) -> Archive:
     """What a folder says about the model in it; errors for other folders, damaged ones, and other versions."""
-    about = read_model(path, CLASSES, _ABOUT, {"format": FORMAT, "version": __version__, "numbers": VERSION})
+    about = read_model(path, classes, _ABOUT, {"format": FORMAT, "version": __version__, "numbers": VERSION})
     facts = about["facts"]
     wrong = [name for name, words in _FACTS.items() if not is_of(words, facts.get(name))]
     if wrong or np.dtype(facts["dtype"]).kind not in "biuf":

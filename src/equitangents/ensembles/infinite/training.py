@@ -57,7 +57,7 @@ from equitangents.memory import check_memory
 logger = logging.getLogger("equitangents")
 
 _SAME = 1e-12  # of the largest target: how well copies agree that are moved by nothing but their positions
-_OF_THE_DATA = ("solver", "covariance_solver", "_irreps", "reason", "symmetry")
+_OF_THE_DATA = ("way", "solver", "covariance_solver", "_irreps", "reason", "symmetry")
 """What settings do not change."""
 
 
@@ -102,43 +102,47 @@ class Training:
         return "N" if self.positions is None else "Nd" if self.turning else "NP"
 
     @cached_property
+    def way(self) -> str:
+        """Which problem gives the mean: "dense", "equivariant", "averages", "irreps" or "explicit"."""
+        if self.augmentation is None:
+            return "dense"
+        if self.reason is not None:
+            return "explicit"
+        if self.labels.ndim == 3:
+            return "irreps"
+        return "equivariant" if self.symmetry.equivariant else "averages"
+
+    @cached_property
     def solver(self) -> str:
         """What gives the mean."""
         n = self.size
-        if self.augmentation is None:
-            features = isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto"
-            return f"primal {n}×{cast(FeatureMap, self.kernel).features}" if features else f"dense {n}×{n}"
-        if self.reason is not None:
+        if self.way == "dense" and isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto":
+            return f"primal {n}×{self.kernel.features}"
+        if self.way == "irreps":
+            solved = cast(IrrepProblem, self.mean_problem).transform.irreps
+            return irrep_problem.name_of(self.action, solved) + n[1:]
+        if self.way == "explicit":
             return f"explicit {n}|G| ({self.reason})"
-        if self.equivariant:
-            group = self.action.group.name
-            return f"dense {n}×{n} (the network is equivariant under {group}: each copy is its sample)"
-        return self._irreps_name(self.mean_problem) if self.mean_by_irreps else f"orbit-averaged {n}×{n}"
+        if self.way == "averages":
+            return f"orbit-averaged {n}×{n}"
+        if self.way == "dense":
+            return f"dense {n}×{n}"
+        return f"dense {n}×{n} (the network is equivariant under {self.action.group.name}: each copy is its sample)"
 
     @cached_property
     def covariance_solver(self) -> str:
         """How covariances are computed: irrep by irrep, or as the mean is."""
-        return self._irreps_name(None) if self.by_irreps else self.solver
-
-    def _irreps_name(self, solved: KernelPredictor | None) -> str:
-        """The name of the problem in the irreps that are solved, or in all of them."""
-        irreps = self._irreps if solved is None else cast(IrrepProblem, solved).transform.irreps
-        return irrep_problem.name_of(self.action, irreps) + self.size[1:]
+        return irrep_problem.name_of(self.action, self._irreps) + self.size[1:] if self.by_irreps else self.solver
 
     @property
     def by_irreps(self) -> bool:
         """Whether the covariance's problem is an `IrrepProblem`: copies say something new to an invariant kernel."""
-        return self.augmentation is not None and self.reason is None and not self.equivariant
-
-    @property
-    def mean_by_irreps(self) -> bool:
-        """Whether the mean's problem is an `IrrepProblem`."""
-        return self.by_irreps and self.labels.ndim == 3
+        return self.way in ("averages", "irreps")
 
     @cached_property
     def mean_problem(self) -> KernelPredictor:
         """Solved for the mean."""
-        if self.augmentation is not None and self.reason is not None:
+        if self.way == "explicit":
             return self._explicit()
         if not self.by_irreps:
             copies = 1 if self.augmentation is None else self.action.group.order
@@ -146,7 +150,7 @@ class Training:
                 "" if self.positions is None else ", or take solver='pcg' or 'nystrom'"
             )
             return problem.dense(self.kernel, self.rows, self.labels, self.settings, remedy=remedy, copies=copies)
-        if not self.mean_by_irreps:
+        if self.way == "averages":
             return problem.orbit_averaged(self.kernel, self.action, self.rows, self.labels, self.settings)
         name = irrep_problem.name_of(self.action, self._irreps)
         if self.settings.store is not None:
@@ -164,7 +168,7 @@ class Training:
         """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
         if self.by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
-            known = cast(IrrepProblem, self.mean_problem) if self.mean_by_irreps else None
+            known = cast(IrrepProblem, self.mean_problem) if self.way == "irreps" else None
             return self._solve_irreps(labelled_only=False, solved=known)
         solved = self.mean_problem
         if isinstance(solved, Decomposed) or self.settings.solver != "auto" or isinstance(self.kernel, FeatureMap):
@@ -223,7 +227,7 @@ class Training:
     def orbit_means(self, x: ArrayLike, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.turning or self.reason is not None:
+        if self.turning or self.way == "explicit":
             found = self.means(orbit_batch(self.augmentation, x), times)
             return found.reshape(len(times), len(x), order, *found.shape[2:])
         rows, solved = self.rows_of(x), self.mean_problem
@@ -291,11 +295,6 @@ class Training:
             return KernelSymmetry(invariant=False, equivariant=False)
         net = cast(TurningField, kernel.net).net
         return turning_symmetry(net, self.augmentation, self.label_action, self.x, self.positions.count)
-
-    @property
-    def equivariant(self) -> bool:
-        """Whether every member is equivariant already, and targets of fields are, too."""
-        return self.reason is None and self.labels.ndim == 2 and self.symmetry.equivariant
 
     @cached_property
     def _irreps(self) -> tuple[FourierIrrep, ...]:

@@ -35,7 +35,6 @@ from equitangents.validation import check_choice
 _SHOWN = 10
 PATH = ("ridge", "time", "learning_rate")
 NETWORK = ("depth", "W_std", "b_std", "nonlinearity")
-_SAME = {"group": "augmentation"}
 logger = logging.getLogger("equitangents")
 
 CRITERIA = ("leave_one_out", "marginal_likelihood")
@@ -173,7 +172,7 @@ def points(model: BaseEstimator, grid: object) -> list[Point]:
 def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     if not isinstance(grid, Mapping):
         raise InvalidTypeError("grid", grid, "a mapping of names to lists of values, or a list of such")
-    known = [*model.get_params(deep=False), *NETWORK, *_SAME]
+    known = [*model.get_params(deep=False), *NETWORK]
     lists: dict[str, list[Any]] = {}
     for name, values in grid.items():
         if name not in known:
@@ -183,15 +182,12 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
         lists[name] = list(values) if isinstance(values, list | tuple | range) else [values]  # else the only one
         if not lists[name]:
             raise InvalidArgumentError("grid", values, "at least one value", at=name)
-    for name, other in _SAME.items():
-        if name in lists and other in lists:
-            raise InvalidArgumentError("grid", [name, other], "one of them", "they are the same", verb="has both")
     return lists
 
 
 def _ensemble(model: BaseEstimator, values: Mapping[str, Any], known: Network) -> Any:
     """`model` with these values, not fitted and checked; `known` is the network that they make, if it is known."""
-    params = {_SAME.get(name, name): value for name, value in values.items() if name not in NETWORK}
+    params = {name: value for name, value in values.items() if name not in NETWORK}
     if params.get("augmentation", model.augmentation) is None and "label_action" not in values:
         params["label_action"] = None  # it moves labels along with inputs, which stay
     varied = {name: values[name] for name in NETWORK if name in values}
@@ -219,9 +215,8 @@ class Score:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Smaller is better; what is no number comes last."""
-        value = -self.value if self.larger_is_better else self.value
-        return (value, self.second) if math.isfinite(value) else (math.inf, math.inf)
+        """Smaller is better."""
+        return -self.value if self.larger_is_better else self.value, self.second
 
 
 def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuning[E]:
@@ -241,25 +236,24 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
     for places in sharing.values():
         # The largest ridge first: what only a ridge makes positive definite is decomposed with it.
         order = sorted(places, key=lambda i: (-Ridge.read(candidates[i].ensemble.ridge).least, i))
+        first = candidates[order[0]].ensemble
         try:
-            ensemble, training = candidates[order[0]].ensemble._prepare(x, y)
+            ensemble, training = first._prepare(x, y)
             _ = training.mean_problem
-            matrices += 1
         except InvalidArgumentError as error:
             errors |= dict.fromkeys(places, error)
             continue
+        matrices += 1
         for i in order:
-            point = candidates[i]
-            here = training if i == order[0] else None
+            here, each = training, candidates[i].ensemble
             try:
-                here = here or training.with_settings(replace(point.ensemble._check_parameters(), solver="eigh"))
-                found = _score(candidates[order[0]].ensemble, ensemble, here, float(point.ensemble.time), criterion)
+                if each is not first:
+                    here = training.with_settings(replace(each._check_parameters(), solver="eigh"))
+                scores[i] = _score(first, ensemble, here, float(each.time), criterion)
             except InvalidArgumentError as error:
                 errors[i] = error
-                continue
-            scores[i] = found
-            if _best(scores) == i:
-                solved = here
+            else:
+                solved = here if _best(scores) == i else solved
     while (best := _best(scores)) >= 0:
         chosen = candidates[best].ensemble
         try:

@@ -10,8 +10,7 @@ from typing import Any
 import jax
 
 from equitangents._types import AnyModel, Network
-from equitangents.ensembles.networks.foreign import ForeignNetwork, made, parameters
-from equitangents.ensembles.networks.pairs import PairNetwork
+from equitangents.ensembles.networks.foreign import ForeignNetwork, PairNetwork, made, parameters
 from equitangents.errors import EquitangentsError, InvalidTypeError
 from equitangents.nn import Sequential
 from equitangents.nn.layer import Layer

@@ -131,9 +131,9 @@ def _training(t: Any) -> bool:
 
 
 def _problem(p: Any) -> bool:
-    rows, samples = len(p.process.spectrum.vectors), p.samples
-    return bool(len(p.inputs) == rows and samples.row.ndim == 1 and _indices(samples.row, rows) and
-                _is(samples.weight, (len(samples.row),)))  # fmt: skip
+    rows, samples = len(p.process.spectrum.vectors), (len(p.row),)
+    fits = p.row.ndim == 1 and _indices(p.row, rows) and _is(p.weight, samples) and _is(p.trace, samples)
+    return bool(len(p.inputs) == rows and fits)
 
 
 def _table_group(g: Any) -> bool:

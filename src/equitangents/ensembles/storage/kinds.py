@@ -63,8 +63,8 @@ _TORCH = f"{_MEMBERS}; layout text; method text; device text; reason_ none|text;
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "
     "none|ensembles.Positions; settings Settings; action Augmentation; rows Inputs; labels floats; "
-    "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
-    "_irreps? (FourierIrrep); symmetry? KernelSymmetry"
+    "mean_problem? Solved; covariance_problem? Solved; way? text; solver? text; covariance_solver? text; "
+    "reason? none|text; _irreps? (FourierIrrep); symmetry? KernelSymmetry"
 )
 _MATRIX = "size int; dtype dtype; tile int; words text"
 
@@ -188,8 +188,7 @@ _TABLE = {
         "infinite.predictor:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
         "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
-        "samples ensembles.Samples; residual real; seconds real; above none|floats",
-        "infinite.problem:Samples": "row ints; weight floats; trace floats",
+        "row ints; weight floats; trace floats; residual real; seconds real; above none|floats",
         "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
         "memory_limit none|real; store none|path; solver text|Method; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "

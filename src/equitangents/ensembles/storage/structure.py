@@ -111,12 +111,12 @@ class Described:
         return {"is": "object", "number": number, "class": kind.name, "state": state}
 
 
-def check_attributes(cls: type, state: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> None:
+def check_attributes(cls: type, state: Mapping[str, Any]) -> None:
     """InvalidTypeError unless these are attributes of objects of class `cls`, or of the one of `kinds` it derives from.
 
     Some may be missing.
     """
-    wrong = _wrong(_kind_of(cls), state, _ids(given), whole=False)
+    wrong = _wrong(_kind_of(cls), state, (), whole=False)
     if wrong is not None:
         raise InvalidTypeError(wrong)
 
@@ -173,58 +173,48 @@ def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> An
 
 class _Builder:
     def __init__(self, array: Array, given: Mapping[str, Any]) -> None:
-        self.given = given
-        self._ids = _ids(given)
+        self.array, self.given = array, given
         self._objects: dict[int, tuple[Any, int]] = {}  # with how many values each stands for
         self._count = 0
-        self._kinds = {
-            "given": self._given,
-            "array": lambda tree: array(_typed(tree["number"], int)),
-            "list": self._list,
-            "tuple": lambda tree: tuple(self._list(tree)),
-            "dict": lambda tree: {self.of(key): self.of(item) for key, item in tree["items"]},
-            "dtype": lambda tree: _dtype(tree["name"], _SCALARS + "c"),
-            "number": lambda tree: _dtype(tree["dtype"], _SCALARS).type(_typed(tree["value"], *_ALONE)),
-            "path": lambda tree: Path(_typed(tree["name"], str)),
-            "class": self._class,
-            "same": self._same,
-            "object": self._object,
-        }
 
     def of(self, tree: Any) -> Any:
         self._counted(1)
-        if not isinstance(tree, dict):
-            return _typed(tree, *_ALONE)
-        kind = tree["is"]
-        if not isinstance(kind, str) or kind not in self._kinds:
-            raise ValueError(f"{kind!r} is not a known kind of value")
-        return self._kinds[kind](tree)
+        match tree:
+            case None | bool() | int() | float() | str():
+                return tree
+            case {"is": "given", "name": str(name)}:
+                return self.given[name]
+            case {"is": "array", "number": int(number)}:
+                return self.array(number)
+            case {"is": "list" | "tuple" as kind, "items": list(items)}:
+                values = [self.of(item) for item in items]
+                return values if kind == "list" else tuple(values)
+            case {"is": "dict", "items": list(items)}:
+                return {self.of(key): self.of(item) for key, item in items}
+            case {"is": "dtype", "name": str(name)}:
+                return _dtype(name, _SCALARS + "c")
+            case {"is": "number", "dtype": str(name), "value": bool() | int() | float() | str() as value}:
+                return _dtype(name, _SCALARS).type(value)
+            case {"is": "path", "name": str(name)}:
+                return Path(name)
+            case {"is": "class", "name": str(name)}:
+                return _kind(name).load()
+            case {"is": "same", "number": int(number)}:
+                thing, count = self._objects[number]  # of objects that are whole: none holds itself
+                self._counted(count)
+                return thing
+            case {"is": "object", "number": int(number), "class": str(name), "state": list(state)}:
+                before = self._count
+                made = restored(_kind(name).load(), {key: self.of(item) for key, item in state}, self.given)
+                self._objects[number] = made, self._count - before
+                return made
+        kind = tree["is"] if isinstance(tree, dict) else type(tree).__name__
+        raise ValueError(f"{kind!r:.50} is not a known kind of value")
 
     def _counted(self, values: int) -> None:
         self._count += values
         if self._count > _MOST:
             raise ValueError(f"it stands for more than {_MOST:,} values")
-
-    def _given(self, tree: Any) -> Any:
-        return self.given[_typed(tree["name"], str)]
-
-    def _list(self, tree: Any) -> list[Any]:
-        return [self.of(item) for item in tree["items"]]
-
-    def _class(self, tree: Any) -> type:
-        return _kind(tree["name"]).load()
-
-    def _same(self, tree: Any) -> Any:
-        thing, values = self._objects[_typed(tree["number"], int)]  # of objects that are whole: none holds itself
-        self._counted(values)
-        return thing
-
-    def _object(self, tree: Any) -> Any:
-        before = self._count
-        cls = _kind(tree["class"]).load()
-        made = restored(cls, {_typed(key, str): self.of(item) for key, item in tree["state"]}, self.given)
-        self._objects[_typed(tree["number"], int)] = made, self._count - before
-        return made
 
 
 def _ids(given: Mapping[str, Any] | None) -> set[int]:
@@ -236,8 +226,8 @@ def _kind_of(cls: type) -> Kind:
     return next(kinds()[name_of(base)] for base in cls.__mro__ if name_of(base) in kinds())
 
 
-def _kind(name: Any) -> Kind:
-    if not isinstance(name, str) or name not in kinds():
+def _kind(name: str) -> Kind:
+    if name not in kinds():
         raise ValueError(f"{name!r} is not a class that is saved")
     return kinds()[name]
 
@@ -266,16 +256,9 @@ def _wrong(kind: Kind, state: Mapping[str, Any], given: Any, whole: bool = True)
     return f"{called} lacks {missing[0]!r}" if missing else None
 
 
-def _typed(value: Any, *types: type) -> Any:
-    """A value of JSON, if it is of one of these types; else ValueError."""
-    if type(value) not in types:
-        raise ValueError(f"a {type(value).__name__} stands where a value is expected")
-    return value
-
-
-def _dtype(name: Any, of: str) -> np.dtype:
+def _dtype(name: str, of: str) -> np.dtype:
     """A type of numbers or text; others may hold objects."""
-    dtype = np.dtype(_typed(name, str))
+    dtype = np.dtype(name)
     if dtype.kind not in of:
         raise ValueError(f"{name!r} is not a type of numbers")
     return dtype

@@ -7,8 +7,6 @@ that a checkpoint is continued by the same run or not at all.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import shutil
 from contextlib import ExitStack
@@ -17,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents._types import ArrayLike
 from equitangents._version import FORMAT
 from equitangents.ensembles.storage.array_folder import MODEL, read_about, write_folder
 from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build
+from equitangents.ensembles.training.settings import check_same
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, real
 from equitangents.locks import alone
@@ -133,12 +131,14 @@ class CheckpointStore:
         try:
             about = read_about(self.directory / str(epoch))
             fingerprint, held = dict(about["fingerprint"]), build(about["snapshot"], about.array)
-            if about["format"] != FORMAT or any(not is_of(words, held[field]) for field, words in _FIELDS.items()):
+            fields = {name: held[name] for name in _FIELDS}
+            right = all(is_of(words, fields[name]) for name, words in _FIELDS.items()) and fields["history"].ndim == 2
+            if about["format"] != FORMAT or not right or fields["plan"].keys() != {"chunk", "rows"}:
                 raise ValueError("it is not what this version saves")
-        except (StoreError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (StoreError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{name} is damaged: {error}") from None
         check_same(self._fingerprint, fingerprint, name)
-        return Snapshot(**held)
+        return Snapshot(**fields)
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
@@ -176,26 +176,3 @@ def check_unused(directory: Path, first: int, members: int) -> None:
                 "a directory without checkpoints of these members",
                 "pass resume=True to fit to go on from there, or choose another directory",
             )
-
-
-def array_digest(*arrays: ArrayLike) -> str:
-    """A digest of shapes, types and values."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        a = np.ascontiguousarray(array)
-        digest.update(f"{a.shape}{a.dtype}".encode())
-        digest.update(a.tobytes())
-    return digest.hexdigest()[:16]
-
-
-def record_fingerprint(recorded: dict[str, np.ndarray]) -> dict[str, str]:
-    """The inputs whose outputs are recorded, by name."""
-    return {"record": json.dumps({name: array_digest(x) for name, x in sorted(recorded.items())})}
-
-
-def check_same(fingerprint: dict[str, str], other: dict[str, str], what: str) -> None:
-    """Raise InvalidArgumentError, naming what differs, unless the two fingerprints are equal."""
-    differing = [name for name in fingerprint if fingerprint[name] != other.get(name)]
-    if differing:
-        changes = "; ".join(f"{name}: {other.get(name, 'absent')} there, {fingerprint[name]} now" for name in differing)
-        raise InvalidArgumentError(f"{what} is of another run, differing in {changes}")

@@ -25,8 +25,6 @@ from equitangents._types import ArrayLike, InputShape, Params, Tree
 from equitangents.actions.kinds import as_action
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.networks import as_network, traits
-from equitangents.ensembles.training.batches import Augmented, Batches
-from equitangents.ensembles.training.checkpoints import array_digest
 from equitangents.ensembles.training.plan import (
     CACHE_BYTES,
     Plan,
@@ -39,9 +37,19 @@ from equitangents.ensembles.training.plan import (
     worker_count,
     working_bytes,
 )
-from equitangents.ensembles.training.recipe import Members, Own, Recipe, flat, init_members, member_shapes, run_epochs
+from equitangents.ensembles.training.recipe import (
+    Batches,
+    Members,
+    Own,
+    Penalty,
+    Recipe,
+    flat,
+    init_members,
+    member_shapes,
+    run_epochs,
+)
 from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import Penalty, resolve_batch_size, variation_of
+from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size, variation_of
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.nn.compiled_windows import compiled_windows
@@ -108,38 +116,6 @@ class NetworkJob(Job):
         """Shapes of one member's parameters and optimiser state."""
         return member_shapes(self.recipe, self.input_shape, self.dtype)
 
-    def init(self, ids: Sequence[int]) -> Members:
-        """The members `ids` before training."""
-        return init_members(self.recipe, self.input_shape, self.dtype, self.seed, ids)
-
-    def start(self, ids: Sequence[int], params: Params) -> Tree:
-        """What the baselines of the members `ids` depend on, stacked, given their stacked initial parameters."""
-        variation, net = self.recipe.variation, self.recipe.net
-        member = lambda k: jax.tree.map(lambda a: a[k], params)
-        starts = [
-            _start_member(variation, net, self.input_shape, self.dtype, variation_key(self.seed, i), member(k))
-            for k, i in enumerate(ids)
-        ]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-
-    def own(self, ids: Sequence[int], params: Params, start: Tree) -> Own:
-        """What the members `ids` have of their own in training, given initial parameters and what baselines need."""
-        variation, net = self.recipe.variation, self.recipe.net
-        keys = [variation_key(self.seed, i) for i in ids]
-        offsets: np.ndarray | None = None
-        if variation.has_baseline:
-            size = rows_at_once(net, params, self.x, self.dtype)
-            offsets = evaluate(partial(baselines, net, variation, start), self.x, self.dtype, size)
-        disturbances = [d for key in keys if (d := variation.disturbance(key, self.y.shape, self.dtype)) is not None]
-        if disturbances:
-            offsets = np.stack(disturbances) + (0 if offsets is None else offsets)
-        samples = len(self.x) // self.copies
-        rows = [r for key in keys if (r := variation.rows(key, samples, self.copies)) is not None]
-        return Own(
-            None if offsets is None else jnp.asarray(offsets, self.dtype),
-            jnp.asarray(np.stack(rows)) if rows else None,
-        )
-
 
 def job_of(estimator: Any, data: Augmented, first: int, members: int) -> NetworkJob:
     """Members `first` to `first + members − 1` of an estimator on augmented data, all checked; nothing is trained.
@@ -166,7 +142,14 @@ def job_of(estimator: Any, data: Augmented, first: int, members: int) -> Network
     }
     if recipe.penalty is not None:
         settings["equivariance_penalty"] = recipe.penalty.weight
-    return replace(job, fingerprint=job_fingerprint(job, settings))
+    fingerprint = {
+        "JAX": jax.__version__,
+        **{name: json.dumps(value) for name, value in settings.items()},
+        "network, optimizer or their settings": program_digest(job),
+        "X (after augmentation)": array_digest(job.x),
+        "y (after augmentation)": array_digest(job.y),
+    }
+    return replace(job, fingerprint=fingerprint)
 
 
 def _recipe(estimator: Any, data: Augmented) -> Recipe:
@@ -213,30 +196,12 @@ def _penalty(estimator: Any, data: Augmented, variation: Variation) -> Penalty |
 def _check_outputs(job: NetworkJob, params: Params, wanted: tuple[int, ...]) -> None:
     x = jax.ShapeDtypeStruct((1, *job.input_shape), job.dtype)
     shape = jax.eval_shape(job.recipe.net.apply, params, x).shape
-    if len(wanted) > 1 and shape[1:] != wanted:
-        raise NetworkError(
-            "net",
-            shape,
-            (*shape[:1], *wanted),
-            "end it on the positions of y, with as many channels",
-            verb="gives outputs of shape",
-        )
-    if len(wanted) == 1 and len(shape) != 2:
-        raise NetworkError(
-            "net",
-            shape,
-            "(N, outputs)",
-            "end it with Flatten, GlobalAvgPool or GroupPool, and Dense",
-            verb="gives outputs of shape",
-        )
-    if len(wanted) == 1 and shape[1] != job.y.shape[1]:
-        raise NetworkError(
-            "net",
-            shape[1],
-            job.y.shape[1],
-            "end it with Dense of as many outputs or classes as y has",
-            verb="gives outputs,",
-        )
+    if len(shape) == 2 and len(wanted) == 1 and shape[1] != wanted[0]:
+        remedy = "end it with Dense of as many outputs or classes as y has"
+        raise NetworkError("net", shape[1], wanted[0], remedy, verb="gives outputs,")
+    if shape[1:] != wanted:
+        remedy = "end it on the positions of y, or with Flatten or a pool and Dense"
+        raise NetworkError("net", shape, (*shape[:1], *wanted), remedy, verb="gives outputs of shape")
 
 
 def _bytes(job: NetworkJob, shapes: Members) -> int:
@@ -275,17 +240,6 @@ def _constants(program: ClosedJaxpr | Jaxpr) -> Iterator[ArrayLike]:
                 yield from _constants(value)
 
 
-def job_fingerprint(job: NetworkJob, settings: dict[str, Any]) -> dict[str, str]:
-    """What the run depends on, by name: settings as they are, the rest as digests."""
-    return {
-        "JAX": jax.__version__,
-        **{name: json.dumps(value) for name, value in settings.items()},
-        "network, optimizer or their settings": program_digest(job),
-        "X (after augmentation)": array_digest(job.x),
-        "y (after augmentation)": array_digest(job.y),
-    }
-
-
 def planned_job(
     net: FiniteNetwork,
     rule: optax.GradientTransformation,
@@ -316,6 +270,10 @@ def _start_member(
     return variation.start(key, net, params, input_shape, dtype)
 
 
+def _apart(stacked: Tree, count: int) -> list[Tree]:
+    return [jax.tree.map(lambda a, k=k: a[k], stacked) for k in range(count)]
+
+
 class NetworkChunk:
     """Members that share a call."""
 
@@ -324,9 +282,31 @@ class NetworkChunk:
         # as many rows of a batch at once as the plan says
         self._recipe = replace(job.recipe, batches=replace(job.recipe.batches, rows=job.plan.rows))
         with precision.scope(job.dtype):  # the scope belongs to a thread
-            self._state = job.init(ids)
-            self.start = job.start(ids, self._state.params)
-            self._own = job.own(ids, self._state.params, self.start)
+            self._state = init_members(job.recipe, job.input_shape, job.dtype, job.seed, ids)
+            keys = [variation_key(job.seed, i) for i in ids]
+            starts = [
+                _start_member(job.recipe.variation, job.recipe.net, job.input_shape, job.dtype, key, params)
+                for key, params in zip(keys, _apart(self._state.params, len(ids)), strict=True)
+            ]
+            self.start: Tree = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+            self._own = self._drawn(keys)
+
+    def _drawn(self, keys: Sequence[jax.Array]) -> Own:
+        """What the members have of their own in training."""
+        job, variation, net = self._job, self._job.recipe.variation, self._job.recipe.net
+        offsets: np.ndarray | None = None
+        if variation.has_baseline:
+            size = rows_at_once(net, self._state.params, job.x, job.dtype)
+            offsets = evaluate(partial(baselines, net, variation, self.start), job.x, job.dtype, size)
+        disturbances = [d for key in keys if (d := variation.disturbance(key, job.y.shape, job.dtype)) is not None]
+        if disturbances:
+            offsets = np.stack(disturbances) + (0 if offsets is None else offsets)
+        samples = len(job.x) // job.copies
+        rows = [r for key in keys if (r := variation.rows(key, samples, job.copies)) is not None]
+        return Own(
+            None if offsets is None else jnp.asarray(offsets, job.dtype),
+            jnp.asarray(np.stack(rows)) if rows else None,
+        )
 
     def restore(self, params: Sequence[ArrayLike], state: Sequence[ArrayLike]) -> None:
         """Go on from these leaves of parameters and of optimiser states."""

@@ -25,8 +25,7 @@ import numpy as np
 
 from equitangents._types import Params, Tree
 from equitangents.ensembles.networks import ForeignNetwork
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.recipe import Members, Own, Recipe, batch_gradient, loss_and_gradient
+from equitangents.ensembles.training.recipe import Batches, Members, Own, Recipe, batch_gradient, loss_and_gradient
 from equitangents.memory import check_memory
 
 Shaped = np.ndarray | jax.Array | jax.ShapeDtypeStruct
@@ -150,9 +149,8 @@ class Workers:
         try:
             futures.extend(self._pool.submit(fn, item) for item in items)
             wait(futures)
-        except KeyboardInterrupt:
+        finally:  # after an interrupt, too
             wait(futures)
-            raise
         return [future.result() for future in futures]
 
 

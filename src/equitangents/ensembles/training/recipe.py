@@ -3,11 +3,29 @@
 θ_0 = net.init(init_key), θ ← optimiser(θ, ∇L) on the batches that order_key draws; both keys are functions of
 (seed, member) alone. A convolution in `net.apply` is patches and a matrix product, so the map over members is a
 batched matrix product.
+
+A batch's loss L is the mean over its samples of
+
+mse            ½ Σ_k (f_k − y_k)², so that L = (1/2N) Σ_i |f(x_i) − y_i|², not divided by the outputs
+cross_entropy  −Σ_k y_k log softmax(f)_k, y a probability distribution; of fields a sum over positions
+
+gd        full-batch gradient descent θ ← θ − η ∇L: k steps are k units of gradient-flow time at learning rate η
+sgd       the same on mini-batches
+momentum  v ← m v + ∇L, θ ← θ − η v
+adam      with optax's defaults
+
+A penalty on what predictions lose of equivariance along the orbits of the training samples may come to that: with
+u_g(x) = ρ_Y(g)⁻¹ f(ρ_X(g) x) the loss of a sample is that of its copies in the mean, and
+
+    (γ/2) (1/|G|) Σ_g |u_g(x) − ū(x)|²,    ū = (1/|G|) Σ_g u_g.
+
+For orthogonal ρ_Y the mean square over the copies is ½|ū − y|² + (1/2|G|) Σ_g |u_g − ū|²: augmentation is a penalty of
+weight 1 already, γ = −1 takes it away, which is training of the orbit's mean ū (feature averaging).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -20,9 +38,9 @@ import optax
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import InputShape, Network, Params, Tree
 from equitangents.ensembles.networks.foreign import ROWWISE, ForeignNetwork, Traits, joined, split
-from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.settings import Penalty, loss_of, transformation
 from equitangents.ensembles.training.variations import PLAIN, Variation
+from equitangents.groups.group import GroupMap
+from equitangents.inference.augmented import augment_targets
 from equitangents.nn.compiled_windows import compiled_windows
 
 ScalarLike = int | np.integer | jax.Array
@@ -30,6 +48,139 @@ SEGMENT = 512
 """The most epochs that one call of `run_epochs` can make."""
 NOISE = 0x6E6F_6973
 """Folded into an epoch's key, which also draws the order of the data, for random numbers of the network."""
+
+
+def squared_error(outputs: jax.Array, targets: jax.Array) -> jax.Array:
+    """½ Σ_k (f_k − y_k)² of each sample, (N,)."""
+    return 0.5 * jnp.sum((outputs - targets) ** 2, axis=-1)
+
+
+def cross_entropy(outputs: jax.Array, targets: jax.Array, classes: int | None = None) -> jax.Array:
+    """−Σ_k y_k log softmax(f)_k of each sample, (N,); rows of fields hold `classes` numbers for each position."""
+    if classes is not None:
+        outputs, targets = (a.reshape(*a.shape[:-1], -1, classes) for a in (outputs, targets))
+    found = -jnp.sum(targets * jax.nn.log_softmax(outputs, axis=-1), axis=-1)
+    return found if classes is None else found.sum(axis=-1)
+
+
+Loss = Callable[[jax.Array, jax.Array], jax.Array]
+LOSSES: dict[str, Loss] = {"mse": squared_error, "cross_entropy": cross_entropy}
+
+
+def loss_of(name: str, classes: int | None = None) -> Loss:
+    """A loss by name, of rows that hold `classes` numbers for each position, or (None) for one."""
+    return LOSSES[name] if classes is None or name == "mse" else partial(cross_entropy, classes=classes)
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """γ, and the matrices R with rows u = f R that take the outputs at each copy back, (copies, outputs, outputs).
+
+    They are kept as bytes, so that training programs are found again by them; None: labels are invariant.
+    """
+
+    weight: float
+    back: bytes | None = None
+
+    @classmethod
+    def of(cls, weight: float, label_action: GroupMap | None, elements: np.ndarray, outputs: int) -> Penalty:
+        """The penalty for copies by these elements of a group, which acts so on labels."""
+        if label_action is None:
+            return cls(weight)
+        moved = augment_targets(label_action, np.eye(outputs), elements).reshape(-1, outputs, outputs)
+        return cls(weight, np.linalg.inv(moved).tobytes())
+
+    def of_samples(self, outputs: jax.Array) -> jax.Array:
+        """The penalty of each sample, (N,), given outputs (copies, N, outputs)."""
+        u = outputs
+        if self.back is not None:
+            back = np.frombuffer(self.back).reshape(len(u), u.shape[2], u.shape[2])
+            u = jnp.einsum("gnk,gkl->gnl", u, jnp.asarray(back, u.dtype))
+        return 0.5 * self.weight * ((u - u.mean(axis=0)) ** 2).mean(axis=0).sum(axis=-1)
+
+
+def transformation(
+    optimizer: str | optax.GradientTransformation, learning_rate: float, momentum: float
+) -> optax.GradientTransformation:
+    """The optax transformation for a name of OPTIMIZERS; one that is given already is returned as it is."""
+    if isinstance(optimizer, optax.GradientTransformation):
+        return optimizer
+    if optimizer == "adam":
+        return optax.adam(learning_rate)
+    return optax.sgd(learning_rate, momentum=momentum if optimizer == "momentum" else None)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How an epoch runs over its samples.
+
+    Args:
+        samples: samples an epoch visits, each once.
+        batch_size: of one step; the last step of an epoch may have fewer.
+        rows: how many of a batch are computed at once; a batch of more is summed up in blocks.
+        copies: 1, or the number of transformed copies that each sample is drawn from: copy g of sample i is row
+            g · samples + i of the data.
+        orbits: whether a sample comes in all its copies, in place of one that is drawn.
+        shuffle: whether the order is random.
+        gathered: whether each member has rows of its own in the place of the data's.
+    """
+
+    samples: int
+    batch_size: int
+    rows: int
+    copies: int = 1
+    shuffle: bool = True
+    gathered: bool = False
+    orbits: bool = False
+
+    @property
+    def each(self) -> int:
+        """How many rows of the data a sample brings along."""
+        return self.copies if self.orbits else 1
+
+    def rows_of(self, index: jax.Array) -> jax.Array:
+        """The rows of the data of some samples, copies running slowest."""
+        if not self.orbits:
+            return index
+        return (self.samples * jnp.arange(self.copies, dtype=index.dtype)[:, None] + index).ravel()
+
+    @property
+    def steps(self) -> int:
+        """How many optimiser steps an epoch takes."""
+        return -(-self.samples // self.batch_size)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of rows a batch is computed in."""
+        return -(-self.batch_size // self.rows)
+
+    @property
+    def whole(self) -> bool:
+        """Whether each step takes all data in their own order, so that nothing is gathered."""
+        own_order = self.shuffle or self.gathered
+        return self.batch_size == self.samples == self.rows and self.copies == self.each and not own_order
+
+    def draw(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """(samples, weights 1 or 0 for padding), each (steps, blocks, rows)."""
+        weight = jnp.ones(self.samples, dtype=jnp.int32)
+        return self._arrange(self.order(key)), self._arrange(weight)
+
+    def order(self, key: jax.Array) -> jax.Array:
+        """The rows of the data that an epoch visits, one after another, (samples,); of `orbits` their first copies."""
+        order_key, copy_key = jax.random.split(key)
+        index = jnp.arange(self.samples, dtype=jnp.int32)
+        if self.shuffle:
+            index = jax.random.permutation(order_key, index)
+        if self.copies > self.each:
+            copy = jax.random.randint(copy_key, (self.samples,), 0, self.copies, dtype=jnp.int32)
+            index = index + self.samples * copy
+        return index
+
+    def _arrange(self, values: jax.Array) -> jax.Array:
+        values = jnp.pad(values, (0, self.steps * self.batch_size - self.samples))
+        values = values.reshape(self.steps, self.batch_size)
+        values = jnp.pad(values, ((0, 0), (0, self.blocks * self.rows - self.batch_size)))
+        return values.reshape(self.steps, self.blocks, self.rows)
 
 
 @dataclass(frozen=True)
@@ -90,23 +241,12 @@ def member_keys(seed: ScalarLike, member: ScalarLike) -> tuple[jax.Array, jax.Ar
     return init_key, order_key
 
 
-@jax.jit
-def _key_data(seed: ScalarLike, member: ScalarLike) -> tuple[jax.Array, jax.Array]:
-    init_key, order_key = member_keys(seed, member)
-    return jax.random.key_data(init_key), jax.random.key_data(order_key)
-
-
 @partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
-def _init_params(net: FiniteNetwork, input_shape: InputShape, dtype: str, init_key: jax.Array) -> Params:
-    return net.init(jax.random.wrap_key_data(init_key), input_shape, dtype)
-
-
 def _init_member(
     net: FiniteNetwork, input_shape: InputShape, dtype: str, seed: ScalarLike, member: ScalarLike
 ) -> tuple[jax.Array, Params]:
-    """Keys in a program of their own, which all networks share."""
-    init_key, order_key = _key_data(seed, member)
-    return order_key, _init_params(net, input_shape, dtype, init_key)
+    init_key, order_key = member_keys(seed, member)
+    return jax.random.key_data(order_key), net.init(init_key, input_shape, dtype)
 
 
 def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int, ids: Sequence[int]) -> Members:

@@ -22,15 +22,10 @@ import numpy as np
 
 from equitangents._protocols import ExecutorLike
 from equitangents._types import ArrayLike, Numbers, Params, Tree
-from equitangents.ensembles.training.checkpoints import (
-    CheckpointStore,
-    Snapshot,
-    check_unused,
-    record_fingerprint,
-    run_directory,
-)
+from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot, check_unused, run_directory
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
+from equitangents.ensembles.training.settings import record_fingerprint
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
 from equitangents.progress import Progress, ProgressCallback
@@ -364,7 +359,8 @@ def _train_together(assignment: Assignment) -> Trained:
         with job.workers() as workers:
             run = Run(job, workers, sets, snapshot)
             # in a thread, so that an interrupt of the main one waits for it
-            save = None if store is None else lambda: workers.map(store.write, [run.snapshot()])
+            write = None if store is None else store.write
+            save = None if write is None else lambda: workers.map(write, [run.snapshot()])
             _advance(run, assignment, save)
         return Trained(run.params(), run.start(), run.history, run.recorded, run.recorded_epochs, job.plan.chunk)
     finally:

@@ -1,44 +1,30 @@
-"""What members descend, and how: losses of one sample, (N, outputs) × (N, outputs) → (N,), and optimisers, by name.
+"""Parameters of ensembles of finite networks, checked before anything is computed; training data; digests.
 
-Checks of these and of other parameters of an ensemble of finite networks, before anything is computed.
+Training data are all pairs (ρ_X(g) x_i, ρ_Y(g) y_i):
 
-A batch's loss is the mean over its samples.
-
-mse            ½ Σ_k (f_k − y_k)², so that the loss is L = (1/2N) Σ_i |f(x_i) − y_i|², not divided by the outputs
-cross_entropy  −Σ_k y_k log softmax(f)_k, y a probability distribution; of fields a sum over positions
-
-gd        full-batch gradient descent θ ← θ − η ∇L: k steps are k units of gradient-flow time at learning rate η
-sgd       the same on mini-batches
-momentum  v ← m v + ∇L, θ ← θ − η v
-adam      with optax's defaults
-
-A penalty on what predictions lose of equivariance along the orbits of the training samples may come to that: with
-u_g(x) = ρ_Y(g)⁻¹ f(ρ_X(g) x) the loss of a sample is that of its copies in the mean, and
-
-    (γ/2) (1/|G|) Σ_g |u_g(x) − ū(x)|²,    ū = (1/|G|) Σ_g u_g.
-
-For orthogonal ρ_Y the mean square over the copies is ½|ū − y|² + (1/2|G|) Σ_g |u_g − ū|²: augmentation is a penalty of
-weight 1 already, γ = −1 takes it away, which is training of the orbit's mean ū (feature averaging).
+full    the data set is replaced by all N|G| pairs, g running slowest
+random  every epoch visits each sample once, moved by a random element: copy g of sample i is row g·N + i
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
 from equitangents._types import ArrayLike
 from equitangents.actions.action import GroupAction, flattened, is_infinite
-from equitangents.actions.subset import Augmentation, whole_action
+from equitangents.actions.subset import Augmentation, augmenting_elements, whole_action
+from equitangents.ensembles.fields.targets import moved_targets
+from equitangents.ensembles.training.recipe import LOSSES
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.groups.group import GroupMap
+from equitangents.inference import augment_inputs
 from equitangents.inference.augmented import augment_targets
 from equitangents.progress import told_by
 from equitangents.scale.executors import check_executor
@@ -46,66 +32,6 @@ from equitangents.validation import check_choice, check_number, check_whole
 
 OPTIMIZERS = ("gd", "sgd", "momentum", "adam")
 DEFAULT_BATCH_SIZE = 32
-
-
-def squared_error(outputs: jax.Array, targets: jax.Array) -> jax.Array:
-    """½ Σ_k (f_k − y_k)² of each sample, (N,)."""
-    return 0.5 * jnp.sum((outputs - targets) ** 2, axis=-1)
-
-
-def cross_entropy(outputs: jax.Array, targets: jax.Array, classes: int | None = None) -> jax.Array:
-    """−Σ_k y_k log softmax(f)_k of each sample, (N,); rows of fields hold `classes` numbers for each position."""
-    if classes is not None:
-        outputs, targets = (a.reshape(*a.shape[:-1], -1, classes) for a in (outputs, targets))
-    found = -jnp.sum(targets * jax.nn.log_softmax(outputs, axis=-1), axis=-1)
-    return found if classes is None else found.sum(axis=-1)
-
-
-Loss = Callable[[jax.Array, jax.Array], jax.Array]
-LOSSES: dict[str, Loss] = {"mse": squared_error, "cross_entropy": cross_entropy}
-
-
-def loss_of(name: str, classes: int | None = None) -> Loss:
-    """A loss by name, of rows that hold `classes` numbers for each position, or (None) for one."""
-    return LOSSES[name] if classes is None or name == "mse" else partial(cross_entropy, classes=classes)
-
-
-@dataclass(frozen=True)
-class Penalty:
-    """γ, and the matrices R with rows u = f R that take the outputs at each copy back, (copies, outputs, outputs).
-
-    They are kept as bytes, so that training programs are found again by them; None: labels are invariant.
-    """
-
-    weight: float
-    back: bytes | None = None
-
-    @classmethod
-    def of(cls, weight: float, label_action: GroupMap | None, elements: np.ndarray, outputs: int) -> Penalty:
-        """The penalty for copies by these elements of a group, which acts so on labels."""
-        if label_action is None:
-            return cls(weight)
-        moved = augment_targets(label_action, np.eye(outputs), elements).reshape(-1, outputs, outputs)
-        return cls(weight, np.linalg.inv(moved).tobytes())
-
-    def of_samples(self, outputs: jax.Array) -> jax.Array:
-        """The penalty of each sample, (N,), given outputs (copies, N, outputs)."""
-        u = outputs
-        if self.back is not None:
-            back = np.frombuffer(self.back).reshape(len(u), u.shape[2], u.shape[2])
-            u = jnp.einsum("gnk,gkl->gnl", u, jnp.asarray(back, u.dtype))
-        return 0.5 * self.weight * ((u - u.mean(axis=0)) ** 2).mean(axis=0).sum(axis=-1)
-
-
-def transformation(
-    optimizer: str | optax.GradientTransformation, learning_rate: float, momentum: float
-) -> optax.GradientTransformation:
-    """The optax transformation for a name of OPTIMIZERS; one that is given already is returned as it is."""
-    if isinstance(optimizer, optax.GradientTransformation):
-        return optimizer
-    if optimizer == "adam":
-        return optax.adam(learning_rate)
-    return optax.sgd(learning_rate, momentum=momentum if optimizer == "momentum" else None)
 
 
 def check_optimizer(optimizer: object) -> None:
@@ -155,13 +81,14 @@ def check_settings(estimator: Any) -> None:
     check_choice("augmentation_mode", p.augmentation_mode, AUGMENTATION_MODES)
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
-    check_executor(p.executor)
     told_by(p.progress)
-    if p.executor is not None and p.callback is not None:
-        raise InvalidArgumentError(
-            "callback and executor are both given; a callback sees all members after every epoch, and these are in "
-            "several processes: record= keeps outputs at chosen epochs"
-        )
+    if p.executor is not None:
+        check_executor(p.executor)
+        if p.callback is not None:
+            raise InvalidArgumentError(
+                "callback and executor are both given; a callback sees all members after every epoch, and these are in "
+                "several processes: record= keeps outputs at chosen epochs"
+            )
     if p.callback is not None and not callable(p.callback):
         raise InvalidTypeError("callback", p.callback, "a function of (epoch, state), or None")
 
@@ -246,3 +173,67 @@ def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[s
     for epoch in record_at:
         check_whole("an epoch of record_at", epoch, 0, epochs)
     return dict(record), tuple(sorted({int(epoch) for epoch in record_at}))
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """Data x (rows, …), y (rows, outputs); an epoch visits `samples`, each drawn from `copies` rows.
+
+    targets (N, outputs), or fields: those of the N samples before augmentation.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    samples: int
+    copies: int
+    targets: np.ndarray
+
+    @property
+    def transformed(self) -> int:
+        """How many transformed copies of each sample the rows hold, running slowest."""
+        return len(self.x) // len(self.targets)
+
+
+def augment(
+    action: Augmentation | None, label_action: GroupAction | None, mode: str, x: ArrayLike, y: np.ndarray, dtype: str
+) -> Augmented:
+    """The data that are trained on, in `dtype`; `action` None leaves them as they are.
+
+    Targets may be fields, (N, *positions, outputs), which go with their positions, and end in one row each.
+
+    The copies are made once, before training; images that are resampled cost no more later than exact ones.
+    """
+    if action is None:
+        return Augmented(np.asarray(x, dtype), np.asarray(y.reshape(len(y), -1), dtype), len(x), 1, y)
+    elements = augmenting_elements(action)
+    moved = np.asarray(augment_inputs(action, x), dtype)
+    if y.ndim > 2:
+        targets = np.asarray(moved_targets(action, label_action, y).reshape(len(moved), -1), dtype)
+    else:
+        targets = np.asarray(augment_targets(label_action, y, elements), dtype)
+    if mode == "full":
+        return Augmented(moved, targets, len(moved), 1, y)
+    return Augmented(moved, targets, len(x), len(elements), y)
+
+
+def array_digest(*arrays: ArrayLike) -> str:
+    """A digest of shapes, types and values."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        a = np.ascontiguousarray(array)
+        digest.update(f"{a.shape}{a.dtype}".encode())
+        digest.update(a.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def record_fingerprint(recorded: dict[str, np.ndarray]) -> dict[str, str]:
+    """The inputs whose outputs are recorded, by name."""
+    return {"record": json.dumps({name: array_digest(x) for name, x in sorted(recorded.items())})}
+
+
+def check_same(fingerprint: dict[str, str], other: dict[str, str], what: str) -> None:
+    """Raise InvalidArgumentError, naming what differs, unless the two fingerprints are equal."""
+    differing = [name for name in fingerprint if fingerprint[name] != other.get(name)]
+    if differing:
+        changes = "; ".join(f"{name}: {other.get(name, 'absent')} there, {fingerprint[name]} now" for name in differing)
+        raise InvalidArgumentError(f"{what} is of another run, differing in {changes}")

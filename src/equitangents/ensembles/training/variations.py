@@ -189,7 +189,7 @@ class NNGPPosterior(_Posterior):
 
     def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
         """Gradients of all layers but the last are dropped, and so are the steps of weight decay, which needs none."""
-        return optax.chain(last_layer_alone(), super().transformation(without_decay_elsewhere(base), rows))
+        return last_layer_alone(super().transformation(base, rows))
 
 
 @dataclass(frozen=True)
@@ -246,34 +246,14 @@ def decay_to_start(rate: float) -> optax.GradientTransformation:
     return optax.GradientTransformation(lambda params: jax.tree.map(jnp.copy, params), update)
 
 
-def last_layer_alone() -> optax.GradientTransformation:
-    """Drops the gradients of all entries of the parameters but the last."""
+def last_layer_alone(base: optax.GradientTransformation) -> optax.GradientTransformation:
+    """`base` with the gradients and steps of the last entry of the parameters alone: weight decay moves no other."""
 
     def update(gradient: Params, state: Tree, params: Params = None) -> tuple[Params, Tree]:
-        return _last_alone(gradient), state
-
-    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
-
-
-def without_decay_elsewhere(base: optax.GradientTransformation) -> optax.GradientTransformation:
-    """`base` where gradients are those of the last entry alone: it moves no other entry, by weight decay neither.
-
-    Without gradients only what looks at parameters moves them; the steps of others are left as they are, to the bit.
-    """
-
-    def update(gradient: Params, state: Tree, params: Params = None) -> tuple[Params, Tree]:
-        step, after = base.update(gradient, state, params)
-        return (_last_alone(step) if _looks_at_parameters(base, gradient, state) else step), after
+        step, after = base.update(_last_alone(gradient), state, params)
+        return _last_alone(step), after
 
     return optax.GradientTransformation(base.init, update)
-
-
-def _looks_at_parameters(base: optax.GradientTransformation, gradient: Params, state: Tree) -> bool:
-    try:
-        jax.eval_shape(base.update, gradient, state)
-    except Exception:  # of whatever kind its author raises
-        return True
-    return False
 
 
 def _last_alone(tree: Params) -> Params:

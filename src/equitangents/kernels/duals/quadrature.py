@@ -18,23 +18,18 @@ without cancellation, since 1 - ρⁿ = 2s (1 + ρ + … + ρⁿ⁻¹), s = sin�
 where not. In each, at radius R and angle x from one line, |u| = √q1 R sin x and |v| = √q2 R sin(α - x); R, and x from
 both lines, go through panels that shrink fourfold toward zero, which resolve φ at any scale about zero. Sums of φ(u)²
 and φ(v)², and of their derivatives, over the same nodes have to be the moments of one variable: that checks each pair.
-
-A given `order` is Gauss–Hermite quadrature with so many nodes in both directions, unchecked:
-u = √q1 (cos(θ/2) z1 + sin(θ/2) z2), v = √q2 (cos(θ/2) z1 - sin(θ/2) z2) with z1, z2 independent standard normals, and
-E[(φ(u)-φ(v))²] summed directly, without cancellation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import roots_hermitenorm
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import Traits, angle_of_covariance, half_angle, safe_sqrt
@@ -324,18 +319,14 @@ def _by_sectors(
     return jax.lax.cond(jnp.all(short), lambda found: found, all_blocks, found)
 
 
-_NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
-
-
 @dataclass(frozen=True)
 class Quadrature(Traits):
-    """`function` applied elementwise, to a relative `tolerance`, or with `order` nodes in each direction.
+    """`function` applied elementwise, to a relative `tolerance`.
 
     Of E[φ²], E[φ'²], E[φ'φ'] and the distance; where the precision's rounding is above the tolerance, to that.
     """
 
     function: Callable[[Any], Any]
-    order: int | None = None
     tolerance: float = 1e-6
 
     @property
@@ -343,90 +334,26 @@ class Quadrature(Traits):
         """Whether the function of zero, in single precision, is zero."""
         return float(self.function(np.float32(0))) == 0
 
-    @cached_property
-    def _plane_rule(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        assert self.order is not None
-        nodes, weights = _hermite_rule(self.order)
-        product = np.outer(weights, weights)
-        i, j = np.nonzero(product > _NEGLIGIBLE)
-        return nodes[i], nodes[j], product[i, j]
-
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
-        s, r, _ = half_angle(d, q1, q2)
-        if self.order is None:
-            found = pair_moments(self.function, self.tolerance, s, q1, q2, 1.0)
-            return found.distance, found.slope
-        equal = s == 0
-        distance, derivative = self._sums(s, r, q1, q2, 1.0)
-        return distance - jax.lax.stop_gradient(jnp.where(equal & (q1 == q2), distance, 0)), derivative
+        s, _, _ = half_angle(d, q1, q2)
+        found = pair_moments(self.function, self.tolerance, s, q1, q2, 1.0)
+        return found.distance, found.slope
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
         """The distance E[(a φ(u) - φ(v)/a)²], and E[φ'φ']."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         s = jnp.where(r > 0, e / jnp.where(r > 0, 4 * r, 1), 0.5)
-        s = jnp.clip(s, 0, 1)
-        if self.order is None:
-            found = pair_moments(self.function, self.tolerance, s, q1, q2, a)
-            return found.distance, found.slope
-        return self._sums(s, r, q1, q2, a)
-
-    def _sums(self, s: ArrayLike, r: ArrayLike, q1: ArrayLike, q2: ArrayLike, ratio: Any) -> tuple[Any, Any]:
-        """E[(ratio·φ(u) - φ(v)/ratio)²] and E[φ'φ'], from sin²(θ/2) = s and r = √(q1 q2)."""
-        # sin(θ/2) has no derivative at 0, the sums have, for they are even in it: below a small angle they are those of
-        # 0 and their first-order term, ∂E[(φ(u)-φ(v))²]/∂d = E[φ'(u)φ'(v)]. Differences of φ would be rounding there.
-        small = s < (1e-16 if s.dtype == jnp.float64 else 1e-8)
-        first_order = jnp.where(small, s, 0)
-        s = jnp.where(small, 0, s)
-        distance, derivative = self._means(s, q1, q2, lambda weight, u, v: weight * (ratio * u - v / ratio) ** 2)
-        return distance + 4 * r * first_order * derivative, derivative
+        found = pair_moments(self.function, self.tolerance, jnp.clip(s, 0, 1), q1, q2, a)
+        return found.distance, found.slope
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, _ = angle_of_covariance(k, q1, q2)
-        if self.order is None:
-            found = pair_moments(self.function, self.tolerance, s, q1, q2, 1.0)
-            return found.product, found.slope
-        return self._means(s, q1, q2, lambda weight, u, v: weight * u * v)
-
-    def _means(self, s: ArrayLike, q1: ArrayLike, q2: ArrayLike, term: Callable[..., Any]) -> tuple[Any, Any]:
-        """(Σ term(weight, φ(u), φ(v)), E[φ'(u) φ'(v)]) over the rule's nodes, from sin²(θ/2) = s."""
-        a, b = safe_sqrt(1 - s), safe_sqrt(s)
-        r1, r2 = safe_sqrt(q1), safe_sqrt(q2)
-        z1, z2, w = (jnp.asarray(part, s.dtype) for part in self._plane_rule)
-        slope = jax.grad(lambda z: jnp.sum(self.function(z)))
-
-        def add(sums: tuple[Any, Any], node: tuple[Any, Any, Any]) -> tuple[tuple[Any, Any], None]:
-            x, y, weight = node
-            u, v = r1 * (a * x + b * y), r2 * (a * x - b * y)
-            first = sums[0] + term(weight, self.function(u), self.function(v))
-            return (first, sums[1] + weight * slope(u) * slope(v)), None
-
-        zero = jnp.zeros(jnp.broadcast_shapes(s.shape, r1.shape, r2.shape), s.dtype)
-        (first, derivative), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))
-        return first, derivative
+        found = pair_moments(self.function, self.tolerance, s, q1, q2, 1.0)
+        return found.product, found.slope
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by the sums over panels, whatever the order."""
+        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q)."""
         known = line(self.function, q, 1)
         return known.square, known.mean
-
-    def error(self, variances: np.ndarray) -> float:
-        """Largest relative error of E[φ²] and E[φ'²] at `variances`, by the order's nodes; and `Line.error`.
-
-        The latter compares φ with its derivative: automatic differentiation does not see a jump.
-        """
-        assert self.order is not None
-        q = jnp.asarray(variances)
-        z, w = _hermite_rule(self.order)
-        known = line(self.function, q, 1)
-        f, g = values_and_slopes(self.function, jnp.sqrt(q)[:, None] * z)
-        changes = (_change(f**2 @ w, known.square, known.square), _change(g**2 @ w, known.steepness, known.steepness))
-        return float(np.max([*changes, known.error]))
-
-
-@cache
-def _hermite_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
-    nodes, weights = roots_hermitenorm(order)
-    keep = weights > _NEGLIGIBLE * weights.sum()  # far nodes would only overflow the function
-    return nodes[keep], weights[keep] / weights.sum()

@@ -74,12 +74,7 @@ class Choice(NamedTuple):
     """The engine that will run, and a note where it is not the fastest one."""
 
     engine: Engine
-    note: str | None
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The note, if there is one."""
-        return () if self.note is None else (self.note,)
+    notes: tuple[str, ...] = ()
 
 
 def engine_name(engine: str | None = None) -> str:
@@ -115,16 +110,16 @@ def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = 
         if why := obstacle(chosen):
             remedy = "use None or 'reference'" if asked == "engine" else "unset it or set it to 'reference'"
             raise InvalidArgumentError(f"{asked} is {chosen.name!r}, which cannot run this network: {why}; {remedy}")
-        return Choice(chosen, None)
+        return Choice(chosen)
     fastest, why = _fastest()
     why = why or obstacle(fastest)
     if why is None:
-        return Choice(fastest, None)
+        return Choice(fastest)
     note = f"{REFERENCE.name} engine in place of {fastest.name}: {why}"
     if note not in _logged:
         _logged.add(note)
         logger.info("%s", note)
-    return Choice(REFERENCE, note)
+    return Choice(REFERENCE, (note,))
 
 
 def _forced(engine: str | None) -> tuple[Engine, str] | None:

@@ -164,13 +164,10 @@ Level = GridLevel | TableLevel
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels before each operation and after the last; `branches[i]` those inside operation i, of a `Parallel`.
-
-    The latter have no levels, but branches of their own: one for each of its branches.
-    """
+    """The levels before each operation and after the last; `branches[i]` those of each branch inside operation i."""
 
     levels: tuple[Level, ...]
-    branches: tuple[Levels | None, ...]
+    branches: tuple[tuple[Levels, ...], ...]
 
 
 def grid_levels(ops: tuple[Op, ...], shape: tuple[int, ...]) -> Levels:
@@ -181,9 +178,9 @@ def grid_levels(ops: tuple[Op, ...], shape: tuple[int, ...]) -> Levels:
 
 def _forward(ops: tuple[Op, ...], level: GridLevel) -> Levels:
     levels: list[Level] = [level]
-    branches: list[Levels | None] = []
+    branches: list[tuple[Levels, ...]] = []
     for op in ops:
-        inner = None
+        inner: tuple[Levels, ...] = ()
         if op.held:
             inner, level = _forward_each(op, level)
         else:
@@ -193,7 +190,7 @@ def _forward(ops: tuple[Op, ...], level: GridLevel) -> Levels:
     return Levels(tuple(levels), tuple(branches))
 
 
-def _forward_each(op: Op, level: GridLevel) -> tuple[Levels, GridLevel]:
+def _forward_each(op: Op, level: GridLevel) -> tuple[tuple[Levels, ...], GridLevel]:
     """Once a branch breaks the torus, the others begin on the broken one: fields are kept where all have them."""
     found: list[Levels] = []
     for branch in op.held:
@@ -202,24 +199,24 @@ def _forward_each(op: Op, level: GridLevel) -> tuple[Levels, GridLevel]:
         if found[0].levels[-1].grid.shape != last.shape:
             raise NoFibresError("branches that end on different grids mix fibres")
         level = replace(level, wrap=level.wrap and last.wrap)
-    return Levels((), tuple(found)), replace(last, wrap=level.wrap)
+    return tuple(found), replace(last, wrap=level.wrap)
 
 
 def _with_steps(ops: tuple[Op, ...], levels: Levels, step: tuple[int, ...]) -> Levels:
     """Fill in the steps, from the readout backwards: a stride of s multiplies the offsets below it by s."""
     found = [replace(levels.levels[-1].grid, step=step)]
-    branches: list[Levels | None] = []
+    branches: list[tuple[Levels, ...]] = []
     for op, level, inner in zip(reversed(ops), reversed(levels.levels[:-1]), reversed(levels.branches), strict=True):
         step = op.offset_before(step)
-        if inner is not None:
-            each = [_with_steps(b, held, step) for b, held in zip(op.held, inner.branches, strict=True) if held]
+        each = tuple(_with_steps(branch, held, step) for branch, held in zip(op.held, inner, strict=True))
+        if each:
             firsts = {held.levels[0].grid.step for held in each}
             if len(firsts) != 1:
                 which = "branches of different strides mix" if op.residual is None else "a strided branch mixes"
                 raise NoFibresError(f"{which} fibres")
-            inner, step = Levels((), tuple(each)), firsts.pop()
+            step = firsts.pop()
         found.append(replace(level.grid, step=step))
-        branches.append(inner)
+        branches.append(each)
     return Levels(tuple(reversed(found)), tuple(reversed(branches)))
 
 
@@ -231,24 +228,20 @@ def lifted_levels(ops: tuple[Op, ...], lift: GroupFibres) -> Levels:
 
 def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel, folded: bool) -> tuple[Levels, TableLevel]:
     levels: list[Level] = [level]
-    branches: list[Levels | None] = []
+    branches: list[tuple[Levels, ...]] = []
     for op in ops:
-        inner = None
-        if op.held:
-            each = [_lifted(branch, level, lifted, folded) for branch in op.held]
-            if any(after != each[0][1] for _, after in each):
-                raise NoFibresError("branches that end on different positions mix fibres")
-            inner, level = Levels((), tuple(held for held, _ in each)), each[0][1]
-        else:
-            level = op.elements_after(level, lifted, folded)
+        each = [_lifted(branch, level, lifted, folded) for branch in op.held]
+        if any(after != each[0][1] for _, after in each):
+            raise NoFibresError("branches that end on different positions mix fibres")
+        level = each[0][1] if each else op.elements_after(level, lifted, folded)
         levels.append(level)
-        branches.append(inner)
+        branches.append(tuple(held for held, _ in each))
     return Levels(tuple(levels), tuple(branches)), level
 
 
 def still(ops: Iterable[Op], level: Level) -> Levels:
     """Levels of operations that leave all positions where they are."""
-    branches = tuple(Levels((), tuple(still(held, level) for held in op.held)) if op.held else None for op in ops)
+    branches = tuple(tuple(still(held, level) for held in op.held) for op in ops)
     return Levels((level,) * (len(branches) + 1), branches)
 
 

@@ -41,7 +41,7 @@ def collapse_total_windows(field: tuple[Op, ...], levels: Levels) -> tuple[tuple
         return None
     after = _without_windows(field[at + 1 :])
     inner = still(after, last.at_one_position())
-    found = Levels((*levels.levels[: at + 1], *inner.levels), (*levels.branches[:at], None, *inner.branches))
+    found = Levels((*levels.levels[: at + 1], *inner.levels), (*levels.branches[:at], (), *inner.branches))
     return (*field[:at], field[at].at_one_position(), *after), found
 
 
@@ -74,7 +74,7 @@ def merge_cosets(field: tuple[Op, ...], levels: Levels) -> tuple[tuple[Op, ...],
         found.append(level)
     if all(a == b for a, b in zip(ops, field, strict=True)):
         return None
-    return tuple(ops), Levels(tuple(found), (None,) * len(ops)), before
+    return tuple(ops), Levels(tuple(found), ((),) * len(ops)), before
 
 
 def _rows(op: Table, number: np.ndarray | None) -> tuple[np.ndarray, np.ndarray] | None:

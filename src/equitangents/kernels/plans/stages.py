@@ -21,10 +21,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from equitangents.kernels.branches import Parallel
 from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError, Operation
 from equitangents.kernels.operations import Pool, WindowPool
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels
+from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels, still
 from equitangents.kernels.plans.plan import FibrePlan, compose_readout, split
 from equitangents.kernels.program import Op, Program
 
@@ -95,9 +94,9 @@ Step = Op | Fork | Restore | AddSaved
 
 
 def unrolled(ops: tuple[Op, ...], levels: Levels | None = None) -> tuple[list[Step], list[Level]]:
-    """(operations, the levels before each and after the last, if any were given)."""
-    steps: list[Step] = []
-    found: list[Level] = [] if levels is None else [levels.levels[0]]
+    """(operations, the levels before each and after the last); without levels those of one position."""
+    levels = still(ops, GridLevel((), wrap=True)) if levels is None else levels
+    steps, found = list[Step](), [levels.levels[0]]
     _unroll(ops, levels, 0, steps, found)
     return steps, found
 
@@ -107,52 +106,40 @@ def depth(steps: Sequence[Step]) -> int:
     return max((step.slots for step in steps), default=0)
 
 
-def _unroll(ops: tuple[Op, ...], levels: Levels | None, slot: int, steps: list[Step], found: list[Level]) -> None:
-    for i, op in enumerate(ops):
-        step: Step = op
-        held = None if levels is None else levels.branches[i]
-        if isinstance(op, Parallel) and op.residual is None:
-            _side_by_side(op, held, slot, steps, found)
-            if levels is not None:
-                found[-1] = levels.levels[i + 1]
-            continue
+def _unroll(ops: tuple[Op, ...], levels: Levels, slot: int, steps: list[Step], found: list[Level]) -> None:
+    for op, after, inner in zip(ops, levels.levels[1:], levels.branches, strict=True):
         if op.residual is not None:
-            inner = None if held is None else held.branches[1]
             fork = len(steps)
             steps.append(Fork(slot))
-            if inner is not None:
-                found.append(inner.levels[0])
-            _unroll(op.residual, inner, slot + 1, steps, found)
-            step = AddSaved(slot, fork)
-        steps.append(step)
-        if levels is not None:
-            found.append(levels.levels[i + 1])
-
-
-def _side_by_side(op: Parallel, inner: Levels | None, slot: int, steps: list[Step], found: list[Level]) -> None:
-    """One branch after another: the field is kept in `slot`, and what the branches before have made in the next one."""
-
-    def add(step: Step, level: Level | None) -> None:
-        steps.append(step)
-        if level is not None:
-            found.append(level)
-
-    levels = [None] * len(op.branches) if inner is None else list(inner.branches)
-    made = 0
-    for number, (branch, own) in enumerate(zip(op.branches, levels, strict=True)):
-        first, last = (None, None) if own is None else (own.levels[0], own.levels[-1])
-        if number == 0:
-            add(Fork(slot), first)
+            found.append(inner[1].levels[0])
+            _unroll(op.residual, inner[1], slot + 1, steps, found)
+            steps.append(AddSaved(slot, fork))
+            found.append(after)
+        elif inner:
+            _side_by_side(op, inner, slot, steps, found)
+            found[-1] = after
         else:
-            made = len(steps)
-            add(Fork(slot + 1), None if not found else found[-1])
-            add(Restore(slot, _differ(found[-1], first) if first is not None else False), first)
+            steps.append(op)
+            found.append(after)
+
+
+def _side_by_side(op: Op, inner: tuple[Levels, ...], slot: int, steps: list[Step], found: list[Level]) -> None:
+    """One branch after another: the field is kept in `slot`, and what the branches before have made in the next one."""
+    for number, (branch, own) in enumerate(zip(op.held, inner, strict=True)):
+        made, first = len(steps), own.levels[0]
+        if number:
+            steps += [Fork(slot + 1), Restore(slot, _differ(found[-1], first))]
+            found += [found[-1], first]
+        else:
+            steps.append(Fork(slot))
+            found.append(first)
         _unroll(branch, own, slot + 1 + (number > 0), steps, found)
         if number:
             shares = None
             if op.shares is not None:
                 shares = (op.shares[0] if number == 1 else 1.0, op.shares[number])
-            add(AddSaved(slot + 1, made, shares), last)
+            steps.append(AddSaved(slot + 1, made, shares))
+            found.append(own.levels[-1])
 
 
 def _differ(before: Level, after: Level) -> bool:

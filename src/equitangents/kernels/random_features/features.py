@@ -33,7 +33,7 @@ _MOST = 32  # inputs of a batch
 _HELD = 10  # arrays of that size at the peak of a pass
 # Most features of the NTK for each channel of the network whose Jacobian they sketch, and its fewest channels.
 _SHARE, _LEAST = 32, 128
-VERSION = 3  # of what a seed draws: weights that were fitted to features of another one do not fit
+VERSION = 4  # of what a seed draws: weights that were fitted to features of another one do not fit
 
 
 @runtime_checkable

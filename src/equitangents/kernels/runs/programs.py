@@ -45,7 +45,7 @@ def compute(
     if part is not None and not traced:
         check_field(part, len(x1), len(x1 if x2 is None else x2), dtype, 0)
     # Fields of traced inputs are the reference engine's, so that they have derivatives.
-    choice = Choice(REFERENCE, None) if traced and part is not None else _choice(program, engine, dtype, part)
+    choice = Choice(REFERENCE) if traced and part is not None else _choice(program, engine, dtype, part)
     chosen = choice.engine
     steps, law, backends, layout, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part)
     notes = notes_of(choice, steps, part)

@@ -7,7 +7,6 @@ different norm are the reference engine's.
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import jax
 import numpy as np
@@ -40,22 +39,38 @@ def compute(
 
     With `part` the `KernelField` at these pairs of positions, by the reference engine.
     """
-    traced = any_traced(x1, x2)
+    return _computed(program, (x1,) if x2 is None else (x1, x2), engine, part)
+
+
+def compute_diagonal(
+    program: StructuredProgram, x: Inputs, engine: str | None = None, part: Part | None = None
+) -> Kernels | KernelField:
+    """Kernels of each input with itself, each (N,), or their field, (N, *part.layout.tail)."""
+    return _computed(program, (x,), engine, part, own=True)
+
+
+def _computed(
+    program: StructuredProgram, inputs: tuple[Inputs, ...], engine: str | None, part: Part | None, own: bool = False
+) -> Kernels | KernelField:
+    traced, dtype = any_traced(*inputs), precision.working_dtype(*inputs)
     chosen, notes = choice_of(program, engine, traced, part)
-    dtype, rules = precision.working_dtype(x1, x2), rules_of(chosen)
-    one, other = batch_of(program, x1), None if x2 is None else batch_of(program, x2)
-    second = one if other is None else other
+    batches = [batch_of(program, x) for x in inputs]
+    one, second, rules, memory = batches[0], batches[-1], rules_of(chosen), 0
+    other, n2 = None if len(batches) == 1 else second, 1 if own else len(second.x)
     check_alike(program, one, second)
-    sizes = one.x.shape[-1], len(one.x), len(second.x), np.dtype(dtype).itemsize
-    memory = 0
     if traced:
         with precision.scope(dtype):
-            nngp, ntk = by_reference.traced(program, one, other, part, dtype)
+            nngp, ntk = by_reference.traced(program, (one,) if own else (one, second), part, dtype)
     else:
-        working = rules.working_bytes(program, *sizes)
+        working = rules.working_bytes(program, one.x.shape[-1], len(one.x), n2, np.dtype(dtype).itemsize)
         if part is not None:
-            memory = check_field(part, len(one.x), len(second.x), dtype, working)
-            nngp, ntk = by_reference.tiled(program, one, other, part, dtype)
+            memory = check_field(part, len(one.x), n2, dtype, working)
+            if own:
+                nngp, ntk = by_reference.own(program, one, part)
+            else:
+                nngp, ntk = by_reference.tiled(program, one, other, part, dtype)
+        elif own:
+            nngp, ntk = rules.diagonal(program, one)
         else:
             check_result(one.x, None if other is None else other.x, dtype, working)
             nngp, ntk = rules.kernels(program, one, other)
@@ -63,39 +78,12 @@ def compute(
             if chosen is not REFERENCE and far.any():
                 exact = by_reference.tiled(program, one, other, None, np.float64, far)
                 nngp, ntk = (np.where(far, e, v) for e, v in zip(exact, (nngp, ntk), strict=True))
-                count = int(far.sum()) // (2 if x2 is None else 1)
+                count = int(far.sum()) // (2 if other is None else 1)
                 notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
                 logger.info("%s", notes[-1])
         nngp, ntk = cast(dtype, nngp, ntk, (one.x, second.x))
-    return result_at(jax.tree.leaves((x1, x2)), nngp, ntk, part, memory, between=True, **_facts(chosen, notes))
-
-
-def compute_diagonal(
-    program: StructuredProgram, x: Inputs, engine: str | None = None, part: Part | None = None
-) -> Kernels | KernelField:
-    """Kernels of each input with itself, each (N,), or their field, (N, *part.layout.tail)."""
-    traced = any_traced(x)
-    chosen, notes = choice_of(program, engine, traced, part)
-    dtype, rules = precision.working_dtype(x), rules_of(chosen)
-    batch, memory = batch_of(program, x), 0
-    if part is None:
-        check_alike(program, batch, batch)
-    if traced:
-        with precision.scope(dtype):
-            nngp, ntk = by_reference.traced_own(program, batch, part, dtype)
-    else:
-        if part is not None:
-            working = rules.working_bytes(program, batch.x.shape[-1], len(batch.x), 1, 8)
-            memory = check_field(part, len(batch.x), 1, dtype, working)
-            nngp, ntk = by_reference.own(program, batch, part)
-        else:
-            nngp, ntk = rules.diagonal(program, batch)
-        nngp, ntk = cast(dtype, nngp, ntk, (batch.x,))
-    return result_at(jax.tree.leaves(x), nngp, ntk, part, memory, **_facts(chosen, notes))
-
-
-def _facts(chosen: Engine, notes: tuple[str, ...]) -> dict[str, Any]:
-    return {"engine": chosen.name, "form": "pairs", "notes": notes}
+    facts = {"engine": chosen.name, "form": "pairs", "notes": notes}
+    return result_at(jax.tree.leaves(inputs), nngp, ntk, part, memory, between=not own, **facts)
 
 
 def rules_of(engine: Engine) -> StructuredRules:

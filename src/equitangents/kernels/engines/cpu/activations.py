@@ -102,11 +102,11 @@ def _polynomial(coefficients: tuple[float, ...]) -> Described | None:
 def is_tabulated(activation: Any) -> bool:
     """Whether an activation kernel is a table over a range of variances."""
     of = activation.of if isinstance(activation, duals.Shifted) else activation
-    return isinstance(of, duals.Quadrature) and of.order is None
+    return isinstance(of, duals.Quadrature)
 
 
 def _tabulated(activation: duals.Quadrature) -> Described | None:
-    if activation.order is not None or (found := tabulated(activation.function, activation.tolerance)) is None:
+    if (found := tabulated(activation.function, activation.tolerance)) is None:
         return None
     return Described(found.kind, LOWEST, found.octaves, coefficients=found.numbers, columns=found.numbers.shape[1])
 

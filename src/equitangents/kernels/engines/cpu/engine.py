@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.cpu import run
+from equitangents.kernels.engines.cpu import activations, descriptor, library, memory, run
 from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
@@ -35,20 +34,20 @@ class CpuEngine(Engine):
     structured = CompiledStructured()
 
     def why_unavailable(self) -> str | None:
-        return cpu.why_unavailable()
+        return library.why_unavailable()
 
     def description(self) -> str:
-        return cpu.library_description()
+        return library.description()
 
     def obstacle(self, program: Program, dtype: Any, part: Part | None = None) -> str | None:
         steps = self.steps(program) if part is None else self.field_steps(program, part).steps
-        found = cpu.obstacle(steps)
-        if found is None and part is not None and steps.form != "pairs" and cpu.has_tables(steps):
+        found = descriptor.obstacle(steps)
+        if found is None and part is not None and steps.form != "pairs" and activations.has_tables(steps):
             return "it has no dual of Quadrature in kernel fields"
         return found
 
     def leaves_out(self, program: Program) -> bool:
-        return cpu.has_tables(self._fibres(program))
+        return activations.has_tables(self._fibres(program))
 
     def steps(self, program: Program) -> Steps:
         found = plan(program)
@@ -78,7 +77,7 @@ class CpuEngine(Engine):
     ) -> Pair:
         if part is None:
             steps = self._fibres(program)
-            return cpu.kernels(at_any_norms(steps) if any_norms else steps, x1, x2)
+            return run.kernels(at_any_norms(steps) if any_norms else steps, x1, x2)
         field = self.field_steps(program, part)
         if any_norms:
             assert field.steps.form != "pairs"  # see `obstacle`
@@ -87,24 +86,24 @@ class CpuEngine(Engine):
 
     def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
         if part is None:
-            return cpu.listed(self._fibres(program), x)
+            return run.listed(self._fibres(program), x)
         return run.field_diagonal(self.field_steps(program, part), x)
 
     def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
-        return cpu.traced(self._fibres(program), law_of(program), x1, x2)
+        return run.traced(self._fibres(program), law_of(program), x1, x2)
 
     def working_bytes(
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:
         if part is None:
-            return cpu.working_bytes(self._fibres(program), channels, n1, n2, itemsize)
+            return memory.working_bytes(self._fibres(program), channels, n1, n2, itemsize)
         return run.field_working_bytes(self.field_steps(program, part), channels, n1, n2, itemsize)
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
-        return "float64" if cpu.computed_in_double(self._fibres(program), channels) else dtype
+        return "float64" if activations.computed_in_double(self._fibres(program), channels) else dtype
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
-        if cpu.has_tables(steps):
+        if activations.has_tables(steps):
             return "it has no means over a dual of Quadrature"
         return None if steps.vector and steps.vector[0].affine is not None else "no dense layer comes first"
 
@@ -112,7 +111,7 @@ class CpuEngine(Engine):
         self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
     ) -> Pair:
         count, n1, n2 = d.shape
-        values = cpu.kernels_of_distances(steps, d.reshape(count * n1, n2), np.tile(one[0], count), other[0], dtype)
+        values = run.kernels_of_distances(steps, d.reshape(count * n1, n2), np.tile(one[0], count), other[0], dtype)
         nngp, ntk = (v.reshape(d.shape).mean(axis=0, dtype=np.float64) for v in values)
         return nngp, ntk
 

@@ -138,8 +138,7 @@ class SpherePlan:
         """The points, then a single position."""
         points, one = (TableLevel(FrozenArray(np.arange(n, dtype=np.int32)[None])) for n in (self.positions, 1))
         after = still(self.after, one)
-        none = (None,) * len(self.sphere)
-        return Levels((points,) * len(self.sphere) + after.levels, none + after.branches)
+        return Levels((points,) * len(self.sphere) + after.levels, ((),) * len(self.sphere) + after.branches)
 
     @cached_property
     def fibres(self) -> FrozenArray:

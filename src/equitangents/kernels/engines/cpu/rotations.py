@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
-from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.cpu import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
+from equitangents.kernels.engines.cpu import activations, descriptor, memory, run
 from equitangents.kernels.engines.cpu.activations import at_any_norms
+from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference.rotation_tiles import pairs_in_tile
 from equitangents.kernels.operation import FrozenArray
@@ -38,9 +38,9 @@ class CompiledRotations(RotationRules):
         """Why the engine cannot run `program`, or None if it can."""
         pointwise = tuple(op for op in program.sphere if not isinstance(op, Zonal))
         steps = _at_once(pointwise + program.field, program.vector)
-        if cpu.has_tables(steps):
+        if activations.has_tables(steps):
             return "it has no dual of Quadrature on rotations"
-        return cpu.obstacle(steps)
+        return descriptor.obstacle(steps)
 
     def kernels(
         self,
@@ -56,13 +56,13 @@ class CompiledRotations(RotationRules):
         a = inputs(program, resolution, x1)
         b = x2 if x2 is None else inputs(program, resolution, x2)
         if listed is None:
-            return cpu.kernels(plan, a, b)
+            return run.kernels(plan, a, b)
         i, j = listed
         b = a if b is None else b
         nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
         for start in range(0, len(i), step := _pairs_at_once(a)):
             here = slice(start, start + step)
-            nngp[here], ntk[here] = cpu.listed(plan, a[i[here]], b[j[here]])
+            nngp[here], ntk[here] = run.listed(plan, a[i[here]], b[j[here]])
         return nngp, ntk
 
     def traced(
@@ -73,11 +73,11 @@ class CompiledRotations(RotationRules):
         a = inputs(program, resolution, x1)
         b = x2 if x2 is None else inputs(program, resolution, x2)
         if listed is None:
-            return cpu.traced(plan, law, a, b)
+            return run.traced(plan, law, a, b)
         b, count = a if b is None else b, len(listed[0])
         size = min(max(count, 1), _pairs_at_once(a))
         index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in listed)
-        nngp, ntk = jax.lax.map(lambda here: cpu.traced(plan, law, a[here[0]], b[here[1]], listed=True), index)
+        nngp, ntk = jax.lax.map(lambda here: run.traced(plan, law, a[here[0]], b[here[1]], listed=True), index)
         return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
 
     def working_bytes(
@@ -85,9 +85,9 @@ class CompiledRotations(RotationRules):
     ) -> int:
         """Bytes held beyond inputs and results: signals scaled and prepared, the quadrature, and each thread's tile."""
         if program.sphere:
-            return cpu.sphere_bytes(sphere_plan(program, resolution), channels, n1, n2 or 0, itemsize)
+            return memory.sphere_bytes(sphere_plan(program, resolution), channels, n1, n2 or 0, itemsize)
         B, size = program.bandlimit, program.bandlimit**2 * channels
-        panels = cpu.working_bytes(_at_once(program.field, program.vector), size, n1, n2 or n1, itemsize)
+        panels = memory.working_bytes(_at_once(program.field, program.vector), size, n1, n2 or n1, itemsize)
         scaled = (n1 + (n2 or 0)) * size * itemsize
         if program.readout == "flatten":
             return panels + scaled

@@ -49,32 +49,103 @@ class Field:
     stale: bool = False
 
 
-class Registers(Numbers):
-    """Steps so far, and which places hold a field."""
+_MECHANISMS = {
+    "softmax": Mixing.SOFTMAX,
+    "identity": Mixing.IDENTITY,
+    "relu": Mixing.RECTIFIED,
+    "abs": Mixing.MAGNITUDE,
+}
+_ONES = (1.0, 1.0, 1.0, 1.0)
 
-    def __init__(self, masks: list[int]) -> None:
+
+class Described(NamedTuple):
+    """The arrays, how many fields are alive at once, the most positions of one, and numbers known of each input."""
+
+    arrays: Description
+    fields: int
+    widest: int
+    sides: int
+
+
+def why_not(program: StructuredProgram) -> str | None:
+    """Which operation there are no steps for, or None."""
+    for op in flat(program.ops):
+        if is_tabulated(phi := op.nonlinearity):
+            return "it has no dual of Quadrature over all pairs of positions"
+        if phi is not None and described(phi) is None:
+            return f"it has no dual of {name_of(phi)}"
+        if op.moves_no_weight:
+            return "it has no weights of variance 0 but in the NTK parametrisation"
+        if isinstance(op, Normalise) and op.groups is not None:
+            return "it has no normalisation over some dimensions of a grid"
+        if type(op) not in _STEPS and not op.is_branching:
+            return f"it has no {type(op).__name__} over all pairs of positions"
+    return None
+
+
+def changes_units(program: StructuredProgram) -> bool:
+    """Whether fields change their unit (see `kernels.scales`): an operation grows faster than its input."""
+    ops = list(flat(program.ops))
+    grows = (traits_of(phi).grows for op in ops if (phi := op.nonlinearity) is not None)
+    return any(grows) or any(op.grows for op in ops)
+
+
+@lru_cache(maxsize=64)
+def describe(program: StructuredProgram, channels: int, masked: bool) -> Described:
+    """The steps of a program; raises NetworkError if masks do not fit windows."""
+    writer = _Writer(program, masked)
+    (end,) = writer.run(program.ops, [writer.take(writer.positions, 0 if masked else -1)])
+    writer.cleared(end)
+    if writer.last != end.number:
+        writer.scaled(end, 1.0)
+    graphs = reads_graphs(program)
+    sides = writer.sides + sum(writer.masks) + (writer.positions**2 if graphs else 0) + 2
+    return Described(writer.description(channels, graphs), writer.fields, writer.widest, sides)
+
+
+class _Writer(Numbers):
+    """Operations to steps; each takes fields, which it may overwrite, and returns what they have become."""
+
+    def __init__(self, program: StructuredProgram, masked: bool) -> None:
         super().__init__()
+        self.positions = int(np.prod(program.shape, dtype=np.int64))
+        self.convention = program.space.masks  # what windows make of masks
         self.steps: list[int] = []
         self.count = 0
         self.last = -1  # the field that the last step left
-        self.masks = masks  # positions of each
+        self.masks = [self.positions] if masked else []  # positions of each
+        self.made: dict[tuple[Any, ...], int] = {}  # masks made of others, by what made them
         self.fields = 0
         self.widest = 0
         self.sides = 0  # numbers that the steps need of each input alone
-        self.changes_units = False
-        self._free: list[int] = []
+        self.free: list[int] = []  # places that hold no field any more
+        self.changes_units = changes_units(program)
+        # Biases in the units behind operations that change them, in order.
+        self.units_behind = unit_biases(flat(program.ops))[1:] if self.changes_units else []
+
+    def description(self, channels: int, graphs: bool) -> Description:
+        """All of it as arrays."""
+        head = [STEPS_VERSION, channels, self.positions, self.fields, self.count, len(self.masks), int(graphs)]
+        head += [int(self.changes_units), *self.masks]
+        self.real(0.0)  # there is at least one number, and one table
+        self.indices(np.zeros(1))
+        return self.described(head + self.steps)
+
+    def indices(self, values: npt.ArrayLike) -> int:
+        """Where a table of indices begins."""
+        return self.table(FrozenArray(np.asarray(values, np.int32).ravel()))
 
     def take(self, positions: int, mask: int = -1) -> Field:
         """A place for another field."""
         self.widest = max(self.widest, positions)
-        if self._free:
-            return Field(self._free.pop(), positions, mask)
-        self.fields += 1
-        return Field(self.fields - 1, positions, mask)
+        if not self.free:
+            self.free.append(self.fields)
+            self.fields += 1
+        return Field(self.free.pop(), positions, mask)
 
     def give_back(self, field: Field) -> None:
         """Release a place in memory."""
-        self._free.append(field.number)
+        self.free.append(field.number)
 
     def step(
         self,
@@ -123,96 +194,6 @@ class Registers(Numbers):
         self.count += 1
         self.sides += self.changes_units  # a unit, at most
 
-    def mask(self, kind: JointKind, source: int, table: npt.ArrayLike, positions: int) -> int:
-        """The number of a new mask of so many positions, made of another by a table."""
-        self.masks.append(positions)
-        number = len(self.masks) - 1
-        self._step(kind, source, number, self.masks[source], positions, (-1, -1), index=self.indices(table))
-        return number
-
-    def indices(self, values: npt.ArrayLike) -> int:
-        """Where a table of indices begins."""
-        return self.table(FrozenArray(np.asarray(values, np.int32).ravel()))
-
-    def description(self, channels: int, positions: int, graphs: bool) -> Description:
-        """All of it as arrays."""
-        head = [STEPS_VERSION, channels, positions, self.fields, self.count, len(self.masks), int(graphs)]
-        head += [int(self.changes_units), *self.masks]
-        self.real(0.0)  # there is at least one number, and one table
-        self.indices(np.zeros(1))
-        return self.described(head + self.steps)
-
-
-_MECHANISMS = {
-    "softmax": Mixing.SOFTMAX,
-    "identity": Mixing.IDENTITY,
-    "relu": Mixing.RECTIFIED,
-    "abs": Mixing.MAGNITUDE,
-}
-_ONES = (1.0, 1.0, 1.0, 1.0)
-
-
-class Described(NamedTuple):
-    """The arrays, how many fields are alive at once, the most positions of one, and numbers known of each input."""
-
-    arrays: Description
-    fields: int
-    widest: int
-    sides: int
-
-
-def why_not(program: StructuredProgram) -> str | None:
-    """Which operation there are no steps for, or None."""
-    for op in flat(program.ops):
-        if is_tabulated(phi := op.nonlinearity):
-            return "it has no dual of Quadrature over all pairs of positions"
-        if phi is not None and described(phi) is None:
-            return f"it has no dual of {name_of(phi)}"
-        if op.moves_no_weight:
-            return "it has no weights of variance 0 but in the NTK parametrisation"
-        if isinstance(op, Normalise) and op.groups is not None:
-            return "it has no normalisation over some dimensions of a grid"
-        if type(op) not in _STEPS and not op.is_branching:
-            return f"it has no {type(op).__name__} over all pairs of positions"
-    return None
-
-
-def changes_units(program: StructuredProgram) -> bool:
-    """Whether fields change their unit (see `kernels.scales`): an operation grows faster than its input."""
-    ops = list(flat(program.ops))
-    grows = (traits_of(phi).grows for op in ops if (phi := op.nonlinearity) is not None)
-    return any(grows) or any(op.grows for op in ops)
-
-
-@lru_cache(maxsize=64)
-def describe(program: StructuredProgram, channels: int, masked: bool) -> Described:
-    """The steps of a program; raises NetworkError if masks do not fit windows."""
-    positions = int(np.prod(program.shape, dtype=np.int64))
-    registers = Registers([positions] if masked else [])
-    writer = _Writer(registers, program.space.masks)
-    if changes_units(program):
-        registers.changes_units = True
-        writer.units_behind = unit_biases(flat(program.ops))[1:]
-    found = writer.run(program.ops, [registers.take(positions, 0 if masked else -1)])
-    assert len(found) == 1
-    end = found[0]
-    writer.cleared(end)
-    if registers.last != end.number:
-        writer.scaled(end, 1.0)
-    graphs = reads_graphs(program)
-    sides = registers.sides + sum(registers.masks) + (positions**2 if graphs else 0) + 2
-    return Described(registers.description(channels, positions, graphs), registers.fields, registers.widest, sides)
-
-
-class _Writer:
-    """Operations to steps; each takes fields, which it may overwrite, and returns what they have become."""
-
-    def __init__(self, registers: Registers, convention: str) -> None:
-        self.to = registers
-        self.convention = convention  # what windows make of masks
-        self.masks: dict[tuple[int, Any], int] = {}  # made of others, by what made them
-        self.units_behind: list[float] = []  # biases in the units behind operations that change them, in order
-
     def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
         for op in ops:
             fields = self.parallel(op, fields) if op.is_branching else [_STEPS[type(op)](self, op, fields[0])]
@@ -222,7 +203,7 @@ class _Writer:
         if op.residual is not None:
             branch = self.run(op.residual, [self.copied(fields[0])])[0]
             self.added(fields[0], branch, _ONES, means=True)
-            self.to.give_back(branch)
+            self.give_back(branch)
             return fields
         if op.branches and len(fields) == 1:
             fields = [self.copied(fields[0]) for _ in op.branches[1:]] + fields
@@ -236,7 +217,7 @@ class _Writer:
         uses = Counter(i for join in joins for i in join.fields)
         for i, field in enumerate(fields):
             if not uses[i]:
-                self.to.give_back(field)
+                self.give_back(field)
         found = []
         for join in joins:
             first, weights = join.fields[0], join.shares
@@ -249,39 +230,39 @@ class _Writer:
                 own = 1.0
                 uses[i] -= 1
                 if not uses[i]:
-                    self.to.give_back(fields[i])
+                    self.give_back(fields[i])
             if own != 1.0:
-                self.to.step(JointKind.COMBINE, base, numbers=(own, 0.0, own, 0.0))
+                self.step(JointKind.COMBINE, base, numbers=(own, 0.0, own, 0.0))
             found.append(base)
         return found
 
     def added(self, base: Field, other: Field, numbers: tuple[float, ...], *, means: bool) -> None:
         if base.mask != other.mask:
             self.cleared(other)
-        self.to.step(JointKind.COMBINE, base, other, numbers=numbers, total=means, masks=(base.mask, base.mask))
+        self.step(JointKind.COMBINE, base, other, numbers=numbers, total=means, masks=(base.mask, base.mask))
         base.stale = base.stale or other.stale
 
     def copied(self, field: Field) -> Field:
-        copy = self.to.take(field.positions, field.mask)
-        self.to.step(JointKind.COPY, copy, field)
+        copy = self.take(field.positions, field.mask)
+        self.step(JointKind.COPY, copy, field)
         return replace(copy, stale=field.stale)
 
     def cleared(self, field: Field) -> None:
         if field.stale and field.mask >= 0:
-            self.to.step(JointKind.CLEAR, field)
+            self.step(JointKind.CLEAR, field)
         field.stale = False
 
     def affine(self, op: Affine, field: Field) -> Field:
-        self.to.step(JointKind.AFFINE, field, numbers=affine_numbers(op), total=op.rates is not None)
+        self.step(JointKind.AFFINE, field, numbers=affine_numbers(op), total=op.rates is not None)
         return _touched(field)
 
     def dual(self, op: Dual, field: Field) -> Field:
         found = described(op.activation)
         assert found is not None  # see `why_not`
-        weights = self.to.real(found.coefficients) if found.count else 0
-        changes = self.to.changes_units and changes_unit(op)
+        weights = self.real(found.coefficients) if found.count else 0
+        changes = self.changes_units and changes_unit(op)
         numbers = (found.first, found.second, found.offset, self.units_behind.pop(0) if changes else 0.0)
-        self.to.step(
+        self.step(
             JointKind.DUAL, field, weights=weights, size=found.count, dual=found.kind, numbers=numbers,
             total=changes, sides=found.sides(changes) * field.positions,
         )  # fmt: skip
@@ -289,22 +270,22 @@ class _Writer:
 
     def decouple(self, op: Decouple, field: Field) -> Field:
         self.cleared(field)
-        self.to.step(JointKind.DECOUPLE, field)
+        self.step(JointKind.DECOUPLE, field)
         return field
 
     def times(self, op: Times, field: Field) -> Field:
         return self.scaled(field, op.factor)
 
     def scaled(self, field: Field, factor: float) -> Field:
-        self.to.step(JointKind.COMBINE, field, numbers=(factor**2, 0.0, factor, 0.0))
+        self.step(JointKind.COMBINE, field, numbers=(factor**2, 0.0, factor, 0.0))
         return field
 
     def normalise(self, op: Normalise, field: Field) -> Field:
-        self.to.step(JointKind.NORMALISE, field, numbers=(op.eps,), total=op.positions)
+        self.step(JointKind.NORMALISE, field, numbers=(op.eps,), total=op.positions)
         return _touched(field)
 
     def drop(self, op: Drop, field: Field) -> Field:
-        self.to.step(JointKind.DROP, field, numbers=(1 / op.keep,))
+        self.step(JointKind.DROP, field, numbers=(1 / op.keep,))
         return field
 
     def box(self, op: Box, field: Field) -> Field:
@@ -312,28 +293,28 @@ class _Writer:
         table = op.table
         return self.window(field, table, np.full(table.shape[1], 1 / table.shape[1]), mask)
 
-    def table(self, op: Table, field: Field) -> Field:
+    def listed(self, op: Table, field: Field) -> Field:
         assert field.mask < 0  # layers refuse masks on groups
         return self.window(field, op.index.array, op.weights.array, -1)
 
     def window(self, field: Field, index: np.ndarray, weights: np.ndarray, mask: int) -> Field:
         self.cleared(field)
-        out = self.to.take(len(index), mask)
-        index_at, weights_at = self.to.indices(index), self.to.real(weights)
-        self.to.step(
+        out = self.take(len(index), mask)
+        index_at, weights_at = self.indices(index), self.real(weights)
+        self.step(
             JointKind.WINDOW, out, field, after=len(index), index=index_at, weights=weights_at, size=index.shape[1],
             masks=(field.mask, mask),
         )  # fmt: skip
-        self.to.give_back(field)
+        self.give_back(field)
         return _touched(out)
 
     def flatten(self, op: Flatten, field: Field) -> Field:
         self.cleared(field)
         whole = np.zeros(field.positions, np.int64)
         mask = -1 if field.mask < 0 else self.mask_of(JointKind.PRESENT, field.mask, whole, 1)
-        out = self.to.take(1, mask)
-        self.to.step(JointKind.FLATTEN, out, field, after=1, masks=(field.mask, mask))
-        self.to.give_back(field)
+        out = self.take(1, mask)
+        self.step(JointKind.FLATTEN, out, field, after=1, masks=(field.mask, mask))
+        self.give_back(field)
         return out
 
     def pool(self, op: Pool | BlockSums, field: Field) -> Field:
@@ -356,16 +337,16 @@ class _Writer:
         return self.by_matrix(field, matrix, field.mask if matrix.shape[0] == matrix.shape[1] else -1)
 
     def by_matrix(self, field: Field, matrix: np.ndarray, mask: int) -> Field:
-        weights = self.to.real(matrix[matrix != 0])
+        weights = self.real(matrix[matrix != 0])
         return self.mixed(field, len(matrix), matrix != 0, mixing=Mixing.GIVEN, mask=mask, weights=weights)
 
     def attend(self, op: Attend, field: Field) -> Field:
         if not op.linear:
             self.cleared(field)
-            self.to.step(JointKind.COVARIANCE, field)
+            self.step(JointKind.COVARIANCE, field)
             weight = op.value_var * op.logit_scale**2
-            self.to.step(JointKind.SQUARE, field, numbers=(weight, 0.0, op.b_var), total=True)
-            self.to.step(JointKind.DISTANCE, field)
+            self.step(JointKind.SQUARE, field, numbers=(weight, 0.0, op.b_var), total=True)
+            self.step(JointKind.DISTANCE, field)
             return _touched(field)
         numbers = (op.value_var, 2.0, op.b_var, op.logit_scale)
         how = _MECHANISMS[op.mechanism]
@@ -385,40 +366,43 @@ class _Writer:
     ) -> Field:
         """K of D, the two products, and D of the new K, in place; entries of A are where the pattern has them."""
         self.cleared(field)
-        self.to.step(JointKind.COVARIANCE, field)
-        index = 0 if pattern is None else self.to.indices(_entries(pattern))
+        self.step(JointKind.COVARIANCE, field)
+        index = 0 if pattern is None else self.indices(_entries(pattern))
         entries = 0 if pattern is None else int(pattern.sum())
         own = 0 if mixing in (Mixing.GIVEN, Mixing.GRAPH) else entries or field.positions**2
-        spare = self.to.take(max(after, field.positions))
+        spare = self.take(max(after, field.positions))
         spare.positions = field.positions
-        self.to.step(
+        self.step(
             JointKind.MIX, field, spare, after=after, index=index, weights=weights, size=entries,
             mixing=mixing, total=centred, numbers=numbers, masks=(field.mask, mask), sides=own,
         )  # fmt: skip
-        self.to.give_back(spare)
+        self.give_back(spare)
         found = Field(field.number, after, mask)
-        self.to.widest = max(self.to.widest, after)
-        self.to.step(JointKind.DISTANCE, found)
+        self.widest = max(self.widest, after)
+        self.step(JointKind.DISTANCE, found)
         return _touched(found)
 
     def mask_after(self, box: Box, field: Field) -> int:
         """The mask of a field's windows."""
         at = deciding(box, self.convention)
-        if field.mask < 0 or np.array_equal(at, np.arange(self.to.masks[field.mask])):
+        if field.mask < 0 or np.array_equal(at, np.arange(self.masks[field.mask])):
             return field.mask
         return self.mask_of(JointKind.CENTRES, field.mask, at, len(at))
 
     def mask_of(self, kind: JointKind, mask: int, table: np.ndarray, positions: int) -> int:
-        """A mask made of another, once."""
-        key = (mask, (kind, np.asarray(table).tobytes()))
-        if key not in self.masks:
-            self.masks[key] = self.to.mask(kind, mask, table, positions)
-        return self.masks[key]
+        """The number of a mask of so many positions, made of another by a table, once."""
+        key = (mask, kind, np.asarray(table).tobytes())
+        if key not in self.made:
+            self.made[key] = len(self.masks)
+            self.masks.append(positions)
+            own = self.indices(table)
+            self._step(kind, mask, self.made[key], self.masks[mask], positions, (-1, -1), index=own)
+        return self.made[key]
 
 
 _STEPS: dict[type, Callable[[_Writer, Any, Field], Field]] = {
     Affine: _Writer.affine, RatedAffine: _Writer.affine, Dual: _Writer.dual, Decouple: _Writer.decouple,
-    Times: _Writer.times, Normalise: _Writer.normalise, Drop: _Writer.drop, Box: _Writer.box, Table: _Writer.table,
+    Times: _Writer.times, Normalise: _Writer.normalise, Drop: _Writer.drop, Box: _Writer.box, Table: _Writer.listed,
     Flatten: _Writer.flatten, Pool: _Writer.pool, BlockSums: _Writer.pool, WindowPool: _Writer.window_pool,
     Mix: _Writer.mix, Attend: _Writer.attend,
 }  # fmt: skip

@@ -72,12 +72,12 @@ def uncoupled(state: State, where: Any, at: Both) -> State:
 class Moments(NamedTuple):
     """`q[i]`, `mean[i]`: before operation i (the last entry: after all), each (positions, *batch).
 
-    `branches[i]` are those inside operation i; of a `Parallel` these hold `branches` alone, one for each of its own.
+    `branches[i]` are those of each branch inside operation i.
     """
 
     q: list[Any]
     mean: list[Any]
-    branches: list[Any]
+    branches: list[list[Moments]]
 
 
 class Geometry(Protocol):
@@ -177,7 +177,7 @@ def _dual(op: Dual, state: State, at: At) -> State:
 def _parallel(op: Parallel, state: State, at: At) -> State:
     """Branches of one field, added or put side by side."""
     i, geometry, m1, m2, _ = at
-    one, other = m1.branches[i].branches, m2.branches[i].branches
+    one, other = m1.branches[i], m2.branches[i]
     each = [execute(branch, geometry.inner(i, b), state, one[b], other[b]) for b, branch in enumerate(op.branches)]
     ends = [both(*at.pairs(i + 1, m.q[-1], n.q[-1])) for m, n in zip(one, other, strict=True)]
     means = (at.pairs(i + 1, m.mean[-1], n.mean[-1]) for m, n in zip(one, other, strict=True))
@@ -237,10 +237,9 @@ def field_moments(ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: di
     """Moments along `ops`, none of which pools."""
     found = Moments([q], [mean], [])
     for op in ops:
-        inner = None
-        if op.held:
-            inner = Moments([], [], [field_moments(branch, q, mean, tables) for branch in op.held])
-            q, mean = joined(op.shares, [own.q[-1] for own in inner.branches], [own.mean[-1] for own in inner.branches])
+        inner = [field_moments(branch, q, mean, tables) for branch in op.held]
+        if inner:
+            q, mean = joined(op.shares, [own.q[-1] for own in inner], [own.mean[-1] for own in inner])
         else:
             q, mean = _MOMENTS[type(op)](op, q, mean, tables)
         found.q.append(q)

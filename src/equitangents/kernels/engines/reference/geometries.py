@@ -81,11 +81,7 @@ class FibreGeometry:
 
     def inner(self, i: int, branch: int) -> FibreGeometry:
         """This fibre inside one of the branches at operation i."""
-        held = self.levels.branches[i]
-        assert held is not None
-        levels = held.branches[branch]
-        assert levels is not None
-        return FibreGeometry(levels, self.label, self.tables)
+        return FibreGeometry(self.levels.branches[i][branch], self.label, self.tables)
 
     def partners(self, level: Level) -> tuple[Any, Any]:
         """(index of the second position, whether there is one) for every first position."""
@@ -246,7 +242,7 @@ def _self_moments(
     geometry = PairGeometry(tables)
     found = Moments([q], [mean], [])
     for i, op in enumerate(ops):
-        inner = None
+        inner: list[Moments] = []
         read = onwards or any(later.is_pool for later in flat(ops[i + 1 :]))
         if isinstance(op, AnyPool):
             k = pool_pairs(op, covariance(e, both(q[:, None], q[None])), tables)
@@ -254,7 +250,7 @@ def _self_moments(
             e = of_covariance(k, both(q[:, None], q[None])) if read else None
         elif op.is_branching:
             each = [_self_moments(branch, e, q, mean, tables, onwards=read) for branch in op.held]
-            inner = Moments([], [], [own for own, _ in each])
+            inner = [own for own, _ in each]
             q, mean = joined(op.shares, [own.q[-1] for own, _ in each], [own.mean[-1] for own, _ in each])
             ends = [both(own.q[-1][:, None], own.q[-1][None]) for own, _ in each]
             means = ((own.mean[-1][:, None], own.mean[-1][None]) for own, _ in each)

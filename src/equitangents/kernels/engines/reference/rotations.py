@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
-from equitangents.kernels.engines.reference.tile import after_affine
+from equitangents.kernels.engines.reference.tile import after_affine, at_one_position
 from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.program import Op
@@ -172,27 +172,6 @@ def _as_plain(to: tuple[Any, Any], error: Any) -> Any:
     return jnp.where(jnp.abs(jnp.log2(a)) <= _NEAR, (b**2 - 1) * error, 0)
 
 
-class Pointwise:
-    """The geometry of pairs that stay where they are; see `engines.reference.execute`."""
-
-    def inner(self, i: int, branch: int) -> Pointwise:
-        """Branches stay there, too."""
-        return self
-
-    def first(self, i: int, values: ArrayLike) -> ArrayLike:
-        """One value for each pair of inputs, at every rotation."""
-        return values
-
-    def second(self, i: int, values: ArrayLike) -> ArrayLike:
-        """Values at the second input, the same at all positions."""
-        return values
-
-    def _none(self, *args: Any) -> NoReturn:
-        raise AssertionError("programs on rotations have neither windows nor blocks at single rotations")
-
-    box = table = pool = decouple = _none
-
-
 class Variances(NamedTuple):
     """Second moment and mean of one input's field, (P,)."""
 
@@ -212,7 +191,7 @@ def after(m: Moments) -> Variances:
 
 def run(ops: tuple[Op, ...], e: Any, theta: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
     """(E, Θ) after `ops`."""
-    found = execute(ops, Pointwise(), State(e, theta), m1, m2)
+    found = execute(ops, at_one_position(ops), State(e, theta), m1, m2)
     return found.e, found.theta
 
 
@@ -234,16 +213,6 @@ class Side(NamedTuple):
     pooled: Variances | None
 
 
-class Readout(NamedTuple):
-    """Values of pairs after the readout, each (P,): K, Θ, E (see `kernels.angular`), variances before it."""
-
-    k: Any
-    theta: Any
-    e: Any
-    first: Variances
-    second: Variances
-
-
 def scaled(program: RotationSections, x: Any) -> Any:
     """Signals (N, B², C) as (B², C, N), scaled for the input kernel; for fields on the sphere without 1/4π."""
     norm = x.shape[-1] if program.sphere else 4 * jnp.pi * x.shape[-1]
@@ -254,13 +223,13 @@ def prepare(program: RotationSections, samples: Rings | Sphere, c: Any) -> Side:
     """Moments of signals c, (B², C, N)."""
     if not has_dual(program.vector):
         return Side(c, None)
-    own = readout(program, samples, c, c)
-    return Side(c, Variances(own.k, own.first.mean))
+    k, _, _, mean = readout(program, samples, c, c)
+    return Side(c, Variances(k, mean))
 
 
 def listed(program: RotationSections, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) of the pairs (a_p, b_p), each (P,)."""
-    k, theta, e, *_ = readout(program, samples, a.c, b.c)
+    k, theta, e, _ = readout(program, samples, a.c, b.c)
     if not has_dual(program.vector):
         return after_affine(program.vector, k, theta)
     assert a.pooled is not None
@@ -279,11 +248,14 @@ def after_readout(
     return covariance(e, variances(after(m1), after(m2))), theta
 
 
-def readout(program: RotationSections, samples: Rings | Sphere, a: Any, b: Any) -> Readout:
-    """The pairs of a and b, (B², C, P), after pooling or flattening; E is that of the readout only after flattening."""
+def readout(program: RotationSections, samples: Rings | Sphere, a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
+    """(K, Θ, E, means of the first) of the pairs of a and b, (B², C, P), after pooling or flattening, each (P,).
+
+    E is that of the readout only after flattening.
+    """
     if isinstance(samples, Sphere):
         e, theta, v1, v2 = sphere_angles(program, samples, a, b)
-        return Readout(covariance(e, variances(v1, v2)), theta, e, v1, v2)
+        return covariance(e, variances(v1, v2)), theta, e, v1.mean
     v1, v2 = _variance(a), _variance(b)
     at = variances(v1, v2)
     m1, m2 = moments(program.field, v1), moments(program.field, v2)
@@ -293,7 +265,7 @@ def readout(program: RotationSections, samples: Rings | Sphere, a: Any, b: Any) 
         e, theta = run(program.field, e, jnp.zeros_like(e), m1, m2)
     else:
         e, theta = _haar_mean(program, samples, a, b, m1, m2, at)
-    return Readout(covariance(e, variances(v1, v2)), theta, e, v1, v2)
+    return covariance(e, variances(v1, v2)), theta, e, v1.mean
 
 
 def _distance(a: Any, b: Any, at: Both) -> Any:

@@ -17,7 +17,6 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.angular import both, covariance
 from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
 from equitangents.kernels.engines.reference import execute as fields
@@ -31,13 +30,11 @@ from equitangents.kernels.engines.reference.structured_fields import (
     State,
     Values,
     covariances,
-    kernels_of_state,
-    left,
+    ends,
+    kernels_of,
     merged,
     of_covariances,
     pointwise,
-    right,
-    start,
     state_of_inputs,
     thetas,
     variances,
@@ -121,7 +118,7 @@ def _plain(op: Op, state: State, context: Context) -> State:
     )
 
     def rule(pairs: Pairs, before: Ends, after: Ends) -> Pairs:
-        moments = (Moments([v.q, w.q], [v.mean, w.mean], [None]) for v, w in zip(before, after, strict=True))
+        moments = (Moments([v.q, w.q], [v.mean, w.mean], [[]]) for v, w in zip(before, after, strict=True))
         found = fields.execute((op,), PairGeometry(context.tables), fields.State(*pairs), *moments)
         return Pairs(found.e, found.theta)
 
@@ -155,7 +152,7 @@ def _summed(op: Pool | BlockSums, state: State, context: Context) -> State:
 
 def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
     pool = partial(pool_pairs, op, tables=context.tables)
-    ks, ts = (values.map(pool) for values in (covariances(state), thetas(state)))
+    ks, ts = (tuple(map(pool, values)) for values in (covariances(state), thetas(state)))
     means = tuple(pool_mean(op, side.mean, context.tables) for side in state.sides)
     masks = tuple(None if s.mask is None else s.mask.any(axis=0, keepdims=True) for s in state.sides)
     return of_covariances(ks, ts, means, masks)
@@ -195,11 +192,9 @@ def _normalised(op: Normalise, state: State, context: Context) -> State:
         scale = r * r2
         return (k - mu * m2 - m * mu2 + mu * mu2) / scale, theta / scale
 
-    ks, ts = covariances(state), thetas(state)
-    own = [scaled(k, t, w, w) for k, t, w in zip(ks.own, ts.own, whole, strict=True)]
-    cross = (None, None) if ks.cross is None else scaled(ks.cross, ts.cross, left(whole[0]), right(whole[-1]))
-    new_ks, new_ts = (Values(tuple(o[i] for o in own), cross[i]) for i in range(2))
-    return of_covariances(new_ks, new_ts, means, tuple(s.mask for s in sides))
+    each = zip(covariances(state), thetas(state), ends(tuple(whole)), strict=False)
+    ks, ts = zip(*(scaled(k, t, *both) for k, t, both in each), strict=True)
+    return of_covariances(ks, ts, means, tuple(s.mask for s in sides))
 
 
 def _dropped(op: Drop, state: State, context: Context) -> State:
@@ -211,10 +206,8 @@ def _dropped(op: Drop, state: State, context: Context) -> State:
         return values * (1 + surplus * diagonal * same)
 
     def all_grown(values: Values) -> Values:
-        own, cross = values
-        if cross is not None and context.same is not None:
-            cross = grown(cross, context.same.astype(cross.dtype))
-        return Values(tuple(grown(v, 1.0) for v in own), cross)
+        same = (*(1.0 for _ in state.sides), None if context.same is None else context.same.astype(values[0].dtype))
+        return tuple(v if at is None else grown(v, at) for v, at in zip(values, same, strict=False))
 
     means, masks = (tuple(getattr(s, name) for s in state.sides) for name in ("mean", "mask"))
     return of_covariances(all_grown(covariances(state)), all_grown(thetas(state)), means, masks)
@@ -293,7 +286,7 @@ def tiled(
                 if wanted is not None and not wanted[r, c].any():
                     continue
                 same = np.eye(rows, columns) > (0 if other is None and i == j else 1)
-                found = _compiled(program, part, _filled(one.rows(r), rows), _filled(second.rows(c), columns), same)
+                found = _compiled(program, part, (_filled(one.rows(r), rows), _filled(second.rows(c), columns)), same)
                 for out, values in zip((nngp, ntk), found, strict=True):
                     layout.write(out, r, c, values, symmetric)
     return nngp, ntk
@@ -306,20 +299,18 @@ def own(program: StructuredProgram, batch: Batch, part: Part | None) -> Pair:
     with precision.scope(np.float64):
         for i in range(0, len(batch.x), size):
             rows = _filled(batch.rows(slice(i, i + size)), min(size, len(batch.x)))
-            found.append(np.stack([np.asarray(v) for v in _compiled_own(program, part, rows)]))
+            found.append(np.stack([np.asarray(v) for v in _compiled(program, part, (rows,))]))
     nngp, ntk = np.concatenate(found, axis=1)[:, : len(batch.x)]
     return nngp, ntk
 
 
-def traced(program: StructuredProgram, one: Batch, other: Batch | None, part: Part | None, dtype: DType) -> Pair:
-    """As `tiled`, in one tile inside a JAX program."""
-    same = jnp.eye(len(one.x), dtype=bool) if other is None else None
-    return _tile(program, part, typed(one, dtype), typed(one if other is None else other, dtype), same)
+def traced(program: StructuredProgram, batches: tuple[Batch, ...], part: Part | None, dtype: DType) -> Pair:
+    """As `own` of one set of inputs, or as `tiled` of two, in one tile inside a JAX program.
 
-
-def traced_own(program: StructuredProgram, batch: Batch, part: Part | None, dtype: DType) -> Pair:
-    """As `own`, inside a JAX program."""
-    return _own(program, part, typed(batch, dtype))
+    Where both are the same object, they are one set of inputs with itself.
+    """
+    same = jnp.eye(len(batches[0].x), dtype=bool) if len(batches) == 2 and batches[0] is batches[1] else None
+    return _kernels(program, part, tuple(typed(batch, dtype) for batch in batches), same)
 
 
 def _filled(batch: Batch, size: int) -> Batch:
@@ -334,32 +325,19 @@ def _filled(batch: Batch, size: int) -> Batch:
     return Batch(fill(batch.x, np.float64), fill(batch.mask, bool), fill(batch.graphs, np.float64))
 
 
-def _tile(program: StructuredProgram, part: Part | None, one: Batch, other: Batch, same: jax.Array | None) -> Pair:
-    """(NNGP, NTK) of a tile, (N1, N2), or (N1, N2, *part.layout.tail)."""
-    state = state_of_inputs(tuple(_by_position(b.x) for b in (one, other)), (one.mask, other.mask))
-    found = kernels_of_state(_end(program, state, (one, other), same))
-    return _picked(part, found.nngp), _picked(part, found.ntk)
-
-
-def _own(program: StructuredProgram, part: Part | None, batch: Batch) -> Pair:
-    """(NNGP, NTK) of inputs with themselves, (N,), or (N, *part.layout.tail)."""
-    side, pairs = start(_by_position(batch.x), batch.mask)
-    end = _end(program, State((side,), (pairs,), None), (batch,), None)
-    (side,), (pairs,) = end.sides, end.own
-    nngp, ntk = covariance(pairs.e, both(side.q[:, None], side.q[None])), pairs.theta
-    if side.mask is not None:
-        nngp, ntk = (jnp.where(side.mask[:, None] & side.mask[None], values, 0) for values in (nngp, ntk))
+def _kernels(
+    program: StructuredProgram, part: Part | None, batches: tuple[Batch, ...], same: jax.Array | None = None
+) -> Pair:
+    """(NNGP, NTK) of inputs with themselves, (N,), or between two sets, (N1, N2); of a part (…, *part.layout.tail)."""
+    xs = tuple(jnp.swapaxes(jnp.asarray(b.x), 0, 1) for b in batches)
+    graphs = tuple(None if b.graphs is None else jnp.moveaxis(jnp.asarray(b.graphs), 0, -1) for b in batches)
+    context = Context(tables_of(program.ops), graphs, same, program.space.masks)
+    (end,) = execute(program.ops, (state_of_inputs(xs, tuple(b.mask for b in batches)),), context)
+    nngp, ntk = kernels_of(end)[-1]
     return _picked(part, nngp), _picked(part, ntk)
 
 
-_compiled = jax.jit(_tile, static_argnums=(0, 1))
-_compiled_own = jax.jit(_own, static_argnums=(0, 1))
-
-
-def _end(program: StructuredProgram, state: State, batches: tuple[Batch, ...], same: jax.Array | None) -> State:
-    graphs = tuple(None if b.graphs is None else jnp.moveaxis(jnp.asarray(b.graphs), 0, -1) for b in batches)
-    context = Context(tables_of(program.ops), graphs, same, program.space.masks)
-    return execute(program.ops, (state,), context)[0]
+_compiled = jax.jit(_kernels, static_argnums=(0, 1))
 
 
 def _picked(part: Part | None, values: jax.Array) -> jax.Array:
@@ -368,7 +346,3 @@ def _picked(part: Part | None, values: jax.Array) -> jax.Array:
         return values[0, 0]
     first, second = part.positions()
     return jnp.moveaxis(values[first, second], tuple(range(first.ndim)), tuple(range(-first.ndim, 0)))
-
-
-def _by_position(x: ArrayLike) -> jax.Array:
-    return jnp.swapaxes(jnp.asarray(x), 0, 1)

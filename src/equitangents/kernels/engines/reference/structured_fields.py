@@ -6,7 +6,7 @@ K' = A K A'ᵀ and Θ' = A Θ A'ᵀ, with A (positions_out, positions, N) of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -39,54 +39,31 @@ class Pairs(NamedTuple):
 
 
 class State(NamedTuple):
-    """A field of one or two sets of inputs: each with itself, (P, P, N), and, unless None, the first with the last,
+    """A field of sets of inputs: each set with itself, (P, P, N), and behind these, of two sets, one with the other,
     (P, P, N1, N2).
     """
 
     sides: tuple[Side, ...]
-    own: tuple[Pairs, ...]
-    cross: Pairs | None
+    pairs: tuple[Pairs, ...]
 
 
-class Values(NamedTuple):
-    """K or Θ of each set of inputs with itself, and of the first with the last (None if that is not carried)."""
-
-    own: tuple[Any, ...]
-    cross: Any
-
-    def map(self, change: Callable[[Any], Any]) -> Values:
-        """With all its arrays changed alike."""
-        return Values(tuple(map(change, self.own)), None if self.cross is None else change(self.cross))
-
-
-Ends = tuple[Side, Side]  # of pairs: what is known of the first and of the second input
+Values = tuple[Any, ...]  # K or Θ of all these pairs
+Ends = tuple[Any, Any]  # what is known of the first and of the second inputs of pairs
 Rule = Callable[[list[Pairs], list[Ends], Ends], Pairs]
 
 
-def left(side: Any) -> Any:
-    """Moments of the first inputs, for pairs of inputs."""
-    return jax.tree.map(lambda v: v[..., :, None], side)
-
-
-def right(side: Any) -> Any:
-    """Moments of the second inputs, for pairs of inputs."""
-    return jax.tree.map(lambda v: v[..., None, :], side)
-
-
-def ends(sides: tuple[Side, ...]) -> Ends:
-    """Moments of the first and of the last inputs, for pairs of inputs."""
-    return left(sides[0]), right(sides[-1])
+def ends(sides: tuple[Any, ...]) -> Iterator[Ends]:
+    """What is known of each set of inputs, at the pairs of a `State`, in their order."""
+    yield from ((side, side) for side in sides)
+    one, other = sides[0], sides[-1]
+    yield jax.tree.map(lambda v: v[..., :, None], one), jax.tree.map(lambda v: v[..., None, :], other)
 
 
 def merged(states: tuple[State, ...], sides: tuple[Side, ...], rule: Rule) -> State:
     """`rule` of the pairs of several fields, given the sides of each of them, and `sides` after."""
-    own = tuple(
-        rule([s.own[i] for s in states], [(s.sides[i], s.sides[i]) for s in states], (side, side))
-        for i, side in enumerate(sides)
-    )
-    crosses = [s.cross for s in states if s.cross is not None]
-    cross = rule(crosses, [ends(s.sides) for s in states], ends(sides)) if crosses else None
-    return State(sides, own, cross)
+    before = (list(each) for each in zip(*(ends(s.sides) for s in states), strict=True))
+    pairs = (list(each) for each in zip(*(s.pairs for s in states), strict=True))
+    return State(sides, tuple(rule(*found) for found in zip(pairs, before, ends(sides), strict=False)))
 
 
 def pointwise(state: State, sides: tuple[Side, ...], rule: Callable[[Pairs, Ends, Ends], Pairs]) -> State:
@@ -101,32 +78,23 @@ def variances(a: Side, b: Side) -> Both:
 
 def covariances(state: State) -> Values:
     """K of a field."""
-
-    def covariance(pairs: Pairs, a: Side, b: Side) -> Any:
-        return angular.covariance(pairs.e, variances(a, b))
-
-    cross = None if state.cross is None else covariance(state.cross, *ends(state.sides))
-    return Values(tuple(covariance(p, s, s) for p, s in zip(state.own, state.sides, strict=True)), cross)
+    each = zip(state.pairs, ends(state.sides), strict=False)
+    return tuple(angular.covariance(pairs.e, variances(*both)) for pairs, both in each)
 
 
 def thetas(state: State) -> Values:
     """Θ of a field."""
-    return Values(tuple(p.theta for p in state.own), None if state.cross is None else state.cross.theta)
+    return tuple(pairs.theta for pairs in state.pairs)
 
 
 def of_covariances(ks: Values, thetas: Values, means: tuple[Any, ...], masks: tuple[Any, ...]) -> State:
     """The state of these kernels; variances are the diagonals of K of inputs with themselves."""
     sides = tuple(
         Side(jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), mean, mask)
-        for k, mean, mask in zip(ks.own, means, masks, strict=True)
+        for k, mean, mask in zip(ks, means, masks, strict=False)
     )
-
-    def formed(k: ArrayLike, theta: ArrayLike, a: Side, b: Side) -> Pairs:
-        return Pairs(angular.of_covariance(k, variances(a, b)), theta)
-
-    own = tuple(formed(k, theta, s, s) for k, theta, s in zip(ks.own, thetas.own, sides, strict=True))
-    cross = None if ks.cross is None else formed(ks.cross, thetas.cross, *ends(sides))
-    return masked(State(sides, own, cross))
+    each = zip(ks, thetas, ends(sides), strict=False)
+    return masked(State(sides, tuple(Pairs(angular.of_covariance(k, variances(*at)), t) for k, t, at in each)))
 
 
 def masked(state: State) -> State:
@@ -135,11 +103,14 @@ def masked(state: State) -> State:
         return state
 
     def clear(pairs: list[Pairs], _: list[Ends], after: Ends) -> Pairs:
-        a, b = after
-        found = uncoupled(fields.State(*pairs[0]), ~(a.mask[:, None] & b.mask[None]), variances(a, b))
+        found = uncoupled(fields.State(*pairs[0]), ~_both_there(*after), variances(*after))
         return Pairs(found.e, found.theta)
 
     return merged((state,), tuple(map(_cleared, state.sides)), clear)
+
+
+def _both_there(a: Side, b: Side) -> Any:
+    return a.mask[:, None] & b.mask[None]
 
 
 def _cleared(side: Side) -> Side:
@@ -158,51 +129,54 @@ class FieldKernels(NamedTuple):
 
 
 def state_of_inputs(xs: tuple[ArrayLike, ...], masks: tuple[ArrayLike | None, ...]) -> State:
-    """The state of sets of inputs (P, N, C), with masks (N, P) or None."""
-    sides, own = zip(*map(start, xs, masks), strict=True)
-    e, _ = angular.start(xs[0][:, None, :, None], xs[-1][None, :, None, :], variances(*ends(sides)))
-    return State(sides, own, Pairs(e, jnp.zeros_like(e)))
-
-
-def start(x: Any, mask: Any) -> tuple[Side, Pairs]:
-    """Moments of the inputs (P, N, C)."""
-    side = Side(jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1), None if mask is None else jnp.swapaxes(mask, 0, 1))
-    e, _ = angular.start(x[:, None], x[None], variances(side, side))
-    return side, Pairs(e, jnp.zeros_like(e))
+    """The state of one or two sets of inputs (P, N, C), with masks (N, P) or None."""
+    sides = tuple(
+        Side(jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1), None if mask is None else jnp.swapaxes(mask, 0, 1))
+        for x, mask in zip(xs, masks, strict=True)
+    )
+    signals = [(x[:, None], x[None]) for x in xs]
+    if len(xs) == 2:
+        signals.append((xs[0][:, None, :, None], xs[1][None, :, None, :]))
+    distances = (angular.start(*both, variances(*at))[0] for both, at in zip(signals, ends(sides), strict=False))
+    return State(sides, tuple(Pairs(e, jnp.zeros_like(e)) for e in distances))
 
 
 def state_of_kernels(found: FieldKernels) -> State:
     """The state of a field of mean 0 with these kernels."""
     means = tuple(jnp.zeros((k.shape[0], k.shape[-1]), k.dtype) for k in found.own)
-    thetas = Values(tuple(map(jnp.zeros_like, found.own)), found.ntk)
-    return of_covariances(Values(found.own, found.nngp), thetas, means, found.masks)
+    thetas = (*map(jnp.zeros_like, found.own), found.ntk)
+    return of_covariances((*found.own, found.nngp), thetas, means, found.masks)
+
+
+def kernels_of(state: State) -> list[tuple[Any, Any]]:
+    """(K, Θ) of all pairs of a state; zero where a mask leaves no position."""
+    found = list(zip(covariances(state), thetas(state), strict=True))
+    if any(side.mask is None for side in state.sides):
+        return found
+    there = (_both_there(*both) for both in ends(state.sides))
+    return [(jnp.where(at, k, 0), jnp.where(at, theta, 0)) for (k, theta), at in zip(found, there, strict=False)]
 
 
 def kernels_of_state(state: State) -> FieldKernels:
-    """Kernels of a state; zero where a mask leaves no position."""
-    own, cross = covariances(state)
-    assert state.cross is not None
-    ntk, masks = state.cross.theta, tuple(side.mask for side in state.sides)
-    if all(mask is not None for mask in masks):
-        both = masks[0][:, None, :, None] & masks[-1][None, :, None, :]
-        cross, ntk = jnp.where(both, cross, 0), jnp.where(both, ntk, 0)
-        own = tuple(jnp.where(m[:, None] & m[None], k, 0) for m, k in zip(masks, own, strict=True))
-    return FieldKernels(cross, ntk, own, masks)
+    """Kernels of a state of two sets of inputs."""
+    *own, (nngp, ntk) = kernels_of(state)
+    return FieldKernels(nngp, ntk, tuple(k for k, _ in own), tuple(side.mask for side in state.sides))
 
 
 def mixed(values: Values, matrices: tuple[Any, ...]) -> Values:
     """A V A'ᵀ, with the matrix of each set of inputs."""
-    cross = None if values.cross is None else _between(values.cross, matrices[0], matrices[-1], "nm")
-    return Values(tuple(_between(v, a, a, "n") for v, a in zip(values.own, matrices, strict=True)), cross)
+    each = (*((a, a) for a in matrices), (matrices[0], matrices[-1]))
+    return tuple(_between(v, *both) for v, both in zip(values, each, strict=False))
 
 
-def _between(values: ArrayLike, a1: Any, a2: Any, inputs: str) -> ArrayLike:
+def _between(values: ArrayLike, a1: Any, a2: Any) -> ArrayLike:
     """A V A'ᵀ: one product after the other, since a path that is sought for all three may begin with A and A'."""
+    inputs = "nm"[: values.ndim - 2]
     half = jnp.einsum(f"prn,rs{inputs}->ps{inputs}", a1, values, precision="highest")
     return jnp.einsum(f"qs{inputs[-1]},ps{inputs}->pq{inputs}", a2, half, precision="highest")
 
 
-def mixed_means(state: State, matrices: tuple[Any, ...]) -> tuple[Any, ...]:
+def _mixed_means(state: State, matrices: tuple[Any, ...]) -> tuple[Any, ...]:
     """A m of each set of inputs."""
     return tuple(
         jnp.einsum("prn,rn->pn", a, s.mean, precision="highest") for a, s in zip(matrices, state.sides, strict=True)
@@ -239,37 +213,25 @@ def fitted_pools(op: Fitted, state: State) -> State:
 def fitted_means(op: Fitted, state: State) -> State:
     """K'(p, p') = mean over u of K at what the windows of both smaller inputs read u-th."""
     tables = [fitted_windows(op, jnp.swapaxes(s.mask, 0, 1)) for s in state.sides]
-    reads = [tuple(jnp.moveaxis(t, 0, 1) for t in table[:2]) for table in tables]
-    count = reads[0][0].shape[-1]
+    reads = tuple(tuple(jnp.moveaxis(t, (0, 1, 2), (2, 1, 0)) for t in table[:2]) for table in tables)
+    count = len(reads[0][0])
 
-    def own(values: ArrayLike, i: Any, ok: Any) -> ArrayLike:
-        n = np.arange(values.shape[-1])
+    def read(values: ArrayLike, one: Any, other: Any) -> ArrayLike:
+        inputs = np.ogrid[tuple(slice(n) for n in values.shape[2:])]
         total: Any = 0.0
-        for u in range(count):
-            part = values[i[:, None, :, u], i[None, :, :, u], n]
-            total = total + jnp.where(ok[:, None, :, u] & ok[None, :, :, u], part, 0)
+        for i, j, here, there in zip(one[0], other[0], one[1], other[1], strict=True):
+            total = total + jnp.where(here[:, None] & there[None], values[i[:, None], j[None], *inputs], 0)
         return total / count
 
-    def cross(values: ArrayLike | None) -> ArrayLike | None:
-        if values is None:
-            return None
-        (i1, ok1), (i2, ok2) = reads[0], reads[-1]
-        n, m = np.arange(values.shape[-2])[:, None], np.arange(values.shape[-1])
-        total: Any = 0.0
-        for u in range(count):
-            a, b = i1[:, None, :, None, u], i2[None, :, None, :, u]
-            total = total + jnp.where(ok1[:, None, :, None, u] & ok2[None, :, None, :, u], values[a, b, n, m], 0)
-        return total / count
-
-    def all_read(values: Values) -> Values:
-        return Values(tuple(own(v, *read) for v, read in zip(values.own, reads, strict=True)), cross(values.cross))
-
+    ks, ts = (
+        tuple(read(v, *both) for v, both in zip(values, ends(reads), strict=False))
+        for values in (covariances(state), thetas(state))
+    )
     means = tuple(
-        jnp.where(ok, s.mean[i, np.arange(s.mean.shape[1])[:, None]], 0).mean(axis=-1)
+        jnp.where(ok, s.mean[i, np.arange(s.mean.shape[1])], 0).mean(axis=0)
         for s, (i, ok) in zip(state.sides, reads, strict=True)
     )
-    masks = tuple(jnp.swapaxes(table[2], 0, 1) for table in tables)
-    return of_covariances(all_read(covariances(state)), all_read(thetas(state)), means, masks)
+    return of_covariances(ks, ts, means, tuple(jnp.swapaxes(table[2], 0, 1) for table in tables))
 
 
 def _spread(matrix: np.ndarray, state: State) -> tuple[Any, ...]:
@@ -280,7 +242,7 @@ def _spread(matrix: np.ndarray, state: State) -> tuple[Any, ...]:
 
 def _by_matrices(state: State, matrices: tuple[Any, ...], masks: tuple[Any, ...]) -> State:
     ks, ts = mixed(covariances(state), matrices), mixed(thetas(state), matrices)
-    return of_covariances(ks, ts, mixed_means(state, matrices), masks)
+    return of_covariances(ks, ts, _mixed_means(state, matrices), masks)
 
 
 def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any]) -> State:
@@ -301,11 +263,15 @@ def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any]) -> State:
 def attended(op: Attend, state: State) -> State:
     """Attention with logits c K(f, f): K' = s² A K A'ᵀ + b², Θ' = 2 s² A K A'ᵀ + s² A Θ A'ᵀ + b²."""
     ks, ts = covariances(state), thetas(state)
-    if not op.linear:
-        return _by_root(op, state, ks, ts)
-    weights = tuple(_weights(op, k, side) for k, side in zip(ks.own, state.sides, strict=True))
-    new_ks = mixed(ks, weights)
-    return _affine(op, state, new_ks, _each(lambda k, t: 2.0 * k + t, new_ks, mixed(ts, weights)))
+    if op.linear:
+        weights = tuple(_weights(op, k, side) for k, side in zip(ks, state.sides, strict=False))
+        ks, ts = mixed(ks, weights), mixed(ts, weights)
+        ts = tuple(2.0 * k + t for k, t in zip(ks, ts, strict=True))
+    else:
+        ks, ts = zip(*(_by_root(op.logit_scale**2, *both) for both in zip(ks, ts, strict=True)), strict=True)
+    ks, ts = (tuple(op.value_var * v + op.b_var for v in values) for values in (ks, ts))
+    means = tuple(jnp.zeros_like(s.mean) for s in state.sides)
+    return of_covariances(ks, ts, means, tuple(s.mask for s in state.sides))
 
 
 def _weights(op: Attend, k: ArrayLike, side: Side) -> ArrayLike:
@@ -321,29 +287,10 @@ def _weights(op: Attend, k: ArrayLike, side: Side) -> ArrayLike:
     return how(logits)
 
 
-def _by_root(op: Attend, state: State, ks: Values, ts: Values) -> State:
-    """Logits divided by the root of the number of key channels, without a nonlinearity.
+def _by_root(square: float, k: Any, t: Any) -> tuple[Any, Any]:
+    """Of logits divided by the root of the number of key channels, without a nonlinearity; `square` is c².
 
     K' = s² c² K Σ_{r,r'} K(r,r')² + b², trilinear in K, and Θ' = 4 (K' - b²) + b² + Σ over the three of Θ in K's place.
     """
-    square = op.logit_scale**2
-
-    def kernel(k: Any) -> Any:
-        return square * k * jnp.sum(k * k, axis=(0, 1))
-
-    def tangent(k: Any, t: Any) -> Any:
-        s, p = jnp.sum(k * k, axis=(0, 1)), jnp.sum(k * t, axis=(0, 1))
-        return square * (4 * k * s + t * s + 2 * k * p)
-
-    return _affine(op, state, ks.map(kernel), _each(tangent, ks, ts))
-
-
-def _affine(op: Attend, state: State, ks: Values, ts: Values) -> State:
-    ks, ts = (values.map(lambda v: op.value_var * v + op.b_var) for values in (ks, ts))
-    means = tuple(jnp.zeros_like(s.mean) for s in state.sides)
-    return of_covariances(ks, ts, means, tuple(s.mask for s in state.sides))
-
-
-def _each(rule: Callable[[Any, Any], Any], ks: Values, ts: Values) -> Values:
-    cross = None if ks.cross is None else rule(ks.cross, ts.cross)
-    return Values(tuple(map(rule, ks.own, ts.own)), cross)
+    s, p = jnp.sum(k * k, axis=(0, 1)), jnp.sum(k * t, axis=(0, 1))
+    return square * k * s, square * (4 * k * s + t * s + 2 * k * p)

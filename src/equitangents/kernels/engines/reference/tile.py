@@ -25,7 +25,7 @@ from equitangents.kernels.engines.reference.execute import Moments, State, execu
 from equitangents.kernels.engines.reference.geometries import FibreGeometry, PairGeometry, self_moments
 from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
-from equitangents.kernels.plans.levels import GridLevel, Levels, still
+from equitangents.kernels.plans.levels import GridLevel, still
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
 from equitangents.kernels.program import Op, Program, arrays_of
 
@@ -147,7 +147,7 @@ def pairs(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2
         return k[0, 0], theta[0, 0]
     if plan.single and has_dual(plan.vector):
         # A readout that is a mean of distances: these are read out, not K.
-        return _vectors(plan, tables, _flattened(plan, tables, x1, x2, p1, p2), p1, p2)[1:]
+        return _vectors(plan, _flattened(plan, tables, x1, x2, p1, p2), p1, p2)[1:]
     k, theta = _sum_fibres(plan, tables, x1, x2, p1.field, p2.field)
     if p1.vector is None or p2.vector is None:
         return after_affine(plan.vector, k, theta)
@@ -156,7 +156,7 @@ def pairs(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2
     terms = jnp.sqrt(average(p1.field.q[-1]) * average(p2.field.q[-1]))  # the pool may leave little of them
     angle = lambda k: of_covariance(k, at, terms)
     state = State(angle(k), theta, angle(-k) if _reads_opposite(plan.vector) else None)
-    return _vectors(plan, tables, state, p1, p2)[1:]
+    return _vectors(plan, state, p1, p2)[1:]
 
 
 def _field(
@@ -207,12 +207,11 @@ def _reads_opposite(ops: tuple[Op, ...]) -> bool:
     return False
 
 
-def _vectors(plan: FibrePlan, tables: dict[str, Any], state: State, p1: Prepared, p2: Prepared) -> tuple[Any, Any, Any]:
+def _vectors(plan: FibrePlan, state: State, p1: Prepared, p2: Prepared) -> tuple[Any, Any, Any]:
     """(variance, NNGP, NTK) from the state of the vectors after the readout; the variance is that of the first."""
     assert p1.vector is not None
     assert p2.vector is not None
-    geometry = FibreGeometry(vector_levels(plan.vector), np.zeros((0,), np.int32), tables)
-    state = execute(plan.vector, geometry, state.map(lambda x: x[None]), p1.vector, p2.vector)
+    state = execute(plan.vector, at_one_position(plan.vector), state.map(lambda x: x[None]), p1.vector, p2.vector)
     q1, q2 = p1.vector.q[-1], p2.vector.q[-1]
     return q1[0], state.covariance(both(q1, q2))[0], state.theta[0]
 
@@ -224,13 +223,13 @@ def diagonal(plan: Plan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[A
     k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field)
     if p.vector is None:
         return after_affine(plan.vector, k, theta)
-    variance, _, theta = _vectors(plan, tables, State(jnp.zeros_like(theta), theta), p, p)
+    variance, _, theta = _vectors(plan, State(jnp.zeros_like(theta), theta), p, p)
     return variance, theta  # E is zero, and K is the variance
 
 
-def vector_levels(ops: tuple[Op, ...]) -> Levels:
-    """Levels of a program without positions."""
-    return still(ops, _VECTOR)
+def at_one_position(ops: tuple[Op, ...]) -> FibreGeometry:
+    """The geometry of operations without positions."""
+    return FibreGeometry(still(ops, _VECTOR), np.zeros((0,), np.int32), {})
 
 
 def after_affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
@@ -334,9 +333,8 @@ def _average(
 ) -> tuple[Any, Any]:
     m1 = field_moments(ops, q1[None, None, :, None], mean1[None, None, :, None], {})
     m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
-    geometry = FibreGeometry(vector_levels(ops), np.zeros((0,), np.int32), {})
     at = both(m1.q[0], m2.q[0])
     e = of_covariance(d[None], at) if products else angle_left(d[None], at, PLAIN)
-    state = execute(ops, geometry, State(e, jnp.zeros_like(e)), m1, m2)
+    state = execute(ops, at_one_position(ops), State(e, jnp.zeros_like(e)), m1, m2)
     k = state.covariance(both(m1.q[-1], m2.q[-1]))[0]
     return sum_in_groups(k) / len(d), sum_in_groups(state.theta[0]) / len(d)

@@ -1,5 +1,7 @@
 """Predictions from arrays on disk to a file, some rows at a time; what is predicted stays, whatever happens.
 
+Predicted are means, labels, standard deviations and probabilities, as named arrays.
+
 .npy    the mean, or of a classifier the label
 .npz    arrays mean, std, label, probability, as far as they were asked for; uncompressed
 
@@ -11,27 +13,48 @@ an object in an object store an attribute does.
 from __future__ import annotations
 
 import io
+import json
 import logging
+import math
 import os
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+import jax
 import numpy as np
+import scipy.special
 
-from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers
+from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers, Times
 from equitangents._version import __version__
 from equitangents.archives import Archive, write_archive
-from equitangents.checksums import append_checksum, checked, checksum
-from equitangents.ensembles.streaming.predictors import Predictor, predictor
-from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError, ShapeError, StoreError
+from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
+from equitangents.ensembles.infinite import saving
+from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
+from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
+from equitangents.ensembles.infinite.predictor import MeansAtATime
+from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.training.settings import array_digest
+from equitangents.errors import (
+    EquitangentsError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    MemoryLimitError,
+    NotFiniteError,
+    ShapeError,
+    StoreError,
+)
 from equitangents.file_limits import part
-from equitangents.files import real, sweep_partials, whole_file
+from equitangents.files import append_checksum, checked, checksum, real, sweep_partials, whole_file
+from equitangents.inference.dynamics import one_time
+from equitangents.kernels.cost import CostedKernel
+from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.store import VERSION
+from equitangents.nn import Sequential
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import rows_digest
@@ -42,6 +65,7 @@ from equitangents.tiles.place import (
     Place,
     alone,
     check_room,
+    local,
     place,
     remove_all,
     store_errors,
@@ -58,6 +82,172 @@ _PATIENCE = 60.0  # seconds to wait for another process that makes the file
 _ATTRIBUTE = "equitangents"  # of an object, a checksum of what it holds predictions of
 _ATTEMPTS = 5  # at a chunk in a folder that others remove
 _GROUP = re.compile("[0-9a-f]{16}")  # the name of a folder of chunks
+CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
+    kind.__name__: kind for kind in (InfiniteEnsemble, InfiniteEnsembleClassifier)
+}
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Predicts named arrays by a fitted ensemble; by an infinite one at one training time.
+
+    `arrays` are their names and the shape of a row of each; `outputs` gives them for a block of inputs (M, …). The
+    fingerprint is of the ensemble, but for its labels; `samples` are those it was trained on, in `dtype`. Inputs are
+    read in it; None, of one that standardises: as they are given. Rounded before they are shifted, what tells them
+    apart may be lost.
+    """
+
+    fingerprint: str
+    time: float | None
+    sample_shape: tuple[int, ...]
+    dtype: np.dtype | None
+    samples: int
+    classes: np.ndarray | None
+    arrays: dict[str, tuple[int, ...]]
+    outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
+    work: int = 0  # of an input: positions × pair offsets × layers × samples
+    folder: Path | None = None  # of a saved ensemble, whose file somebody else may have written
+
+    def predict(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays for a block of inputs, in float64; StoreError where those of a saved ensemble are none."""
+        try:
+            found = self.outputs(x)
+            values = {name: np.asarray(found[name], np.float64) for name in self.arrays}
+            if any(values[name].shape != (len(x), *shape) for name, shape in self.arrays.items()):
+                raise ValueError("predictions have another shape than it says")
+        except EquitangentsError:
+            raise
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
+            if self.folder is None:
+                raise
+            reason = " ".join(str(error).split())
+            raise StoreError(
+                "model", str(self.folder), "a model whose parts fit each other", f"{reason}; fit the model again"
+            ) from error
+        return values
+
+
+def predictor(
+    ensemble: AnyModel, time: Times | None, return_std: bool, net: Network, probabilities: bool = False
+) -> Predictor:
+    """What is asked of a fitted ensemble, or of an infinite one in a folder, of which only what is needed is read.
+
+    Raises InvalidArgumentError for what such an ensemble does not predict.
+    """
+    if isinstance(ensemble, FiniteEnsemble):
+        if probabilities:
+            raise InvalidArgumentError("probabilities is True; a classifier of finite networks predicts them as mean")
+        return _of_members(ensemble, time, return_std)
+    folder: Path | None = None
+    about: Archive | None = None
+    if isinstance(ensemble, InfiniteEnsembleBase):
+        ensemble._check_fitted()
+        facts, fingerprint = saving.facts(ensemble), saving.fingerprint(ensemble)
+    elif isinstance(ensemble, str | Path):
+        folder = local("ensemble", ensemble)
+        about = saving.about_model(folder)
+        facts, fingerprint = about["facts"], about["fingerprint"]
+    else:
+        raise InvalidTypeError("ensemble", ensemble, "a fitted ensemble, or the folder of a saved infinite one")
+    classes = _labels(facts["classes"])
+    asked = one_time(facts["time"] if time is None else time, "predictions are written at one time")
+    grid = tuple(facts["positions"])
+    shape = grid if facts["outputs"] is None else (*grid, facts["outputs"])
+    arrays: dict[str, tuple[int, ...]] = {"mean": shape}
+    temperature = facts["temperature"] if asked == facts["time"] else None
+    if probabilities and temperature is None:
+        raise InvalidArgumentError(
+            "probabilities is True, and the model is no classifier that is calibrated at this time; expected "
+            "return_std=True for shares of networks, or calibrate=True"
+        )
+    if probabilities:
+        arrays |= {"probability": shape}
+    if return_std:
+        arrays |= {"std": grid} | ({} if facts["classes"] is None else {"probability": shape})
+    means, whole = None, ensemble
+    if not return_std and asked == facts["time"]:
+        means = saving.load_means(folder, net, about) if folder is not None else saving.means(ensemble)
+    if means is None and folder is not None and about is not None:
+        whole = saving.load(CLASSES[about["class"]], folder, net, about)
+    regression: Any = whole.ensemble_ if isinstance(whole, InfiniteEnsembleClassifier) else whole
+    units = whole.standardisation_ if means is None else means.standardisation
+
+    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
+        if means is not None:
+            found = {"mean": means(x).reshape(len(x), *shape)}
+        elif return_std:
+            found = dict(zip(("mean", "std"), regression.predict(x, asked, return_std=True), strict=True))
+        else:
+            found = {"mean": regression.predict(x, asked)}
+        if return_std and isinstance(whole, InfiniteEnsembleClassifier):
+            found["probability"] = whole.predict_proba(x, asked)
+        elif probabilities:
+            found["probability"] = scipy.special.softmax(found["mean"] / temperature, axis=-1)
+        return found
+
+    return Predictor(
+        fingerprint,
+        asked,
+        tuple(facts["sample_shape"]),
+        np.dtype(facts["dtype"]) if units is None else None,
+        facts["samples"],
+        classes,
+        arrays,
+        outputs,
+        0 if means is None else _work(means),
+        folder,
+    )
+
+
+def _work(means: MeansAtATime) -> int:
+    """`Predictor.work` of networks on images and other grids; 0 of others, whose kernels are products of matrices."""
+    inputs, kernel = means.inputs, means.kernel
+    network = kernel.base if isinstance(kernel, OrbitAverage) else kernel
+    if not isinstance(inputs, np.ndarray) or inputs.ndim < 3 or not isinstance(network, Sequential):
+        return 0
+    return cast(CostedKernel, kernel).kernel_cost(inputs.shape[1:], 1, len(inputs), inputs.dtype).element_layers
+
+
+def _of_members(ensemble: FiniteEnsemble, time: Times | None, return_std: bool) -> Predictor:
+    """Means of finite networks, or of classifiers their probabilities as `mean`."""
+    ensemble._check_fitted()
+    if time is not None:
+        raise InvalidArgumentError("time", time, remedy="finite networks are trained to one time, so leave it None")
+    grid, numbers = tuple(ensemble.positions_), ensemble.n_outputs_
+    classifies = isinstance(ensemble, Classification)
+    if classifies and return_std:
+        raise InvalidArgumentError("return_std is True; finite networks that classify predict probabilities without it")
+    shape = grid if getattr(ensemble, "_squeeze", False) else (*grid, numbers)
+
+    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
+        if isinstance(ensemble, Classification):
+            return {"mean": ensemble.predict_proba(x)}
+        assert isinstance(ensemble, Regression)
+        mean, std = ensemble.predict(x, return_std=True)
+        return {"mean": mean, "std": std} if return_std else {"mean": mean}
+
+    count, units = ensemble.history_.shape[1], ensemble.standardisation_
+    digests = [array_digest(leaf) for leaf in jax.tree.leaves([ensemble.params_, ensemble.params0_])]
+    digests += [] if units is None else [array_digest(units.shift, units.scale)]
+    classes = _labels(list(ensemble.classes_) if isinstance(ensemble, Classification) else None)
+    return Predictor(
+        json.dumps([type(ensemble).__name__, count, ensemble._fingerprint, digests]),
+        None,
+        tuple(ensemble.sample_shape_),
+        np.dtype(ensemble.dtype) if units is None else None,
+        count * numbers * math.prod(grid),
+        classes,
+        {"mean": shape} | ({"std": shape} if return_std else {}),
+        outputs,
+    )
+
+
+def _labels(classes: list[Any] | None) -> np.ndarray | None:
+    """Labels as an array; of whole numbers of which some fit only uint64, NumPy would make floating ones."""
+    if classes is None:
+        return None
+    unsigned = all(type(label) is int for label in classes) and min(classes) >= 0 and 2**63 <= max(classes) < 2**64
+    return np.array(classes, np.uint64 if unsigned else None)
 
 
 def predict_to_file(
@@ -118,12 +308,8 @@ def predict_to_file(
         raise InvalidArgumentError("path", str(path), "a name that ends in .npz, for several arrays")
     if rows is not None:
         check_whole("rows", rows, 1)
-    task = _task(
-        real(given) if isinstance(given, Path) else given,
-        x,
-        predictor(ensemble, time, return_std, net, probabilities),
-        rows,
-    )
+    by = predictor(ensemble, time, return_std, net, probabilities)
+    task = PredictionTask(real(given) if isinstance(given, Path) else given, x, by, rows)
     mine = part_of(list(task.chunks), shard)
     kept = lambda: (
         f"; what is predicted is kept in {task.folder}, and the same call goes on from it"
@@ -158,38 +344,42 @@ def predict_to_file(
     return given
 
 
-@dataclass(frozen=True)
 class PredictionTask:
-    """Predictions of `count` inputs x into the file `out`, by chunks of `rows`; `record` says what they depend on."""
+    """Predictions of inputs x into the file `out`, by chunks of `rows`; `record` says what they depend on.
 
-    out: Place
-    x: ArrayLike
-    by: Predictor
-    count: int
-    rows: int
-    record: dict[str, Any]
+    `arrays` are those of the file: the shape of a row of each by name. The chunks lie in `folder`, which no other
+    predictions share, in `parts`, the folder of whatever is to become this file.
+    """
 
-    @property
-    def folder(self) -> Place:
-        """The folder of the chunks, which no other predictions share."""
-        return self.parts / checksum({**self.record, "rows": self.rows})[:16]
-
-    @property
-    def parts(self) -> Place:
-        """The folder of the chunks of whatever is to become this file."""
-        return self.out.with_name(f"{self.out.name}.parts")
-
-    @property
-    def chunks(self) -> range:
-        """All chunks by number."""
-        return range(-(-self.count // self.rows))
-
-    @property
-    def arrays(self) -> dict[str, tuple[int, ...]]:
-        """What the file holds: the shape of a row of every array by name."""
-        arrays = self.by.arrays
-        found = arrays if self.by.classes is None else {"label": arrays["mean"][:-1], **arrays}
-        return dict([next(iter(found.items()))]) if self.out.suffix == ".npy" else found
+    def __init__(self, out: Place, x: Numbers, by: Predictor, rows: int | None) -> None:
+        self.out, self.by, self.x = out, by, cast(ArrayLike, opened("x", x))
+        shape, numbers = tuple(self.x.shape[1:]), int(np.prod(by.sample_shape))
+        if shape not in (by.sample_shape, (numbers,)):
+            raise ShapeError("x", shape, by.sample_shape, "as the model was fitted to", verb="has inputs of shape")
+        given = np.dtype(self.x.dtype)
+        self.dtype = by.dtype if by.dtype is not None else given if given.kind == "f" else np.dtype(np.float64)
+        self.count = self.x.shape[0]
+        needed = 8 * self.count * sum(int(np.prod(each)) for each in by.arrays.values())
+        check_room(out, needed, f"predictions in {out} take", " on the way, and the disk")
+        if rows is None:
+            most = _INPUT_BYTES // (numbers * self.dtype.itemsize)
+            rows = max(1, min(max(_ENTRIES // by.samples, _ROWS[0]), most, _ROWS[1], self.count))
+            rows = min(rows, max(1, _WORK // by.work)) if by.work else rows
+        self.rows, self.chunks = rows, range(-(-self.count // rows))
+        arrays = by.arrays if by.classes is None else {"label": by.arrays["mean"][:-1], **by.arrays}
+        self.arrays = dict([next(iter(arrays.items()))]) if out.suffix == ".npy" else arrays
+        self.record: dict[str, Any] = {
+            "version": __version__,
+            "numbers": VERSION,
+            "fingerprint": by.fingerprint,
+            "labels": None if by.classes is None else [by.classes.dtype.str, repr(by.classes.tolist())],
+            "inputs": rows_digest("x", self.x, self.dtype, self.count),
+            "count": self.count,
+            "time": by.time,
+            "arrays": {name: list(each) for name, each in by.arrays.items()},
+        }
+        self.parts = out.with_name(f"{out.name}.parts")
+        self.folder = self.parts / checksum({**self.record, "rows": rows})[:16]
 
     def path(self, chunk: int) -> Place:
         """The file of one chunk."""
@@ -198,7 +388,7 @@ class PredictionTask:
     def predict(self, chunk: int) -> dict[str, np.ndarray]:
         """Predict one chunk, and keep it."""
         span = self._span(chunk)
-        rows = np.ascontiguousarray(part("x", self.x, span), self.by.reads(self.x)).reshape(-1, *self.by.sample_shape)
+        rows = np.ascontiguousarray(part("x", self.x, span), self.dtype).reshape(-1, *self.by.sample_shape)
         try:
             values = self.by.predict(rows)
         except (MemoryError, MemoryLimitError):
@@ -306,28 +496,3 @@ class PredictionTask:
 
     def _span(self, chunk: int) -> slice:
         return slice(chunk * self.rows, min((chunk + 1) * self.rows, self.count))
-
-
-def _task(out: Place, x: Numbers, by: Predictor, rows: int | None) -> PredictionTask:
-    """What is to be predicted; the inputs are read once, and checked."""
-    array = cast(ArrayLike, opened("x", x))
-    shape, flat = tuple(array.shape[1:]), (int(np.prod(by.sample_shape)),)
-    if shape not in (by.sample_shape, flat):
-        raise ShapeError("x", shape, by.sample_shape, "as the model was fitted to", verb="has inputs of shape")
-    count, dtype = array.shape[0], by.reads(array)
-    needed = 8 * count * sum(int(np.prod(each)) for each in by.arrays.values())
-    check_room(out, needed, f"predictions in {out} take", " on the way, and the disk")
-    if rows is None:
-        each = int(np.prod(by.sample_shape)) * dtype.itemsize
-        rows = max(1, min(max(_ENTRIES // by.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
-        rows = min(rows, max(1, _WORK // by.work)) if by.work else rows
-    record = {
-        "version": __version__,
-        "numbers": VERSION,
-        "fingerprint": by.fingerprint,
-        "inputs": rows_digest("x", array, dtype, count),
-        "count": count,
-        "time": by.time,
-        "arrays": {name: list(each) for name, each in by.arrays.items()},
-    }
-    return PredictionTask(out, array, by, count, rows, record)

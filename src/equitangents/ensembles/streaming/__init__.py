@@ -1,1 +1,0 @@
-"""Predictions for more inputs than memory holds, from files to files."""

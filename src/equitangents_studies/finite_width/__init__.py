@@ -1,1 +1,0 @@
-"""The study `finite-width`: the parts of a finite ensemble's violation."""
