@@ -217,7 +217,10 @@ def test_inputs_of_very_different_norm_keep_their_digits():
 def test_what_the_engine_lacks_it_names(mixed):
     _, x = mixed
     curve = Dual(Quadrature(jnp.tanh))
-    assert ENGINE.obstacle(Program(StructuredPositions((4,)), (curve, Mix(None)))) == "it has no dual of Quadrature"
+    assert (
+        ENGINE.obstacle(Program(StructuredPositions((4,)), (curve, Mix(None))))
+        == "it has no dual of Quadrature over all pairs of positions"
+    )
     large = nn.Sequential(nn.Dense(1), nn.Attention(1), nn.Flatten())
     assert "take 6.4 GB at a time, more than 4.29 GB" in ENGINE.obstacle(large.lower((5000, 1))[1])
     assert ENGINE.obstacle(large.lower((500, 1))[1]) is None

@@ -72,23 +72,30 @@ def continuous_results(*, slope=2.0, constant=10.0, own=0.0, pixels=1.0):
 
 
 def cell(*, excess=lambda n: 1.6 / n, common=0.0, bias=0.7):
-    """Deviations with variance 1 + excess(n), `common` to all members, and the closed form of variance 1."""
+    """Deviations by kind and width, with variance 1 + excess(n), `common` to all members or `bias`."""
     rng = np.random.default_rng(0)
-    changes = {}
-    for kind in finite_width.KINDS:
-        shift = (bias if kind == "partial" else common) * np.ones(500)
-        draw = lambda n, shift=shift: np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 500)) + shift
-        changes[kind] = {n: draw(n) for n in FINITE.widths}
-    one = dict.fromkeys(finite_width.KINDS, np.ones(1))
-    return finite_width.Cell(np.array([1]), one, {"complete": np.zeros(1), "partial": np.array([0.49])}, changes)
+    return {
+        (kind, n): np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 500)) + shift * np.ones(500)
+        for kind, shift in (("complete", common), ("partial", bias))
+        for n in FINITE.widths
+    }
 
 
 def finite_results(*, change=0.0, **how):
-    """Of MLPs that are `cell(**how)` on digits, CNNs as theory says, and exact networks that change by `change`."""
+    """Of MLPs that are `cell(**how)` on digits, CNNs as theory says, and exact networks that change by `change`.
+
+    The closed form has the variance 1.
+    """
     true = cell()
     cells = {("mlp", "ising"): true, ("mlp", "digits"): cell(**how), ("cnn", "digits"): true}
-    group = {"digits": {4: np.array([[[0.0, 1e-7], [0.0, change]]])}}
-    return finite_width.Results({"ising": "energies", "digits": "digits"}, cells, group)
+    changes = {(*key, *at): values for key, of in cells.items() for at, values in of.items()}
+    changes["gcnn", "digits", "none", 4] = np.array([[[0.0, 1e-7], [0.0, change]]])
+    keys = [*((*key, kind) for key in cells for kind in finite_width.KINDS), ("gcnn", "digits", "none")]
+    return finite_width.Results(
+        titles={"ising": "energies", "digits": "digits"}, steps=np.array([1]), changes=changes,
+        fluctuation=dict.fromkeys(keys, np.ones(1)),
+        bias={key: np.array([0.49 if key[2] == "partial" else 0.0]) for key in keys},
+    )  # fmt: skip
 
 
 def other_results(

@@ -73,7 +73,8 @@ class TestDamage:
         five_stages(whole, resume=True)
         assert capsys.readouterr().out == "2"
         assert numbers(whole) == good
-        assert np.array_equal(np.load(path)["y"], np.random.default_rng(2).normal(1, 0.1, 50))
+        with np.load(path) as kept:
+            assert np.array_equal(kept["0"], np.random.default_rng(2).normal(1, 0.1, 50))
 
     @pytest.mark.parametrize("how", ["flipped", "cut", "changed"])
     def test_of_the_configuration_loses_no_stage(self, whole, capsys, how):

@@ -174,7 +174,7 @@ class Nystrom(Method):
         return self._takes(task, memory)
 
     def prepare(self, system: System, task: Task) -> Respond:
-        """The landmarks."""
+        """Landmarks are chosen, and their kernels with all rows computed, once for all times."""
         return _Spanned(system, self.landmarks(system.matrix)).respond
 
 

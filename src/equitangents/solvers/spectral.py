@@ -34,7 +34,7 @@ class Eigh(Method):
         return self._takes(task, dense_solve_bytes(task.size))
 
     def prepare(self, system: System, task: Task) -> Respond:
-        """The decomposition."""
+        """Eigenvalues and eigenvectors of the matrix, computed once for all times."""
         matrix, dynamics = system.matrix, system.dynamics
         entries = matrix.finite(matrix.block(slice(None), slice(None)).astype(np.float64))
         spectrum = decompose(

@@ -13,7 +13,7 @@ written a second time where they are mirrored to.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +23,6 @@ from equitangents.extras import check_installed
 from equitangents.tiles.place import PARTIAL, DamagedTileError, ObjectPath, Place, write_together
 
 _CHECKSUM = 4  # bytes of a CRC32C
-_FEW = 2  # objects that are asked for one by one: the places of a tile
 
 Index = tuple[int, ...]
 Tile = tuple[int, ...]
@@ -78,9 +77,9 @@ class Chunks:
             raise DamagedTileError(f"{path} does not have its checksum")
         return np.frombuffer(numbers, self._stored).reshape(self.shape)
 
-    def missing(self, indices: Collection[Index]) -> list[Index]:
-        """Which chunks are not there in their full length; many objects are listed, a thousand by one request."""
-        if isinstance(self.folder, ObjectPath) and len(indices) > _FEW:
+    def missing(self, indices: Iterable[Index]) -> list[Index]:
+        """Which chunks are not there in their full length; objects are listed, a thousand by one request."""
+        if isinstance(self.folder, ObjectPath):
             there = {name for name, size in (self.folder / "c").sizes() if size == self.nbytes}
             return [index for index in indices if "/".join(map(str, index)) not in there]
         return [index for index in indices if not self.is_there(index)]
@@ -198,7 +197,10 @@ class ZarrTiles:
 
     def is_there(self, tile: Tile) -> bool:
         """Whether all values of a tile are on disk; one to which rows were added is read."""
-        return not self.missing([tile])
+        places = self.grid.places(tile)
+        if not all(chunks.is_there(place) for place in places for chunks in reversed(list(self.arrays.values()))):
+            return False
+        return not self.grid.grew(tile) or self._is_complete(tile)
 
     def missing(self, tiles: Sequence[Tile]) -> list[Tile]:
         """Which of `tiles` are not there."""

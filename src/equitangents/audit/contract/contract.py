@@ -104,7 +104,7 @@ class Contract:
         return Counter(round(a, 6) for a in angles if a is not None)
 
     def move(self, g: Element, x: Inputs) -> Inputs:
-        """ρ_X(g) x."""
+        """The inputs x moved by the element g, ρ_X(g) x."""
         return x.replaced(self.inputs.act(g, x.leaves))
 
     def project(self, x: Inputs) -> Inputs:

@@ -215,7 +215,7 @@ class Score:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Smaller is better."""
+        """What candidates are ordered by, of which the smallest is the best."""
         return -self.value if self.larger_is_better else self.value, self.second
 
 
