@@ -55,9 +55,11 @@ class Archive(dict[str, Any]):
             if self.zip.getinfo(_JSON).file_size > MOST:
                 raise ValueError(f"{_JSON} is too large")
             super().__init__(read_json(self.zip.read(_JSON)))
-        except UNREADABLE as error:
+        except BaseException as error:
             file.close()
-            raise ValueError(str(error)) from None
+            if isinstance(error, UNREADABLE):
+                raise ValueError(str(error)) from None
+            raise
         weakref.finalize(self, file.close)
 
     def array(self, number: int) -> np.ndarray:

@@ -14,7 +14,6 @@ from equitangents import archives, nn
 from equitangents.errors import InvalidTypeError
 from equitangents.files import cache_folder
 from equitangents.kernels import KeptKernel, KernelStore
-from equitangents.kernels import store as stores
 from equitangents.kernels.store import described, kernel_key
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5), nn.Relu(), nn.Dense(1))

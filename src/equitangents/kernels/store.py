@@ -121,11 +121,13 @@ class KernelStore:
     def read(self, key: str) -> Kernels | None:
         """What is kept under `key`, which is used now; None where there is nothing that can be read."""
         try:
-            kernels = self._read(key)
+            try:
+                kernels = self._read(key)
+            except SystemError:  # CPython 3.11 until 3.11.8, where two threads parse a header at once (issue 106905)
+                kernels = self._read(key)
         except FileNotFoundError:
             return None
-        except (SystemError, OSError, ValueError, TypeError, KeyError, IndexError) as error:
-            # SystemError: CPython before 3.11.8, where two threads parse a header at once
+        except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
             logger.warning("kernels: %s is damaged (%s) and is computed anew", self.path(key), error)
             return None
         with contextlib.suppress(OSError):
