@@ -26,7 +26,7 @@ FOLDERS = (
     "systems",
 )
 SHORT = (
-    "groups", "inference", "laws/test_grid_kernels.py", "solvers", "statistics", "systems/test_predicted_curves.py",
+    "groups", "inference", "laws/test_grid_kernels.py", "solvers", "statistics", "systems/test_curves.py",
 )
 # fmt: on
 NEEDS = {
