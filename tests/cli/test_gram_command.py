@@ -71,14 +71,6 @@ def test_standardised_inputs_are_those_of_a_fit_and_others_follow_the_data(run, 
     np.testing.assert_allclose(kept(tmp_path), NET.kernel(first, second).ntk, rtol=1e-10)
 
 
-def test_a_group_gives_one_matrix_for_each_element(run, data, tmp_path):
-    x = np.random.default_rng(1).normal(size=(3, 4, 4, 1))
-    np.save(data, x)
-    assert "4 × 3 × 3" in run("--group", "C4")[1]
-    turned = np.rot90(x, 1, axes=(1, 2))
-    np.testing.assert_allclose(kept(tmp_path)[1], NET.kernel(x, turned).ntk, rtol=1e-10, atol=1e-12)
-
-
 def test_rows_that_were_added_to_the_data_are_computed(run, data, tmp_path):
     run("--tile", 4)
     np.save(data, np.concatenate([X, X + 1]))

@@ -77,25 +77,6 @@ class TestValues:
         store = GramStore(tmp_path / "k", mean, x, tile=2).compute()
         np.testing.assert_allclose(store.ntk[:], kernels.ntk, rtol=1e-10, atol=1e-12)
 
-    @pytest.mark.parametrize("symmetric", [True, pytest.param(False, marks=pytest.mark.slow)])
-    def test_of_every_group_element(self, tmp_path, symmetric):
-        x = np.random.default_rng(1).normal(size=(5, 4, 4, 1))
-        net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1))
-        rot = et.actions.image_rotations(4)
-        store = GramStore(tmp_path / "k", net, x, None if symmetric else x, action=rot, tile=2).compute()
-        assert store.shape == (4, 5, 5)
-        for g in range(4):
-            kernels = net.kernel(x, rot(g, x))
-            np.testing.assert_allclose(store.ntk[g], kernels.ntk, rtol=1e-10, atol=1e-12)
-            np.testing.assert_allclose(store.nngp[g], kernels.nngp, rtol=1e-10, atol=1e-12)
-        assert store.verify(sample=None).ok
-
-    def test_of_one_half_need_an_invariant_kernel(self, tmp_path):
-        x = np.random.default_rng(1).normal(size=(3, 4, 4, 1))
-        net = nn.Sequential(nn.Conv(1, (1, 3)), nn.Relu(), nn.Conv(1, (1, 3)), nn.Relu(), nn.Flatten(), nn.Dense(1))
-        with pytest.raises(InvalidArgumentError, match="known to be invariant; give x2=x1"):
-            GramStore(tmp_path / "k", net, x, action=et.actions.image_rotations(4))
-
     def test_can_be_read_by_whatever_reads_zarr(self, tmp_path):
         GramStore(tmp_path / "k", NET, X, tile=4).compute()
         group = zarr.open_group(tmp_path / "k", mode="r")
@@ -247,8 +228,6 @@ class TestIsRefused:
             GramStore(path, lambda x: x, X)
         with pytest.raises(InvalidTypeError, match="tile"):
             GramStore(path, NET, X, tile=2.5)
-        with pytest.raises(InvalidTypeError, match="did you mean 'tile'"):
-            GramStore(path, NET, X, tiles=3)
         with pytest.raises(InvalidArgumentError, match="precision is 'float16'"):
             GramStore(path, NET, X, precision="float16")
         assert not path.exists()

@@ -58,7 +58,8 @@ def _predicted(path: Path) -> Any:
 
 def _means(path: Path) -> Any:
     means = saving.load_means(path)
-    et.ensembles.predict_to_file(path, NEW, path.parent / "predicted.npy", restart=True, force=True)
+    (path.parent / "predicted.npy").unlink(missing_ok=True)
+    et.ensembles.predict_to_file(path, NEW, path.parent / "predicted.npy")
     return [np.load(path.parent / "predicted.npy")] if means is None else [means(NEW)]
 
 

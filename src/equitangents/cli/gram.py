@@ -19,7 +19,7 @@ from equitangents.cli.common import (
     option,
     stages,
 )
-from equitangents.cli.completion import GROUPS, group_name, there
+from equitangents.cli.completion import there
 from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -44,12 +44,6 @@ if TYPE_CHECKING:
             **networks.SHAPE,
             "against": option(
                 str, "Other inputs for the columns; without it the matrix is symmetric.", metavar=PLACE, callback=there
-            ),
-            "group": option(
-                str,
-                "One matrix for each element of a group that moves the columns: C4, D4, S5, …",
-                autocompletion=GROUPS,
-                callback=group_name,
             ),
             "precision": PRECISION,
             "standardise": flag(
@@ -86,10 +80,8 @@ def gram(o: Any) -> None:
     x2: Any = None if o.against is None else read_inputs("against", o.against)
     network = networks.network(o.net, o.depth, o.w_std, o.b_std)
     if o.standardise:
-        x1, x2 = _standardised(network, x1, x2, o.group)
+        x1, x2 = _standardised(network, x1, x2)
     if o.estimate:
-        if o.group is not None:
-            raise InvalidArgumentError("--group", o.group, "none with --estimate, which is for one matrix")
         _print_estimate(network, x1, x2, o.precision, o.tile)
         return
     if o.out is None:
@@ -97,8 +89,7 @@ def gram(o: Any) -> None:
     if o.verify:
         _check_is_there(o.out, {"data": x1, "against": x2})
     with announced("equitangents", err=True):
-        action = None if o.group is None else _action(o.group, x1)
-        store = GramStore(o.out, network, x1, x2, action=action, tile=o.tile, precision=o.precision)
+        store = GramStore(o.out, network, x1, x2, tile=o.tile, precision=o.precision)
         executor = None if o.workers is None else check_whole("workers", o.workers, 1)
         if o.verify:
             typer.echo(str(store.verify(o.sample, executor=executor)))
@@ -138,20 +129,14 @@ def _check_is_there(out: str, given: dict[str, Any]) -> None:
             )
 
 
-def _standardised(net: Any, x1: ArrayLike, x2: ArrayLike | None, group: str | None) -> Any:
+def _standardised(net: Any, x1: ArrayLike, x2: ArrayLike | None) -> Any:
     """Both, in memory, by the mean and deviation of the first."""
     from equitangents.ensembles.standardisation import fitted_standardisation
 
     whole = x1[:]
-    units = fitted_standardisation(whole, net, None if group is None else _action(group, whole))
+    units = fitted_standardisation(whole, net, None)
     typer.echo(f"inputs are standardised: {units.how}", err=True)
     return units(whole), None if x2 is None else units(x2[:])
-
-
-def _action(group: str, x: ArrayLike) -> Any:
-    from equitangents.actions import as_action
-
-    return as_action("group", group, tuple(x.shape))
 
 
 def _print_estimate(

@@ -41,7 +41,7 @@ _BAR = 20  # characters
                 metavar=PLACE,
                 callback=there,
             ),
-            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ..., metavar=PLACE),
+            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
             "skip_bad": flag("Leave out images that cannot be read, and name them."),
             "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
             "std": flag("Standard deviations, too; of a classifier probabilities as well."),
@@ -52,7 +52,6 @@ _BAR = 20  # characters
             "rows": option(int, "Inputs predicted, and kept, at once."),
             "shard": SHARD,
             "net": option(str, "package.module:object, where the network could not be saved.", callback=net_name),
-            "restart": flag("Remove what was predicted first."),
             "force": flag("Replace a file that is there."),
         },
     )
@@ -95,7 +94,7 @@ def predict(o: Any) -> None:
     probabilities = table is not None and o.time is None and images.is_calibrated(o.model)
     file = o.out if table is None else str(table.with_name(f".{table.name}.npz"))
     within = None if table is None else Path(file).name  # is gone in the end
-    with stages() as stage, kept(lambda: _in_parts(file, o.restart)), ExitStack() as lines:
+    with stages() as stage, kept(lambda: _in_parts(file)), ExitStack() as lines:
         predicting = lambda: stage(f"predicting {x.shape[0]:,} inputs")
         lines.enter_context(announced("equitangents", True, within, predicting))
         predicting()
@@ -109,7 +108,6 @@ def predict(o: Any) -> None:
             progress=_progress(stage),
             rows=o.rows,
             shard=o.shard,
-            restart=o.restart,
             force=o.force or table is not None,
             net=given,
         )
@@ -135,8 +133,8 @@ def _progress(stage: Callable[[str], None]) -> Callable[[int, int, float], None]
     return report
 
 
-def _in_parts(file: str, restart: bool) -> str:
+def _in_parts(file: str) -> str:
     """What is kept of predictions that were interrupted."""
     parts = f"{file}.parts"
-    kept = f"what was predicted is kept in {parts}: {goes_on(restart)}"
-    return kept if "://" in file or Path(parts).exists() else f"nothing of {file} was predicted"
+    kept = f"what was predicted is kept in {parts}: {goes_on(False)}"
+    return kept if Path(parts).exists() else f"nothing of {file} was predicted"

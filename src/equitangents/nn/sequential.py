@@ -28,7 +28,6 @@ from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, N
 from equitangents.kernels.rotations.sampling import sample as hardest
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store import described
-from equitangents.keywords import CheckedKeywords
 from equitangents.nn.layer import Layer, Structure
 from equitangents.nn.lowering import (
     AnyProgram,
@@ -58,7 +57,7 @@ MOST_LAYERS = 10_000
 """Layers of a network at most: lowering, and every message that names it, take time and memory for each."""
 
 
-class Sequential(CheckedKeywords):
+class Sequential:
     """Layers one after another; immutable, hashable, with three meanings.
 
     ```python

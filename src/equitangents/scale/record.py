@@ -15,19 +15,17 @@ import numpy as np
 
 from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
-from equitangents.actions import Action
-from equitangents.actions.compact import check_finite_group
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
+from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.file_limits import Rows, read_json
 from equitangents.files import LEFTOVER, checksum, whole_file
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.store import VERSION
+from equitangents.locks import alone
 from equitangents.precision import working_dtype
 from equitangents.scale.cost import side_of_tile
-from equitangents.scale.identity import action_hash, engine_of, network_hash, rows_digest, rows_of
+from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
 from equitangents.tiles.chunks import Chunks, Grid
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, alone, content, remove_all, write_together
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, content, remove_all, write_together
 from equitangents.validation import check_unmasked
 
 FIELDS = ("nngp", "ntk")
@@ -47,18 +45,15 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that the numbers of a store depend on; `network` and `action` in words, and by hash."""
+    """Everything that the numbers of a store depend on; `network` is its text."""
 
     network: str
     network_hash: str
-    action: str | None
-    action_hash: str | None
     x1: Inputs
     x2: Inputs | None
     engine: str
     precision: str
     tile: int
-    inverses: tuple[int, ...] | None
     version: str = __version__
     numbers: int = VERSION
     format: int = FORMAT
@@ -70,21 +65,20 @@ class Record:
 
     def arrays(self, path: Place) -> dict[str, Chunks]:
         """The arrays of the store in `path` by name: the kernels `nngp` and `ntk`, and the inputs."""
-        shapes = dict.fromkeys(FIELDS, self.grid.chunk) | {n: (self.tile, *x.shape) for n, x in self.inputs.items()}
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(FIELDS, (self.tile, self.tile))
+        shapes |= {name: (self.tile, *x.shape) for name, x in self.inputs.items()}
         return {name: Chunks(path / name, shape, np.dtype(self.precision)) for name, shape in shapes.items()}
 
     @property
     def grid(self) -> Grid:
         """The tiles of the matrix."""
-        return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile, self.inverses)
+        return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile)
 
     def grew_from(self, other: Record) -> bool:
         """Whether it is the other one, perhaps with rows added."""
-        if differences(other, self):
-            return False
-        pairs = [(self.inputs[name], there) for name, there in other.inputs.items()]
-        return all(
-            (one.rows[: len(two.rows)], one.digests[: len(two.rows)]) == (two.rows, two.digests) for one, two in pairs
+        return not differences(other, self) and all(
+            (here.rows[: len(x.rows)], here.digests[: len(x.rows)]) == (x.rows, x.digests)
+            for here, x in zip(self.inputs.values(), other.inputs.values(), strict=True)
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -114,9 +108,8 @@ class Record:
         """ValueError unless all is of its type: a checksum says that nothing has changed, not who wrote it."""
         given = list(self.inputs.values())
         text = [self.network, self.network_hash, self.engine, self.precision, self.version]
-        text += [each for each in (self.action, self.action_hash) if each is not None]
         text += [digest for x in given for digest in x.digests]
-        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, *x.rows)), *(self.inverses or ())]
+        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, *x.rows))]
         if not all(isinstance(each, str) for each in text) or not all(type(each) is int for each in numbers):
             raise ValueError("the record has entries of other types")
         if min(numbers) < 0 or self.tile < 1 or not all(x.rows for x in given):
@@ -137,7 +130,6 @@ def _compared(record: Record) -> dict[str, tuple[object, ...]]:
     """What two records have to agree in, by its label: (what is shown, what is compared), or one for both."""
     return {
         "the network": (f"{record.network} ({record.network_hash})", record.network_hash),
-        "the action": (record.action and f"{record.action} ({record.action_hash})",),
         "the engine": (record.engine,),
         "the precision": (record.precision,),
         "the version of equitangents": (record.version,),
@@ -151,7 +143,7 @@ def _compared(record: Record) -> dict[str, tuple[object, ...]]:
 def metadata(path: Place, record: Record) -> dict[Place, bytes]:
     """What every `zarr.json` holds, by its folder; the store's own comes last."""
     about = {KEY: record.as_json()}
-    shapes = dict.fromkeys(FIELDS, record.grid.shape)
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(FIELDS, record.grid.shape)
     shapes |= {name: (x.rows[-1], *x.shape) for name, x in record.inputs.items()}
     texts = {
         path / name: chunks.metadata(shapes[name], about if name in FIELDS else {})
@@ -234,7 +226,7 @@ def precision_of(precision: str | None, data: Data) -> np.dtype:
     return np.dtype(precision)
 
 
-def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype) -> Record:
+def problem(net: KernelFunction, data: Data, tile: int | None, dtype: np.dtype) -> Record:
     """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none.
 
     `tile` None: a side that suits the network and the numbers of inputs.
@@ -243,21 +235,17 @@ def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | 
     shape = tuple(x1.shape[1:])
     if x2 is not None and tuple(x2.shape[1:]) != shape:
         raise ShapeError("x2", tuple(x2.shape), ("N", *shape), "give inputs of the shape of x1")
-    inverses = None if action is None else _elements(net, x1, x2, action, dtype)
     inputs = {
         name: Inputs(shape, (x.shape[0],), (rows_digest(name, x, dtype, x.shape[0]),)) for name, x in data.items()
     }
     return Record(
         network=repr(net),
         network_hash=network_hash(net, shape),
-        action=None if action is None else action.name,
-        action_hash=None if action is None else action_hash(action, shape),
         x1=inputs["x1"],
         x2=inputs.get("x2"),
         engine=engine_of(net, shape, dtype),
         precision=dtype.name,
         tile=tile or side_of_tile(net, shape, dtype, x1.shape[0], None if x2 is None else x2.shape[0]),
-        inverses=inverses,
     )
 
 
@@ -280,6 +268,9 @@ def open_store(path: Place, wanted: Record, data: Data) -> Record:
                 remove_all(path)
             raise
         return record
+    if isinstance(path, ObjectPath):
+        remedy = "an object store has no locks: add rows to a store in a folder, or give another path"
+        raise StoreError("store", str(path), "all rows that it will ever have", remedy)
     with alone(path / FIELDS[0] / ".growing", f"rows are added to the store in {path} by another process; try again"):
         stored = read_record(path) or stored
         record = _joined(path, stored, wanted, data)
@@ -335,16 +326,15 @@ def _make(path: Place, record: Record) -> Record:
     `open_store` adds what lacks, whoever made the store.
     """
     text = metadata(path, record)[path]
-    made = True
-    if isinstance(path, ObjectPath):
-        made = (path / NAME).put_if(text, None) is not None
-    else:
-        try:
+    stored: Record | None = record
+    try:
+        if isinstance(path, ObjectPath):
+            (path / NAME).write_bytes(text, once=True)
+        else:
             with whole_file(path / NAME, once=True) as partial:
                 partial.write_bytes(text)
-        except FileExistsError:
-            made = False
-    stored = record if made else read_record(path)
+    except FileExistsError:
+        stored = read_record(path)
     if stored is None:
         raise StoreError("store", str(path), "to stay", "it was removed while it was made; try again")
     return stored
@@ -366,15 +356,3 @@ def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
         expected = f"a store of the same kernel matrix; it differs in {'; '.join(differ)}"
         raise StoreError("path", str(path), expected, "give another path")
     return replace(stored, **grown)  # type: ignore[arg-type]
-
-
-def _elements(net: KernelFunction, x1: Rows, x2: Rows | None, action: Action, dtype: np.dtype) -> tuple[int, ...]:
-    """The inverse of every element, after checking that the action is one that can be used."""
-    if not isinstance(action, Action):
-        raise InvalidTypeError("action", action, "an action of a finite group, of equitangents.actions")
-    check_finite_group("action", action, "a kernel for each element")
-    if x2 is None and not is_invariant(net, action, rows_of("x1", x1, slice(0, 256), dtype)):
-        raise InvalidArgumentError(
-            "action", action, "one under which the kernel is known to be invariant", "give x2=x1 for the whole matrix"
-        )
-    return tuple(int(g) for g in action.group.inverses)

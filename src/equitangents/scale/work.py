@@ -16,7 +16,6 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from equitangents._version import __version__
-from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.store import VERSION
@@ -40,7 +39,6 @@ class Work:
 
     path: Place
     kernel: KernelFunction
-    action: Action | None
     record: Record
 
     @cached_property
@@ -75,10 +73,9 @@ class Work:
         """NNGP and NTK of one tile; `inputs` is used in place of ours."""
         grid, read = self.record.grid, inputs or self.inputs
         rows, columns = grid.spans(tile)
-        x1, x2 = read("x1", tile[-2])[: rows.stop - rows.start], None
+        x1, x2 = read("x1", tile[0])[: rows.stop - rows.start], None
         if not grid.halved(tile):
-            x2 = read("x1" if grid.symmetric else "x2", tile[-1])[: columns.stop - columns.start]
-            x2 = x2 if self.action is None else np.asarray(self.action(tile[0], x2))
+            x2 = read("x1" if grid.symmetric else "x2", tile[1])[: columns.stop - columns.start]
         try:
             kernels = self.kernel.kernel(x1, x2)
         except (MemoryError, MemoryLimitError):

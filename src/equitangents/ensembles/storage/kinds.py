@@ -228,10 +228,9 @@ _TABLE = {
     "scale": {
         "gram:GramStore": "path Place; _data {numbers}; _work Work",
         "record:Inputs": "shape (int); rows (int); digests (text)",
-        "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
-        "x1 scale.Inputs; x2 none|scale.Inputs; engine text; precision text; tile int; "
-        "inverses none|(int); version text; numbers int; format int",
-        "work:Work": "path Place; kernel Network; action none|GroupAction; record Record",
+        "record:Record": "network text; network_hash text; x1 scale.Inputs; x2 none|scale.Inputs; engine text; "
+        "precision text; tile int; version text; numbers int; format int",
+        "work:Work": "path Place; kernel Network; record Record",
     },
     "tiles": {
         "place:ObjectPath": "root text; key text",
