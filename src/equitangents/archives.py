@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents.files import MOST
+from equitangents.foreign_files import UNREADABLE, check_arrays, read_json
 
 _JSON = "model.json"
 _BEGINNING, _LARGE = 2**16, 2**30  # numbers; bytes, from which an array is written as it is

@@ -132,7 +132,6 @@ N = et.nn
 NET = N.Sequential(N.Dense(4), N.Relu(), N.Dense(1))
 
 
-
 @pytest.mark.parametrize("estimator", [et.InfiniteEnsemble, et.DeepEnsemble])
 def test_parameters_of_networks_cannot_be_set_one_by_one(estimator: Any) -> None:
     model = estimator(NET)

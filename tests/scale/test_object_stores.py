@@ -45,7 +45,6 @@ class TestAStore:
         np.testing.assert_array_equal(there.ntk[:3], np.asarray(stores.NET.kernel(X[:9]).ntk)[:3])
         at = place.place("path", K) / "ntk/c/0/1"
         at.write_bytes(at.read_bytes()[:-1] + b"x")
-        assert there.verify(0, repair=False).damaged == ((0, 1),)
         assert there.verify(0).damaged == ((0, 1),)
         assert content("some/k.zarr") == stores.content(tmp_path / "k")
         new = place.ObjectPath("s3://bucket", "new")
@@ -223,7 +222,7 @@ class TestIsRefused:
             MODEL.save("s3://bucket/model")
         with pytest.raises(InvalidArgumentError, match="expected a path of this machine"):
             predict_to_file("s3://bucket/model", X, tmp_path / "p.npy")
-        with pytest.raises(InvalidArgumentError, match="path is .* expected a path of this machine"):
+        with pytest.raises(InvalidArgumentError, match=r"path is .* expected a path of this machine"):
             predict_to_file(MODEL, X, "s3://bucket/p.npy")
         assert list(tmp_path.iterdir()) == []
 

@@ -16,13 +16,12 @@ import zarr
 
 import equitangents as et
 from equitangents import nn
-from equitangents.array_files import load_data, read_arrays
 from equitangents.audit.adapters.choose import load_model
 from equitangents.audit.potentials.report import outcomes
 from equitangents.audit.report.checks import read_baseline
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.training.variations import ZeroOutput
-from equitangents.file_limits import part
+from equitangents.foreign_files import load_data, part, read_arrays
 from equitangents.kernels import Kernels
 from equitangents.kernels.store import KernelStore
 from equitangents.nn.specification import read_network

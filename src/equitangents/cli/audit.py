@@ -156,8 +156,7 @@ def audit(o: Any) -> None:
 
     The error is relative, and printed with the noise floor that interpolation and rounding explain.
     """
-    from equitangents.array_files import load_data
-    from equitangents.model_files import check_model
+    from equitangents.foreign_files import check_model, load_data
 
     check_model(o.model, o.trust)
     with stages() as stage, announced("equitangents.audit.layouts", err=True):

@@ -66,7 +66,7 @@ def audit_potential(o: Any) -> None:
 
     equitangents audit-potential crystals.xyz --calculator mine:potential --tests rotation,dynamics --time-step 0.25
     """
-    from equitangents.model_files import check_name
+    from equitangents.foreign_files import check_name
 
     check_name(o.calculator, "calculator")
     with stages() as stage:

@@ -115,7 +115,7 @@ def predict(o: Any) -> None:
         typer.echo(f"{o.out}: part {o.shard[0]}/{o.shard[1]} is done; the file is made with the last part")
         return
     if table is not None:
-        from equitangents.array_files import read_arrays
+        from equitangents.foreign_files import read_arrays
 
         images.write_table(table, files, read_arrays("out", str(path)), o.min_confidence)
         Path(str(path)).unlink()

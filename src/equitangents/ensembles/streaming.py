@@ -46,13 +46,12 @@ from equitangents.errors import (
     ShapeError,
     StoreError,
 )
-from equitangents.file_limits import part
-from equitangents.files import append_checksum, checked, checksum, real, sweep_partials, whole_file
+from equitangents.files import alone, append_checksum, checked, checksum, real, sweep_partials, whole_file
+from equitangents.foreign_files import part
 from equitangents.inference.dynamics import one_time
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.store import VERSION
-from equitangents.locks import alone
 from equitangents.nn import Sequential
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.executors import part_of

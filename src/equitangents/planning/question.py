@@ -9,7 +9,6 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents._types import FileName
-from equitangents.array_files import read_named
 from equitangents.ensembles import (
     DeepEnsemble,
     DeepEnsembleClassifier,
@@ -17,6 +16,7 @@ from equitangents.ensembles import (
     InfiniteEnsembleClassifier,
 )
 from equitangents.errors import InvalidArgumentError
+from equitangents.foreign_files import read_named
 from equitangents.planning.pilot import are_labels
 from equitangents.validation import check_whole
 

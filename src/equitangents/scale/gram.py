@@ -185,23 +185,20 @@ class GramStore:
     def verify(
         self,
         sample: int | None = 16,
-        repair: bool = True,
         *,
-        seed: int | None = None,
         executor: ExecutorLike | None = None,
     ) -> Verification:
         """Check all metadata, inputs and checksums, recompute `sample` tiles (None: all), and repair what is wrong.
 
-        Tiles that were never computed are counted and left to `compute`. `seed` chooses the sample; None: a new one.
-        `repair=False` only looks. `executor` repairs, as in `compute`.
+        Tiles that were never computed are counted and left to `compute`. `executor` repairs, as in `compute`.
         """
         executors.check_executor(executor)
         if sample is not None:
             check_whole("sample", sample, 0)
         with self._files():
             self._check_current()
-            found, wrong = verify(self._work, self._data, sample, repair, seed)
-            if repair and wrong:
+            found, wrong = verify(self._work, self._data, sample)
+            if wrong:
                 for tile in wrong:
                     self._work.tiles.remove(tile)
                 self._compute(wrong, len(wrong), executor, None)

@@ -15,8 +15,8 @@ import numpy as np
 from equitangents.actions import Action
 from equitangents.actions.subset import ActionSubset
 from equitangents.errors import InvalidTypeError
-from equitangents.file_limits import Rows
-from equitangents.file_limits import part as part_of
+from equitangents.foreign_files import Rows
+from equitangents.foreign_files import part as part_of
 from equitangents.kernels.dispatch import engine_for
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.store import KeptKernel, LoweredNetwork, described

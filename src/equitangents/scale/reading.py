@@ -10,11 +10,10 @@ from typing import Any, cast
 import numpy as np
 
 from equitangents._types import FileName
-from equitangents.array_files import read_arrays
 from equitangents.errors import InvalidArgumentError
 from equitangents.extras import require
-from equitangents.file_limits import UNREADABLE, Rows, check_arrays, check_zarr
 from equitangents.files import open_regular
+from equitangents.foreign_files import UNREADABLE, Rows, check_arrays, check_zarr, read_arrays
 from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
 
 _METADATA = ("zarr.json", ".zarray", ".zgroup")

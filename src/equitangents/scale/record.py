@@ -16,11 +16,10 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
-from equitangents.file_limits import Rows, read_json
-from equitangents.files import LEFTOVER, checksum, whole_file
+from equitangents.files import LEFTOVER, alone, checksum, whole_file
+from equitangents.foreign_files import Rows, read_json
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.store import VERSION
-from equitangents.locks import alone
 from equitangents.precision import working_dtype
 from equitangents.scale.cost import side_of_tile
 from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
@@ -153,8 +152,8 @@ def metadata(path: Place, record: Record) -> dict[Place, bytes]:
     return {folder: json.dumps(text, indent=1).encode() for folder, text in texts.items()}
 
 
-def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Place]:
-    """Write every `zarr.json` that is not as it must be, unless `repair` is False; returns those that were not."""
+def write_metadata(path: Place, record: Record) -> list[Place]:
+    """Write every `zarr.json` that is not as it must be; returns those that were not."""
     differing = []
     for folder, text in metadata(path, record).items():
         file = folder / NAME
@@ -164,9 +163,8 @@ def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Pla
             right = False
         if not right:
             differing.append(file)
-            if repair:
-                folder.mkdir(parents=True, exist_ok=True)
-                write_together([(file, path / FIELDS[0] / PARTIAL, text)])
+            folder.mkdir(parents=True, exist_ok=True)
+            write_together([(file, path / FIELDS[0] / PARTIAL, text)])
     return differing
 
 
@@ -286,17 +284,15 @@ def write_inputs(
     *,
     known: dict[str, int] | None = None,
     thorough: bool = False,
-    repair: bool = True,
 ) -> list[Place]:
     """Write inputs that are missing, those beyond `known` rows, or, if `thorough`, all that are not those of `data`.
 
-    Returns the files. With `repair` False nothing is written.
+    Returns the files.
     """
     differing: list[Place] = []
     for name, about in record.inputs.items():
         chunks, tile, count = record.arrays(path)[name], record.tile, about.rows[-1]
-        if repair:
-            chunks.folder.mkdir(parents=True, exist_ok=True)
+        chunks.folder.mkdir(parents=True, exist_ok=True)
         indices = [(index, *(0,) * len(about.shape)) for index in range(-(-count // tile))]
         lacking = set(chunks.missing(indices))
         for index in indices:
@@ -307,8 +303,7 @@ def write_inputs(
             values = rows_of(name, data[name], rows, chunks.dtype)
             if not wrong and _holds(chunks, index, values):
                 continue
-            if repair:
-                chunks.write(index, values)
+            chunks.write(index, values)
             differing.append(chunks.path(index))
     return differing
 

@@ -15,8 +15,8 @@ from equitangents.audit.report.numbers import FACTOR, UNITS, Standing, interval,
 from equitangents.audit.report.rows import above
 from equitangents.audit.report.sections import DECIDES, REASONS, Reason
 from equitangents.errors import InvalidArgumentError
-from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
+from equitangents.foreign_files import read_json
 from equitangents.keywords import unknown
 
 if TYPE_CHECKING:
