@@ -17,7 +17,7 @@ from equitangents.kernels.fields import FieldPlan, Part, field_plan
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.plans.stages import StagedPlan
 from equitangents.kernels.program import Program
-from equitangents.kernels.rotations.program import RotationSections
+from equitangents.kernels.rotations import RotationSections
 from equitangents.kernels.structured import Batch, StructuredProgram
 
 Pair = tuple[Any, Any]

@@ -9,7 +9,7 @@ import numpy as np
 
 from equitangents.kernels.engines.protocol import Engine, Pair
 from equitangents.kernels.engines.reference import run, tile
-from equitangents.kernels.engines.reference.rotation_tiles import TiledRotations
+from equitangents.kernels.engines.reference.rotations import TiledRotations
 from equitangents.kernels.engines.reference.structured import TiledStructured
 from equitangents.kernels.fields import Part
 from equitangents.kernels.plans.plan import FibrePlan
