@@ -1,12 +1,9 @@
-"""Fields of structured programs over all pairs of positions, and what mixes these.
+"""Structured programs over all pairs of positions, with the reference engine's rules for field programs.
 
 Attention, aggregation over graphs and pools under masks are sums over positions with each input's weights:
 K' = A K A'ᵀ and Θ' = A Θ A'ᵀ, with A (positions_out, positions, N) of the first inputs and A' of the second.
 
-Runs structured programs over all pairs of positions, with the reference engine's rules for field programs.
-
-In tiles of pairs of inputs, in double precision. Of their kernel fields, the pairs of positions at their end, one pair
-of inputs runs after another.
+They run in tiles of pairs of inputs, in double precision; their kernel fields one pair of inputs after another.
 """
 
 from __future__ import annotations
@@ -71,22 +68,16 @@ class Side(NamedTuple):
     mask: Any  # bool, True where there is a position; None: everywhere
 
 
-class Pairs(NamedTuple):
-    """E (see `kernels.angular`) and Θ over (p, p', *inputs)."""
-
-    e: Any
-    theta: Any
-
-
 class State(NamedTuple):
     """A field of sets of inputs: each set with itself, (P, P, N), and behind these, of two sets, one with the other,
     (P, P, N1, N2).
     """
 
     sides: tuple[Side, ...]
-    pairs: tuple[Pairs, ...]
+    pairs: tuple[fields.State, ...]
 
 
+Pairs = fields.State  # over (p, p', *inputs)
 Values = tuple[Any, ...]  # K or Θ of all these pairs
 Ends = tuple[Any, Any]  # what is known of the first and of the second inputs of pairs
 Rule = Callable[[list[Pairs], list[Ends], Ends], Pairs]
@@ -143,8 +134,7 @@ def masked(state: State) -> State:
         return state
 
     def clear(pairs: list[Pairs], _: list[Ends], after: Ends) -> Pairs:
-        found = uncoupled(fields.State(*pairs[0]), ~_both_there(*after), variances(*after))
-        return Pairs(found.e, found.theta)
+        return uncoupled(pairs[0], ~_both_there(*after), variances(*after))
 
     return merged((state,), tuple(map(_cleared, state.sides)), clear)
 
@@ -223,17 +213,17 @@ def _mixed_means(state: State, matrices: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def aggregated(op: Mix, state: State, graphs: tuple[Any, ...]) -> State:
+def aggregated(op: Mix, state: State, context: Context) -> State:
     """Sums over neighbours, by a given matrix or by each input's graph."""
     masks = tuple(s.mask for s in state.sides)
     if op.matrix is None:
-        return _by_matrices(state, tuple(g.astype(state.sides[0].q.dtype) for g in graphs), masks)
+        return _by_matrices(state, tuple(g.astype(state.sides[0].q.dtype) for g in context.graphs), masks)
     if op.matrix.array.shape[0] != op.matrix.array.shape[1]:
         masks = (None,) * len(masks)
     return _by_matrices(state, _spread(op.matrix.array, state), masks)
 
 
-def window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: str) -> State:
+def _window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: str) -> State:
     """Means over whole windows, or sums: zeros stand at missing positions."""
     box = op.box
     assert box is not None
@@ -243,14 +233,14 @@ def window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: s
     return _by_matrices(state, _spread(matrix, state), masks)
 
 
-def fitted_pools(op: Fitted, state: State) -> State:
+def fitted_pools(op: Fitted, state: State, context: Context) -> State:
     """Means over windows of each smaller input."""
     found = [averages(op, jnp.swapaxes(s.mask, 0, 1), s.q.dtype) for s in state.sides]
     masks = tuple(jnp.swapaxes(there, 0, 1) for _, there in found)
     return _by_matrices(state, tuple(a for a, _ in found), masks)
 
 
-def fitted_means(op: Fitted, state: State) -> State:
+def fitted_means(op: Fitted, state: State, context: Context) -> State:
     """K'(p, p') = mean over u of K at what the windows of both smaller inputs read u-th."""
     tables = [fitted_windows(op, jnp.swapaxes(s.mask, 0, 1)) for s in state.sides]
     reads = tuple(tuple(jnp.moveaxis(t, (0, 1, 2), (2, 1, 0)) for t in table[:2]) for table in tables)
@@ -285,7 +275,7 @@ def _by_matrices(state: State, matrices: tuple[Any, ...], masks: tuple[Any, ...]
     return of_covariances(ks, ts, _mixed_means(state, matrices), masks)
 
 
-def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any]) -> State:
+def _block_pooled(op: Pool | BlockSums, state: State) -> State:
     """Means, or sums, over existing positions of a block."""
 
     def matrix(side: Side) -> Any:
@@ -300,7 +290,7 @@ def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any]) -> State:
     return _by_matrices(state, matrices, masks)
 
 
-def attended(op: Attend, state: State) -> State:
+def attended(op: Attend, state: State, context: Context) -> State:
     """Attention with logits c K(f, f): K' = s² A K A'ᵀ + b², Θ' = 2 s² A K A'ᵀ + s² A Θ A'ᵀ + b²."""
     ks, ts = covariances(state), thetas(state)
     if op.linear:
@@ -395,8 +385,7 @@ def _plain(op: Op, state: State, context: Context) -> State:
 
     def rule(pairs: Pairs, before: Ends, after: Ends) -> Pairs:
         moments = (Moments([v.q, w.q], [v.mean, w.mean], [[]]) for v, w in zip(before, after, strict=True))
-        found = fields.execute((op,), PairGeometry(context.tables), fields.State(*pairs), *moments)
-        return Pairs(found.e, found.theta)
+        return fields.execute((op,), PairGeometry(context.tables), pairs, *moments)
 
     return pointwise(state, sides, rule)
 
@@ -409,21 +398,14 @@ def _mask_after(op: Op, mask: Any, convention: str) -> Any:
     return mask[deciding(op, convention)]
 
 
-def _pool(op: Pool, state: State, context: Context) -> State:
-    return (_pooled if state.sides[0].mask is None else _summed)(op, state, context)
-
-
-def _window_pool(op: WindowPool, state: State, context: Context) -> State:
-    if state.sides[0].mask is None:
+def _pool(op: Pool | BlockSums | WindowPool, state: State, context: Context) -> State:
+    """Means, or sums, over blocks or windows; where there are masks, of the positions that exist."""
+    masked = state.sides[0].mask is not None
+    if op.is_pool and not masked:
         return _pooled(op, state, context)
-    return window_pooled(op, state, context.masks)
-
-
-def _summed(op: Pool | BlockSums, state: State, context: Context) -> State:
-    """Sums, or means over existing positions."""
-    if state.sides[0].mask is not None and op.box is not None:
-        return window_pooled(op, state, context.masks)
-    return pooled(op, state, context.tables)
+    if masked and op.box is not None:
+        return _window_pooled(op, state, context.masks)
+    return _block_pooled(op, state)
 
 
 def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
@@ -489,20 +471,16 @@ def _dropped(op: Drop, state: State, context: Context) -> State:
     return of_covariances(all_grown(covariances(state)), all_grown(thetas(state)), means, masks)
 
 
-def _fitted(op: Fitted, state: State, context: Context) -> State:
-    return (fitted_pools if op.pools else fitted_means)(op, state)
-
-
 _RULES: dict[type, Any] = {
     Times: _times,
     Normalise: _normalised,
     Drop: _dropped,
-    Attend: lambda op, state, context: attended(op, state),
-    Mix: lambda op, state, context: aggregated(op, state, context.graphs),
-    Fitted: _fitted,
+    Attend: attended,
+    Mix: aggregated,
+    Fitted: lambda op, *to: (fitted_pools if op.pools else fitted_means)(op, *to),
     Pool: _pool,
-    BlockSums: _summed,
-    WindowPool: _window_pool,
+    BlockSums: _pool,
+    WindowPool: _pool,
     Flatten: _pooled,
 }
 
