@@ -25,8 +25,8 @@ from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
-from equitangents.kernels.rotations.sampling import sample as hardest
-from equitangents.kernels.steerable.program import Points
+from equitangents.kernels.rotations import sample as hardest
+from equitangents.kernels.steerable import Points
 from equitangents.kernels.store import described
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.layer import Layer, Structure
