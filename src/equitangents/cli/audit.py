@@ -54,9 +54,7 @@ REPORTS = {
     "markdown": option(Path, "Write a summary that GitHub renders.", callback=writable),
 }
 _OF_MODEL = {
-    "model": argument(
-        str, "file.onnx, .pt2 (torch.export), .pt (TorchScript), package.module:object; .keras with --trust.", ...
-    ),
+    "model": argument(str, "file.onnx, .pt2 (torch.export), .pt (TorchScript) or package.module:object.", ...),
     "select": option(str, "Audit this one of several outputs, by name (logits) or position."),
     "trust": flag("Load a pickled model, too. It runs whatever code its author put in."),
 }

@@ -42,7 +42,6 @@ def as_model(
 
 _FOREIGN = (
     ("flax.nnx.module", "Module", "jax_modules", "NnxModel"),
-    ("keras.src.models.model", "Model", "jax_modules", "KerasModel"),  # before PyTorch's, of which it may be one, too
     ("torch.jit._script", "ScriptModule", "torch_modules", "of_script"),
     ("torch.nn.modules.module", "Module", "torch_modules", "TorchModel"),
     ("torch.export.exported_program", "ExportedProgram", "torch_modules", "of_program"),
@@ -51,7 +50,6 @@ _FOREIGN = (
 """Classes of other libraries, by module and name, with the file here that has their adapter."""
 _READERS = {
     "onnx": ("onnx_files", "load_onnx"),
-    "keras": ("jax_modules", "load_keras"),
     "exported": ("torch_modules", "load_exported"),
     "script": ("torch_modules", "load_script"),
 }
@@ -89,7 +87,7 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     raise InvalidTypeError(
         "f",
         type(f),
-        "a function of a batch, a module of PyTorch, Keras, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
+        "a function of a batch, a module of PyTorch, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
         "(net, params), a kernel, or a list of such models",
         verb="is of type",
     )
@@ -125,7 +123,7 @@ def _is_a(f: Any, module: str, name: str) -> bool:
 
 
 def load_model(spec: str, trust: bool = False) -> Any:
-    """The model in file.onnx or file.keras, a program of torch.export or TorchScript, or package.module:object.
+    """The model in file.onnx, a program of torch.export or TorchScript, or package.module:object.
 
     Other pickles (.pt, .pth, .pkl, .joblib) are refused unless `trust`; weights alone are no model.
     """
