@@ -83,8 +83,7 @@ def audit(
             tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for; "full".
         inputs: with a named group, what each input is to it: "images", "vectors", "points", …, None for not moved.
         layout: where images keep channels, "channels_last" or "channels_first". None: of PyTorch and ONNX models it is
-            read off the ONNX file or the shape of x, and must be given where these leave a doubt, (N, 8, 8, 8); of
-            others channels are last, unless x looks like channels first, which is an error.
+            read off the shape of x, and must be given where that leaves a doubt, (N, 8, 8, 8); of others channels are last, unless x looks like channels first, which is an error.
         output_layout: the same for outputs that are images, if different.
         outputs: what the model returns, "values", "logits" or "probabilities"; "auto" recognises probabilities and
             takes everything else as values.
@@ -155,8 +154,7 @@ def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tupl
         if asked.elements is not None or asked.inputs is not None:
             raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
         return batch, contract_of_changes(action, batch)
-    stated = model.stated_shapes(batch.tree(), batch.axes)
-    contract = make_contract(action, batch, asked.inputs, asked.layout, asked.output_layout, stated)
+    contract = make_contract(action, batch, asked.inputs, asked.layout, asked.output_layout, model.states_layout)
     verify(contract, batch, asked.seed)
     return batch, contract
 

@@ -17,7 +17,6 @@ from equitangents.audit.adapters.callables import (
     CallableModel,
     EnsembleModel,
     EstimatorModel,
-    KernelModel,
     MembersModel,
     NetworkModel,
 )
@@ -72,8 +71,6 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     if hasattr(f, "predict"):
         ours = any(c.__module__.startswith(("equitangents.ensembles", "equitangents.torch")) for c in type(f).__mro__)
         return EnsembleModel(f, method) if ours else EstimatorModel(f, method)
-    if callable(getattr(f, "kernel", None)) and not callable(f):
-        return KernelModel(f)
     if callable(f):
         return CallableModel(f, layers)
     if isinstance(f, Mapping):
@@ -88,7 +85,7 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
         "f",
         type(f),
         "a function of a batch, a module of PyTorch, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
-        "(net, params), a kernel, or a list of such models",
+        "(net, params), or a list of such models",
         verb="is of type",
     )
 
