@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 ABOVE = 3
 """The exit status of a model whose error is above --fail-above."""
-PARTIAL = "interrupted; the report is of what was measured until then: the same command measures all"
 
 
 def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: bool = True) -> None:
@@ -35,16 +33,13 @@ def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: 
     `o`: the command's options, `REPORTS` among them; `met`: also say what is met.
     """
     typer.echo(report.summary())
-    junit = partial(report.to_junit, checks=checks)
     writers: dict[str, Callable[[Path], Any]] = {
-        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit,
+        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown,
     }  # fmt: skip
     for form, write in writers.items():
         if (path := getattr(o, form)) is not None:
             write(path)
             typer.echo(f"written: {path}")
-    if report.partial:
-        raise KeyboardInterrupt(PARTIAL)
     for check in checks:
         state = "met" if check.passed else "undecided" if check.undecided else "not met"
         if met or not check.passed:
@@ -57,12 +52,9 @@ REPORTS = {
     "html": option(Path, "Write the report as one HTML page.", callback=writable),
     "json": option(Path, "Write the report as JSON.", callback=writable),
     "markdown": option(Path, "Write a summary that GitHub renders.", callback=writable),
-    "junit": option(Path, "Write JUnit's XML, one test case a finding and limit.", callback=writable),
 }
 _OF_MODEL = {
-    "model": argument(
-        str, "file.onnx, .pt2 (torch.export), .pt (TorchScript), package.module:object; .keras with --trust.", ...
-    ),
+    "model": argument(str, "file.onnx, .pt2 (torch.export), .pt (TorchScript) or package.module:object.", ...),
     "select": option(str, "Audit this one of several outputs, by name (logits) or position."),
     "trust": flag("Load a pickled model, too. It runs whatever code its author put in."),
 }
@@ -115,11 +107,6 @@ _OF_VERDICT = {
         "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.",
         callback=numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1, by_name=False),
     ),
-    "baseline": option(
-        Path,
-        "An earlier --json: exit with status 3 if errors grew, by a paired test of the inputs.",
-        callback=local_file,
-    ),
     "tolerance": option(
         str,
         "The mean error that is acceptable under every element: 0.01 or 1%.",
@@ -169,12 +156,9 @@ def audit(o: Any) -> None:
         from equitangents.audit.adapters import as_model
         from equitangents.audit.adapters.choose import load_model
         from equitangents.audit.contract.trees import along_axis
-        from equitangents.audit.report.checks import read_baseline
         from equitangents.audit.run import audit as measure
 
         expected = output_kinds(o.outputs)
-        if o.baseline is not None:
-            read_baseline(o.baseline)
         stage(f"loading {o.model}")
         f = as_model(load_model(o.model, o.trust))
         f.foreign = True  # of a function, too, an error is told in one line, with where it came from
@@ -184,19 +168,16 @@ def audit(o: Any) -> None:
         settings["select"] = int(o.select) if o.select is not None and o.select.isdigit() else o.select
         settings["off_data"] = not o.on_data_only and o.effort != "quick"
         report = measure(f, o.group, along_axis(x, o.batch_axis), expected, y=y, progress=True, **settings)
-    finish(report, o, _checks(report, o.fail_above, o.min_agreement, o.baseline))
+    finish(report, o, _checks(report, o.fail_above, o.min_agreement))
 
 
-def _checks(
-    report: AuditReport, limits: float | dict[str, float] | None, min_agreement: float | None, baseline: Path | None
-) -> list[Check]:
+def _checks(report: AuditReport, limits: float | dict[str, float] | None, min_agreement: float | None) -> list[Check]:
     """Everything that was demanded of the report."""
-    from equitangents.audit.report.checks import agrees, below, each_below, no_worse
+    from equitangents.audit.report.checks import agrees, below, each_below
 
     found = each_below(report, limits) if isinstance(limits, dict) else []
     found += [below(report, limits)] if isinstance(limits, float) else []
-    found += [agrees(report, min_agreement)] if min_agreement is not None else []
-    return found + ([no_worse(report, baseline)] if baseline is not None else [])
+    return found + ([agrees(report, min_agreement)] if min_agreement is not None else [])
 
 
 def kinds_of(text: str | None, x: object) -> Any:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from equitangents.cli.audit import LIMITS, REPORTS, finish
 from equitangents.cli.common import argument, command, option, stages
 from equitangents.cli.completion import irreps_by_name, local_file, numbers, positive
-
-if TYPE_CHECKING:
-    from equitangents.audit.potentials.report import AtomsReport
-    from equitangents.audit.report.checks import Check
 
 
 @command(
@@ -52,9 +47,6 @@ if TYPE_CHECKING:
                 "Exit with status 3 unless relative errors are at most this: 0.05 or 5%, or forces=5%,…",
                 callback=LIMITS,
             ),
-            "baseline": option(
-                Path, "An earlier --json: exit with status 3 if a test fails that did not.", callback=local_file
-            ),
         },
     ),
     ("Report", REPORTS),
@@ -72,14 +64,12 @@ def audit_potential(o: Any) -> None:
     with stages() as stage:
         stage("importing JAX and ASE")
         from equitangents.audit.adapters.choose import imported
-        from equitangents.audit.potentials.report import read_baseline
+        from equitangents.audit.potentials.report import below
         from equitangents.audit.potentials.run import atoms
         from equitangents.audit.potentials.structures import read_structures
         from equitangents.extras import require
 
         require("ase", "atoms", "the audit of potentials")
-        if o.baseline is not None:
-            read_baseline(o.baseline)
         stage(f"reading {o.structures}")
         given = read_structures(o.structures, o.limit, o.seed)
         stage(f"loading {o.calculator}")
@@ -96,12 +86,4 @@ def audit_potential(o: Any) -> None:
             seed=o.seed,
             progress=True,
         )
-    finish(report, o, _checks(report, o.fail_above, o.baseline), met=False)
-
-
-def _checks(report: AtomsReport, limits: float | dict[str, float] | None, baseline: Path | None) -> list[Check]:
-    """Everything that was demanded of the report."""
-    from equitangents.audit.potentials.report import below, no_worse
-
-    found = [] if limits is None else below(report, limits)
-    return found + ([] if baseline is None else no_worse(report, baseline))
+    finish(report, o, [] if o.fail_above is None else below(report, o.fail_above), met=False)

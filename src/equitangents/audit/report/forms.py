@@ -1,4 +1,4 @@
-"""The forms of a report, whatever it is of: text, JSON, Markdown, JUnit's XML, one HTML page."""
+"""The forms of a report, whatever it is of: text, JSON, Markdown, one HTML page."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import math
 import platform
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
-from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -21,7 +20,6 @@ import numpy as np
 from equitangents import notebook
 from equitangents._types import FileName
 from equitangents._version import __version__
-from equitangents.audit.report.checks import Check
 from equitangents.audit.report.numbers import folded
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
@@ -39,9 +37,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML, even escaped
 
 
 def text_table(table: Table) -> str:
@@ -83,14 +78,8 @@ class Content:
     """What the verdict comes to."""
     tables: list[Table]
     """Those of the summary, that of all that a reader acts on first."""
-    cases: list[Check]
-    """The test cases of JUnit's XML."""
     sections: Callable[[], list[Section]]
     """Makes the sections of the page."""
-    seconds: float
-    """That the audit took."""
-    under: str = ""
-    """What the model was tried under; "" where the tests say that."""
     details: list[Table] = field(default_factory=list)
     """Further tables of Markdown and notebooks."""
     notes: list[str] = field(default_factory=list)
@@ -139,29 +128,6 @@ class WrittenReport(ABC):
         for table in (*content.tables, *content.details):
             parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]
         return _also_written(path, "\n\n".join([*parts, *map(escaped, content.notes)]) + "\n")
-
-    def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
-        """JUnit's XML, one test case a finding and one a check; those that fail quote the summary.
-
-        Also written to `path` if one is given.
-        """
-        content = self.content()
-        cases, finding = [*content.cases, *checks], self.summary()
-        root = Element(
-            "testsuite",
-            name=f"equitangents audit of {' under '.join(filter(None, (content.name, content.under)))}",
-            tests=str(len(cases)),
-            failures=str(sum(not case.passed for case in cases)),
-            errors="0",
-            skipped="0",
-            time=f"{content.seconds:.3f}",
-        )
-        for case in cases:
-            node = SubElement(root, "testcase", classname=f"equitangents.audit.{content.name}", name=case.name)
-            if not case.passed:
-                SubElement(node, "failure", message=case.value).text = finding
-        text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", tostring(root, encoding="unicode"))
-        return _also_written(path, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
 
     def to_html(self, path: FileName) -> Path:
         """Write the report as one HTML file that needs nothing else. Returns the path."""

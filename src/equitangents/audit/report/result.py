@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from equitangents._types import AnyModel
-from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.forms import Content, WrittenReport
-from equitangents.audit.report.numbers import interval, listed
 from equitangents.audit.report.page import elements_table, layers_table, sections
 from equitangents.audit.report.part_sections import AVERAGING
 from equitangents.audit.report.rows import STATES, first_line, table
@@ -30,23 +28,15 @@ class AuditReport(WrittenReport, Findings):
         return first_line(self)
 
     def content(self) -> Content:
-        """Its tables, test cases and page: one case an output, and one a set off the data that fails."""
+        """Its tables and page."""
         worst = sorted(self.elements, key=lambda e: -e.judged.estimate.mean)[:_ELEMENTS]
-        value = lambda o: f"{interval(o.judged)} {self.unit_of(o)}, {listed(o.fails_under)}"
-        cases = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
-        if self.verdict == "equivariant on its data":
-            off = [s for s in self.sets[1:] if s.above]
-            cases += [Check(f"off the data, {s.name}", False, f"{interval(s.judged)} {self.unit}") for s in off]
         return Content(
             title="Equivariance audit",
             name=self.model.name,
-            under=self.contract.group,
             state=STATES[self.verdict],
             tables=[table(self)],
             details=[elements_table(self, worst), *layers_table(self)],
-            cases=cases,
             sections=lambda: sections(self),
-            seconds=self.timing.total_seconds,
         )
 
     def remedy(self, name: str = "average") -> AnyModel:
