@@ -94,9 +94,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
             the same with momentum.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
-        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`; of fields two
-            arrays over all points): a fit that was killed goes on, and the next one reads it; for the dense, explicit
-            and orbit-averaged problems.
+        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
+            killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems, not of fields.
         solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", or settings
             of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never
             an approximation. Of `kernels.random_features` it solves for the features' weights, linear in N ("primal").
