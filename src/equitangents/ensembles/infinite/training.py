@@ -405,6 +405,8 @@ def make_training(
     if augmentation is not None:
         whole = whole_action(augmentation)
         action = PointAction(whole, moved_positions(augmentation, label_action, positions))
+    if settings.store is not None:
+        raise InvalidArgumentError("store", str(settings.store), "None for targets that are fields")
     training = Training(
         cast(KernelFunction, FieldKernel(field)),
         augmentation,
