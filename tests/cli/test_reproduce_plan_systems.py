@@ -14,7 +14,6 @@ import pytest
 from equitangents import InfiniteEnsemble, actions, nn, plan_ensemble
 from equitangents.actions import as_action
 from equitangents.cli.main import main
-from equitangents.planning.question import read_data
 from equitangents_studies import StudyResult
 from equitangents_studies.claim import Claim
 from equitangents_studies.framework.places import PLACES
@@ -188,12 +187,6 @@ def test_actions_by_name():
     image = np.arange(16.0).reshape(1, 4, 4, 1)
     assert as_action("group", "D4", image.shape) == actions.image_dihedral(4)
     assert not as_action("group", "C8", image.shape).exact
-
-
-def test_planned_inputs_are_the_first_of_the_test_or_training_inputs(images, vectors):
-    assert read_data(images, 3).inputs.shape == (3, 3, 3, 1)
-    assert read_data(images, 100).targets.shape == (4,)
-    assert read_data(vectors, 5).targets.tolist() == list("abcab")
 
 
 OPTIONS = ("--architectures", "FCN,GAP", "--groups", "O(3d)", "--depth", 1, "--repetitions", 5)

@@ -92,7 +92,7 @@ def test_an_engine_that_runs_nothing_of_the_test_is_not_taken_as_right(plant, mo
 
 
 def test_doctor_prints_what_was_found(plant, monkeypatch, capsys):
-    monkeypatch.setattr("equitangents.cli.self_test.run_checks", list)
+    monkeypatch.setattr("equitangents.cli.doctor.CHECKS", ())
     wrong = plant(planted.Wrong)
     with pytest.warns(UserWarning, match="kernels are computed by the reference engine"):
         doctor()
@@ -109,7 +109,7 @@ def test_doctor_prints_what_was_found(plant, monkeypatch, capsys):
 
 
 def test_doctor_says_what_it_knows_where_the_engine_that_is_asked_for_failed(plant, monkeypatch, capsys):
-    monkeypatch.setattr("equitangents.cli.self_test.run_checks", lambda: pytest.fail("by which engine?"))
+    monkeypatch.setattr("equitangents.cli.doctor.CHECKS", (lambda: pytest.fail("by which engine?"),))
     monkeypatch.setenv("EQUITANGENTS_ENGINE", "planted")
     plant(planted.Wrong)
     with pytest.raises(
