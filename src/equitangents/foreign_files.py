@@ -284,13 +284,12 @@ def text_of(y: np.ndarray) -> np.ndarray:
 
 _TORCH = (".pt", ".pth", ".pt2")
 _PICKLES = (".pkl", ".pickle", ".joblib")
-SUFFIXES = (".onnx", ".keras", *_TORCH, *_PICKLES)
+SUFFIXES = (".onnx", *_TORCH, *_PICKLES)
 """How files of models end; any other text is package.module:object."""
 
-Kind = Literal["onnx", "keras", "exported", "script", "pickle", "name"]
+Kind = Literal["onnx", "exported", "script", "pickle", "name"]
 _EXPORTED = ("archive_format", "serialized_exported_program.json")
 _BUFFER = 2**31 - 1  # bytes of one protocol buffer: larger weights lie beside the file
-_KERAS = "a .keras file names the functions that build it; --trust (trust=True) loads it all the same"
 
 
 def check_model(spec: str, trust: bool = False) -> Kind:
@@ -300,7 +299,7 @@ def check_model(spec: str, trust: bool = False) -> Kind:
     """
     suffix = Path(spec).suffix.lower()
     if suffix not in SUFFIXES:
-        check_name(spec, "model", "file.onnx, file.pt2, file.pt (TorchScript), file.keras or package.module:object")
+        check_name(spec, "model", "file.onnx, file.pt2, file.pt (TorchScript) or package.module:object")
         return "name"
     if not Path(spec).is_file():
         raise InvalidArgumentError("model", spec, "a file")
@@ -309,10 +308,6 @@ def check_model(spec: str, trust: bool = False) -> Kind:
         raise InvalidArgumentError("model", size, range(most + 1), spec, verb="has bytes,")
     if suffix == ".onnx":
         return "onnx"
-    if suffix == ".keras":
-        if not trust:
-            raise InvalidArgumentError(f"model is {spec!r}, which is not loaded: {_KERAS}")
-        return "keras"
     if suffix in _TORCH and (program := _program(spec, suffix)) is not None:
         return program
     if not trust:
