@@ -309,19 +309,6 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def cache_folder() -> Path:
-    """The folder that `EQUITANGENTS_CACHE` names, or else the platform's for caches."""
-    chosen = os.environ.get("EQUITANGENTS_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    home = Path.home()
-    platform = {
-        "win32": os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local",
-        "darwin": home / "Library" / "Caches",
-    }
-    return Path(platform.get(sys.platform) or os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "equitangents"
-
-
 def checksum(record: Mapping[str, Any]) -> str:
     """SHA-256 of a record that JSON can hold."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

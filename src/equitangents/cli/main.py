@@ -97,24 +97,6 @@ app.command("predict")(predict)
 app.command("doctor")(doctor)
 
 
-@app.command("cache")
-def _cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all kernels that are kept.")] = False) -> None:
-    """Show where studies keep kernels for later runs, and how much; with --clear, remove them.
-
-    EQUITANGENTS_CACHE names another folder.
-    """
-    from equitangents.formatting import memory_size
-    from equitangents.kernels import KernelStore
-
-    store = KernelStore()
-    if clear:
-        files, size = store.clear()
-        typer.echo(f"files removed: {files}, {memory_size(size)}, from {store.folder}")
-    else:
-        sizes = f"{memory_size(store.size)} of at most {memory_size(store.limit)}"
-        typer.echo(f"files of kernels: {len(store.files)}, {sizes}, in {store.folder}")
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"equitangents {__version__}")

@@ -19,7 +19,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.files import LEFTOVER, alone, checksum, whole_file
 from equitangents.foreign_files import Rows, read_json
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.store import VERSION
+from equitangents.kernels.content import VERSION
 from equitangents.precision import working_dtype
 from equitangents.scale.cost import side_of_tile
 from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
@@ -75,7 +75,7 @@ class Record:
 
     def grew_from(self, other: Record) -> bool:
         """Whether it is the other one, perhaps with rows added."""
-        return not differences(other, self) and all(
+        return _compared(other) == _compared(self) and all(
             (here.rows[: len(x.rows)], here.digests[: len(x.rows)]) == (x.rows, x.digests)
             for here, x in zip(self.inputs.values(), other.inputs.values(), strict=True)
         )
@@ -117,26 +117,13 @@ class Record:
             raise ValueError(f"the record's precision is {self.precision!r}")
 
 
-def differences(stored: Record, asked: Record) -> list[str]:
-    """What is not the same, each as a phrase; the data are compared elsewhere."""
-    one, two = _compared(stored), _compared(asked)
-    return [
-        f"{label}: {one[label][0]} there, {two[label][0]} here" for label in one if one[label][-1] != two[label][-1]
-    ]
-
-
-def _compared(record: Record) -> dict[str, tuple[object, ...]]:
-    """What two records have to agree in, by its label: (what is shown, what is compared), or one for both."""
-    return {
-        "the network": (f"{record.network} ({record.network_hash})", record.network_hash),
-        "the engine": (record.engine,),
-        "the precision": (record.precision,),
-        "the version of equitangents": (record.version,),
-        "the version of the numbers": (record.numbers,),
-        "the side of a tile": (record.tile,),
-        "the shape of the inputs x1": (record.x1.shape,),
-        "the columns, the shape of the inputs x2": (record.x2 and record.x2.shape,),
-    }
+def _compared(record: Record) -> dict[str, object]:
+    """What two records have to agree in; the data are compared elsewhere."""
+    shapes = {f"shape of a row of {name}": x.shape for name, x in record.inputs.items()}
+    names = {"network": record.network_hash, "engine": record.engine, "precision": record.precision}
+    return (
+        names | {"version": (record.version, record.numbers), "tile": record.tile, "x2": record.x2 is not None} | shapes
+    )
 
 
 def metadata(path: Place, record: Record) -> dict[Place, bytes]:
@@ -337,17 +324,19 @@ def _make(path: Place, record: Record) -> Record:
 
 def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
     """The stored record with the rows that `data` adds to it; StoreError where it is another problem's."""
-    differ, grown = differences(stored, wanted), dict[str, Inputs]()
-    for name, there in stored.inputs.items() if not differ else ():
-        here, known = wanted.inputs[name], there.rows[-1]
-        count, dtype = here.rows[-1], np.dtype(stored.precision)
-        if count < known:
-            differ.append(f"the data {name}: {known} rows there, {count} here")
-        elif there.digests[-1] != (here.digests[0] if count == known else rows_digest(name, data[name], dtype, known)):
-            differ.append(f"the data {name}: other values in the first {known} rows")
-        elif count > known:
-            grown[name] = Inputs(there.shape, (*there.rows, count), (*there.digests, here.digests[0]))
-    if differ:
-        expected = f"a store of the same kernel matrix; it differs in {'; '.join(differ)}"
-        raise StoreError("path", str(path), expected, "give another path")
+    there, here = _compared(stored), _compared(wanted)
+    remedy = f"the store in {path} is of another problem, {stored.network}: give another path"
+    for name, value in here.items():
+        if value != there.get(name):
+            raise StoreError(name, value, there.get(name), remedy)
+    grown = dict[str, Inputs]()
+    for name, known in stored.inputs.items():
+        new, rows = wanted.inputs[name], known.rows[-1]
+        count, dtype = new.rows[-1], np.dtype(stored.precision)
+        if count < rows:
+            raise StoreError(name, count, f"at least {rows}", remedy, verb="has rows,")
+        if known.digests[-1] != (new.digests[0] if count == rows else rows_digest(name, data[name], dtype, rows)):
+            raise StoreError(name, rows, "those of the store", remedy, verb="has other values in the first rows,")
+        if count > rows:
+            grown[name] = Inputs(known.shape, (*known.rows, count), (*known.digests, new.digests[0]))
     return replace(stored, **grown)  # type: ignore[arg-type]

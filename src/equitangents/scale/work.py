@@ -18,7 +18,7 @@ import numpy as np
 from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.store import VERSION
+from equitangents.kernels.content import VERSION
 from equitangents.scale.record import FIELDS, Data, Record, read_record, write_inputs, write_metadata
 from equitangents.tiles.chunks import Chunks, Tile, Values, ZarrTiles
 from equitangents.tiles.place import DamagedTileError, Place, store_errors
