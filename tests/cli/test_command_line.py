@@ -21,7 +21,6 @@ from equitangents.cli import doctor
 from equitangents.cli import main as command_line
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import KeptKernel
 from equitangents.kernels.result import Kernels
 from equitangents_studies.framework.catalogue import registry
 
@@ -166,21 +165,6 @@ def test_packages_of_extras_need_not_be_installed(run_doctor, monkeypatch) -> No
     status, out, err = run_doctor()
     assert (status, err) == (0, "")
     assert "not installed (extra scale)" in out
-
-
-def test_what_is_kept_and_its_end(command, tmp_path, monkeypatch):
-    def said(*arguments):
-        status, out, _ = command("cache", *arguments)
-        assert status == 0
-        return out
-
-    monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path))
-    assert said().startswith("files of kernels: 0, 0 B of at most 5 GB, in ")
-    KeptKernel(nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))).kernel(np.eye(3))
-    assert said().startswith("files of kernels: 1, ")
-    assert said("--clear").startswith("files removed: 1, ")
-    assert said().startswith("files of kernels: 0")
-    assert not list(tmp_path.glob("kernels/*"))
 
 
 @pytest.mark.parametrize("message", ["", "9 bytes\nand"])

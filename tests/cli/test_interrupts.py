@@ -52,7 +52,6 @@ def after(count, real=None):
         (("systems", "--data", "data.npz"), "equitangents.extending.read_named"),
         (("list",), "typer.echo"),
         (("doctor",), "equitangents.cli.doctor._installation"),
-        (("cache",), "equitangents.kernels.KernelStore"),
         (("reproduce", "toy"), "equitangents_studies.run"),
     ],
 )

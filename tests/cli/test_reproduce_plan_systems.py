@@ -160,8 +160,7 @@ def test_a_network_and_data_are_planned_for_by_a_pilot(run_plan, images, tmp_pat
     written = tmp_path / "plan.json"
     options = ["--depth", 1, "--width", 8, "--pilot", 5, "--epochs", 20, "--target", 0.2, "--draws", 100]
     status, out, err = run_plan("--data", images, "--group", "C4", *options, "--json", written)
-    assert (status, err) == (0, "")
-    assert out.startswith("training a pilot of 5 networks")
+    assert (status, err) == (0, "training a pilot of 5 networks for 20 epochs\n"), out
     plan = json.loads(written.read_text())
     assert plan["pilot"]["members"] == 5
     assert plan["pilot"]["seconds"] > 0

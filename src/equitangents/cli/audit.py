@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equitangents.cli.options import announced, argument, command, flag, option, stages
-from equitangents.cli.values import a_group, irreps_by_name, local_file, numbers, one_of, writable
+from equitangents.cli.options import announced, argument, command, flag, option, pick, stages
+from equitangents.cli.values import a_group, irreps_by_name, local_file, numbers, writable
 from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ _REPORTS = {
     "markdown": option(Path, "Write a summary that GitHub renders.", callback=writable),
     "junit": option(Path, "Write JUnit's XML, one test case a finding and limit.", callback=writable),
 }
+_share = numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1)
+_positive = numbers("a number above 0, 0.01 or 1%", lambda error: 0 < error < math.inf)
+_scale = numbers("a number, or NAME=NUMBER,…", named=True)
+_tolerances = numbers("NAME=NUMBER,…", single=False)
 LIMITS = numbers("a number, at least 0", lambda limit: 0 <= limit < math.inf, named=True)
 _OF_MODEL = {
     "model": argument(
@@ -65,22 +69,13 @@ _OF_MODEL = {
 _OF_DATA = {
     "data": option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ..., callback=local_file),
     "inputs": option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
-    "layout": option(
-        str,
-        "Where images keep channels, if shapes do not tell: channels_last or channels_first.",
-        **one_of("channels_last", "channels_first"),
-    ),
+    "layout": pick("Where images keep channels, if shapes do not tell", None, "channels_last", "channels_first"),
     "limit": option(int, "Use this many inputs, drawn at random.", min=1),
     "batch_size": option(int, "Inputs at a time.", min=1),
     "batch_axis": option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
 }
 _OF_GROUP = {
-    "group": option(
-        str,
-        "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …",
-        ...,
-        **a_group(finite=False),
-    ),
+    "group": option(str, "C4, D4, S5 (any number), SO2, SO3, O3, translations, …", ..., **a_group(finite=False)),
     "outputs": option(
         str,
         "What each output is to the group: invariant (the default), vectors, images, masks, boxes (xyxy), cxcywh, "
@@ -93,43 +88,21 @@ _OF_GROUP = {
 _MEASURED = {
     "on_data_only": flag("No noise and no shuffled inputs."),
     "seed": option(int, "Seed of everything random in the audit.", 0),
-    "effort": option(
-        str, "full, or quick: the error and its floor alone, on few evaluations.", "full", **one_of("full", "quick")
-    ),
+    "effort": pick("quick measures the error and its floor alone, on few evaluations", "full", "full", "quick"),
 }
 _OF_VERDICT = {
     "fail_above": option(
         str,
-        "Exit with status 3 unless the error is at most this, on the data and off it: 0.05 or 5%; or of single "
-        "outputs or kinds: forces=0.05,invariant=1%.",
+        "Exit with status 3 unless errors, on data and off, are at most this: 5%, or forces=5%,invariant=1%.",
         callback=LIMITS,
     ),
     "min_agreement": option(
-        str,
-        "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.",
-        callback=numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1),
+        str, "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.", callback=_share
     ),
-    "baseline": option(
-        Path,
-        "An earlier --json: exit with status 3 if errors grew, by a paired test of the inputs.",
-        callback=local_file,
-    ),
-    "tolerance": option(
-        str,
-        "The mean error that is acceptable under every element: 0.01 or 1%.",
-        callback=numbers("a number above 0, 0.01 or 1%", lambda error: 0 < error < math.inf),
-    ),
-    "relative_to": option(
-        str,
-        "What errors are relative to: norm, spread (between inputs), or larger (error of both).",
-        "larger",
-        **one_of("norm", "spread", "larger"),
-    ),
-    "output_scale": option(
-        str,
-        "The size of outputs that counts as 100 %, in their own unit: 0.1, or forces=0.1,energy=1.",
-        callback=numbers("a number, or NAME=NUMBER,…", named=True),
-    ),
+    "baseline": option(Path, "An earlier --json: exit with status 3 if errors grew.", callback=local_file),
+    "tolerance": option(str, "The mean error that every element may have: 0.01 or 1%.", callback=_positive),
+    "relative_to": pick("Errors relative to (spread: between inputs)", "larger", "norm", "spread", "larger"),
+    "output_scale": option(str, "Size of outputs that is 100 %: 0.1, or forces=0.1,energy=1.", callback=_scale),
 }
 _SAME = ("elements", "batch_size", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
 
@@ -260,9 +233,7 @@ def _output_kind(text: str) -> Any:
     (
         "What to measure",
         {
-            "tests": option(
-                str, "Some tests, with commas: rotation, permutation, conservation, dynamics, smoothness, …"
-            ),
+            "tests": option(str, "Some tests: rotation,permutation,conservation,dynamics,smoothness,…"),
             "elements": option(int, "Random moves of every structure.", 8, min=1),
             "limit": option(int, "Use this many structures, drawn at random.", min=1),
             "time_step": option(float, "Femtoseconds of a step of the short run: 0.25."),
@@ -273,14 +244,10 @@ def _output_kind(text: str) -> Any:
         "Verdict",
         {
             "tolerances": option(
-                str,
-                "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom).",
-                callback=numbers("NAME=NUMBER,…", single=False),
+                str, "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom).", callback=_tolerances
             ),
             "fail_above": option(
-                str,
-                "Exit with status 3 unless relative errors are at most this: 0.05 or 5%, or forces=5%,…",
-                callback=LIMITS,
+                str, "Exit with status 3 unless relative errors are at most this: 5%, or forces=5%,…", callback=LIMITS
             ),
             "baseline": option(
                 Path, "An earlier --json: exit with status 3 if a test fails that did not.", callback=local_file
