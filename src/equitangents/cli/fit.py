@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from equitangents.cli import images
-from equitangents.cli.options import NETS, PLACE, SHAPE, announced, command, flag, network, option, stages
+from equitangents.cli.options import (
+    NETS,
+    PLACE,
+    PRECISION,
+    SHAPE,
+    announced,
+    command,
+    flag,
+    network,
+    option,
+    path,
+    pick,
+    stages,
+)
 from equitangents.cli.values import (
     AUTO,
     SOLVERS,
@@ -19,10 +32,8 @@ from equitangents.cli.values import (
     a_net,
     check_writable,
     numbers,
-    one_of,
     probability,
     shape,
-    there,
 )
 from equitangents.errors import EquitangentsError, InvalidArgumentError, StoreError
 from equitangents.formatting import duration
@@ -36,9 +47,6 @@ if TYPE_CHECKING:
     from equitangents.kernels import KernelFunction
 
 REPORT = "report.html"  # beside a classifier
-EXAMPLES = """equitangents fit --data tiles --group auto --out model
-
-equitangents fit --data train.npz --net mlp --ridge 1e-3 --out model"""
 _LARGE = 100  # MB of a saved model, beyond which its size is shown
 _DEPTHS = (1, 2, 4)  # of regressions
 _PAIRS = 5  # near-duplicates that are named
@@ -47,21 +55,11 @@ _gigabytes = numbers("a positive number of GB", lambda size: 0 < size < math.inf
 
 
 _INPUTS = {
-    "data": option(
-        str,
-        "Inputs: .npy, .npz with x (and y), Zarr, an array or a group with x; or a folder of images, one folder a "
-        "class.",
-        ...,
-        metavar=PLACE,
-        callback=there,
-    ),
+    "data": path("Inputs: .npy, .npz or Zarr with x (and y); or a folder of images, one folder a class.", ...),
     "out": option(Path, "Folder of the model; one that was saved there is replaced.", ...),
-    "targets": option(
-        str,
-        "Targets: .npy, .npz with y, or Zarr; of a folder of images a table .csv with the columns file and label. "
-        "Without it y of --data, or its folders.",
-        metavar=PLACE,
-        callback=there,
+    "targets": path(
+        "Targets: .npy, .npz with y, or Zarr; of images a table .csv with the columns file and label. Without it y of "
+        "--data, or its folders."
     ),
     "size": option(int, "Pixels of a side, to which images are averaged down; by default the smallest side.", min=1),
     "skip_bad": flag("Leave out images that cannot be read, and name them."),
@@ -79,12 +77,7 @@ _INPUTS = {
         "best of none, C4, D4, C8 and D8.",
         **a_group(AUTO),
     ),
-    "precision": option(
-        str,
-        "float32 or float64; by default that of the inputs, float64 for whole numbers, and float32 for images of --net "
-        "auto.",
-        **one_of("float32", "float64"),
-    ),
+    "precision": PRECISION,
     "standardise": option(
         bool, "Shift and scale inputs by the mean and deviation of each channel of --data; predict does the same.", True
     ),
@@ -93,46 +86,36 @@ _CHOICE = {
     "minutes": option(float, "What --net auto may take; Ctrl-C takes the best so far.", 5.0),
     "keep_together": option(
         str,
-        "Of --net auto: samples with one entry are left out together: a column of the table of images, or an array of "
-        "--data. Without it images of one folder CLASS/SOURCE are.",
+        "Column of --targets, or array of --data: samples with one entry are left out together. Without it images of "
+        "one folder CLASS/SOURCE are.",
         metavar="COLUMN",
     ),
-    "baselines": option(bool, "Of --net auto: nearest neighbours, a forest and an SVM on the same folds.", True),
-    "fast": flag("Of --net auto: only networks that predict 20 images a second, or more."),
+    "baselines": option(bool, "Nearest neighbours, a forest and an SVM on the same folds.", True),
+    "fast": flag("Only networks that predict 20 images a second, or more."),
 }
 _NAMED = {
     "time": option(float, "Training time; inf: until the end.", math.inf),
     "learning_rate": option(float, "Learning rate; time counts in its units.", 1.0),
     "ridge": option(float, "Relative to the kernel's mean diagonal.", 0.0, "--ridge", "--diag-reg"),
-    "kernel": option(str, "ntk: all layers learn; nngp: the last one.", "ntk", **one_of("ntk", "nngp")),
-    "dynamics": option(str, "flow: gradient flow; discrete: time counts steps.", "flow", **one_of("flow", "discrete")),
-    "task": option(
-        str,
-        "regression or classification; auto: the latter where y are whole numbers or text, one for each input, or for "
-        "each position on which the network ends.",
+    "kernel": pick("Layers that learn, all or the last one", "ntk", "ntk", "nngp"),
+    "dynamics": pick("Gradient flow in time, or time in steps", "flow", "flow", "discrete"),
+    "task": pick(
+        "auto takes whole numbers and text, one an input or a position, as classes",
         "auto",
-        **one_of("auto", "regression", "classification"),
+        *("auto", "regression", "classification"),
     ),
     "input_shape": option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=shape),
     "store": option(
-        str,
-        "Keep the training kernel in this folder; `equitangents gram --standardise` can fill it before.",
-        metavar=PLACE,
+        str, "Keep the training kernel in this folder; `gram --standardise` can fill it before.", metavar=PLACE
     ),
-    "solver": option(str, "auto, eigh, cholesky, out-of-core, lanczos, pcg or nystrom.", "auto", **one_of(*SOLVERS)),
+    "solver": pick("Solver", "auto", *SOLVERS),
     "memory_limit": option(str, "GB that the fit may take; by default half of what there is.", callback=_gigabytes),
 }
 _RESULT = {
     "calibrate": option(
-        bool,
-        "Probabilities that say how often a class is right, by leave-one-out; by default where it is exact.",
-        show_default=False,
+        bool, "Probabilities of being right, by leave-one-out; by default where it is exact.", show_default=False
     ),
-    "min_confidence": option(
-        str,
-        "Leave a prediction open below this probability; says how many, and how often others are right.",
-        callback=probability,
-    ),
+    "min_confidence": option(str, "Leave predictions open below this probability.", callback=probability),
     "report": option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
     "means_only": flag("Save what means need, a small file; no --std afterwards."),
 }
@@ -147,14 +130,22 @@ _RESULT = {
 def fit(o: Any) -> None:
     """Train infinitely wide networks on arrays in files, or images in a folder, exactly, and save the model.
 
+    equitangents fit --data tiles --group auto --out model
+
+    equitangents fit --data train.npz --net mlp --ridge 1e-3 --out model
+
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
-    given = _given(o.context)
+    source = o.context.get_parameter_source
+    given = {p.name for p in o.context.command.params if getattr(source(p.name), "name", "") == "COMMANDLINE"}
+    unexpected = lambda name, expected, remedy: InvalidArgumentError(
+        name, getattr(o, name), expected, remedy, verb="was given as"
+    )
     why = None if o.net == AUTO else f"--net {o.net}"  # no network is chosen
-    if other := [given[name] for name in {**SHAPE, **_NAMED} if name in given and name != "task"]:
-        if given.get("net") and o.net == AUTO:
-            raise _unexpected(o, other[0], "none with --net auto", "leave it out, or name a network by --net")
-        why = why or f"auto takes no {other[0]}"
+    if named := [name for name in {**SHAPE, **_NAMED} if name in given and name != "task"]:
+        if o.net == AUTO and "net" in given:
+            raise unexpected(named[0], "none with --net auto", "leave it out, or name a network by --net")
+        why = why or f"auto takes no {named[0]}"
     with stages() as stage:
         stage(f"reading {o.data}")
         found, x, y, together = _read(o, stage)
@@ -176,8 +167,8 @@ def fit(o: Any) -> None:
             choice = _chosen(o, x, y, together, stage)
             model: Any = choice.model
         else:
-            for option_name in [given[name] for name in _CHOICE if name in given]:
-                raise _unexpected(o, option_name, "none without --net auto", why)
+            for name in given & _CHOICE.keys():
+                raise unexpected(name, "none without --net auto", why)
             if o.group == AUTO:
                 raise InvalidArgumentError("group", AUTO, "C4, D4, ...; 'auto' is for --net auto", why)
             model = _ensemble(o, net, classifies)
@@ -195,17 +186,6 @@ def fit(o: Any) -> None:
     if found is not None:
         images.keep_form(found.form, o.out)
     _show(o, model, choice, tuned, () if found is None else found.files)
-
-
-def _given(context: typer.Context) -> dict[str, str]:
-    """The options on the command line by their names in Python."""
-    sources = {p.name: (context.get_parameter_source(p.name), p.opts[0]) for p in context.command.params}
-    return {name: option for name, (source, option) in sources.items() if source and source.name == "COMMANDLINE"}
-
-
-def _unexpected(o: Any, option: str, expected: str, remedy: str) -> InvalidArgumentError:
-    name = next(p.name for p in o.context.command.params if option in p.opts)
-    return InvalidArgumentError(option, getattr(o, name), expected, remedy, verb="was given as")
 
 
 def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:

@@ -6,8 +6,19 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.options import NET, PLACE, PRECISION, SHAPE, SHARD, announced, command, flag, network, option
-from equitangents.cli.values import there
+from equitangents.cli.options import (
+    NET,
+    PLACE,
+    PRECISION,
+    SHAPE,
+    SHARD,
+    announced,
+    command,
+    flag,
+    network,
+    option,
+    path,
+)
 from equitangents.errors import InvalidArgumentError
 
 
@@ -15,19 +26,11 @@ from equitangents.errors import InvalidArgumentError
     (
         None,
         {
-            "data": option(
-                str,
-                "Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.",
-                ...,
-                metavar=PLACE,
-                callback=there,
-            ),
+            "data": path("Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.", ...),
             "out": option(str, "Folder of the store; needed unless --estimate is given.", metavar=PLACE),
             "net": NET,
             **SHAPE,
-            "against": option(
-                str, "Other inputs for the columns; without it the matrix is symmetric.", metavar=PLACE, callback=there
-            ),
+            "against": path("Other inputs for the columns; without it the matrix is symmetric."),
             "precision": PRECISION,
             "standardise": flag(
                 "Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "

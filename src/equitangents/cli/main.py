@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from equitangents import __version__, beside
 from equitangents.cli.audit import audit, audit_potential
 from equitangents.cli.doctor import doctor
-from equitangents.cli.fit import EXAMPLES, fit
+from equitangents.cli.fit import fit
 from equitangents.cli.gram import gram
 from equitangents.cli.plan import plan
 from equitangents.cli.predict import predict
@@ -31,13 +31,12 @@ INTERRUPTED = "interrupted; the same command goes on with what is on disk, or st
 UsageError: Any = typer.BadParameter.__base__  # of all of typer's complaints about usage, which it does not export
 _ELSEWHERE = {"X": "x", "augmentation": "--group"}  # names of arguments in Python, and on the command line
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-_WITHOUT_JAX = ("list", "cache")
 
 
 def options_of(command: Any) -> dict[str, str]:
     """The options of a command by the names of arguments: --W-std is that of W_std."""
-    options = [p.opts[0] for p in command.params if p.opts and p.opts[0].startswith("--")]
-    return _ELSEWHERE | {option[2:].replace("-", "_"): option for option in options}
+    options = {p.name: p.opts[0] for p in command.params if p.opts and p.opts[0].startswith("--")}
+    return _ELSEWHERE | options | {option[2:].replace("-", "_"): option for option in options.values()}
 
 
 def line_of(error: Exception, options: Mapping[str, str]) -> str | None:
@@ -67,7 +66,7 @@ class OneLineErrors(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The chosen subcommand, where there is room for what it computes with."""
         name, command, rest = super().resolve_command(ctx, args)
-        if name not in _WITHOUT_JAX and "--help" not in rest:
+        if name != "list" and "--help" not in rest:
             check_start()
         return name, command, rest
 
@@ -92,7 +91,7 @@ app.command("audit")(audit)
 app.command("audit-potential")(audit_potential)
 app.command("plan")(plan)
 app.command("gram")(gram)
-app.command("fit", epilog=EXAMPLES)(fit)
+app.command("fit")(fit)
 app.command("predict")(predict)
 app.command("doctor")(doctor)
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from equitangents import beside
-from equitangents.cli.values import a_net, one_of, part
+from equitangents.cli.values import a_net, one_of, part, there
 
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
 Setting = tuple[Any, Any, Any]  # the type of a value, what typer knows of it, and its default, ... where there is none
@@ -29,6 +29,16 @@ def option(kind: Any, text: str, default: Any = None, *names: str, **more: Any) 
 def argument(kind: Any, text: str, **more: Any) -> Setting:
     """As `option`, of a word without a name, which may not be left out."""
     return kind, typer.Argument(help=text, **more), ...
+
+
+def pick(text: str, default: str | None, *values: str) -> Setting:
+    """An option that is one of the values, which its help lists."""
+    return option(str, f"{text}: {', '.join(values)}.", default, **one_of(*values))
+
+
+def path(text: str, default: Any = None) -> Setting:
+    """An option that is a file or folder that is there, or a URL."""
+    return option(str, text, default, metavar=PLACE, callback=there)
 
 
 def flag(text: str) -> Setting:
@@ -62,9 +72,7 @@ def command(*panels: tuple[str | None, dict[str, Setting]]) -> Callable[[Callabl
     return decorated
 
 
-PRECISION = option(
-    str, "float32 or float64; by default that of the inputs, float64 for whole numbers.", **one_of("float32", "float64")
-)
+PRECISION = pick("By default that of the inputs, float64 for whole numbers", None, "float32", "float64")
 SHARD = option(str, "Only part I of N, I from 0 to N − 1: for job arrays.", metavar="I/N", callback=part)
 NETS = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object"
 NET = option(str, f"{NETS}.", "mlp", **a_net())

@@ -7,11 +7,9 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.options import STDS, announced, command, option, plain_network, stages
-from equitangents.cli.values import a_group, one_of, there, writable
+from equitangents.cli.options import STDS, announced, command, option, pick, plain_network, stages
+from equitangents.cli.values import a_group, there, writable
 from equitangents.errors import InvalidArgumentError
-
-_MEASURES = ("rsd", "osp", "equivariance_error", "spread_over_error", "error")
 
 
 @command(
@@ -20,17 +18,15 @@ _MEASURES = ("rsd", "osp", "equivariance_error", "spread_over_error", "error")
         {
             "data": option(Path, ".npz file with x, y and optionally x_test, y_test.", ..., callback=there),
             "group": option(str, "C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", ..., **a_group()),
-            "net": option(str, "mlp or cnn.", "mlp", **one_of("mlp", "cnn")),
+            "net": pick("Network", "mlp", "mlp", "cnn"),
             "depth": option(int, "Hidden layers.", 2, min=1),
             "width": option(int, "Of the hidden layers: units, or channels.", 64, min=1),
             "pilot": option(int, "Networks trained as a pilot, by default 20; 0: plan from theory, at infinite width."),
             **STDS,
             "augment": option(bool, "Train on all transformed copies, or on the data as they are.", True),
             "target": option(float, "The largest violation that is accepted.", 0.01),
-            "measure": option(
-                str, "rsd, osp, equivariance_error, spread_over_error or error.", "rsd", **one_of(*_MEASURES)
-            ),
-            "over_inputs": option(str, "mean, median or max over inputs.", "mean", **one_of("mean", "median", "max")),
+            "measure": pick("Violation", "rsd", "rsd", "osp", "equivariance_error", "spread_over_error", "error"),
+            "over_inputs": pick("How inputs are summarised", "mean", "mean", "median", "max"),
             "confidence": option(float, "Share of ensembles that are to meet the target.", 0.95),
             "epochs": option(int, "Steps of full-batch gradient descent.", 100),
             "learning_rate": option(float, "Of gradient descent, or of gradient flow.", 0.1),

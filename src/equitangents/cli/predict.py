@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.options import PLACE, SHARD, announced, argument, command, flag, network, option, stages
+from equitangents.cli.options import PLACE, SHARD, announced, argument, command, flag, network, option, path, stages
 from equitangents.cli.values import a_net, probability, there
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
@@ -23,13 +23,7 @@ _BAR = 20  # characters
         None,
         {
             "model": argument(Path, "Folder in which `equitangents fit` saved a model.", callback=there),
-            "data": option(
-                str,
-                "Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.",
-                ...,
-                metavar=PLACE,
-                callback=there,
-            ),
+            "data": path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
             "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
             "skip_bad": flag("Leave out images that cannot be read, and name them."),
             "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
