@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.options import PLACE, SHARD, announced, argument, command, flag, network, option, path, stages
+from equitangents.cli.options import SHARD, announced, argument, command, flag, network, option, path, stages
 from equitangents.cli.values import a_net, probability, there
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration

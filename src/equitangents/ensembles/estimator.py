@@ -25,7 +25,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from equitangents import notebook
 from equitangents._types import ArrayLike, InputShape, Numbers, Targets
 from equitangents.actions.action import channels_first, remedy
 from equitangents.ensembles.fields.kernel import equivariant_outputs
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
         def __sklearn_tags__(self) -> Tags: ...
         def __getstate__(self) -> dict[str, Any]: ...
         def __getattr__(self, name: str) -> Any: ...
-        def _repr_html_(self) -> str: ...
 else:
     from sklearn.base import BaseEstimator
 
@@ -99,22 +97,12 @@ class Estimator(BaseEstimator):
                 )
         return super().set_params(**params)
 
-    def _facts(self) -> list[tuple[str, object]]:
-        """What a notebook shows of a fitted ensemble, above scikit-learn's own diagram."""
-        return []
-
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self.fitted_attribute)
-
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        diagram: Callable[[], str] = super()._repr_html_
-        facts = self._facts()
-        return diagram if not facts else lambda: notebook.table(type(self).__name__, facts) + diagram()
 
 
 def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, reset: bool) -> np.ndarray:

@@ -68,9 +68,6 @@ class TorchEnsemble(FiniteEnsemble):
         """The factory, which stands where other ensembles have their network."""
         return self.factory
 
-    def _own_facts(self) -> list[tuple[str, object]]:
-        return [("trained", self.trained_by_ if self.reason_ is None else f"{self.trained_by_}: {self.reason_}")]
-
     def _check_settings(self) -> None:
         if any(c.__module__ == "torch.nn.modules.module" for c in type(self.factory).__mro__):
             raise InvalidTypeError(

@@ -18,7 +18,6 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from equitangents import notebook
 from equitangents._types import FileName
 from equitangents._version import __version__
 from equitangents.audit.report.checks import Check
@@ -68,7 +67,6 @@ def escaped(text: str) -> str:
 
 State = Literal["holds", "fails", "undecided"]
 _SIGNS: dict[State, str] = {"holds": "✅", "fails": "❌", "undecided": "❔"}
-_NOTEBOOK = 32  # rows of a table
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class Content:
     sections: Callable[[], list[Section]]
     """Makes the sections of the page."""
     details: list[Table] = field(default_factory=list)
-    """Further tables of Markdown and notebooks."""
+    """Further tables of Markdown."""
     notes: list[str] = field(default_factory=list)
     """What stands below the tables."""
 
@@ -160,13 +158,6 @@ class WrittenReport(ABC):
 
     def __repr__(self) -> str:
         return f"<audit: {self.first_line}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the first line and the tables."""
-        facts = lambda table: [(row[0], " ".join(filter(None, row[1:]))) for row in table.rows[:_NOTEBOOK]]
-        content = self.content()
-        shown = [notebook.table(table.caption, facts(table)) for table in content.details]
-        return notebook.table(self.first_line, facts(content.tables[0])) + "".join(shown)
 
 
 def settings_section(settings: Mapping[str, object]) -> Section:

@@ -60,9 +60,6 @@ class DeepEnsembleBase(FiniteEnsemble):
     progress: bool | ProgressCallback = False
     standardise: bool = False
 
-    def _own_facts(self) -> list[tuple[str, object]]:
-        return [("architecture", self.net)]
-
     def _check_settings(self) -> None:
         as_network(self.net)
         check_settings(self)

@@ -339,25 +339,6 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         outputs = self._member_outputs(np.asarray(x[:_LOOKED_AT], self.dtype))
         return ~np.all([np.isfinite(part).all(axis=(1, 2)) for part in outputs], axis=0)
 
-    def _facts(self) -> list[tuple[str, object]]:
-        if not self.__sklearn_is_fitted__():
-            return []
-        augmentation = getattr(self, "augmentation_", None)
-        last = self.history_[-1] if len(self.history_) else np.full(1, np.nan)
-        return [
-            ("networks", f"{self._trained}, trained for {len(self.history_)} epochs"),
-            *self._own_facts(),
-            ("augmentation", "none" if augmentation is None else augmentation),
-            (
-                "training loss at the end",
-                f"{np.mean(last):.3g}, from {np.min(last):.3g} to {np.max(last):.3g} by member",
-            ),
-        ]
-
-    def _own_facts(self) -> list[tuple[str, object]]:
-        """What a notebook shows of these members alone."""
-        return []
-
     @abstractmethod
     def _check_settings(self) -> None:
         """Raise for parameters that cannot be; before data are looked at."""

@@ -19,7 +19,6 @@ from typing import cast
 import numpy as np
 from jaxtyping import Float
 
-from equitangents import notebook
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
 from equitangents.ensembles.infinite.problem import Problem
@@ -58,17 +57,6 @@ class LeaveOneOut:
     def __repr__(self) -> str:
         return f"<LeaveOneOut of {len(self.residuals)} samples: mean squared error {self.mean_squared_error:.4g}>"
 
-    def _repr_html_(self) -> str:
-        return notebook.table("Leave-one-out", self._facts())
-
-    def _facts(self) -> list[tuple[str, object]]:
-        return [
-            ("samples", len(self.residuals)),
-            ("mean squared error", f"{self.mean_squared_error:.4g}"),
-            ("predictor", self.predictor),
-            ("inputs standardised by", self.standardised_by),
-        ]
-
 
 @dataclass(frozen=True)
 class LabelsLeftOut:
@@ -93,10 +81,6 @@ class LabelsLeftOut:
 
     def __repr__(self) -> str:
         return f"<LabelsLeftOut of {len(self.labels)} samples: accuracy {self.accuracy:.4g}>"
-
-    def _repr_html_(self) -> str:
-        facts = self.outputs._facts()
-        return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
 
 
 def held_out_predictions(training: Training, time: float) -> np.ndarray:
