@@ -2,7 +2,7 @@
 # ruff: noqa: I001
 
 # types in signatures, and what is asked of users' objects
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Params, Targets
 
 # arguments

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from equitangents._protocols import ExecutorLike, TaskExecutor
+from equitangents._aliases import ExecutorLike, TaskExecutor
 from equitangents.errors import InvalidTypeError, StoreError
 from equitangents.validation import check_whole, is_whole
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._protocols import ExecutorLike
+from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents.errors import StoreError
 from equitangents.kernels import KernelFunction
