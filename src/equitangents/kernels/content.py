@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import Any, Protocol, runtime_checkable
-
 import numpy as np
 
-from equitangents._types import ArrayLike
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.program import Program
-from equitangents.kernels.result import KernelFunction, Kernels
 
 VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
@@ -41,15 +36,3 @@ def described(thing: object) -> str:
         f"a kernel that depends on {thing!r} cannot be kept on disk: its content has no description; compute it "
         "without a store"
     )
-
-
-@runtime_checkable
-class LoweredNetwork(KernelFunction, Protocol):
-    """A network of equitangents.nn: it lowers to a program."""
-
-    @property
-    def layers(self) -> tuple[Any, ...]:
-        """The layers, first to last."""
-
-    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program[Any]]:
-        """Number of leading layers before the program, and the program."""

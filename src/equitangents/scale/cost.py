@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from equitangents.formatting import FORESEEN, duration, memory_size
-from equitangents.kernels.content import LoweredNetwork
 from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype
 from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
@@ -113,7 +113,7 @@ def tile_bytes(side: int, numbers: int, itemsize: int) -> int:
     return itemsize * (2 * _COPIES * side * side + 4 * side * numbers)
 
 
-def side_of_tile(kernel: object, shape: tuple[int, ...], dtype: np.dtype, n1: int, n2: int | None = None) -> int:
+def side_of_tile(kernel: Any, shape: tuple[int, ...], dtype: np.dtype, n1: int, n2: int | None = None) -> int:
     """For n1 inputs of `shape` and n2 others (None: the same ones)."""
     longer, shorter = max(n1, n2 or n1), min(n1, n2 or n1)
     side = min(max(_LEAST, -(-longer // _TILES)), _MOST)
@@ -121,9 +121,9 @@ def side_of_tile(kernel: object, shape: tuple[int, ...], dtype: np.dtype, n1: in
     return max(side, -(-shorter // -(-shorter // enough))) if enough > side else side  # all about equally large
 
 
-def _pairs(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> int:
+def _pairs(kernel: Any, shape: tuple[int, ...], dtype: np.dtype) -> int:
     """How many pairs of inputs are enough work for a tile, where that is known; else 0."""
-    if not isinstance(kernel, LoweredNetwork):
+    if not hasattr(kernel, "lower"):
         return 0
     program = kernel.lower(shape)[1]
     if not isinstance(program.space, Positions):
