@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+
 import numpy as np
 
 from equitangents.errors import InvalidTypeError

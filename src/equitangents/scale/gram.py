@@ -221,8 +221,9 @@ class GramStore:
             for computed in each_computed(self._work, waiting):
                 counted.add(1, computed)
         else:
-            report = lambda tile, computed: counted.add(1, computed)
-            executors.distribute(executor, partial(compute_tile, self._work), waiting, report, "gram")
+            executors.distribute(
+                executor, partial(compute_tile, self._work), waiting, lambda computed: counted.add(1, computed)
+            )
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 
