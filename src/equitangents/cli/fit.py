@@ -312,8 +312,9 @@ def _show(
     o: Any, model: Any, choice: Choice | None, tuned: Tuning[InfiniteEnsemble] | None, files: Sequence[str] | None
 ) -> None:
     """Print the result: of a classifier how right it is, first, and write its report."""
-    from equitangents.fit.result import ACCURACY, text_of
+    from equitangents.fit.result import ACCURACY
     from equitangents.report import Table
+    from equitangents.report.render import text_of
 
     table = lambda caption, rows: Table(caption, [""] * len(rows[0]), rows, text=True)
     rows, next_command = {} if tuned is None else _of_tuning(tuned, model._data[1]), ""
