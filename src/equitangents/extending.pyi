@@ -24,7 +24,7 @@ from equitangents.tables import quoted, unquoted
 
 # what is said
 from equitangents import formatting, notebook
-from equitangents.cli.completion import one_of, there, writable
+from equitangents.cli.values import one_of, there, writable
 
 # layers of one's own
 from equitangents.nn.group_conv import box_offsets

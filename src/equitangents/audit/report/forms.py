@@ -1,4 +1,4 @@
-"""The forms of a report, whatever it is of: text, JSON, Markdown, one HTML page."""
+"""The forms of a report, whatever it is of: text, JSON, Markdown, JUnit's XML, one HTML page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import math
 import platform
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
+from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from equitangents import notebook
 from equitangents._types import FileName
 from equitangents._version import __version__
+from equitangents.audit.report.checks import Check
 from equitangents.audit.report.numbers import folded
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
@@ -37,6 +39,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML, even escaped
 
 
 def text_table(table: Table) -> str:
@@ -78,6 +83,8 @@ class Content:
     """What the verdict comes to."""
     tables: list[Table]
     """Those of the summary, that of all that a reader acts on first."""
+    cases: list[Check]
+    """The test cases of JUnit's XML."""
     sections: Callable[[], list[Section]]
     """Makes the sections of the page."""
     details: list[Table] = field(default_factory=list)
@@ -128,6 +135,24 @@ class WrittenReport(ABC):
         for table in (*content.tables, *content.details):
             parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]
         return _also_written(path, "\n\n".join([*parts, *map(escaped, content.notes)]) + "\n")
+
+    def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
+        """JUnit's XML, one test case a finding and one a check; those that fail quote the summary.
+
+        Also written to `path` if one is given.
+        """
+        content = self.content()
+        cases, failed = [*content.cases, *checks], []
+        suite = Element("testsuite", name=f"equitangents audit of {content.name}", tests=str(len(cases)))
+        for case in cases:
+            node = SubElement(suite, "testcase", classname=f"equitangents.audit.{content.name}", name=case.name)
+            if not case.passed:
+                failed.append(SubElement(node, "failure", message=case.value))
+        for node in failed:
+            node.text = self.summary()
+        suite.set("failures", str(len(failed)))
+        text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", tostring(suite, encoding="unicode"))
+        return _also_written(path, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
 
     def to_html(self, path: FileName) -> Path:
         """Write the report as one HTML file that needs nothing else. Returns the path."""

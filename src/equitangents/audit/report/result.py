@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents._types import AnyModel
+from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import Content, WrittenReport
-from equitangents.audit.report.numbers import UNITS, Spread
+from equitangents.audit.report.numbers import UNITS, Spread, interval, listed
 from equitangents.audit.report.page import elements_table, layers_table, sections
 from equitangents.audit.report.rows import STATES, first_line, table
 from equitangents.audit.report.sections import (
@@ -129,13 +130,19 @@ class AuditReport(WrittenReport):
         return first_line(self)
 
     def content(self) -> Content:
-        """Its tables and page."""
+        """Its tables, test cases and page: one case an output, and one a set off the data that fails."""
         worst = sorted(self.elements, key=lambda e: -e.judged.estimate.mean)[:_ELEMENTS]
+        value = lambda o: f"{interval(o.judged)} {self.unit_of(o)}, {listed(o.fails_under)}"
+        cases = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
+        if self.verdict == "equivariant on its data":
+            off = [s for s in self.sets[1:] if s.above]
+            cases += [Check(f"off the data, {s.name}", False, f"{interval(s.judged)} {self.unit}") for s in off]
         return Content(
             title="Equivariance audit",
             name=self.model.name,
             state=STATES[self.verdict],
             tables=[table(self)],
+            cases=cases,
             details=[elements_table(self, worst), *layers_table(self)],
             sections=lambda: sections(self),
         )
