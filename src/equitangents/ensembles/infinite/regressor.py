@@ -89,8 +89,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
             acts on (N, *positions, outputs), as `actions.tensor_product` makes one of positions and values; None:
             values are invariant, and go with their positions as those of the input do.
         input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
-        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
-            the same with momentum.
+        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
         store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
             killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems, not of fields.

@@ -27,7 +27,7 @@ from equitangents.inference.ridge import Ridge
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
-from equitangents.solvers.choosing import as_method
+from equitangents.solvers.solving import as_method
 from equitangents.solvers.spectral import Eigh
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
 
