@@ -206,16 +206,3 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         """
         ensemble: Self = saving.load(cls, local("path", path), net)
         return ensemble
-
-    def _facts(self) -> list[tuple[str, object]]:
-        if not self.__sklearn_is_fitted__():
-            return []
-        augmentation = getattr(self, "augmentation_", None)
-        return [
-            ("networks", "infinitely many, infinitely wide"),
-            ("architecture", self.net),
-            ("augmentation", "none" if augmentation is None else augmentation),
-            ("training time", f"{float(self.time):g}"),
-            ("kernel", self.kernel.upper()),
-            ("solved by", self.solution_.solver),
-        ]

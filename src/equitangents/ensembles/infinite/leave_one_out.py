@@ -19,7 +19,6 @@ from typing import cast
 import numpy as np
 from jaxtyping import Float
 
-from equitangents import notebook
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
 from equitangents.ensembles.infinite.problem import Problem
@@ -58,17 +57,6 @@ class LeaveOneOut:
     def __repr__(self) -> str:
         return f"<LeaveOneOut of {len(self.residuals)} samples: mean squared error {self.mean_squared_error:.4g}>"
 
-    def _repr_html_(self) -> str:
-        return notebook.table("Leave-one-out", self._facts())
-
-    def _facts(self) -> list[tuple[str, object]]:
-        return [
-            ("samples", len(self.residuals)),
-            ("mean squared error", f"{self.mean_squared_error:.4g}"),
-            ("predictor", self.predictor),
-            ("inputs standardised by", self.standardised_by),
-        ]
-
 
 @dataclass(frozen=True)
 class LabelsLeftOut:
@@ -94,10 +82,6 @@ class LabelsLeftOut:
     def __repr__(self) -> str:
         return f"<LabelsLeftOut of {len(self.labels)} samples: accuracy {self.accuracy:.4g}>"
 
-    def _repr_html_(self) -> str:
-        facts = self.outputs._facts()
-        return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
-
 
 def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, *positions, outputs).
@@ -112,7 +96,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
             "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
         )
     training.settings.ridge.check_one("leaving one out has a closed form for one: give a number, or hold samples back")
-    labels, training = original_labels(training), training.decomposed
+    labels, training = training.y, training.decomposed
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
@@ -131,11 +115,6 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         # irreps in which labels cancel only as long as all are there
         problem = cast(IrrepProblem, training.covariance_problem)
     return _by_irreps(problem, training.labels, labels, time)
-
-
-def original_labels(training: Training) -> np.ndarray:
-    """The labels of the samples themselves, (N, *positions, outputs), also where every augmented copy has its own."""
-    return training.y[_original(training)] if training.each_copy else training.y
 
 
 def _original(training: Training) -> int:

@@ -29,7 +29,6 @@ from equitangents.ensembles.infinite.base import InfiniteEnsembleBase, TimedPred
 from equitangents.ensembles.infinite.leave_one_out import (
     LeaveOneOut,
     held_out_predictions,
-    original_labels,
 )
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.standardisation import Standardisation
@@ -137,9 +136,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsemble:
         """Decompose the training kernel: x (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
 
-        With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i. Of a network
-        that ends on positions y is (N, *positions) or (N, *positions, outputs), or with augmentation also
-        (|G|, N, *positions, outputs).
+        Of a network that ends on positions y is (N, *positions) or (N, *positions, outputs).
         Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
         helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
         """
@@ -155,8 +152,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
-        positions, copies = output_positions(self.net, x, y), self.augmentation is not None
-        y, targets, self._squeeze = check_targets(x, y, positions, copies=copies)
+        positions = output_positions(self.net, x, y)
+        y, targets, self._squeeze = check_targets(x, y, positions)
         self.n_outputs_ = targets.shape[-1]
         self.positions_: tuple[int, ...] = () if positions is None else positions.shape
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
@@ -216,7 +213,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         return self._left_out(self, self._training, float(self.time))
 
     def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
-        predictions, targets = held_out_predictions(training, time), original_labels(training)
+        predictions, targets = held_out_predictions(training, time), training.y
         if self._squeeze:
             predictions, targets = predictions[..., 0], targets[..., 0]
         bayesian = self.kernel == "nngp" and np.isinf(time)
@@ -298,8 +295,7 @@ def _approximation(training: Training, time: float) -> Approximation | None:
     if not isinstance(kernel, FeatureMap):
         return None
     chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
-    labels = training.y[0] if training.each_copy else training.y
-    x, y = np.asarray(training.x)[chosen], labels[chosen]
+    x, y = np.asarray(training.x)[chosen], training.y[chosen]
     trained = max(1, int(_TRAINED * len(x)))
     settings = replace(training.settings, held=None, store=None, solver="auto")
     predicted = []
