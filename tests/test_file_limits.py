@@ -17,7 +17,6 @@ import zarr
 import equitangents as et
 from equitangents import nn
 from equitangents.array_files import read_arrays
-from equitangents.audit.report.checks import read_report
 from equitangents.ensembles.storage.array_folder import MODEL, read_about
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
 from equitangents.file_limits import check_arrays, read_json
@@ -170,8 +169,6 @@ def test_what_is_no_regular_file_or_too_large_is_not_read(hostile: Path) -> None
         file_bytes(hostile)
     with pytest.raises(InvalidArgumentError, match=r"expected a file that can be read; it "):
         read_network(hostile)
-    with pytest.raises(InvalidArgumentError, match=r"expected a report that can be read; .* it "):
-        read_report(hostile)
 
 
 @pytest.mark.timeout(20)

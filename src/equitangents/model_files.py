@@ -16,10 +16,10 @@ from equitangents.memory import process_memory
 
 _TORCH = (".pt", ".pth", ".pt2")
 _PICKLES = (".pkl", ".pickle", ".joblib")
-SUFFIXES = (".onnx", ".keras", *_TORCH, *_PICKLES)
+SUFFIXES = (".onnx", *_TORCH, *_PICKLES)
 """How files of models end; any other text is package.module:object."""
 
-Kind = Literal["onnx", "keras", "exported", "script", "pickle", "name"]
+Kind = Literal["onnx", "exported", "script", "pickle", "name"]
 _Held = Literal["exported", "script", "weights", "pickle", "other"]
 
 _EXPORTED = ("archive_format", "serialized_exported_program.json")
@@ -27,7 +27,6 @@ _PLAIN = ("collections", "torch", "torch._utils", "torch.storage", "torch.serial
 """Modules that a pickle of tensors names; that of a network names its classes' modules, too."""
 _LONGEST = 2**26
 _BUFFER = 2**31 - 1  # bytes of one protocol buffer: larger weights lie beside the file
-_KERAS = "a .keras file names the functions that build it; --trust (trust=True) loads it all the same"
 _BEFORE = 4  # pickles of a file in PyTorch's old format, up to the one that holds the object
 
 
@@ -38,7 +37,7 @@ def check_model(spec: str, trust: bool = False) -> Kind:
     """
     suffix = Path(spec).suffix.lower()
     if suffix not in SUFFIXES:
-        check_name(spec, "model", "file.onnx, file.pt2, file.pt (TorchScript), file.keras or package.module:object")
+        check_name(spec, "model", "file.onnx, file.pt2, file.pt (TorchScript) or package.module:object")
         return "name"
     if not Path(spec).is_file():
         raise InvalidArgumentError("model", spec, "a file")
@@ -47,10 +46,6 @@ def check_model(spec: str, trust: bool = False) -> Kind:
         raise InvalidArgumentError("model", size, range(most + 1), spec, verb="has bytes,")
     if suffix == ".onnx":
         return "onnx"
-    if suffix == ".keras":
-        if not trust:
-            raise InvalidArgumentError(f"model is {spec!r}, which is not loaded: {_KERAS}")
-        return "keras"
     found = _held(spec) if suffix in _TORCH else "pickle"
     if found == "exported" or found == "script":
         return found

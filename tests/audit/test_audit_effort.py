@@ -1,21 +1,16 @@
-"""What an audit asks of a model, counted; Ctrl-C gives a report of what was measured; long audits say how far."""
+"""What an audit asks of a model, counted; long audits say how far."""
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import signal
 import time
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import equitangents as et
-from audit.potentials import Cluster, clusters
 from audit.verdict_cases import QUIET
 from equitangents.audit.adapters.callables import CallableModel
 from equitangents.audit.measure.layers import difference, folded, misfit
@@ -26,106 +21,15 @@ X = RNG.normal(size=(40, 4, 4, 1))
 W = RNG.normal(size=(16, 3))
 
 
-pytestmark = pytest.mark.usefixtures("interruptible")
-
-
 class Counted:
-    """A function of images that counts what it is given, and is interrupted in some calls."""
+    """A function of images that counts what it is given."""
 
-    def __init__(self, *interrupted: int, by_signal: bool = False, always_after: int | None = None):
-        self.calls = self.rows = 0
-        self.interrupted, self.by_signal, self.always_after = interrupted, by_signal, always_after
+    calls = rows = 0
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         self.calls += 1
         self.rows += len(x)
-        late = self.always_after is not None and self.calls > self.always_after
-        if self.calls in self.interrupted or late:
-            if self.by_signal:
-                os.kill(os.getpid(), signal.SIGINT)
-            else:
-                raise KeyboardInterrupt
         return np.asarray(x).reshape(len(x), -1) @ W + 4
-
-
-@pytest.mark.parametrize("by_signal", [False, True])
-def test_an_interrupted_audit_reports_the_batches_that_were_finished(by_signal: bool) -> None:
-    whole = et.audit(Counted(), "C4", X, batch_size=10, **QUIET)
-    f = Counted(11, by_signal=by_signal)  # 4 calls a batch of 10: two batches are finished
-    report = et.audit(f, "C4", X, batch_size=10, **QUIET)
-    assert report.partial
-    assert not whole.partial
-    assert report.settings.inputs == 20
-    np.testing.assert_array_equal(report.errors, whole.errors[:, :20])
-    assert report.first_line.startswith("partial, broken ")
-    assert "interrupted after 20 of 40 inputs and 3 of 3 elements" in report.summary()
-    assert any(m.section == "layers" and "interrupted" in m.reason for m in report.missing)
-    assert report.verdict == "broken"
-    assert report.timing.evaluations == f.rows
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_of_an_interrupted_first_batch_the_finished_elements_are_reported() -> None:
-    whole = et.audit(Counted(), "C4", X, **QUIET)
-    report = et.audit(Counted(4), "C4", X, **QUIET)
-    assert report.partial
-    assert [e.label for e in report.elements] == [e.label for e in whole.elements][:2]
-    np.testing.assert_array_equal(report.errors, whole.errors[:2])
-    assert not report.contract.complete
-    for early in (1, 2):  # there is no element to report
-        with pytest.raises(KeyboardInterrupt):
-            et.audit(Counted(early), "C4", X, **QUIET)
-
-
-def test_a_model_that_was_at_its_floor_so_far_is_not_called_equivariant() -> None:
-    stopped = Counted(4)
-    report = et.audit(lambda x: 0 * stopped(x) + x.sum((1, 2)) + 9, "C4", X, **QUIET)
-    assert report.partial
-    assert report.verdict == "undecided"
-
-
-def test_more_interrupts_leave_out_more_and_still_report() -> None:
-    report = et.audit(Counted(always_after=3), "C4", X, **QUIET)
-    assert report.partial
-    assert report.verdict == "undecided", "without floors nothing is decided"
-    assert report.float_floor.method == "none"
-    assert {"elements", "floors"} <= {m.section for m in report.missing}
-    assert len({m.section for m in report.missing}) == len(report.missing), "each is named once"
-
-
-def test_an_audit_that_is_interrupted_late_keeps_its_verdict() -> None:
-    whole = et.audit(Counted(), "C4", X, data_test=None, resamples=50)
-    f = Counted()
-    et.audit(f, "C4", X, **QUIET)
-    report = et.audit(Counted(f.calls + 2), "C4", X, data_test=None, resamples=50)
-    assert report.partial
-    assert report.verdict == whole.verdict
-    assert report.floor == whole.floor
-    assert [s.name for s in report.sets] == ["data"]
-    assert {"set 'noise'", "set 'shuffled'"} <= {m.section for m in report.missing}
-
-
-def test_on_the_command_line_files_are_written_and_the_status_is_130(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    Path("interrupted_model.py").write_text(
-        "import os, signal\ncalls = 0\ndef f(x):\n    global calls\n    calls += 1\n"
-        "    if calls == 7:\n        os.kill(os.getpid(), signal.SIGINT)\n    return x.sum((1, 2)) ** 2 + x[:, 0, 0]\n"
-    )
-    np.save("x.npy", X)
-    names = ["--html", "a.html", "--json", "a.json", "--markdown", "a.md", "--fail-above", "1e-9"]
-    audit = ["audit", "interrupted_model:f", "--data", "x.npy", "--group", "C4", "--batch-size", "20", *names]
-    status, out, err = command(*audit)
-    assert status == 130
-    assert "interrupted after 20 of 40 inputs" in out
-    said = "interrupted; the report is of what was measured until then: the same command measures all"
-    assert err.splitlines()[-1] == f"equitangents: {said}"
-    assert "Traceback" not in err
-    assert json.loads(Path("a.json").read_text(encoding="utf-8"))["partial"] is True
-    assert "partial, " in Path("a.html").read_text(encoding="utf-8")
-    assert "partial, " in Path("a.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("group", "off_data"), [("C4", False), ("C4", True), ("SO2", True)])
@@ -252,27 +156,6 @@ def test_gram_matrices_suffice_for_the_smallest_misfit(shape: tuple[int, ...]) -
 def _cross(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """A matrix with the singular values of Aᵀ B: of many numbers, Lᵀ M with L Lᵀ = A Aᵀ and M Mᵀ = B Bᵀ."""
     return np.linalg.qr(A.T)[1] @ np.linalg.qr(B.T)[1].T if A.shape[1] > len(A) else A.T @ B
-
-
-def test_an_audit_of_a_potential_that_is_interrupted_reports_what_was_finished() -> None:
-    class Counted(Cluster):
-        asked, last = 0, 0
-
-        def calculate(self, *args: object, **kwargs: object) -> None:
-            self.asked += 1
-            if self.asked == self.last:
-                raise KeyboardInterrupt
-            super().calculate(*args, **kwargs)
-
-    whole, stopped = Counted(), Counted()
-    et.audit.atoms(whole, clusters(2), ["rotation", "permutation"], elements=6)
-    stopped.last = whole.asked - 3
-    report = et.audit.atoms(stopped, clusters(2), ["rotation", "permutation"], elements=6)
-    assert report.partial
-    assert report.first_line.startswith("partial, undecided (interrupted): ")
-    assert report.verdict == "undecided"
-    assert {r.test for r in report.rows} == {"rotation"}
-    assert [(m.section, m.reason) for m in report.missing] == [("permutation", "interrupted")]
 
 
 def test_few_large_inputs_are_evaluated_in_double_precision() -> None:

@@ -16,8 +16,6 @@ import pytest
 
 import equitangents as et
 from audit.potentials import clusters
-from equitangents.audit.report.checks import no_worse
-from equitangents.errors import InvalidArgumentError
 
 MODULE = """
 import numpy as np
@@ -174,9 +172,7 @@ def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, run: Callable
     assert Path("was_run").exists(), "the probe itself must do what it is refused for"
 
 
-QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
 X = np.random.default_rng(0).normal(size=(40, 4, 4, 1))
-WEIGHTS = np.random.default_rng(1).normal(size=(16, 3))
 
 
 @pytest.fixture
@@ -206,32 +202,15 @@ def test_outputs_and_predictions_have_limits(audited, model, options, status, me
     assert status != 0 or "met: " in out
 
 
-def test_a_model_that_got_worse_fails_by_a_paired_test(tmp_path: Path) -> None:
-    model = lambda share: lambda x: 5 + x.sum((1, 2)) + share * (x.reshape(len(x), -1) @ WEIGHTS)[:, :1]
-    audit = lambda share, x=X: et.audit(model(share), "C4", x, **QUIET)
-    old = audit(0.1).to_json(tmp_path / "old.json")
-    assert no_worse(audit(0.1), old).passed
-    assert no_worse(audit(0.05), old).passed
-    worse = no_worse(audit(0.102), old)  # 2 % worse of every input: seen, since inputs are paired
-    assert not worse.passed
-    assert " before, " in worse.value
-    with pytest.raises(InvalidArgumentError, match="same inputs"):
-        no_worse(audit(0.1, X[:30]), old)
-    exact = et.audit(lambda x: x.sum((1, 2)), "C4", X, **QUIET).to_json(tmp_path / "exact.json")
-    assert no_worse(et.audit(lambda x: 3 * x.sum((1, 2)), "C4", X, **QUIET), exact).passed  # rounding is not worse
-
-
-def test_baseline_and_junit_on_the_command_line(audited: Callable) -> None:
-    assert audited("pooled", "--json", "good.json")[0] == 0
-    assert audited("pooled", "--baseline", "good.json", "--fail-above", "0.1", "--junit", "good.xml")[0] == 0
-    status, _, err = audited("named", "--baseline", "good.json", "--junit", "bad.xml")
-    assert (status, "not met: no worse than good.json: " in err) == (3, True)
-    assert audited("pooled", "--baseline", "none.json")[:2] == (2, ""), "nothing is audited before that is known"
-    good, bad = (ElementTree.parse(name).getroot() for name in ("good.xml", "bad.xml"))
-    assert (good.get("tests"), good.get("failures")) == ("3", "0")
-    assert [case.get("name") for case in bad] == ["scores (invariant)", "sum (invariant)", "no worse than good.json"]
-    assert (bad.get("tests"), bad.get("failures")) == ("3", "2")
-    assert "90°" in bad[0][0].get("message")
+def test_junit_has_a_case_an_output_and_one_a_demand(audited: Callable) -> None:
+    assert audited("named", "--fail-above", "0.1", "--junit", "found.xml")[0] == 3
+    suite = ElementTree.parse("found.xml").getroot()
+    assert [case.get("name") for case in suite][:2] == ["scores (invariant)", "sum (invariant)"]
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(suite)), str(len(failed)))
+    assert failed[0] == "scores (invariant)"
+    assert "sum (invariant)" not in failed
+    assert "90°" in suite[0][0].get("message")
 
 
 ATOMS = """
@@ -254,18 +233,11 @@ def test_potentials_have_the_same_demands(folder: Path, command: Callable) -> No
     def atoms(name: str, *options: str) -> tuple[int, str]:
         return command("audit-potential", "s.xyz", "--calculator", f"audited_potentials:{name}", *same, *options)[::2]
 
-    def failed(file: str) -> list[str | None]:
-        return [case.get("name") for case in ElementTree.parse(file).getroot() if case.find("failure") is not None]
-
-    assert atoms("tilted", "--json", "old.json", "--junit", "old.xml")[0] == 0
-    assert failed("old.xml") == ["rotation, forces"]
-    assert atoms("tilted", "--baseline", "old.json")[0] == 0
-    assert atoms("good", "--baseline", "old.json", "--json", "good.json")[0] == 0
-    status, err = atoms("tilted", "--baseline", "good.json", "--junit", "new.xml")
-    assert (status, "not met: rotation, forces: no worse than good.json: " in err) == (3, True)
-    assert failed("new.xml") == ["rotation, forces", "rotation, forces: no worse than good.json"]
-    status, err = atoms("good", "--baseline", "old.json", "--seed", "1")
-    assert (status, "the same structures, seed" in err) == (2, True)
+    status, err = atoms("tilted", "--fail-above", "1e-6", "--junit", "tilted.xml")
+    assert (status, "not met: rotation, forces ≤ 1e-06: " in err) == (3, True)
+    suite = ElementTree.parse("tilted.xml").getroot()
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failed == ["rotation, forces", "rotation, forces ≤ 1e-06"]
     status, err = atoms("good", "--fail-above", "force=0.1")
     assert (status, "is 'force'; expected" in err) == (2, True)
     assert atoms("good", "--fail-above", "forces=0.1,permutation=0.2")[0] == 0
@@ -297,7 +269,7 @@ def test_the_composite_action_runs_the_command_and_keeps_its_status(folder: Path
         "--fail-above\n0.05",
         "--effort\nquick",
         "--seed\n3",
-        "--junit\nreport/audit.xml",
+        "--json\nreport/audit.json",
     ):
         assert option in "\n".join(told)
     assert "--min-agreement" not in told

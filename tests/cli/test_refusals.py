@@ -202,7 +202,6 @@ TYPOS = [
     ("audit no_such_module:f --data images.npz --group C4", "no module named 'no_such_module'"),
     (f"{POOLED} --data no.npz", "data is 'no.npz'; expected a file"),
     (f"{POOLED} --data refused_models.py", "is text, which is neither"),
-    (f"{POOLED} --baseline no.json", "baseline is 'no.json'; expected a file"),
     (f"{POOLED} --html refused_models.py/a.html", "expected a file that can be written"),
     (f"{POOLED} --group Q8", "group is 'Q8'"),
     (f"{POOLED} --layout NCHW", "layout is 'NCHW'"),

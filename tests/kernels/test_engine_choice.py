@@ -40,6 +40,15 @@ def test_the_cpu_engine_is_built_and_chosen():
     assert net.kernel(np.ones((2, 3))).notes == ()
 
 
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_on_accelerators_the_reference_engine_runs(platform, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    assert select.engine_name() == "reference"
+    found = Sequential(Dense(1), Dense(1)).kernel(np.ones((2, 5)))
+    assert found.engine == "reference"
+    assert f"reference engine in place of cpu: JAX runs on {platform}" in found.notes
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("net", "shape", "reason"),

@@ -18,8 +18,6 @@ import equitangents as et
 from equitangents import nn
 from equitangents.array_files import load_data, read_arrays
 from equitangents.audit.adapters.choose import load_model
-from equitangents.audit.potentials.report import outcomes
-from equitangents.audit.report.checks import read_baseline
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.training.variations import ZeroOutput
 from equitangents.file_limits import part
@@ -145,16 +143,6 @@ def _studied(path: Path) -> Any:
     finished(path)
 
 
-def _baseline(path: Path) -> None:
-    path.write_text(json.dumps({"input_errors": [0.1, None, 0.2], "inputs_digest": "d"}))
-
-
-def _atoms(path: Path) -> None:
-    row = {"test": "turned", "quantity": "energy", "outcome": "holds", "error": {"mean": 0.1}, "errors": [[0.1, None]]}
-    content = {"format": "equitangents.audit.atoms/1", "structures_digest": "d", "rows": [row]}
-    path.write_text(json.dumps(content))
-
-
 KINDS: dict[str, FileKind] = {
     "model": FileKind(_infinite(), _predicted),
     "model.means": FileKind(_infinite(solver="cholesky"), _means),
@@ -172,8 +160,6 @@ KINDS: dict[str, FileKind] = {
     "cache.npz": FileKind(_cache, _cached),
     "stage.npz": FileKind(_stage, _staged),
     "study": FileKind(_study, _studied),
-    "baseline.json": FileKind(_baseline, lambda path: read_baseline(path)["input_errors"] and None),
-    "atoms.json": FileKind(_atoms, lambda path: outcomes(path, "d") and None),
     "model.pt": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
     "model.joblib": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
 }

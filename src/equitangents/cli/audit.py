@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 ABOVE = 3
 """The exit status of a model whose error is above --fail-above."""
-PARTIAL = "interrupted; the report is of what was measured until then: the same command measures all"
 
 
 def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: bool = True) -> None:
@@ -38,8 +37,6 @@ def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: 
         if (path := getattr(o, form)) is not None:
             write(path)
             typer.echo(f"written: {path}")
-    if report.partial:
-        raise KeyboardInterrupt(PARTIAL)
     for check in checks:
         state = "met" if check.passed else "undecided" if check.undecided else "not met"
         if met or not check.passed:
@@ -60,9 +57,7 @@ _scale = numbers("a number, or NAME=NUMBER,…", named=True)
 _tolerances = numbers("NAME=NUMBER,…", single=False)
 LIMITS = numbers("a number, at least 0", lambda limit: 0 <= limit < math.inf, named=True)
 _OF_MODEL = {
-    "model": argument(
-        str, "file.onnx, .pt2 (torch.export), .pt (TorchScript), package.module:object; .keras with --trust."
-    ),
+    "model": argument(str, "file.onnx, .pt2 (torch.export), .pt (TorchScript) or package.module:object."),
     "select": option(str, "Audit this one of several outputs, by name (logits) or position."),
     "trust": flag("Load a pickled model, too. It runs whatever code its author put in."),
 }
@@ -99,7 +94,6 @@ _OF_VERDICT = {
     "min_agreement": option(
         str, "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.", callback=_share
     ),
-    "baseline": option(Path, "An earlier --json: exit with status 3 if errors grew.", callback=local_file),
     "tolerance": option(str, "The mean error that every element may have: 0.01 or 1%.", callback=_positive),
     "relative_to": pick("Errors relative to (spread: between inputs)", "larger", "norm", "spread", "larger"),
     "output_scale": option(str, "Size of outputs that is 100 %: 0.1, or forces=0.1,energy=1.", callback=_scale),
@@ -141,8 +135,6 @@ def audit(o: Any) -> None:
         from equitangents.audit.run import audit as measure
 
         expected = output_kinds(o.outputs)
-        if o.baseline is not None:
-            checks.read_baseline(o.baseline)
         stage(f"loading {o.model}")
         f = as_model(load_model(o.model, o.trust))
         f.foreign = True  # of a function, too, an error is told in one line, with where it came from
@@ -154,7 +146,6 @@ def audit(o: Any) -> None:
     demanded: list[Check] = checks.each_below(report, o.fail_above) if isinstance(o.fail_above, dict) else []
     demanded += [checks.below(report, o.fail_above)] if isinstance(o.fail_above, float) else []
     demanded += [checks.agrees(report, o.min_agreement)] if o.min_agreement is not None else []
-    demanded += [checks.no_worse(report, o.baseline)] if o.baseline is not None else []
     finish(report, o, demanded)
 
 
@@ -249,9 +240,6 @@ def _output_kind(text: str) -> Any:
             "fail_above": option(
                 str, "Exit with status 3 unless relative errors are at most this: 5%, or forces=5%,…", callback=LIMITS
             ),
-            "baseline": option(
-                Path, "An earlier --json: exit with status 3 if a test fails that did not.", callback=local_file
-            ),
         },
     ),
     ("Report", _REPORTS),
@@ -275,8 +263,6 @@ def audit_potential(o: Any) -> None:
         from equitangents.extras import require
 
         require("ase", "atoms", "the audit of potentials")
-        if o.baseline is not None:
-            reports.read_baseline(o.baseline)
         stage(f"reading {o.structures}")
         structures = read_structures(o.structures, o.limit, o.seed)
         stage(f"loading {o.calculator}")
@@ -285,5 +271,4 @@ def audit_potential(o: Any) -> None:
         tests = None if o.tests is None else [test.strip() for test in o.tests.split(",")]
         settings = {name: getattr(o, name) for name in ("elements", "tolerances", "features", "time_step", "seed")}
         report = atoms(potential, structures, tests, progress=True, **settings)
-    demanded = [] if o.fail_above is None else reports.below(report, o.fail_above)
-    finish(report, o, demanded + ([] if o.baseline is None else reports.no_worse(report, o.baseline)), met=False)
+    finish(report, o, [] if o.fail_above is None else reports.below(report, o.fail_above), met=False)

@@ -76,7 +76,7 @@ def _installation() -> tuple[dict[str, str], Exception | None]:
 
     import equitangents
     from equitangents.errors import InvalidArgumentError
-    from equitangents.kernels.engines import engine_description, engines, fault
+    from equitangents.kernels.engines import engine_description, engines
 
     about = {
         "equitangents": equitangents.__version__,
@@ -88,9 +88,6 @@ def _installation() -> tuple[dict[str, str], Exception | None]:
     for engine in engines():
         if why := engine.why_unavailable():
             about[f"{engine.name} engine"] = f"not available: {why}"
-        elif engine.untried():
-            wrong = fault(engine)
-            about[f"test of {engine.name}"] = f"failed: {wrong}" if wrong else "passed"
     try:
         return about | {"kernel engine": engine_description()}, None
     except InvalidArgumentError as error:

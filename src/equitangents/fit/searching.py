@@ -19,7 +19,7 @@ import numpy as np
 
 from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite.rows import kernel_diagonal
+from equitangents.ensembles.infinite.predictor import kernel_diagonal
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.assessing import Assessed, as_good, assessed, best_of, chosen_of

@@ -22,7 +22,7 @@ from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operations import Affine, Dual, Flatten, Pool, RatedAffine
 from equitangents.kernels.program import GroupFibres, Op
-from equitangents.kernels.rotations.program import Sphere
+from equitangents.kernels.rotations import Sphere
 from equitangents.kernels.structured import BlockSums
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal

@@ -36,8 +36,6 @@ METHODS = ("auto", "torch.func", "in turn")
 class TorchEnsemble(FiniteEnsemble):
     """PyTorch modules trained from independent initialisations; `Ensemble` says what the parameters are."""
 
-    executor = None
-
     factory: Factory
     members: int = 10
     augmentation: ActionLike | None = None

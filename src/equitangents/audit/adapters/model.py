@@ -23,7 +23,7 @@ from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Tree
 from equitangents.audit.contract.contract import OutputActions
-from equitangents.audit.contract.trees import Batch, Stated, to_numpy
+from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import (
     EquitangentsError,
@@ -116,7 +116,7 @@ class Model(ABC):
     name: str
     device: str = "cpu"
     states_layout: bool = False
-    """Whether the layout of images is read or stated, never assumed, as the field has no habit for such models."""
+    """Whether the layout of images is read off shapes or given, never assumed: the field has no habit for such models."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
 
@@ -137,10 +137,6 @@ class Model(ABC):
 
         `axes`: where every array of x has its batch; empty: along the first axis.
         """
-
-    def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> Stated:
-        """Shapes that the model states for the arrays of x, batch first; [] of none; None unless `states_layout`."""
-        return [] if self.states_layout else None
 
     def failed(self, error: Exception, x: Tree) -> Exception:
         """What to raise where the model raised `error` for the batch x."""

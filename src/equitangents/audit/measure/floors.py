@@ -141,25 +141,6 @@ def larger(round_trip: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
 
 
-def unmeasured_floors(task: AuditTask, dtype: np.dtype, sizes: Float[np.ndarray, "outputs N"]) -> Floors:
-    """What stands in for floors of an audit that was stopped before them: rounding alone, assumed."""
-    rows, unit = task.rows(ROWS), PERTURBATION * eps(dtype)
-    here, none = sizes[:, rows], np.full((len(sizes), len(task.elements), len(rows)), np.nan)
-    return Floors(
-        round_trip=none,
-        reference=none,
-        sizes=here,
-        rounding=unit * here,
-        twice=0 * here,
-        drowned=np.zeros(len(sizes), bool),
-        rows=rows,
-        float_floor=FloatFloor(unit, "none"),
-        noise=0.0,
-        deterministic=True,
-        batch_independent=True,
-    )
-
-
 def known_outputs(task: AuditTask, rows: np.ndarray, element: int | None = None) -> Answer | None:
     """Outputs for some rows of the task's inputs, moved by an element or not, as the pass over the data found them."""
     found = [task.record.of_row(task.step, len(task.elements), int(row), element) for row in rows]

@@ -148,7 +148,7 @@ def averaged(m: Measured) -> Callable[[], Averaged] | None:
     """Makes the averaged model, without the data; None of changes that form no group."""
     if not m.group:
         return None
-    alone = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock(), record=Record(), sample=None)
+    alone = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock(), record=Record())
     return partial(Averaged, alone, m.orbits.actions, m.orbits.no_mean)
 
 

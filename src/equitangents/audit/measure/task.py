@@ -1,6 +1,6 @@
 """One audit at work: the model, the contract, the inputs, and evaluation in batches, counted and timed.
 
-The answers to the pass over the data are kept, so that a pass that was stopped is measured as far as it came.
+The answers to the pass over the data are kept, so that nothing is evaluated again for floors and pictures.
 
 The interval of a table of errors e(g, x) is put together from those of its row means and of its column means.
 Fewer than 5 inputs, or sampled elements, and errors that are all equal give no interval: its ends are NaN.
@@ -40,30 +40,21 @@ _BATCH_BYTES = 64 * 2**20
 _LARGEST_BATCH = 256
 
 
-_KEPT = 2**25  # at most that many are kept, 256 MB; a pass that is stopped later is measured as far as they go
+_KEPT = 2**25  # numbers that are kept at most, 256 MB
 
 
 @dataclass(eq=False)
 class Record:
-    """Answers that are kept (`recording`), or given again one after another (`replaying`)."""
+    """Answers of the pass over the data, for every batch and then for the batch moved by every element."""
 
     answers: list[Answer] = field(default_factory=list)
-    recording: bool = False
-    replaying: bool = False
-    _numbers: int = 0
-    _at: int = 0
+    room: int = _KEPT
 
-    def keep(self, y: Answer) -> None:
-        """Remember one more answer, while there is room."""
-        self._numbers += sum(a.size for a in y.leaves)
-        if self._numbers <= _KEPT:
+    def kept(self, y: Answer) -> Answer:
+        """The answer, remembered while there is room."""
+        self.room -= sum(a.size for a in y.leaves)
+        if self.room >= 0:
             self.answers.append(y)
-
-    def next(self, n: int) -> Answer:
-        """The answer to the question that was asked next, of n inputs."""
-        y = self.answers[self._at]
-        self._at += 1
-        assert len(y.leaves[0]) == n
         return y
 
     def of_row(self, step: int, elements: int, row: int, element: int | None) -> Answer | None:
@@ -96,8 +87,6 @@ class Clock:
     failed: BaseException | None = None
     """What the model raised last."""
     progress: Progress | None = None
-    check: Callable[[], None] = lambda: None
-    """Raises KeyboardInterrupt if one was lost."""
 
     def counting(self, run: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
         """`run` for a batch, counted and timed."""
@@ -152,15 +141,6 @@ class AuditTask:
     """Where the inputs stand in the data that were given; None: all of them are audited."""
     unmoved: int = 0
     """Inputs that no element moves, and that were left out, unless all are such."""
-    sample: Inputs | None = None
-    """All inputs that were to be audited, where some of them were left out."""
-    sample_rows: np.ndarray | None = None
-    """Where the others stand among these."""
-
-    @property
-    def nothing_moves(self) -> bool:
-        """Whether no element moves any input, so that they were all kept."""
-        return self.unmoved > 0 and self.sample is None
 
     def row(self, i: int) -> int:
         """Where input i stands in the data that were given."""
@@ -197,15 +177,6 @@ class AuditTask:
 
     def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None, finite: bool = True) -> Answer:
         """The model's outputs for one batch; NaN and infinite ones are an error unless `finite` is False."""
-        if self.record.replaying:
-            return self.record.next(x.n)
-        y = self._answer(x, run, finite)
-        self.clock.check()
-        if self.record.recording:
-            self.record.keep(y)
-        return y
-
-    def _answer(self, x: Inputs, run: Callable[[Any], Any] | None, finite: bool) -> Answer:
         clock = self.clock
         size = self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
         counted = clock.counting(run or self.model)

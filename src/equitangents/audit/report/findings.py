@@ -86,8 +86,6 @@ class Findings:
     floors: Float[np.ndarray, "elements floor_inputs"] = field(metadata={"json": False})
     parameters: list[Any] = field(metadata={"json": False})
     """The elements themselves, as the actions take them."""
-    partial: bool = False
-    """True: the audit was interrupted; the report holds what was measured until then, and `missing` says what not."""
     rules: list[RuleResult] = field(default_factory=list)
     """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
     that were found of outputs that fail."""
@@ -96,20 +94,12 @@ class Findings:
     """Curves of invariance over the strength of changes that form no group."""
     averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
     """Makes the model with a remedy."""
-    input_errors: list[float] = field(default_factory=list)
-    """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with. Inputs that
-    were left out have none (null)."""
-    errors_by_unit: dict[str, list[float]] = field(default_factory=dict)
-    """Mean error of every input in every unit that a headline may have ("norm", "spread", "probability", …), and
-    the share of predicted classes that change ("labels")."""
     counterexample: Counterexample | None = None
     """A single input that is far above its floor, where no mean is."""
     undefined: list[UndefinedPose] = field(default_factory=list)
     """Elements under which the model gave NaN or infinite values; all errors are those of the other inputs."""
     unmoved: int = 0
     """Inputs that no element moves, and that were left out, unless all are such."""
-    inputs_digest: str = ""
-    """A hash of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
 
     @property
     def unscaled(self) -> bool:

@@ -40,13 +40,11 @@ class AuditReport(WrittenReport, Findings):
         return Content(
             title="Equivariance audit",
             name=self.model.name,
-            under=self.contract.group,
             state=STATES[self.verdict],
             tables=[table(self)],
-            details=[elements_table(self, worst), *layers_table(self)],
             cases=cases,
+            details=[elements_table(self, worst), *layers_table(self)],
             sections=lambda: sections(self),
-            seconds=self.timing.total_seconds,
         )
 
     def remedy(self, name: str = "average") -> AnyModel:

@@ -75,9 +75,8 @@ def first_line(report: Findings) -> str:
     known = (
         [report.verdict] if report.verdict not in ("broken", "undecided") else [report.verdict, f"({report.reason})"]
     )
-    head = " ".join(["partial,", *known] if report.partial else known)
     error, floor = interval(headline.error.estimate, write), write(headline.floor)
-    line = f"{head}: error {error} {report.unit}, noise floor {floor}, "
+    line = f"{' '.join(known)}: error {error} {report.unit}, noise floor {floor}, "
     return line + folded(report.contract.group, max(LENGTH - len(line), 1))
 
 

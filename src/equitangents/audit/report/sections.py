@@ -21,7 +21,6 @@ Reason = Literal[
     "above noise floor", "above the tolerance", "some elements", "single input", "not finite",
     "worse off the data",
     "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
-    "interrupted",
 ]  # fmt: skip
 REASONS: dict[Reason, str] = {
     "at noise floor": "every element at its noise floor",
@@ -41,7 +40,6 @@ REASONS: dict[Reason, str] = {
     "vanishing": "all outputs vanish up to rounding",
     "noise": "two evaluations of one input differ",
     "interval": "the interval holds twice the noise floor, or the tolerance",
-    "interrupted": "interrupted before it was decided",
 }
 """Why a verdict is what it is: the code that reports and JSON hold, and what it means."""
 _FINER = "the model in float64, or outputs centred about their mean"
@@ -54,7 +52,6 @@ DECIDES: dict[Reason, str] = {
     "vanishing": "inputs on which outputs do not vanish, or output_scale",
     "noise": "the model without its noise (dropout off, a fixed seed), or the mean of many calls",
     "interval": "more inputs",
-    "interrupted": "a full audit",
 }
 """What would decide an undecided verdict."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -263,19 +263,17 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         return self._job(data, first, members)
 
     def _run(self, job: Job, sets: dict[str, np.ndarray], epochs: tuple[int, ...], resume: bool) -> Trained:
-        """Train members to the end, from a checkpoint if there is one and `resume`, here or by the executor."""
+        """Train members to the end, from a checkpoint if there is one and `resume`."""
         numbers = sum(len(x) for x in sets.values()) * job.members * job.numbers
         needed = 2 * len(epochs) * numbers * np.dtype(job.dtype).itemsize
         check_room("the recorded outputs", needed, self.memory_limit, "record fewer inputs, or at fewer epochs")
         if resume and self.checkpoint_dir is None:
             raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
-        # workers are not sent the estimator
-        inputs: Callable[[Numbers], np.ndarray] = np.asarray if self.callback is None else self._inputs
-        assignment = Assignment(
-            job, self.epochs, sets, epochs, self.callback, folder, resume, self.checkpoint_every, self.progress, inputs
+        every, progress = self.checkpoint_every, self.progress
+        return train(
+            Assignment(job, self.epochs, sets, epochs, self.callback, folder, resume, every, progress, self._inputs)
         )
-        return train(assignment, self.executor)
 
     def _record_sets(
         self, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None

@@ -139,8 +139,6 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         x: Numbers | None = None,
         y: Numbers | None = None,
-        *,
-        criterion: str = "leave_one_out",
     ) -> Tuning[Self]:
         """Score every combination of the grid's values and fit the best one; this ensemble stays as it is.
 
@@ -153,17 +151,14 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
                 given the values of these four and returns a network.
             x: inputs as `fit` takes them; None: what this ensemble was fitted to.
             y: targets as `fit` takes them, given with x.
-            criterion: "leave_one_out": the smallest mean squared error of `leave_one_out_`, of a classifier the largest
-                accuracy (of equal ones the smallest mean squared error). "marginal_likelihood": the largest
-                `log_marginal_likelihood_`; with augmentation that of the N targets as given, each sample's mean over
-                its copies, so that groups compare on the same numbers.
 
-        A candidate whose kernel matrix cannot be solved has no score and never wins; if that is so of all, its error is
+        The best has the smallest mean squared error of `leave_one_out_`, of a classifier the largest accuracy (of equal
+        ones the smallest mean squared error). A candidate whose kernel matrix cannot be solved has no score and never wins; if that is so of all, its error is
         raised. Of equal scores the first in the grid's order wins.
 
-        Sources: Rasmussen & Williams 2006, section 5.4.2; Kass & Raftery 1995.
+        Source: Rasmussen & Williams 2006, section 5.4.2.
         """
-        return tune(self, grid, *self._given_or_fitted(x, y), criterion)
+        return tune(self, grid, *self._given_or_fitted(x, y))
 
     def _given_or_fitted(self, x: Numbers | None, y: Numbers | None) -> tuple[Any, Any]:
         """x and y, or those of `fit` where neither is given."""

@@ -12,7 +12,6 @@ from typing import cast
 
 import jax
 import numpy as np
-from sklearn.base import clone
 
 from equitangents._types import ArrayLike, Key, Numbers, Spread, Times
 from equitangents.actions import as_action
@@ -29,7 +28,6 @@ from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase, TimedPredictions
 from equitangents.ensembles.infinite.leave_one_out import (
     LeaveOneOut,
-    check_more_than_one,
     held_out_predictions,
     original_labels,
 )
@@ -38,7 +36,7 @@ from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import as_times
-from equitangents.inference.ridge import Ridge, of_samples
+from equitangents.inference.ridge import Ridge
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.keywords import named_also
 
@@ -94,9 +92,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
             the same with momentum.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
-        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`; of fields two
-            arrays over all points): a fit that was killed goes on, and the next one reads it; for the dense, explicit
-            and orbit-averaged problems.
+        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
+            killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems, not of fields.
         solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", or settings
             of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never
             an approximation. Of `kernels.random_features` it solves for the features' weights, linear in N ("primal").
@@ -213,43 +210,23 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
 
         At `time`, from the decomposition that `fit` made; equal to N fits to inputs in the units of this one. With
         `standardise` these are the mean and deviation of all samples, the left-out one included, which the result says
-        (`standardised_by`): `leave_one_out_refitted()` takes those of the others. A field is left out with all its
-        positions. Ridges that differ between samples take a decomposition for each at finite times, and where some are
-        0. Of an approximating solver it is what exact training predicts; `leave_one_out_refitted()` has its own. Raises
-        InvalidArgumentError for a finite number of steps (dynamics="discrete"), where the augmentation's elements leave
-        out the identity, and for fields whose `solver_` is that of irreps.
+        (`standardised_by`). A field is left out with all its positions. Of an approximating solver it is what exact
+        training predicts. Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), for ridges
+        that differ between samples at finite times or are 0 for some, where the augmentation's elements leave out the
+        identity, and for fields whose `solver_` is that of irreps: scikit-learn's
+        `cross_val_predict(ensemble, x, y, cv=LeaveOneOut())` fits N times.
         """
         self._check_fitted()
         return self._left_out(self, self._training, float(self.time))
 
-    def leave_one_out_refitted(self) -> LeaveOneOut:
-        """As `leave_one_out_`, by N fits, each standardised by its own N − 1 samples, with N kernels.
-
-        Takes any dynamics, and fields by irreps, too.
-        """
-        self._check_fitted()
-        x, y = self._data
-        n = check_more_than_one(len(x))
-        axis = int(self._training.each_copy)
-        found = []
-        for i in range(n):
-            kept = np.delete(np.arange(n), i)
-            parameters = {"ridge": of_samples(self.ridge, kept), "store": None}
-            one = clone(self).set_params(**parameters).fit(x[kept], np.take(y, kept, axis=axis))
-            found.append(one.predict(x[i : i + 1])[0])
-        return self._compared(self._training, np.stack(found), float(self.time), "the other samples")
-
     def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
-        predictions = held_out_predictions(training, time)
-        predictions = predictions[..., 0] if self._squeeze else predictions
-        return self._compared(training, predictions, time, "all samples")
-
-    def _compared(self, training: Training, predictions: np.ndarray, time: float, units: str) -> LeaveOneOut:
-        targets = original_labels(training)
-        targets = targets[..., 0] if self._squeeze else targets
+        predictions, targets = held_out_predictions(training, time), original_labels(training)
+        if self._squeeze:
+            predictions, targets = predictions[..., 0], targets[..., 0]
         bayesian = self.kernel == "nngp" and np.isinf(time)
         name = "posterior mean of the NNGP" if bayesian else "mean of infinitely wide networks"
-        return LeaveOneOut(predictions, targets - predictions, time, name, units if self.standardise else "nothing")
+        units = "all samples" if self.standardise else "nothing"
+        return LeaveOneOut(predictions, targets - predictions, time, name, units)
 
     def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
         x, times, single = self._check_query(x, time)

@@ -51,7 +51,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.result import FieldFunction
-from equitangents.kernels.rotations.sampling import sampled_for
+from equitangents.kernels.rotations import sampled_for
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
@@ -405,6 +405,8 @@ def make_training(
     if augmentation is not None:
         whole = whole_action(augmentation)
         action = PointAction(whole, moved_positions(augmentation, label_action, positions))
+    if settings.store is not None:
+        raise InvalidArgumentError("store", str(settings.store), "None for targets that are fields")
     training = Training(
         cast(KernelFunction, FieldKernel(field)),
         augmentation,

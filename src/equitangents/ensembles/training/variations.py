@@ -24,7 +24,7 @@ from equitangents.actions.action import GroupAction
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise, known_invariant
-from equitangents.kernels.rotations.sampling import sampled_for
+from equitangents.kernels.rotations import sampled_for
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn import Dense
 from equitangents.normals import standard_normal
