@@ -152,7 +152,7 @@ def fit(o: Any) -> None:
         stage("loading what computes kernels")
         import numpy as np
 
-        from equitangents.array_files import text_of
+        from equitangents.foreign_files import text_of
 
         net = network("mlp" if o.net == AUTO else o.net, o.depth, o.w_std, o.b_std)
     _check_place(o.out)
