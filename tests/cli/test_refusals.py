@@ -87,7 +87,7 @@ def made(tmp_path_factory):
         ("audit", "refused_models:both --output-scale moving", "a number"),
         ("audit", "refused_models:both --output-scale none=1", "names ['none']"),
         ("audit", "refused_models:both --output-scale still=0", "above 0"),
-        ("audit", "refused_models:both --select logit", "has the outputs 'moving', 'still'"),
+        ("audit", "refused_models:both --select logit", "expected 'moving' or 'still'"),
         ("audit", "refused_models:pooled --data text.npz", "data is 'text.npz', which cannot be read"),
         ("audit", "refused_models:pooled --data text.npz", "is text, which is neither .npy nor .npz"),
         ("audit", "refused_models:pooled --data empty.npz", "is empty"),

@@ -165,22 +165,19 @@ def check_network(net: object, x: ArrayLike) -> None:
         raise NetworkError(f"{error} (X has shape {x.shape}){remedy('X', x.shape)}") from None
 
 
-def check_targets(
-    x: ArrayLike, y: Targets, positions: Positions | None = None, *, copies: bool = False
-) -> tuple[np.ndarray, np.ndarray, bool]:
+def check_targets(x: ArrayLike, y: Targets, positions: Positions | None = None) -> tuple[np.ndarray, np.ndarray, bool]:
     """(y as given, (N, outputs) or at positions (N, *positions, outputs), whether y came without the outputs' axis).
 
-    Finite, in float64, with as many rows as x; with `copies` also with an axis of |G| in front.
+    Finite, in float64, with as many rows as x.
     """
     if y is None:
         expected = "; expected (N,) or (N, outputs)" if positions is None else ""
         raise InvalidArgumentError(f"this estimator requires y to be passed, but the target y is None{expected}")
-    ranks = None if positions is not None else (1, 2, 3) if copies else (1, 2)
+    ranks = None if positions is not None else (1, 2)
     y = np.asarray(check_array("y", _dense("y", y), rank=ranks), dtype=np.float64)
     if positions is not None:
-        return y, *positions.checked(y, len(x), copies=copies)
-    if y.ndim < 3:
-        check_same_length("X", x, "y", y)
+        return y, *positions.checked(y, len(x))
+    check_same_length("X", x, "y", y)
     return (y, y[:, None], True) if y.ndim == 1 else (y, y, False)
 
 
@@ -270,14 +267,12 @@ def labels_of(
     y: Targets,
     ends_on: Callable[[Any, np.ndarray], Positions | None],
     *,
-    copies: bool = False,
     name: str = "X",
 ) -> tuple[np.ndarray, Positions | None]:
     """(labels of samples x, the positions that they are at): (N,), or (N, *positions) where networks end on positions.
 
     Labels are discrete, of any type; a last axis of length 1 is dropped with a warning, as scikit-learn does.
-    `ends_on(x, targets)` says which the positions are. With `copies` labels may have an axis more in front, of the
-    elements of a group. Errors call the samples `name`.
+    `ends_on(x, targets)` says which the positions are. Errors call the samples `name`.
     """
     if y is None:
         raise InvalidArgumentError(
@@ -293,7 +288,7 @@ def labels_of(
         y = y[..., 0]
     if positions is None and y.ndim == 1:
         check_same_length(name, x, "y", y)
-    if y.shape != whole and not (copies and y.shape[1:] == whole):
+    if y.shape != whole:
         if positions is None:
             raise ShapeError("y", y.shape, "labels of shape (N,)")
         raise ShapeError(

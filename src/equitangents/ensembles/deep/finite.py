@@ -22,9 +22,8 @@ import numpy as np
 import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import AnyModel, FileName, InputShape, Numbers, Spread, Targets, Tree
+from equitangents._types import AnyModel, FileName, Numbers, Spread, Targets, Tree
 from equitangents.actions import as_action
-from equitangents.actions.kinds import ActionLike
 from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles.estimator import (
     Estimator,
@@ -54,9 +53,8 @@ from equitangents.ensembles.training.settings import (
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
-from equitangents.nn import Admissible
 from equitangents.tiles.place import local
-from equitangents.validation import check_shape, check_whole
+from equitangents.validation import check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
 _LOOKED_AT = 64  # inputs on which members are asked whether they diverged
@@ -191,29 +189,6 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         self._check_fitted()
         check_whole("i", i, 0, self._trained - 1)
         return self._member(i)
-
-    def is_admissible(
-        self, action: ActionLike | None = None, input_shape: tuple[int, ...] | None = None, *, members: int = 1024
-    ) -> Admissible:
-        """Whether `action` preserves the initial law of the networks: `nn.is_admissible`, of any library's modules.
-
-        Then full augmentation by it makes the mean over members exactly equivariant at every width, and not in the
-        limit of infinite width alone (arXiv 2410.01452). Networks that are no `Sequential` are judged by `members`
-        initial networks, drawn here; the ensemble need not be fitted, and stays as it is.
-
-        Args:
-            action: on inputs, or the name of a group; None: the augmentation.
-            input_shape: (*positions, channels); None: the parameter of that name, or what `fit` was given.
-            members: how many networks are drawn, at least 30, where the layers alone do not tell.
-        """
-        action = self.augmentation if action is None else action
-        shapes = (input_shape, self.input_shape, getattr(self, "sample_shape_", None))
-        shape = next((s for s in shapes if s is not None), None)
-        for name, value in (("action", action), ("input_shape", shape)):
-            if value is None:
-                raise InvalidArgumentError(name, None, "a value, since this ensemble says none")
-        check_whole("members", members, 30)
-        return self._admissible(action, check_shape("input_shape", shape), members)
 
     def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
@@ -365,10 +340,6 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     @abstractmethod
     def _variables(self) -> Tree:
         """A tree of the form that a member's variables have."""
-
-    @abstractmethod
-    def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
-        """Whether an action preserves the initial law of the members (`nn.is_admissible`)."""
 
 
 class Regression(FiniteEnsemble):

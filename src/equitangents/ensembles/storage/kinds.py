@@ -28,7 +28,6 @@ UNIONS = {
     "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
-    "Kinetics": "class|Momentum",
     "Sizes": "int|(int)",
     "Window": "text|(int)|((int))|Elements|ZonalWindow",
     "Place": "path|ObjectPath",
@@ -42,7 +41,7 @@ _GROUP = (
 )
 _ESTIMATOR = (
     "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real|floats|(real); "
-    "kernel text; label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
+    "kernel text; label_action Augmentation; input_shape none|(int); dynamics text; memory_limit none|real; "
     "store none|path; solver text|Method; n_features_in_ int; sample_shape_ (int); positions_ (int); _data (array); "
     "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real; standardise bool; "
     "standardisation_ none|Standardisation"
@@ -158,8 +157,6 @@ _TABLE = {
         "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",
         "dynamics:Flow": "learning_rate real; samples int",
-        "dynamics:HeavyBall": "learning_rate real; samples int; momentum real",
-        "dynamics:Momentum": "momentum real",
         "gaussian:TrainedProcess": "spectrum Spectrum; dynamics Dynamics; scale none|floats; targets numbers; "
         "prior none|numbers",
         "group_fourier:FourierIrrep": "matrices numbers; count int",
@@ -188,7 +185,7 @@ _TABLE = {
         "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "row ints; weight floats; trace floats; residual real; seconds real; above none|floats",
-        "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
+        "infinite.problem:Settings": "field text; dynamics class; learning_rate real; ridge Ridge; "
         "memory_limit none|real; store none|path; solver text|Method; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
