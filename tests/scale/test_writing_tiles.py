@@ -15,14 +15,14 @@ from equitangents.scale import estimate
 from equitangents.scale.cost import side_of_tile
 
 
-def test_a_tile_gets_its_names_when_all_its_files_are_on_disk_its_own_place_last(tmp_path, monkeypatch):
+def test_every_file_of_a_tile_gets_its_name_on_disk_those_of_its_own_place_after_their_mirrors(tmp_path, monkeypatch):
     fresh, calls = store(tmp_path / "k"), []
     for name in ("fsync", "replace"):
         real = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *a, name=name, real=real: (calls.append((name, str(a[-1]))), real(*a))[-1])
     fresh._work.tiles.write((0, 1), fresh._work.values((0, 1)))
-    assert [name for name, _ in calls] == ["fsync"] * 4 + ["replace"] * 4
-    ends = [path[-len("nngp/c/1/0") :].lstrip("/") for _, path in calls[4:]]
+    assert [name for name, _ in calls] == ["fsync", "replace"] * 4
+    ends = [path[-len("nngp/c/1/0") :].lstrip("/") for _, path in calls[1::2]]
     assert ends == ["nngp/c/1/0", "nngp/c/0/1", "ntk/c/1/0", "ntk/c/0/1"]
 
 

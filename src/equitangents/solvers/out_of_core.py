@@ -35,7 +35,6 @@ from equitangents.solvers.method import (
 )
 from equitangents.tiles.chunks import Chunks, Index, check_library
 from equitangents.tiles.place import (
-    PARTIAL,
     DamagedTileError,
     ObjectPath,
     Place,
@@ -43,7 +42,7 @@ from equitangents.tiles.place import (
     place,
     store_errors,
     sweep,
-    write_together,
+    write_whole,
 )
 from equitangents.validation import check_whole
 
@@ -145,7 +144,7 @@ class TiledFactor(Factor):
             self._write(i, j)
             counted.add(1 + j)
         self._row.cache_clear()
-        sweep(self.folder / PARTIAL)
+        sweep(self.folder)
 
     def solve(self, targets: np.ndarray) -> np.ndarray:
         """(LLᵀ)⁻¹ Y: every tile is read twice."""
@@ -225,7 +224,7 @@ class _OnDisk(Factorised):
         with factor_errors(folder):
             if not (folder / _RECORD).exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                write_together([(folder / _RECORD, folder / PARTIAL, text)])
+                write_whole(folder / _RECORD, text)
         factor = TiledFactor(system, folder, self._side, precision)
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
