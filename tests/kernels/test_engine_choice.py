@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from equitangents import kernels
-from equitangents.cli import self_test
+from equitangents.cli import doctor as doctor_command
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import octahedral
@@ -183,7 +183,7 @@ def test_no_call_of_the_library_is_registered_then(refused: None) -> None:
 
 @pytest.mark.parametrize("asked", [None, "reference"])
 def test_doctor_says_why_in_one_line(refused: None, asked: str | None, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(self_test, "CHECKS", [])
+    monkeypatch.setattr(doctor_command, "CHECKS", [])
     if asked is not None:
         monkeypatch.setenv(select.VARIABLE, asked)
     with pytest.raises(SystemExit) as stop:
