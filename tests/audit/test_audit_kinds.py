@@ -172,15 +172,15 @@ def test_matching_rows_is_the_best_of_all_orders_and_ignores_what_is_no_item() -
     best = min(np.linalg.norm(a[0, list(p)] - b[0]) for p in permutations(range(4)))
     total = min(np.linalg.norm(a[0, list(p)] - b[0], axis=1).sum() for p in permutations(range(4)))
     own = MatchedRows(None, None)
-    ordered = own.profile(a, b).reshape(1, 4, 2)
+    ordered = own.compare(a, b)[1].reshape(1, 4, 2)
     assert np.linalg.norm(ordered - b, axis=2).sum() == pytest.approx(total)
-    assert own.apart(a, b)[0] >= best - 1e-12
+    assert own.compare(a, b)[0][0] >= best - 1e-12
     fewer = np.where(np.arange(4)[:, None] < 3, b, 0)
-    assert own.matched(fewer, b)[:, 0].tolist()[1:] == [0.25, 0.0]
+    assert own.compare(fewer, b)[2][:, 0].tolist()[1:] == [0.25, 0.0]
     near = MatchedRows(None, 1e-3)
-    assert near.matched(a, b)[1:, 0].tolist() == [1.0, 1.0]
+    assert near.compare(a, b)[2][1:, 0].tolist() == [1.0, 1.0]
     empty = MatchedBoxes(False, 0.5, None, None, 0.5)
-    assert empty.apart(np.zeros((1, 3, 4)), np.zeros((1, 3, 4))).tolist() == [0.0]
+    assert empty.compare(np.zeros((1, 3, 4)), np.zeros((1, 3, 4)))[0].tolist() == [0.0]
 
 
 def test_irreps_turn_as_the_harmonics_of_e3nn() -> None:

@@ -100,7 +100,6 @@ def test_the_page_shows_every_section_there_is_and_loads_nothing(reports: dict, 
         assert page.startswith("<!doctype html>")
     guilty = replace(reports["turns"].layers, guilty="the guilty one", reason="layer")
     assert "<p>the guilty one</p>" in replace(reports["turns"], layers=guilty).html()
-    assert all(("Elements without an angle" in pages[name]) == wanted for name, wanted in (("forest", 1), ("turns", 0)))
 
 
 def test_numbers_of_the_page_are_those_of_the_report(reports: dict, pages: dict) -> None:

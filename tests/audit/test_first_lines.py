@@ -131,7 +131,7 @@ def test_an_error_that_does_not_come_back_is_noise():
 
     def spiking(x):
         y = invariant(x)
-        y[3] += 5.0 * (next(calls) == 1)
+        y[3:4] += 5.0 * (next(calls) == 1)
         return y
 
     report = audited(spiking)

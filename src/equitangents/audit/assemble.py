@@ -162,7 +162,7 @@ def _contract(m: Measured) -> ContractSection:
     for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
         a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
         said = "none" if action is None else action.name
-        inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.exact))
+        inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.action.exact))
     outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
     return ContractSection(
         group=contract.name,

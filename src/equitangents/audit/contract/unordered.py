@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, final
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import linear_sum_assignment
@@ -27,13 +28,10 @@ class PixelClasses(Comparison):
     share = True
     words = "share of pixels whose class changes"
 
-    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """Share of the entries that differ."""
-        return (a != b).reshape(len(a), -1).mean(axis=1)
-
-    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
-        """1 where the class is the same."""
-        return (a == b).reshape(len(a), -1).astype(np.float64)
+    def compare(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+        """Share of the entries that differ; 1 where the class is the same."""
+        differ = (a != b).reshape(len(a), -1)
+        return differ.mean(axis=1), (~differ).astype(np.float64), None
 
 
 class MatchedSets(Comparison):
@@ -43,17 +41,10 @@ class MatchedSets(Comparison):
     def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
         """(error, profile, (matched IoU, share of b's items without a partner, share of a's without one))."""
 
-    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """The error of every pair of sets."""
-        return np.array([self._one(p, q)[0] for p, q in zip(a, b, strict=True)])
-
-    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
-        """What the items of `a` are, in the order of b."""
-        return np.array([self._one(p, q)[1] for p, q in zip(a, b, strict=True)])
-
-    def matched(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "3 n"]:
-        """(mean IoU of matched pairs, share of b's items without a partner, share of a's without one)."""
-        return np.array([self._one(p, q)[2] for p, q in zip(a, b, strict=True)]).T
+    def compare(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Errors of pairs of sets, what the items of `a` are in the order of b, and what was matched."""
+        errors, profiles, matched = zip(*(self._one(p, q) for p, q in zip(a, b, strict=True)), strict=True)
+        return np.array(errors), np.array(profiles), np.array(matched).T
 
 
 @final
@@ -281,16 +272,7 @@ def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.
 
 def most_items(output_action: AnyAction) -> int | None:
     """The largest `most` of the sets that are expected; None where none is."""
-    if isinstance(output_action, Mapping):
-        parts: list[Any] = list(output_action.values())
-    elif isinstance(output_action, list | tuple):
-        parts = list(output_action)
-    elif isinstance(output_action, str) and output_action.startswith("unordered"):
-        return parse(output_action).most
-    else:
-        return output_action.most if isinstance(output_action, Unordered) else None
-    found = [m for part in parts if (m := most_items(part)) is not None]
-    return max(found, default=None)
+    return max((sets.most for part in jax.tree.leaves(output_action) if (sets := as_sets(part))), default=None)
 
 
 def parse(text: str) -> Unordered:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.audit.adapters import LayerTrace, Model
-from equitangents.audit.adapters.folding import Folded, difference, folded, misfit
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
@@ -32,6 +34,9 @@ _ELEMENTS = 4
 _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and float64
 
 _HALF_ROUNDINGS = 8.0  # of features in half precision
+_BLOCK = 2**16  # columns that are converted to double precision at a time
+_SAMPLE = 4096  # entries of a layer that are kept, about
+_VANISHES = 1e-15
 
 
 def layer_errors(m: Measured) -> LayerSection | str:
@@ -63,7 +68,7 @@ def _affordable(task: AuditTask, model: Model) -> int:
     if model.streams:
         return max(_FEWEST_ROWS, min(_ROWS, task.batch_size))
     one = _traced(task, model, task.x.subset(np.arange(1)))
-    held = sum(int(np.prod(t.outputs.shape)) * t.outputs.dtype.itemsize for t in one or [])
+    held = sum(int(np.prod(t.outputs.shape)) * t.outputs.sample.dtype.itemsize for t in one or [])
     return int(np.clip(_BYTES // max(held, 1), _FEWEST_ROWS, _ROWS))
 
 
@@ -86,7 +91,7 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
         if not exact:
             returned = _traced(task, model, task.contract.move(task.contract.group.inverse(g), there))
             _raise(floor, start, returned, lambda t: t.outputs)
-    size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
+    size = min(8, max(4, min(t.outputs.sample.dtype.itemsize for t in start)))
     rounding = max(_ROUNDING[size], _HALF_ROUNDINGS * max(t.rounding for t in start))
     floor += rounding
     random = noise > 10 * np.finfo(np.float32).eps
@@ -124,3 +129,50 @@ def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None
     if traces is not None:
         task.clock.add(x.n, time.perf_counter() - began)
     return traces
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """One layer's features of n inputs."""
+
+    shape: tuple[int, ...]
+    gram: Float[np.ndarray, "n n"]
+    sample: np.ndarray
+    """Entries spread over all inputs and numbers."""
+
+    @property
+    def factor(self) -> Float[np.ndarray, "n n"]:
+        """L with L Lᵀ = K."""
+        values, vectors = np.linalg.eigh(self.gram)
+        values = np.where(values > _VANISHES * len(values) * values[-1], values, 0.0)
+        return vectors * np.sqrt(values)
+
+
+def folded(features: Any) -> Folded:
+    """The array's Gram matrix H Hᵀ in double precision, block by block, and a sample of it."""
+    a = np.asarray(features)
+    flat = a.reshape(len(a), -1)
+    gram = np.zeros((len(flat), len(flat)))
+    for at in range(0, flat.shape[1], _BLOCK):
+        block = np.asarray(flat[:, at : at + _BLOCK], np.float64)
+        gram += block @ block.T
+    step = max(1, flat.shape[1] // max(1, _SAMPLE // max(len(flat), 1)))
+    return Folded(a.shape, gram, np.array(flat[:, ::step]))
+
+
+def misfit(a: Folded, b: Folded) -> float:
+    """min over orthogonal Q of ‖B − A Q‖/‖A‖, for features A and B of the same inputs."""
+    if a.shape != b.shape:
+        return float("inf")
+    size, other = np.trace(a.gram), np.trace(b.gram)
+    if size == 0:
+        return 0.0 if other == 0 else float("inf")
+    nuclear = float(np.linalg.svd(a.factor.T @ b.factor, compute_uv=False).sum())
+    return float(np.sqrt(max(size + other - 2 * nuclear, 0.0) / size))
+
+
+def difference(a: Folded, b: Folded) -> float:
+    """‖A − B‖/‖A‖ of the entries that were kept."""
+    one, two = (np.asarray(v.sample, np.float64) for v in (a, b))
+    size, off = float(np.linalg.norm(one)), float(np.linalg.norm(one - two))
+    return off / size if size else float(off > 0)

@@ -141,7 +141,7 @@ def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
             expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
             found.separate[:, k, rows] = actions.apart(z.leaves, expected)
             for o, (by, v, w) in enumerate(zip(actions.comparisons, z.leaves, expected, strict=True)):
-                both = None if by is None else by.matched(v, w)
+                both = None if by is None else by.compare(v, w)[2]
                 if both is not None:
                     found.matched.setdefault(o, np.full((3, *found.undefined.shape), np.nan))[:, k, rows] = both
             if len(chosen):

@@ -74,42 +74,29 @@ def _found(report: AuditReport) -> Iterator[Section]:
 
 
 def _elements(report: AuditReport) -> Iterator[Section]:
-    turned = sorted((e for e in report.elements if e.angle is not None), key=lambda e: (e.angle or 0.0) % 360)
-    others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -e.judged.estimate.mean)
-    shown: list[Figure | Table] = []
-    for name, caption, found in (
-        ("angles", "Rotations by their angle.", turned),
-        ("elements", "Elements without an angle.", others[:_MOST_DRAWN]),
-    ):
-        if found:
-            shown.append(Figure(name, " ".join([caption, _POINTS]), _drawn(found, report.unit, name)))
-    shown.append(elements_table(report, [*turned, *others]))
+    turned = all(e.angle is not None for e in report.elements)
+    order = (lambda e: e.angle % 360) if turned else (lambda e: -e.judged.estimate.mean)
+    found = sorted(report.elements, key=order)
+    shown = [Figure("elements", _POINTS, _drawn(found[:_MOST_DRAWN], report.unit)), elements_table(report, found)]
     yield Section("Error by group element", [_ERRORS, *filter(None, [report.headline.reason])], shown)
 
 
-def _drawn(found: Sequence[ElementResult], unit: str, name: str) -> str:
-    """Mean, 5 to 95 % of the inputs and floor of every element: over the angle, or one place for each."""
-    angles = [e.angle % 360 for e in found if e.angle is not None]
-    turned = len(angles) == len(found)
+def _drawn(found: Sequence[ElementResult], unit: str) -> str:
+    """Mean, 5 to 95 % of the inputs and floor of every element, one place for each."""
     with canvas(height=2.8) as figure:
         axes: Axes = figure.add_subplot()
-        at = np.array(angles if turned else range(len(found)), float)
+        at, few = np.arange(len(found)), len(found) <= _LABELLED
         rows = [(e.judged.estimate.mean, e.judged.q05, e.judged.q95, e.judged_floor) for e in found]
         mean, low, high, floor = np.array(rows).T
         axes.vlines(at, low, high, color=MEMBER.light, linewidth=3, alpha=0.55)
-        axes.plot(at, mean, "o-" if turned else "o", color=BLUE.light, linewidth=1.2)
-        axes.plot(at, floor, "--" if turned and len(at) > 1 else "_", color=INK.light, linewidth=1, markersize=10)
+        axes.plot(at, mean, "o", color=BLUE.light)
+        axes.plot(at, floor, "_", color=INK.light, markersize=10)
         top = np.concatenate([mean, high, floor])
         axes.set_ylim(0, 1.05 * float(np.max(top, where=np.isfinite(top), initial=0.0)) or 1.0)
         axes.set_ylabel(f"error {unit}")
-        if turned:
-            axes.set_xlabel("angle, degrees counter-clockwise")
-            axes.set_xticks(range(0, 361, 45))
-        else:
-            few = len(found) <= _LABELLED
-            axes.set_xticks(at if few else [], [folded(e.label, 14) for e in found] if few else [])
-            axes.set_xlabel("" if few else "elements, the largest error first")
-        return inline_figure(figure, "-".join(["audit", name]))
+        axes.set_xticks(at if few else [], [folded(e.label, 14) for e in found] if few else [])
+        axes.set_xlabel("" if few else "elements, by their angle or the largest error first")
+        return inline_figure(figure, "audit-elements")
 
 
 def _witnesses(report: AuditReport) -> Iterator[Section]:
