@@ -35,7 +35,7 @@ class Counted:
 @pytest.mark.parametrize(("group", "off_data"), [("C4", False), ("C4", True), ("SO2", True)])
 def test_the_report_counts_what_the_model_was_given(group: str, off_data: bool) -> None:
     f = Counted()
-    report = et.audit(f, group, X, off_data=off_data, data_test=None, resamples=50, elements=3)
+    report = et.audit(f, group, X, off_data=off_data, resamples=50, elements=3)
     assert report.timing.evaluations == f.rows
     assert report.timing.batches == f.calls
     assert report.timing.model_seconds <= report.timing.total_seconds
@@ -93,7 +93,7 @@ def corner(x: np.ndarray) -> np.ndarray:
 def test_quick_effort_asks_for_the_error_and_its_floor_alone() -> None:
     report = et.audit(corner, "C4", SMALL, effort="quick")
     assert report.timing.parts == {"elements": 80, "floors": 48}
-    full = et.audit(corner, "C4", SMALL, off_data=False, data_test=None, resamples=50)
+    full = et.audit(corner, "C4", SMALL, off_data=False, resamples=50)
     np.testing.assert_array_equal(report.errors, full.errors)
     assert report.verdict == full.verdict == "broken"
     assert [s.name for s in report.sets] == ["data"]
@@ -143,5 +143,5 @@ def test_type_checkers_know_every_setting():
 
 def test_a_quick_audit_looks_at_what_is_asked_for():
     quick = settings_of({"effort": "quick", "layers": True, "seed": 3})
-    assert (quick.off_data, quick.layers, quick.data_test) == (False, True, None)
+    assert (quick.off_data, quick.layers) == (False, True)
     assert vars(quick.bootstrap) == {"confidence": 0.95, "resamples": 200, "seed": 3}

@@ -146,10 +146,10 @@ def test_off_the_data_sets_are_measured_apart() -> None:
     rng = np.random.default_rng(11)
     x = np.full((20, 4, 4, 1), 1.0) + 1e-3 * rng.normal(size=(20, 4, 4, 1))  # nearly symmetric data
     f = lambda x: x[:, 0, 0] + 2
-    report = et.audit(f, "C4", x, off_data=True, data_test=None, resamples=200)
+    report = et.audit(f, "C4", x, off_data=True, resamples=200)
     assert [s.kind for s in report.sets] == ["data", "noise", "shuffled"]
     assert report.sets[0].error == report.error.estimate
-    other = et.audit(f, "C4", x, off_data={"wide": rng.normal(size=(9, 4, 4, 1))}, data_test=None, resamples=200)
+    other = et.audit(f, "C4", x, off_data={"wide": rng.normal(size=(9, 4, 4, 1))}, resamples=200)
     data, wide = other.sets
     assert (wide.name, wide.kind, wide.inputs) == ("wide", "other", 9)
     assert wide.error.mean > 20 * data.error.mean
@@ -167,7 +167,7 @@ def test_noise_and_shuffled_data_of_whole_numbers_are_not_the_data(dtype: type) 
         seen.append(x)
         return np.asarray(x, float)[:, 0] + 9
 
-    settings = {"off_data": True, "data_test": None, "resamples": 50}
+    settings = {"off_data": True, "resamples": 50}
     whole, real = (et.audit(f, "C4", a, **settings).sets for a in (x, x.astype(float)))
     for a, b in zip(whole[1:], real[1:], strict=True):
         assert a.error.mean > 2 * whole[0].error.mean
@@ -178,7 +178,7 @@ def test_noise_and_shuffled_data_of_whole_numbers_are_not_the_data(dtype: type) 
 def test_names_of_nodes_have_no_noise() -> None:
     rng = np.random.default_rng(4)
     points, edges = rng.normal(size=(9, 5, 2)), rng.integers(0, 5, (9, 4, 2))
-    settings = {"off_data": True, "data_test": None, "resamples": 50}
+    settings = {"off_data": True, "resamples": 50}
     counts = lambda e: (e == 0).sum((1, 2)) + 1.0
     alone = et.audit(counts, "S5", edges, inputs="edges", **settings)
     assert [s.name for s in alone.sets] == ["data"]

@@ -139,35 +139,6 @@ def test_estimators_of_scikit_learn() -> None:
         et.audit(forest, "C4", images, method="transform", **QUIET)
 
 
-def test_whether_the_data_have_the_symmetry() -> None:
-    rng = np.random.default_rng(4)
-    tested = lambda group, x: et.audit(lambda x: x.sum((1, 2)) + 9, group, x, off_data=False, resamples=100).data
-    symmetric = rng.normal(size=(200, 6, 6, 1))
-    assert tested("C4", symmetric).symmetric
-    found = tested("C4", symmetric + np.linspace(-1, 1, 6)[None, :, None, None])
-    assert found.symmetric is False
-    assert found.p_value < 0.01
-    few = tested("C4", np.random.default_rng(0).normal(size=(10, 8, 8, 1)))
-    assert few.symmetric is None
-    assert 0 < few.p_value <= 1
-    i, j = np.indices((10, 10)) - 4.5
-    isotropic = rng.normal(size=(300, 10, 10, 1)) * (np.hypot(i, j) < 4)[None, ..., None]
-    assert tested("C8", isotropic).p_value > 0.01, "interpolation alone does not give the data away"
-
-
-@pytest.mark.slow
-def test_the_two_sample_test_keeps_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    left_out = lambda part: dataclasses.replace(part, measure=lambda *given: "left out")
-    skipped = [left_out(part) if part.name in ("remedies", "witnesses") else part for part in parts.PARTS]
-    monkeypatch.setattr("equitangents.audit.parts.PARTS", tuple(skipped))
-    p_values, settings = [], {"off_data": False, "resamples": 50}
-    for seed in range(60):
-        x = np.random.default_rng(seed).normal(size=(40, 3))
-        p_values.append(et.audit(lambda x: x[:, 0] + 9, "SO3", x, elements=8, seed=seed, **settings).data.p_value)
-    assert np.mean(np.array(p_values) <= 0.1) <= 0.2
-    assert np.mean(p_values) > 0.35
-
-
 def test_remedies_are_measured() -> None:
     rng = np.random.default_rng(7)
     x, x_new = rng.normal(size=(120, 4, 4, 1)), rng.normal(size=(50, 4, 4, 1))
@@ -214,7 +185,7 @@ def test_parts_need_what_is_measured_before_them_and_give_sections_of_the_report
 def test_a_part_says_why_it_is_missing_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = {
         "layers": {"wanted_by": lambda m: "nobody looks inside"},
-        "data": {"wanted_by": lambda m: False},
+        "remedies": {"wanted_by": lambda m: False},
         "witnesses": {"measure": lambda m: "it is not known today"},
     }
     changed = [dataclasses.replace(part, **changes.get(part.name, {})) for part in parts.PARTS]
@@ -223,10 +194,9 @@ def test_a_part_says_why_it_is_missing_and_the_others_stay(monkeypatch: pytest.M
     report = et.audit(lambda x: x[:, 0, 0], "C4", x, resamples=50)
     missing = {m.section: m.reason for m in report.missing}
     assert (missing["layers"], missing["witnesses"]) == ("nobody looks inside", "it is not known today")
-    assert "data" not in missing
-    assert (report.layers, report.data, report.witnesses) == (None, None, [])
+    assert "remedies" not in missing
+    assert (report.layers, report.remedies, report.witnesses) == (None, [], [])
     assert [s.name for s in report.sets] == ["data", "noise", "shuffled"]
-    assert report.remedies
 
 
 def test_long_names_of_layers_are_folded() -> None:

@@ -129,7 +129,7 @@ def test_places_that_cannot_be_written_are_named(reports: dict) -> None:
 
 def test_what_was_used_is_cited_and_what_was_left_out_is_said(reports: dict) -> None:
     forest, turns = (" ".join(reports[name].citations) for name in ("forest", "turns"))
-    assert "Kernel Two-Sample" in forest
+    assert "Emergent Equivariance" in forest
     assert all(title in turns for title in ("Splines", "Pigeonhole", "Procrustes"))
     assert {m.section for m in reports["forest"].missing} == {"layers"}
     assert {m.section for m in reports["turns"].missing} == {"ensemble"}

@@ -59,7 +59,6 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
     values = {
         "outputs": settings.outputs,
         "off_data": asked if isinstance(asked, bool) else sorted(map(str, asked or {})),
-        "data_test": settings.data_test,
     }
     report = AuditReport(
         format=FORMAT,

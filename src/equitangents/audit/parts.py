@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.input_sets import transform_curves
 from equitangents.audit.measure.judge import Measured
@@ -84,7 +83,6 @@ def _remedies_wanted(m: Measured) -> bool | str:
 PARTS = (
     AuditPart("ensemble", ensemble_law, _in_full),
     AuditPart("layers", layer_errors, lambda m: m.task.settings.layers is not False or "layers=False"),
-    AuditPart("data", data_symmetry, lambda m: m.task.settings.data_test is not None or "data_test=None"),
     AuditPart("rules", hints, lambda m: _in_full(m) and m.sought is None, many=True),
     AuditPart("remedies", remedies, _remedies_wanted, many=True, needs=("rules",)),
     AuditPart("witnesses", witnesses, _in_full, many=True),

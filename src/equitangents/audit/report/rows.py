@@ -165,9 +165,6 @@ def _beside(report: AuditReport) -> Iterator[Row]:
     for t in report.transforms:
         worst = max(t.points, key=lambda p: p.error.mean if math.isfinite(p.error.mean) else -1.0)
         yield measured("transform", f"{t.name} {worst.strength:g}", worst.error, UNITS[t.unit], worst.floor)
-    if report.data is not None:
-        symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
-        yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
 
 
 def _causes(report: AuditReport) -> Iterator[Row]:

@@ -488,18 +488,6 @@ class EnsembleSection:
         return one, now, now if self.alike else self.limit
 
 
-@dataclass(frozen=True)
-class DataSection:
-    """Whether the data have the symmetry: p(x) against p(ρ(g)x)."""
-
-    statistic: float
-    """Squared maximum mean discrepancy."""
-    p_value: float
-    inputs: int
-    symmetric: bool | None
-    """False: the data tell transformed inputs apart at 5 %; null: too few inputs to say."""
-
-
 TASK = "the task's error"
 """What is missing where the labels do not fit."""
 RemedyName = Literal["orbit averaging", "training with augmentation"]
