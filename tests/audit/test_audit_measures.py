@@ -46,7 +46,6 @@ def test_errors_are_those_of_the_definition(seed: int, group: tuple[int, int], o
     np.testing.assert_allclose(report.errors, literal, rtol=1e-12)
     assert report.error.estimate.mean == pytest.approx(literal.mean())
     assert report.error.worst == pytest.approx(literal.max())
-    assert [e.worst_input for e in report.elements] == literal.argmax(axis=1).tolist()
     assert report.contract.complete
     if outputs > 1:
         osp = et.metrics.orbit_same_predictions(f, action, x).mean  # of n, the identity among them
@@ -139,7 +138,6 @@ def test_the_scale_of_outputs_changes_nothing() -> None:
     f = lambda x: x.sum((1, 2)) + x[:, 0, 0]
     large, plain = (et.audit(lambda x, c=c: f(x) * c, "C4", x, **QUIET) for c in (2.0**490, 1.0))
     assert large.first_line == plain.first_line
-    assert large.relative.rms_norm == 2.0**490 * plain.relative.rms_norm
 
 
 def test_off_the_data_sets_are_measured_apart() -> None:
@@ -148,11 +146,11 @@ def test_off_the_data_sets_are_measured_apart() -> None:
     f = lambda x: x[:, 0, 0] + 2
     report = et.audit(f, "C4", x, off_data=True, resamples=200)
     assert [s.kind for s in report.sets] == ["data", "noise", "shuffled"]
-    assert report.sets[0].error == report.error.estimate
+    assert report.sets[0].judged == report.headline.error.estimate
     other = et.audit(f, "C4", x, off_data={"wide": rng.normal(size=(9, 4, 4, 1))}, resamples=200)
     data, wide = other.sets
     assert (wide.name, wide.kind, wide.inputs) == ("wide", "other", 9)
-    assert wide.error.mean > 20 * data.error.mean
+    assert wide.judged.mean > 20 * data.judged.mean
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool])
@@ -170,8 +168,8 @@ def test_noise_and_shuffled_data_of_whole_numbers_are_not_the_data(dtype: type) 
     settings = {"off_data": True, "resamples": 50}
     whole, real = (et.audit(f, "C4", a, **settings).sets for a in (x, x.astype(float)))
     for a, b in zip(whole[1:], real[1:], strict=True):
-        assert a.error.mean > 2 * whole[0].error.mean
-        assert a.error.mean == pytest.approx(b.error.mean, rel=0.3)
+        assert a.judged.mean > 2 * whole[0].judged.mean
+        assert a.judged.mean == pytest.approx(b.judged.mean, rel=0.3)
     assert all(x.min() <= a.min() and a.max() <= x.max() for a in seen if a.dtype == dtype)
 
 
@@ -230,15 +228,12 @@ def test_floors_of_resampled_turns_are_round_trips_and_a_better_spline() -> None
     report = et.audit(f, "C8", x, **QUIET)
     for g, element in enumerate(report.elements, start=1):
         if g % 2 == 0:
-            assert element.round_trip_floor is None
             assert element.floor < 1e-9
             continue
         back = np.abs(f(plain(plain.group.inverse(g), plain(g, x))) - f(x)) / np.abs(f(x))
         better = np.abs(f(fine(g, x)) - f(plain(g, x))) / np.abs(f(x))
         assert np.any(back < better), "else it does not show that both are read"
         assert np.any(back > better)
-        assert element.round_trip_floor == pytest.approx(back.mean(), rel=1e-6)
-        assert element.reference_floor == pytest.approx(better.mean(), rel=1e-6)
         assert element.floor == pytest.approx(np.maximum(back, better).mean(), rel=1e-6)
 
 
@@ -249,8 +244,6 @@ def test_sizes_are_root_mean_squares_over_inputs_and_sums_over_outputs() -> None
     section = et.audit(f, "C4", x, y=y, **QUIET).relative
     moved = [f(np.rot90(x, k, (1, 2))) for k in (1, 2, 3)]
     rms = lambda rows: np.sqrt(np.mean(np.sum(np.square(rows), axis=-1)))
-    assert section.rms_norm == pytest.approx(rms(f(x)))
-    assert section.rms_violation == pytest.approx(rms(np.stack(moved) - f(x)))
     assert section.task == "root mean square error"
     assert section.task_error == pytest.approx(rms(f(x) - y))
     assert section.transformed_task_error == pytest.approx(rms(np.stack(moved) - y))

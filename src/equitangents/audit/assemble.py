@@ -34,7 +34,6 @@ from equitangents.audit.report.sections import (
     Timing,
     Verdict,
 )
-from equitangents.metrics.measure import norms
 
 _LIBRARIES = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}
 
@@ -50,8 +49,10 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         task.resampler(task.x.n).spread(orbits.errors),
         floors.of_elements.mean(),
     )
-    by_norm, by_unit = (error.estimate, float(floor)), (headline.error.estimate, headline.floor)
-    sets = [set_result(task, "data", "data", orbits, by_norm, by_unit), *(s for s in sets if s is not None)]
+    sets = [
+        set_result(task, "data", "data", orbits, headline.error.estimate, headline.floor),
+        *(s for s in sets if s is not None),
+    ]
     rules = found.pop("rules")
     verdict, reason = off_data(m, sets)
     settings = task.settings
@@ -96,7 +97,6 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
             task.clock.evaluations,
             task.clock.batches,
             dict(task.clock.parts),
-            task.clock.evaluations / task.x.n,
         ),
         citations=[],
         errors=orbits.errors,
@@ -126,9 +126,7 @@ def _elements(m: Measured) -> list[ElementResult]:
     contract = task.contract
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
     same = orbits.same_class
-    round_trip, reference = floors.relative(floors.round_trip), floors.relative(floors.reference)
     of_elements = floors.of_elements
-    mean_or_none = lambda row: None if np.isnan(row).all() else float(row.mean())
     results = []
     for k, g in enumerate(task.elements):
         errors = orbits.errors[k]
@@ -140,9 +138,6 @@ def _elements(m: Measured) -> list[ElementResult]:
                 angle=contract.angle(g),
                 exact=task.contract.inputs.moves_exactly(g),
                 error=resampler.spread(errors),
-                worst_input=task.row(int(errors.argmax())),
-                round_trip_floor=mean_or_none(round_trip[k]),
-                reference_floor=mean_or_none(reference[k]),
                 floor=floor,
                 at_floor=bool(judgement.at_floor[:, k].all()),
                 same_prediction=None if same is None else float(same[k].mean()),
@@ -213,17 +208,14 @@ def _matching(task: AuditTask, matched: np.ndarray) -> Matching:
 
 
 def _relative(m: Measured) -> RelativeSection:
-    """All of them; the task's error on transformed inputs is that of the pulled back signal."""
+    """The task's error on transformed inputs is that of the pulled back signal."""
     orbits = m.orbits
-    rms = lambda a: float(np.sqrt(np.mean(a**2)))
     (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
     transformed = None
     if error is not None:
         each = np.array([e or 0.0 for e, _ in moved])
-        transformed = float(each.mean()) if name == "error rate" else rms(each)
+        transformed = float(each.mean() if name == "error rate" else np.sqrt(np.mean(each**2)))
     return RelativeSection(
-        rms_norm=rms(norms(orbits.separate_sizes.T)),
-        rms_violation=rms(norms(np.moveaxis(orbits.separate, 0, -1).reshape(-1, len(orbits.separate)))),
         task=name,
         task_error=error,
         transformed_task_error=transformed,

@@ -164,7 +164,7 @@ def _settings(report: AuditReport) -> Iterator[Section]:
         "model": model.kind, "type": model.dtype, "device": model.device, "seed": settings.seed,
         "confidence": settings.confidence, "resamples": settings.resamples, "batch": settings.batch_size,
         "inputs evaluated": timing.evaluations, "in calls of the model": timing.batches,
-        "passes over the data": format_number(timing.passes), "seconds": format_number(timing.total_seconds),
+        "seconds": format_number(timing.total_seconds),
         "of these inside the model": format_number(timing.model_seconds), **settings.values, **report.versions,
     })  # fmt: skip
     if report.citations:

@@ -179,12 +179,6 @@ class ElementResult:
     exact: bool
     """False: the inputs were resampled."""
     error: Spread
-    worst_input: int
-    """Row of the sample with the largest error."""
-    round_trip_floor: float | None
-    """Mean of ‖f(ρ(g⁻¹)ρ(g)x) − f(x)‖/‖f(x)‖; null for exact elements."""
-    reference_floor: float | None
-    """Mean of ‖f(ρ(g)x) − f(ρ′(g)x)‖/‖f(x)‖, ρ′ interpolating more accurately; null where there is none."""
     floor: float
     """The largest of the floors: resampling, rounding, noise."""
     at_floor: bool
@@ -215,10 +209,6 @@ class OrbitSection:
 class RelativeSection:
     """The violation in other units than the output's own norm."""
 
-    rms_norm: float
-    """Root mean square of ‖f(x)‖ over the sample."""
-    rms_violation: float
-    """Root mean square of ‖f(ρ(g)x) − ρ(g)f(x)‖ over the sample and elements."""
     task: str | None
     """"root mean square error" or "error rate"; null without labels."""
     task_error: float | None
@@ -238,10 +228,6 @@ class SetResult:
     name: str
     kind: SetKind
     inputs: int
-    error: Estimate
-    floor: float
-    at_floor: bool
-    same_predictions: Estimate | None
     judged: Estimate
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float
@@ -466,10 +452,6 @@ class EnsembleSection:
     """The law E‖violation of the mean of M members‖² = limit² + finite²/M, relative to the mean's norm squared."""
 
     members: int
-    member_error: Estimate
-    """Mean over members of a member's own error, a mean of errors relative to each input's ‖f(x)‖."""
-    mean_error: Estimate
-    """Error of the mean of all members, in the same way; `sizes` and `limit` are root mean squares."""
     sizes: list[EnsembleSize]
     finite: float
     """What more members cure: the coefficient of 1/√M."""
@@ -516,10 +498,8 @@ class Remedy:
     cost: int
     """How many of `cost_unit`."""
     cost_unit: Literal["evaluations per input", "trainings"]
-    before: Estimate
-    """The mean error now, in the headline's unit."""
     after: Estimate | None
-    """The same with the remedy; null: not known."""
+    """The mean error with the remedy, in the headline's unit; null: not known."""
     task_before: float | None
     """The task's error on the inputs as given; null without labels."""
     task_after: float | None
@@ -553,8 +533,6 @@ class Timing:
     """Calls in which they were given."""
     parts: dict[str, int]
     """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
-    passes: float
-    """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
 
 
 @dataclass(frozen=True)
