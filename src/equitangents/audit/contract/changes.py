@@ -54,7 +54,6 @@ class Strengths:
 
     identity: Any = None
     default_draws = 0
-    draws_are_independent = False
 
     def __init__(self, transform: Transform):
         self.elements, self._name = transform.strengths, transform.name
