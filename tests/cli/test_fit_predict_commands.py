@@ -87,36 +87,12 @@ def test_labels_make_a_classifier(run):
 def test_every_setting_reaches_the_ensemble(run, folder):
     images = RNG.normal(size=(6, 3, 3, 1))
     np.savez("t.npz", x=images.reshape(6, 9), y=Y[:6])
-    settings = [
-        "--group",
-        "C4",
-        "--time",
-        "5",
-        "--learning-rate",
-        "0.1",
-        "--diag-reg",
-        "0.01",
-        "--kernel",
-        "nngp",
-        "--dynamics",
-        "discrete",
-    ]
-    more = [
-        "--input-shape",
-        "3,3,1",
-        "--precision",
-        "float32",
-        "--store",
-        "k.zarr",
-        "--memory-limit",
-        "1",
-        "--out",
-        "m",
-    ]
-    status, out, err = run("fit", "--data", "t.npz", *MLP, *settings, *more)
+    known = {"time": 5.0, "learning_rate": 0.1, "kernel": "nngp", "dynamics": "discrete"}
+    settings = [f"--{name.replace('_', '-')}={value}" for name, value in known.items()]
+    settings += ["--group=C4", "--diag-reg=0.01", "--input-shape=3,3,1", "--precision=float32", "--memory-limit=1"]
+    status, out, err = run("fit", "--data", "t.npz", *MLP, *settings, "--store", "k.zarr", "--out", "m")
     assert (status, "orbit-averaged" in out) == (0, True), err
-    known = {"time": 5.0, "learning_rate": 0.1, "ridge": 0.01, "kernel": "nngp", "dynamics": "discrete"}
-    wanted = et.InfiniteEnsemble(NET, "C4", input_shape=(3, 3, 1), standardise=True, **known)
+    wanted = et.InfiniteEnsemble(NET, "C4", input_shape=(3, 3, 1), standardise=True, ridge=0.01, **known)
     expected = wanted.fit(images.astype(np.float32), Y[:6]).predict(images[:2])
     model = et.InfiniteEnsemble.load("m")
     assert (folder / "k.zarr" / "ntk").is_dir()

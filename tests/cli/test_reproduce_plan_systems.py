@@ -104,20 +104,13 @@ def run_plan(command):
 def test_the_answer_is_that_of_plan_ensemble(run_plan, images, tmp_path):
     written = tmp_path / "out" / "plan.json"
     options = [
-        "--depth",
-        "1",
-        "--b-std",
-        "0.5",
-        "--time",
-        "30",
-        "--learning-rate",
-        "1",
-        "--target",
-        "0.05",
-        "--draws",
-        "200",
-        "--pilot",
-        "0",
+        "--depth=1",
+        "--b-std=0.5",
+        "--time=30",
+        "--learning-rate=1",
+        "--target=0.05",
+        "--draws=200",
+        "--pilot=0",
     ]
     status, out, err = run_plan("--data", images, "--group", "C4", *options, "--json", written)
     assert (status, err) == (0, "")
@@ -133,22 +126,7 @@ def test_the_answer_is_that_of_plan_ensemble(run_plan, images, tmp_path):
 
 @pytest.mark.slow
 def test_labels_make_a_classifier_and_augmentation_can_be_left_out(run_plan, vectors):
-    options = [
-        "--group",
-        "S3",
-        "--epochs",
-        "50",
-        "--measure",
-        "osp",
-        "--target",
-        "0.2",
-        "--draws",
-        "100",
-        "--width",
-        "8",
-        "--pilot",
-        "5",
-    ]
+    options = ["--group=S3", "--epochs=50", "--measure=osp", "--target=0.2", "--draws=100", "--width=8", "--pilot=5"]
     status, out, _ = run_plan("--data", vectors, *options)
     assert (status, "share of transformed inputs that get another class" in out) == (0, True)
     status, out, _ = run_plan("--data", vectors, *options, "--no-augment", "--target", 0.001)

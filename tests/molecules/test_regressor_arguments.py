@@ -138,6 +138,19 @@ def test_a_singular_kernel_at_the_end_of_time():
         model.predict(twice, time=np.inf)
 
 
+def test_targets_of_one_kind(nothing_computed):
+    with pytest.raises(InvalidArgumentError, match="both None"):
+        MoleculeRegressor(NET, signals=SIGNALS).fit(BATCH)
+    with pytest.raises(InvalidArgumentError, match="not symmetric"):
+        TensorRegressor(NET, signals=SIGNALS).fit(BATCH, np.arange(27.0).reshape(3, 3, 3))
+
+
+@BOTH
+def test_before_a_fit(regressor):
+    with pytest.raises(NotFittedError):
+        regressor(NET, signals=SIGNALS).predict(BATCH)
+
+
 def test_tensors_need_a_mean_over_rotations():
     with pytest.raises(NetworkError, match="GroupPool"):
         TensorRegressor(network(resolution=5, readout=nn.Flatten()), signals=SIGNALS).fit(BATCH, np.zeros((3, 3)))

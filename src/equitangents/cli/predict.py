@@ -24,7 +24,7 @@ _BAR = 20  # characters
         {
             "model": argument(Path, "Folder in which `equitangents fit` saved a model.", callback=there),
             "data": path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
-            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ..., metavar=PLACE),
+            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
             "skip_bad": flag("Leave out images that cannot be read, and name them."),
             "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
             "std": flag("Standard deviations, too; of a classifier probabilities as well."),
@@ -35,7 +35,6 @@ _BAR = 20  # characters
             "rows": option(int, "Inputs predicted, and kept, at once."),
             "shard": SHARD,
             "net": option(str, "package.module:object, where the network could not be saved.", **a_net()),
-            "restart": flag("Remove what was predicted first."),
             "force": flag("Replace a file that is there."),
         },
     )
@@ -69,8 +68,8 @@ def predict(o: Any) -> None:
             if table is not None:
                 raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy or .npz")
         stage("loading what computes kernels")
-        from equitangents.array_files import read_arrays
         from equitangents.ensembles import predict_to_file
+        from equitangents.foreign_files import read_arrays
 
         calibrated = table is not None and images.is_calibrated(o.model)
         if o.min_confidence is not None and table is None:
@@ -93,7 +92,6 @@ def predict(o: Any) -> None:
             progress=_progress(stage),
             rows=o.rows,
             shard=o.shard,
-            restart=o.restart,
             force=o.force or table is not None,
             net=None if o.net is None else network(o.net),
         )
