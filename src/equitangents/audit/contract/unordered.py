@@ -51,28 +51,21 @@ class MatchedSets(Comparison):
 class MatchedBoxes(MatchedSets):
     """Sets of boxes: 1 − ΣIoU of the best matching / the larger number of boxes; 0 of two empty sets.
 
-    Pairs of a smaller IoU than `threshold`, or of other labels, do not match. The profile is the IoU with which every
-    box of b is matched, 1 where b has none.
+    Pairs of a smaller IoU than `threshold` do not match. The profile is the IoU with which every box of b is matched, 1
+    where b has none.
     """
 
     share = True
     words = "1 − matched IoU"
 
-    def __init__(self, centred: bool, threshold: float, labels: int | None, scores: int | None, least: float) -> None:
-        self.centred, self.threshold, self.labels, self.scores, self.least = centred, threshold, labels, scores, least
-
-    @property
-    def columns(self) -> int:
-        """How many numbers a box has at least."""
-        return 1 + max(3, self.labels or 0, self.scores or 0)
+    def __init__(self, centred: bool, threshold: float) -> None:
+        self.centred, self.threshold = centred, threshold
 
     def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
-        first, second = np.flatnonzero(self._items(a)), np.flatnonzero(self._items(b))
+        first, second = np.flatnonzero(present(a)), np.flatnonzero(present(b))
         each = np.ones(len(b))
         each[second] = 0.0
         overlap = intersection_over_union(self._corners(a[first]), self._corners(b[second]))
-        if self.labels is not None:
-            overlap = overlap * (a[first, None, self.labels] == b[None, second, self.labels])
         overlap = np.where(overlap >= self.threshold, overlap, 0.0)
         rows, columns = linear_sum_assignment(-overlap)
         found = overlap[rows, columns]
@@ -83,10 +76,6 @@ class MatchedBoxes(MatchedSets):
         extra = 1 - pairs / len(first) if len(first) else np.nan
         error = max(0.0, 1 - total / larger) if larger else 0.0
         return error, each, (total / pairs if pairs else np.nan, missed, extra)
-
-    def _items(self, rows: np.ndarray) -> Bool[np.ndarray, " Q"]:
-        there = present(rows)
-        return there if self.scores is None else there & (rows[:, self.scores] >= self.least)
 
     def _corners(self, rows: np.ndarray) -> Float[np.ndarray, "Q 4"]:
         box = rows[:, :4]
@@ -163,9 +152,6 @@ class Unordered(Kind):
             default "xyxy" for "iou", None for others.
         threshold: pairs of a smaller IoU (larger distance, larger cost) do not match; by default an IoU of 0.5, and no
             limit for others.
-        labels: with "iou", the column of the boxes' class; only boxes of one class match.
-        scores: with "iou", the column of the boxes' scores; boxes below `least` are no items.
-        least: the smallest score of an item.
         most: how many items there are at most, where lists have different lengths.
 
     The error of "iou" is 1 − ΣIoU/(the larger number of boxes). Of others it is ‖f(ρ(g)x) − ρ(g)f(x)‖ of rows in the
@@ -184,15 +170,10 @@ class Unordered(Kind):
         of: AnyAction = _DEFAULT,
         *,
         threshold: float | None = None,
-        labels: int | None = None,
-        scores: int | None = None,
-        least: float = 0.5,
         most: int = 100,
     ) -> None:
         if not (match in ("iou", "distance") if isinstance(match, str) else callable(match)):
             raise InvalidArgumentError("match", match, "'iou', 'distance' or a function of two sets")
-        if match != "iou" and (labels is not None or scores is not None):
-            raise InvalidArgumentError("labels and scores are columns of boxes; give them with match='iou'")
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise InvalidArgumentError("most", most, "a whole number, at least 1")
         if threshold is not None and not threshold > 0:
@@ -200,13 +181,13 @@ class Unordered(Kind):
         self.match, self.most = match, most
         self.of: Any = ("xyxy" if match == "iou" else None) if isinstance(of, str) and of == _DEFAULT else of
         self.items, self.by_name = self.of, self.of is not None
-        self.comparison = self._comparison(threshold, labels, scores, least)
+        self.comparison = self._comparison(threshold)
 
-    def _comparison(self, threshold: float | None, labels: int | None, scores: int | None, least: float) -> Comparison:
+    def _comparison(self, threshold: float | None) -> Comparison:
         if self.match != "iou":
             return MatchedRows(None if isinstance(self.match, str) else self.match, threshold)
         centred = self.of == "cxcywh" or getattr(self.of, "format", "") == "cxcywh"
-        return MatchedBoxes(centred, 0.5 if threshold is None else threshold, labels, scores, least)
+        return MatchedBoxes(centred, 0.5 if threshold is None else threshold)
 
     def leaf(self, place: Place, items: LeafAction | None) -> LeafAction:
         """What the group does to every item."""
@@ -217,7 +198,7 @@ class Unordered(Kind):
     @property
     def least_shape(self) -> tuple[int, ...]:
         """The shape of an item where no set has any to show it."""
-        return (self.comparison.columns,) if isinstance(self.comparison, MatchedBoxes) else ()
+        return (4,) if isinstance(self.comparison, MatchedBoxes) else ()
 
     def check(self, name: str, y: np.ndarray) -> None:
         """Raise ShapeError unless y holds sets."""
