@@ -163,7 +163,6 @@ ROTATED = et.actions.image_rotations(4)
         ({"effort": "low"}, InvalidArgumentError, "effort is 'low'"),
         ({"layout": "NCHW"}, InvalidArgumentError, "layout is 'NCHW'"),
         ({"outputs": "classes"}, InvalidArgumentError, "outputs is 'classes'"),
-        ({"outputs": "probabilities"}, InvalidArgumentError, "outputs is 'probabilities'"),
         ({"select": 1.5}, InvalidTypeError, r"select is 1\.5; expected the name"),
         ({"off_data": "noise"}, InvalidTypeError, "off_data"),
         ({"relative_to": "mean"}, InvalidArgumentError, "relative_to is 'mean'"),

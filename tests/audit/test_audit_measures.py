@@ -110,13 +110,14 @@ def test_rounding_is_told_from_violation(dtype: type) -> None:
     assert tiny.verdict == "broken"
 
 
-def test_probabilities_are_seen_and_logits_are_stated() -> None:
+def test_probabilities_are_seen_unless_values_are_stated() -> None:
     rng = np.random.default_rng(8)
     x, w = rng.normal(size=(20, 4, 4, 1)), rng.normal(size=(16, 3))
     logits = lambda x: x.reshape(len(x), -1) @ w
     soft = lambda x: scipy.special.softmax(logits(x), axis=1)
-    kind = lambda f, **stated: et.audit(f, "C4", x, **stated, **QUIET).orbit.outputs
-    assert (kind(soft), kind(logits, outputs="logits"), kind(logits)) == ("probabilities", "logits", "values")
+    kind = lambda f, **stated: et.audit(f, "C4", x, **stated, **QUIET).headline.unit
+    assert kind(soft) == "probability"
+    assert not {"probability"} & {kind(logits), kind(soft, outputs="values")}
 
 
 def test_random_functions_and_functions_of_the_batch_are_recognised() -> None:
@@ -147,7 +148,7 @@ def test_off_the_data_sets_are_measured_apart() -> None:
     report = et.audit(f, "C4", x, off_data=True, resamples=200)
     assert [s.kind for s in report.sets] == ["data", "noise", "shuffled"]
     assert report.sets[0].judged == report.headline.error.estimate
-    other = et.audit(f, "C4", x, off_data={"wide": rng.normal(size=(9, 4, 4, 1))}, resamples=200)
+    other = et.audit(f, "C4", x, off_data={"wide": rng.normal(size=(9, 4, 4, 1))}, relative_to="norm", resamples=200)
     data, wide = other.sets
     assert (wide.name, wide.kind, wide.inputs) == ("wide", "other", 9)
     assert wide.judged.mean > 20 * data.judged.mean
@@ -192,18 +193,17 @@ def test_names_of_nodes_have_no_noise() -> None:
     assert all(a.dtype == edges.dtype and a.min() >= 0 and a.max() < 5 for a in given)
 
 
-def test_witnesses_can_be_replayed() -> None:
+def test_the_worst_input_can_be_replayed() -> None:
     rng = np.random.default_rng(14)
     x, w = rng.normal(size=(15, 4, 4, 1)), rng.normal(size=(16, 2))
     f = lambda x: np.tanh(x.reshape(len(x), -1) @ w)
     report = et.audit(f, "C4", x, relative_to="norm", **QUIET)
-    worst = report.witnesses[0]
-    assert worst.kind == "worst"
+    worst = report.witness
     assert worst.error == report.error.worst
     start, moved = x[worst.index][None], np.rot90(x[worst.index][None], worst.parameter, (1, 2))
     replayed = np.linalg.norm(f(moved) - f(start)) / np.linalg.norm(f(start))
     assert replayed == pytest.approx(worst.error)
-    shown = next(p for p in worst.orbit if p.parameter == worst.parameter)
+    shown = next(p for p in worst.orbit if p.label == worst.label)
     np.testing.assert_allclose(shown.inputs["x"], moved[0], rtol=1e-4)
     np.testing.assert_allclose(shown.prediction, f(moved)[0], rtol=1e-4)
     assert worst.orbit[0].label == "0°"

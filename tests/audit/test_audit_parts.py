@@ -121,7 +121,7 @@ def test_estimators_of_scikit_learn() -> None:
     forest = RandomForestClassifier(10, random_state=0).fit(flat, y)
     report = et.audit(forest, "C4", images, y=y, **QUIET)
     assert (report.model.kind, report.model.name) == ("scikit-learn", "RandomForestClassifier")
-    assert report.orbit.outputs == "probabilities"
+    assert report.headline.unit == "probability"
     assert report.ensemble.members == 10
     literal = et.metrics.equivariance_error(
         lambda x: forest.predict_proba(x.reshape(len(x), -1)), et.actions.image_rotations(4), images
@@ -173,16 +173,16 @@ def test_a_part_says_why_it_is_missing_and_the_others_stay(monkeypatch: pytest.M
     changes = {
         "layers": {"wanted_by": lambda m: "nobody looks inside"},
         "remedies": {"wanted_by": lambda m: False},
-        "witnesses": {"measure": lambda m: "it is not known today"},
+        "witness": {"measure": lambda m: "it is not known today"},
     }
     changed = [dataclasses.replace(part, **changes.get(part.name, {})) for part in parts.PARTS]
     monkeypatch.setattr("equitangents.audit.parts.PARTS", tuple(changed))
     x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
     report = et.audit(lambda x: x[:, 0, 0], "C4", x, resamples=50)
     missing = {m.section: m.reason for m in report.missing}
-    assert (missing["layers"], missing["witnesses"]) == ("nobody looks inside", "it is not known today")
+    assert (missing["layers"], missing["witness"]) == ("nobody looks inside", "it is not known today")
     assert "remedies" not in missing
-    assert (report.layers, report.remedies, report.witnesses) == (None, [], [])
+    assert (report.layers, report.remedies, report.witness) == (None, [], None)
     assert [s.name for s in report.sets] == ["data", "noise", "shuffled"]
 
 

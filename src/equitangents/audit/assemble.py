@@ -11,7 +11,7 @@ import numpy as np
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.measure.input_sets import measure_set, set_result
 from equitangents.audit.measure.judge import Measured
-from equitangents.audit.measure.orbits import output_kind, task_error
+from equitangents.audit.measure.orbits import task_error
 from equitangents.audit.measure.remedies import averaged
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import Notes, measure_parts
@@ -81,7 +81,6 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         float_floor=floors.float_floor,
         orbit=OrbitSection(
             same_predictions=m.same,
-            outputs=output_kind(orbits, settings.outputs),
             answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
         ),
         relative=_relative(m),

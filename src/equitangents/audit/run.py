@@ -79,8 +79,7 @@ def audit(
             read off the shape of x, and must be given where that leaves a doubt, (N, 8, 8, 8); of others channels are
             last, unless x looks like channels first, which is an error.
         output_layout: the same for outputs that are images, if different.
-        outputs: what the model returns, "values", "logits" or "probabilities"; "auto" recognises probabilities and
-            takes everything else as values.
+        outputs: what the model returns; "auto" recognises probabilities and class numbers, "values": neither.
         method: which method of an estimator gives its outputs; None: predict_proba, decision_function or predict.
         select: which output is audited, of a model that returns several: its name ("logits"), or its position; None:
             all of them. Dictionaries of any class, dataclasses and named tuples have names.

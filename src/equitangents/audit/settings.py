@@ -38,7 +38,7 @@ OutputAction = (
 
 InputKinds = str | Custom | Sequence[Any] | Mapping[str, Any] | None
 Effort = Literal["quick", "full"]
-OutputKind = Literal["auto", "values", "logits", "probabilities"]
+OutputKind = Literal["auto", "values"]
 RelativeTo = Literal["larger", "norm", "spread"]
 
 

@@ -1,7 +1,4 @@
-"""Inputs beside the data: noise of the data's mean and spread, the data with their entries shuffled, other sets.
-
-And curves of invariance over the strength of a change that forms no group: ‖f(T_s x) − f(x)‖ at every strength.
-"""
+"""Inputs beside the data: noise of the data's mean and spread, the data with their entries shuffled, other sets."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions.given_maps import RelabelledIndices
-from equitangents.audit.contract.changes import Changes
 from equitangents.audit.contract.kinds import LabelsAction
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
@@ -21,7 +17,7 @@ from equitangents.audit.measure.judge import Measured, make_scales, of_inputs
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate, standing
-from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
+from equitangents.audit.report.sections import HOLDING, SetKind, SetResult
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import ratio
 
@@ -123,22 +119,3 @@ def _noise(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _shuffled(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.permuted(a.reshape(len(a), -1), axis=1).reshape(a.shape)
-
-
-def transform_curves(m: Measured) -> list[TransformResult]:
-    """The curve of the transform that is audited, over the strengths that were measured."""
-    task, judgement, same, changes = m.task, m.judgement, m.orbits.same_class, m.task.contract.inputs
-    assert isinstance(changes, Changes)
-    over_inputs = task.over_inputs(len(m.orbits.kept))
-    points = [
-        StrengthResult(
-            strength=s,
-            error=judgement.elements[k].estimate,
-            floor=float(judgement.element_floors[k]),
-            at_floor=bool(judgement.at_floor[:, k].all()),
-            above=bool(judgement.above[:, k].any()),
-            same_predictions=None if same is None else over_inputs.mean(same[k], bounds=(0.0, 1.0)),
-        )
-        for k, s in enumerate(task.elements)
-    ]
-    return [TransformResult(changes.transform.name, judgement.headline.unit, points)]

@@ -30,7 +30,6 @@ _ERRORS = (
     "because arrays are resampled, numbers rounded or the model is random."
 )
 _POINTS = "Points: mean over inputs; lines: 5 to 95 % of the inputs; dashes: the noise floor."
-_STRENGTHS = "Mean error at each strength; such changes form no group, so nothing is said of their products."
 _LAYERS = (
     "The error after each layer in the order of execution, and its floor: the smallest that any action on the "
     "layer’s output could have."
@@ -43,7 +42,7 @@ _MEMBERS = (
 
 def sections(report: AuditReport) -> list[Section]:
     """The sections of the page."""
-    return [section for part in (_found, _elements, _witnesses, _curves, _layers, _ensemble, _tested, _settings)
+    return [section for part in (_found, _elements, _witness, _layers, _ensemble, _tested, _settings)
             for section in part(report)]  # fmt: skip
 
 
@@ -75,7 +74,8 @@ def _found(report: AuditReport) -> Iterator[Section]:
 
 def _elements(report: AuditReport) -> Iterator[Section]:
     turned = all(e.angle is not None for e in report.elements)
-    order = (lambda e: e.angle % 360) if turned else (lambda e: -e.judged.estimate.mean)
+    by_angle, by_error = lambda e: e.angle % 360, lambda e: -e.judged.estimate.mean
+    order = (lambda e: e.parameter) if not report.contract.law else by_angle if turned else by_error
     found = sorted(report.elements, key=order)
     shown = [Figure("elements", _POINTS, _drawn(found[:_MOST_DRAWN], report.unit)), elements_table(report, found)]
     yield Section("Error by group element", [_ERRORS, *filter(None, [report.headline.reason])], shown)
@@ -99,30 +99,18 @@ def _drawn(found: Sequence[ElementResult], unit: str) -> str:
         return inline_figure(figure, "audit-elements")
 
 
-def _witnesses(report: AuditReport) -> Iterator[Section]:
-    for w in report.witnesses:
-        title = "The worst input" if w.kind == "worst" else "A typical input"
-        images = [_image(point, w.image_layout) for point in w.orbit]
-        lines = [[folded(p.label), *filter(None, (_prediction(p.prediction), number(p.error)))] for p in w.orbit]
-        text = ["Moved along its orbit, as the model saw it, with its answer and its error."]
-        facts = Table("", ["row", "element", "error", "unit"], [[str(w.index), w.label, number(w.error), report.unit]])
-        pictured = [image for image in images if image is not None]
-        if len(pictured) == len(images):
-            low, high = min(i.min() for i in pictured), max(i.max() for i in pictured)
-            pictures = [_png(image, float(low), float(high)) for image in pictured]
-            yield Section(title, text, [facts, Pictures(list(zip(pictures, lines, strict=True)))])
-        else:
-            rows = [[folded(p.label), _prediction(p.prediction), number(p.error)] for p in w.orbit]
-            yield Section(title, text, [facts, Table("", ["element", "prediction", "error"], rows)])
-
-
-def _curves(report: AuditReport) -> Iterator[Section]:
-    if report.transforms:
-        head = ["strength", "mean error", "noise floor", "same predictions"]
-        same = lambda p: "" if p.same_predictions is None else number(p.same_predictions.mean)
-        row = lambda p: [format_number(p.strength), interval(p.error), number(p.floor), same(p)]
-        shown = [Table(t.name, head, [row(p) for p in t.points]) for t in report.transforms]
-        yield Section("Over the strength of changes", [_STRENGTHS], shown)
+def _witness(report: AuditReport) -> Iterator[Section]:
+    if (w := report.witness) is None:
+        return
+    images = [_image(point, w.image_layout) for point in w.orbit]
+    text = ["Moved along its orbit, as the model saw it, with its answer and its error."]
+    facts = Table("", ["row", "element", "error", "unit"], [[str(w.index), w.label, number(w.error), report.unit]])
+    rows = [[folded(p.label), _prediction(p.prediction), number(p.error)] for p in w.orbit]
+    orbit: Pictures | Table = Table("", ["element", "prediction", "error"], rows)
+    if all(image is not None for image in images):
+        low, high = min(float(i.min()) for i in images), max(float(i.max()) for i in images)
+        orbit = Pictures([(_png(i, low, high), [*filter(None, row)]) for i, row in zip(images, rows, strict=True)])
+    yield Section("The worst input", text, [facts, orbit])
 
 
 def _layers(report: AuditReport) -> Iterator[Section]:

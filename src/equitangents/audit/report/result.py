@@ -35,7 +35,6 @@ from equitangents.audit.report.sections import (
     RuleResult,
     SetResult,
     Timing,
-    TransformResult,
     UndefinedPose,
     Verdict,
     Witness,
@@ -77,8 +76,8 @@ class AuditReport(WrittenReport):
     layers: LayerSection | None
     ensemble: EnsembleSection | None
     remedies: list[Remedy]
-    witnesses: list[Witness]
-    """The worst first."""
+    witness: Witness | None
+    """The worst input."""
     missing: list[Missing]
     settings: AuditSettings
     versions: dict[str, str]
@@ -95,8 +94,6 @@ class AuditReport(WrittenReport):
     """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
     that were found of outputs that fail."""
 
-    transforms: list[TransformResult] = field(default_factory=list)
-    """Curves of invariance over the strength of changes that form no group."""
     averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
     """Makes the model with a remedy."""
     counterexample: Counterexample | None = None

@@ -199,8 +199,6 @@ class OrbitSection:
 
     same_predictions: Estimate | None
     """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
-    outputs: Literal["values", "logits", "probabilities"]
-    """What the outputs were taken for."""
     answers: int | None
     """How many different classes were predicted; null without classes."""
 
@@ -241,8 +239,6 @@ class OrbitPoint:
     """One point of an orbit: the input as the model saw it, and what it answered."""
 
     label: str
-    parameter: Element
-    angle: float | None
     inputs: dict[str, Any]
     """Arrays by input name, as nested lists; inputs that do not transform and large ones are left out."""
     prediction: list[float] | None
@@ -253,9 +249,8 @@ class OrbitPoint:
 
 @dataclass(frozen=True)
 class Witness:
-    """An input and the element with which its error is large, or typical; enough to replay it."""
+    """An input and the element with which its error is largest; enough to replay it."""
 
-    kind: Literal["worst", "typical"]
     index: int
     """Row of the sample."""
     label: str
@@ -266,33 +261,6 @@ class Witness:
     """Not null: the first transformed input is an image, its channels where this says."""
     orbit: list[OrbitPoint]
     """The identity first."""
-
-
-@dataclass(frozen=True)
-class StrengthResult:
-    """The error at one strength."""
-
-    strength: float
-    error: Estimate
-    """Mean over the inputs of ‖f(T_s x) − f(x)‖ in `unit`; its interval is over the inputs."""
-    floor: float
-    """What rounding and chance explain, in the same unit."""
-    at_floor: bool
-    above: bool
-    """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval."""
-    same_predictions: Estimate | None
-    """Share of the inputs whose predicted class stays; null without class scores."""
-
-
-@dataclass(frozen=True)
-class TransformResult:
-    """One curve: the error over the strength of one transform."""
-
-    name: str
-    unit: str
-    """What errors are relative to, as in `headline`."""
-    points: list[StrengthResult]
-    """By rising strength."""
 
 
 @dataclass(frozen=True)
