@@ -244,16 +244,6 @@ class TestDecide:
         assert decide(Estimate(0.0, -np.inf, 0.5), (-np.inf, 1)) == UNDECIDED
 
 
-def test_accuracies_of_partial_orbits_stay_between_none_and_all():
-    from equitangents_studies.partial_orbits import Results
-
-    for share in (np.array([0.0, 0.02, 0.01, 0.0, 0.03, 0.02]), np.array([1.0, 0.98, 0.99, 1.0, 0.97, 0.98])):
-        case = ("digits", "net", "C4", "one")
-        found = Results({(*case, "unseen"): share}, {}).estimate(case, "unseen")
-        assert found.value == pytest.approx(share.mean())
-        assert 0 <= found.interval[0] <= found.value <= found.interval[1] <= 1
-
-
 def test_agreements_of_trained_ensembles_lie_between_one_and_the_order():
     from equitangents_studies.sampling import page
 

@@ -37,7 +37,7 @@ from equitangents.errors import (
     NotFittedError,
     ShapeError,
 )
-from equitangents.keywords import CheckedKeywords, named_also, unknown
+from equitangents.keywords import named_also, unknown
 from equitangents.nn import Sequential
 from equitangents.structured import is_structured
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape, check_unmasked
@@ -65,7 +65,7 @@ class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError)
     """Raised before `fit`; scikit-learn's error and ours in one."""
 
 
-class Estimator(CheckedKeywords, BaseEstimator):
+class Estimator(BaseEstimator):
     """scikit-learn's base with errors that say which parameter was meant, or how it is changed."""
 
     fitted_attribute: ClassVar[str]

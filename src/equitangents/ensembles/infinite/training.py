@@ -51,7 +51,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.result import FieldFunction
-from equitangents.kernels.rotations.sampling import sampled_for
+from equitangents.kernels.rotations import sampled_for
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")

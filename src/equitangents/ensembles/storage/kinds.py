@@ -2,7 +2,7 @@
 
 The layers and solvers that `nn` and `solvers` name in public are on it as they are written, where their fields are of
 the types in `_WORDS`; every other class stands in the table here. Files call a class by a public name, `room.Class`,
-which stays where the class moves (`register_kind`), and name nothing else. None of them runs a command or holds a
+which stays where the class moves, and name nothing else. None of them runs a command or holds a
 function; the only ones that name files, or objects in an object store, are a store of kernels, which is read where it
 is the one that the model was fitted with, and the folder of a factor (`structure` says when).
 
@@ -224,10 +224,9 @@ _TABLE = {
     "scale": {
         "gram:GramStore": "path Place; _data {numbers}; _work Work",
         "record:Inputs": "shape (int); rows (int); digests (text)",
-        "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
-        "x1 scale.Inputs; x2 none|scale.Inputs; engine text; precision text; tile int; "
-        "inverses none|(int); version text; numbers int; format int",
-        "work:Work": "path Place; kernel Network; action none|GroupAction; record Record",
+        "record:Record": "network text; network_hash text; x1 scale.Inputs; x2 none|scale.Inputs; engine text; "
+        "precision text; tile int; version text; numbers int; format int",
+        "work:Work": "path Place; kernel Network; record Record",
     },
     "tiles": {
         "place:ObjectPath": "root text; key text",
@@ -255,52 +254,30 @@ class Kind:
         return _load(self.place)
 
 
-_registered: dict[str, Kind] = {}
-_names: dict[str, str] = {}  # by place
-
-
-def register_kind(name: str, place: str, attributes: str) -> None:
-    """Have files call the class at `place`, `module:class`, by a public name; `attributes` as in the table above.
-
-    A name that is registered again has the new place alone, as where a class moved.
-    """
-    split = [attribute.split(" ") for attribute in attributes.split("; ") if attribute]
-    types = {attribute.rstrip("?"): words for attribute, words in split}
-    optional = frozenset(attribute.rstrip("?") for attribute, _ in split if attribute.endswith("?"))
-    _register(Kind(name, place, types, optional))
-
-
-def _register(kind: Kind) -> None:
-    if kind.name in _registered:
-        del _names[_registered[kind.name].place]
-    _registered[kind.name] = kind
-    _names[kind.place] = kind.name
-
-
 @functools.cache
-def _shipped() -> None:
-    """Register the kinds of this package, once."""
-    for room in _PUBLIC:
-        for kind in _of_public_classes(room):
-            _register(kind)
+def kinds() -> Mapping[str, Kind]:
+    """All kinds by their names."""
+    found = [kind for room in _PUBLIC for kind in _of_public_classes(room)]
     for package, entries in _TABLE.items():
         for place, attributes in entries.items():
             whole = f"{package}.{place}"
             name = _NAMES.get(whole, f"{package}.{place.partition(':')[2]}")
-            register_kind(name, f"{PACKAGE}.{whole}", attributes)
+            split = [attribute.split(" ") for attribute in attributes.split("; ") if attribute]
+            types = {attribute.rstrip("?"): words for attribute, words in split}
+            optional = frozenset(attribute.rstrip("?") for attribute, _ in split if attribute.endswith("?"))
+            found.append(Kind(name, f"{PACKAGE}.{whole}", types, optional))
+    return {kind.name: kind for kind in found}
 
 
-def kinds() -> Mapping[str, Kind]:
-    """All kinds by their names."""
-    _shipped()
-    return _registered
+@functools.cache
+def _names() -> dict[str, str]:
+    return {kind.place: name for name, kind in kinds().items()}
 
 
 def name_of(cls: type) -> str:
     """The name by which files call a class: the public one of a kind, of others the place."""
-    _shipped()
     place = place_of(cls)
-    return _names.get(place, place)
+    return _names().get(place, place)
 
 
 def place_of(cls: type) -> str:
