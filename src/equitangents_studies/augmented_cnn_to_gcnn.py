@@ -115,11 +115,6 @@ class Results(Measured):
         found: np.ndarray = (most * squares[:, -1] - squares[:, 0]) / (most - 1)
         return found
 
-    @property
-    def batches(self) -> int:
-        """How many disjoint batches of members there are."""
-        return len(self.squares(self.widths[0], self.sets[0], self.steps[-1]))
-
     def everywhere(self, of: Callable[[int, str, int], np.ndarray]) -> np.ndarray:
         """The mean over widths and sets, after the last step."""
         return np.mean([of(w, name, self.steps[-1]) for w in self.widths for name in self.sets], axis=0)
