@@ -233,7 +233,7 @@ _ANSWERS: dict[str, Answer] = {
 
 def read(line: str) -> Answer:
     """What a first line says: its first word is the verdict."""
-    return _ANSWERS[line.removeprefix("partial, ").split()[0].rstrip(":")]
+    return _ANSWERS[line.split()[0].rstrip(":")]
 
 
 def measure(models: int = MODELS, kinds: dict[str, Callable[..., Audited]] | None = None, **settings: Any) -> list[Row]:

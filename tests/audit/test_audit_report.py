@@ -1,4 +1,4 @@
-"""What an audit writes: JSON, Markdown, JUnit's XML, a page that shows what the report holds and loads nothing."""
+"""What an audit writes: JSON, Markdown, a page that shows what the report holds and loads nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 import re
 from dataclasses import fields, replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -32,7 +31,6 @@ VERDICTS = {
     ],
     "undecided": [
         "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
-        "interrupted",
     ],
 }  # fmt: skip
 
@@ -139,14 +137,13 @@ def test_what_was_used_is_cited_and_what_was_left_out_is_said(reports: dict) -> 
     assert all(m.reason for report in reports.values() for m in report.missing)
 
 
-@pytest.mark.parametrize("partial", [False, True])
-def test_first_lines_have_at_most_120_characters(reports: dict, partial: bool) -> None:
+def test_first_lines_have_at_most_120_characters(reports: dict) -> None:
     report = reports["turns"]
     contract = replace(report.contract, group="translations of a torus of 1,024 × 1,024 pixels" * 4)
     means = (0.0, 1.23e-15, 0.123, 12.3, 1.23e5, np.inf, np.nan)
     for verdict, reason, mean in ((v, r, m) for v, rs in VERDICTS.items() for r in rs for m in means):
         headline = Headline("spread", "", replace(report.error, estimate=Estimate(mean, mean, mean)), 1.23e-16, mean)
-        settings = {"verdict": verdict, "reason": reason, "partial": partial, "headline": headline}
+        settings = {"verdict": verdict, "reason": reason, "headline": headline}
         line = replace(report, contract=contract, **settings).first_line
         assert len(line) <= 120
         assert "noise floor 1.2·10⁻¹⁶, " in line
@@ -180,7 +177,7 @@ def unescaped(text: str) -> str:
     return html_text.unescape(re.sub(r"\\([\\`*\[\]|~$_])", r"\1", text))
 
 
-def test_names_are_shown_as_they_are_in_markdown_xml_and_on_pages(reports: dict) -> None:
+def test_names_are_shown_as_they_are_in_markdown_and_on_pages(reports: dict) -> None:
     plain = replace(reports["infinite"], witnesses=[])
     for name in HOSTILE:
         report = replace(plain, model=replace(plain.model, name=name))
@@ -191,9 +188,6 @@ def test_names_are_shown_as_they_are_in_markdown_xml_and_on_pages(reports: dict)
         rows = markdown_table(Table("", ["test"], [[name]])).splitlines()
         assert unescaped(rows[2]) == f"| {wanted} |"
         assert len(re.findall(r"(?<!\\)\|", rows[2])) == 2
-        suite = ElementTree.fromstring(report.to_junit().encode("utf-8"))
-        shown = re.sub("[\x00\x1b\ud800]", "\N{REPLACEMENT CHARACTER}", name)
-        assert " ".join(suite.get("name").split()) == " ".join(f"equitangents audit of {shown} under SO(3)".split())
     for name in ("<script>alert(1)</script>", "</script><b>"):
         page = replace(plain, model=replace(plain.model, name=name)).html()
         assert name not in page

@@ -171,7 +171,6 @@ def test_the_first_line_is_not_green_for_what_holds_on_the_data_alone():
     assert report.to_dict()["verdict"] == "equivariant on its data"
     assert "equivariant on its data" in report.html()
     assert "❔" in report.to_markdown()
-    assert 'name="off the data, noise"' in report.to_junit()
     check = below(report, 0.05)
     assert (check.passed, check.undecided) == (False, False)
     assert "off the data, noise" in check.value
@@ -253,9 +252,9 @@ def audited():
     """(the report of an exact model, what was measured of it)."""
     seen = []
 
-    def seeing(m, bench):
+    def seeing(m, notes):
         seen.append(m)
-        return measure_parts(m, bench)
+        return measure_parts(m, notes)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assemble, "measure_parts", seeing)
@@ -286,7 +285,7 @@ def judged(interval, floor, share, tolerance):
 def exit_status(report, check):
     """What the command line ends with."""
     try:
-        finish(report, SimpleNamespace(html=None, json=None, markdown=None, junit=None), [check])
+        finish(report, SimpleNamespace(html=None, json=None, markdown=None), [check])
     except typer.Exit as ended:
         return ended.exit_code
     return 0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant, shown
-from equitangents.audit.report.checks import below, each_below, no_worse
+from equitangents.audit.report.checks import below, each_below
 from equitangents.audit.report.rows import rows
 from equitangents.errors import InvalidTypeError, NotFiniteError
 from equitangents.testing import assert_equivariant
@@ -62,10 +60,7 @@ def test_inputs_that_nothing_moves_leave_the_sample():
     assert report.unmoved == 11
     assert shown(report, "inputs that nothing moves") == ["11 inputs"]
     assert report.headline.error.estimate.mean == left.headline.error.estimate.mean
-    errors = np.array(report.input_errors)
-    assert np.isnan(errors[[*range(5, 15), 20]]).all()
-    assert np.isfinite(errors).sum() == 49
-    moved = np.flatnonzero(np.isfinite(errors))
+    moved = np.delete(np.arange(60), [*range(5, 15), 20])
     off = np.array([np.linalg.norm(features(turn(x)) - features(x), axis=1)[moved] for turn in TURNS])
     at = int(np.argmax((off / np.linalg.norm(features(x[moved]), axis=1)).max(axis=0)))
     assert report.witnesses[0].index == moved[at], "rows are those of the sample"
@@ -236,21 +231,6 @@ def test_weights_without_a_network_take_one_line():
         assert "\n" not in str(error.value)
 
 
-# --- baselines
-
-
-def test_a_baseline_is_compared_in_every_unit(tmp_path: Path):
-    x = np.random.default_rng(4).normal(size=(60, 4, 4, 1))
-    old = audited(lambda x: 5 + invariant(x) + 0.1 * features(x), x)
-    now = audited(lambda x: 50 + invariant(x) + 0.5 * features(x), x)
-    assert now.error.estimate.mean < old.error.estimate.mean, "of the norm it is less"
-    path = old.to_json(tmp_path / "old.json")
-    check = no_worse(now, path)
-    assert not check.passed
-    assert check.value.endswith("of the spread")
-    assert no_worse(old, path).passed
-
-
 RNG = np.random.default_rng(0)
 
 
@@ -386,7 +366,6 @@ def test_every_output_says_what_its_error_is_relative_to() -> None:
         assert row.cells[1:3] == [o.name, f"{100 * o.judged.mean:.3g} %"]
         assert row.unit == f"of {unit}"
     assert each_below(report, {"forces": 1e-3})[0].value.endswith("of output_scale")
-    assert "of output_scale, 90°" in report.to_junit()
 
 
 def test_outputs_that_vanish_on_the_inputs_alone_or_at_thresholds_do_not_vanish() -> None:

@@ -31,8 +31,7 @@ from equitangents.kernels.engines.reference.rotations import Variances, after, m
 from equitangents.kernels.operations import Affine, Dual
 from equitangents.kernels.program import Op
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations.program import RotationSections, Sphere, sections
-from equitangents.kernels.rotations.sampling import closed_nodes
+from equitangents.kernels.rotations import RotationSections, Sphere, closed_nodes, sections
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question, signals_for
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals

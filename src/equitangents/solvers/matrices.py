@@ -16,8 +16,8 @@ import numpy as np
 
 from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
+from equitangents.kernels.content import VERSION, described
 from equitangents.kernels.invariance import draws_noise
-from equitangents.kernels.store import VERSION, described
 from equitangents.scale import GramStore
 from equitangents.scale.identity import network_hash
 from equitangents.tiles.place import Place
@@ -232,18 +232,11 @@ class KernelMatrix(SymmetricMatrix):
     def fingerprint(self) -> str:
         """A hash of network and inputs; of all entries, where the network has no description by content."""
         try:
-            network = self._network_hash()
+            network = network_hash(self.kernel, self.x.shape[1:])
         except InvalidTypeError:
             return super().fingerprint()
-        parts = (VERSION, self.field, network, *map(described, self._input_arrays()))
+        parts = (VERSION, self.field, network, described(np.asarray(self.x)))
         return hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()
-
-    def _network_hash(self) -> str:
-        """Raises InvalidTypeError for kernels without a description by content."""
-        return network_hash(self.kernel, self.x.shape[1:])
-
-    def _input_arrays(self) -> tuple[np.ndarray, ...]:
-        return (np.asarray(self.x),)
 
     def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
         """Which input each row is of: those of one input share its noise."""

@@ -303,8 +303,6 @@ NO_GROUP = "transforms form no group, by which it is measured"
 class Measured:
     """What the pass over the data gave, and what else was asked for."""
 
-    asked: AuditTask
-    """The audit as it was asked for."""
     task: AuditTask
     """The audit of the inputs and elements that count."""
     y: np.ndarray | None

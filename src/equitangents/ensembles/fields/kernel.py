@@ -18,11 +18,9 @@ from equitangents._types import ArrayLike, DType
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
-from equitangents.errors import InvalidTypeError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.result import FieldFunction, KernelField, NngpKernels
-from equitangents.nn.sequential import Sequential, described_field
 from equitangents.solvers.matrices import KernelMatrix
 
 _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
@@ -139,15 +137,6 @@ class FieldMatrix(KernelMatrix):
 
     def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.x.image[rows])
-
-    def _network_hash(self) -> str:
-        net = getattr(self.kernel, "net", None)
-        if not isinstance(self.kernel, FieldKernel) or not isinstance(net, Sequential):
-            raise InvalidTypeError("kernel", self.kernel, "that of a network of equitangents.nn")
-        return described_field(net, self.x.signals.shape[1:])
-
-    def _input_arrays(self) -> tuple[np.ndarray, ...]:
-        return np.asarray(self.x.signals), self.x.image, self.x.position
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,8 @@ from jaxtyping import Inexact
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields.points import PointAction
-from equitangents.ensembles.infinite.predictor import Decomposed
+from equitangents.ensembles.infinite.predictor import Decomposed, kernel_diagonal
 from equitangents.ensembles.infinite.problem import Settings
-from equitangents.ensembles.infinite.rows import kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.data_orbits import DataOrbits, find_orbits

@@ -20,7 +20,6 @@ import numpy as np
 
 from equitangents._types import DataRows, KernelName
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.infinite.rows import kernel_diagonal, row_blocks
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
@@ -28,7 +27,7 @@ from equitangents.inference.gaussian import Weighted, covariance, variance
 from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.solvers.matrices import SymmetricMatrix
+from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix
 from equitangents.solvers.method import Report, Solution
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import FeatureMatrix
@@ -36,6 +35,18 @@ from equitangents.validation import check_array
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
+
+
+def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
+    """Rows in parts of at most `numbers`; points in whole signals, of which fewer numbers make no less work."""
+    if isinstance(x, FieldPoints):
+        return (x[part] for part in x.blocks(max(numbers, x.count)))
+    return (x[start : start + numbers] for start in range(0, len(x), numbers))
+
+
+def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:
+    """The kernel of every input with itself, (N,), in float64."""
+    return KernelMatrix(kernel, x, field).diagonal()
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import cast
 
 import jax
 import numpy as np
-from sklearn.base import clone
 
-from equitangents._types import ArrayLike, Key, Numbers, Spread, Times
+from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.estimator import (
     FieldRegressorMixin,
@@ -29,16 +28,14 @@ from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase, TimedPredictions
 from equitangents.ensembles.infinite.leave_one_out import (
     LeaveOneOut,
-    check_more_than_one,
     held_out_predictions,
-    original_labels,
 )
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import as_times
-from equitangents.inference.ridge import Ridge, of_samples
+from equitangents.inference.ridge import Ridge
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.keywords import named_also
 
@@ -54,13 +51,11 @@ class Approximation:
     """Features against the exact kernel, on `samples` random training inputs, of which `predicted` are held out.
 
     difference: root mean square of the difference between both predictions at the held-out inputs, over that of the
-    exact ones; both trained on the other inputs, with the ensemble's time, ridge and dynamics. kernel_error: of the
-    kernels between all of them, centred (without the part that is the same for all inputs), in the Frobenius norm over
-    that of the exact one. Both are of the sample: with more inputs at the same ridge, more features are needed.
+    exact ones; both trained on the other inputs, with the ensemble's time, ridge and dynamics. It is of the sample:
+    with more inputs at the same ridge, more features are needed.
     """
 
     difference: float
-    kernel_error: float
     samples: int
     predicted: int
 
@@ -91,12 +86,10 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
             acts on (N, *positions, outputs), as `actions.tensor_product` makes one of positions and values; None:
             values are invariant, and go with their positions as those of the input do.
         input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
-        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
-            the same with momentum.
+        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
-        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`; of fields two
-            arrays over all points): a fit that was killed goes on, and the next one reads it; for the dense, explicit
-            and orbit-averaged problems.
+        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
+            killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems, not of fields.
         solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", or settings
             of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never
             an approximation. Of `kernels.random_features` it solves for the features' weights, linear in N ("primal").
@@ -143,9 +136,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsemble:
         """Decompose the training kernel: x (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
 
-        With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i. Of a network
-        that ends on positions y is (N, *positions) or (N, *positions, outputs), or with augmentation also
-        (|G|, N, *positions, outputs).
+        Of a network that ends on positions y is (N, *positions) or (N, *positions, outputs).
         Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
         helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
         """
@@ -161,8 +152,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
-        positions, copies = output_positions(self.net, x, y), self.augmentation is not None
-        y, targets, self._squeeze = check_targets(x, y, positions, copies=copies)
+        positions = output_positions(self.net, x, y)
+        y, targets, self._squeeze = check_targets(x, y, positions)
         self.n_outputs_ = targets.shape[-1]
         self.positions_: tuple[int, ...] = () if positions is None else positions.shape
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
@@ -178,8 +169,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         solved = training.mean_problem
         self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.x))
-        with self._told_of_equal_inputs(training.x):
-            solved.check(float(self.time))
+        solved.check(float(self.time))
         self.solution_ = solved.report(float(self.time))
         self.max_learning_rate_ = solved.max_learning_rate
         self._training = training
@@ -213,43 +203,23 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
 
         At `time`, from the decomposition that `fit` made; equal to N fits to inputs in the units of this one. With
         `standardise` these are the mean and deviation of all samples, the left-out one included, which the result says
-        (`standardised_by`): `leave_one_out_refitted()` takes those of the others. A field is left out with all its
-        positions. Ridges that differ between samples take a decomposition for each at finite times, and where some are
-        0. Of an approximating solver it is what exact training predicts; `leave_one_out_refitted()` has its own. Raises
-        InvalidArgumentError for a finite number of steps (dynamics="discrete"), where the augmentation's elements leave
-        out the identity, and for fields whose `solver_` is that of irreps.
+        (`standardised_by`). A field is left out with all its positions. Of an approximating solver it is what exact
+        training predicts. Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), for ridges
+        that differ between samples, where the augmentation's elements leave out the
+        identity, and for fields whose `solver_` is that of irreps: scikit-learn's
+        `cross_val_predict(ensemble, x, y, cv=LeaveOneOut())` fits N times.
         """
         self._check_fitted()
         return self._left_out(self, self._training, float(self.time))
 
-    def leave_one_out_refitted(self) -> LeaveOneOut:
-        """As `leave_one_out_`, by N fits, each standardised by its own N − 1 samples, with N kernels.
-
-        Takes any dynamics, and fields by irreps, too.
-        """
-        self._check_fitted()
-        x, y = self._data
-        n = check_more_than_one(len(x))
-        axis = int(self._training.each_copy)
-        found = []
-        for i in range(n):
-            kept = np.delete(np.arange(n), i)
-            parameters = {"ridge": of_samples(self.ridge, kept), "store": None}
-            one = clone(self).set_params(**parameters).fit(x[kept], np.take(y, kept, axis=axis))
-            found.append(one.predict(x[i : i + 1])[0])
-        return self._compared(self._training, np.stack(found), float(self.time), "the other samples")
-
     def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
-        predictions = held_out_predictions(training, time)
-        predictions = predictions[..., 0] if self._squeeze else predictions
-        return self._compared(training, predictions, time, "all samples")
-
-    def _compared(self, training: Training, predictions: np.ndarray, time: float, units: str) -> LeaveOneOut:
-        targets = original_labels(training)
-        targets = targets[..., 0] if self._squeeze else targets
+        predictions, targets = held_out_predictions(training, time), training.y
+        if self._squeeze:
+            predictions, targets = predictions[..., 0], targets[..., 0]
         bayesian = self.kernel == "nngp" and np.isinf(time)
         name = "posterior mean of the NNGP" if bayesian else "mean of infinitely wide networks"
-        return LeaveOneOut(predictions, targets - predictions, time, name, units if self.standardise else "nothing")
+        units = "all samples" if self.standardise else "nothing"
+        return LeaveOneOut(predictions, targets - predictions, time, name, units)
 
     def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
         x, times, single = self._check_query(x, time)
@@ -325,8 +295,7 @@ def _approximation(training: Training, time: float) -> Approximation | None:
     if not isinstance(kernel, FeatureMap):
         return None
     chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
-    labels = training.y[0] if training.each_copy else training.y
-    x, y = np.asarray(training.x)[chosen], labels[chosen]
+    x, y = np.asarray(training.x)[chosen], training.y[chosen]
     trained = max(1, int(_TRAINED * len(x)))
     settings = replace(training.settings, held=None, store=None, solver="auto")
     predicted = []
@@ -334,15 +303,5 @@ def _approximation(training: Training, time: float) -> Approximation | None:
         solved = problem.dense(each, x[:trained], y[:trained], settings)
         predicted.append(solved.means(x[trained:], np.array([time]))[0])
     exact, ours = predicted
-    one, other = (_centred(getattr(each.kernel(x), settings.field)) for each in (kernel.exact, kernel))
-    return Approximation(_relative(ours, exact), _relative(other, one), len(x), len(x) - trained)
-
-
-def _centred(kernel: ArrayLike) -> np.ndarray:
-    k = np.asarray(kernel, np.float64)
-    return np.asarray(k - k.mean(axis=0) - k.mean(axis=1)[:, None] + k.mean())
-
-
-def _relative(found: np.ndarray, exact: np.ndarray) -> float:
-    size = float(np.linalg.norm(exact))
-    return float(np.linalg.norm(found - exact)) / size if size > 0 else 0.0
+    difference = float(np.linalg.norm(ours - exact) / (np.linalg.norm(exact) or np.inf))
+    return Approximation(difference, len(x), len(x) - trained)

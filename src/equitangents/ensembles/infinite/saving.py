@@ -21,13 +21,11 @@ from equitangents._types import Network
 from equitangents._version import FORMAT, __version__
 from equitangents.archives import Archive
 from equitangents.ensembles.infinite.predictor import MeansAtATime
-from equitangents.ensembles.infinite.training import Training
 from equitangents.ensembles.storage.array_folder import check_place, damaged, read_model, write_folder
 from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
-from equitangents.kernels.store import VERSION, described
-from equitangents.nn.sequential import Sequential, described_field
+from equitangents.kernels.content import VERSION, described
 from equitangents.scale.identity import action_hash, network_hash
 
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
@@ -128,8 +126,11 @@ def fingerprint(ensemble: BaseEstimator) -> str:
         copies = described(training.copies())
         parts += [action_hash(training.augmentation, training.x.shape[1:], training.x), copies]
     try:
-        parts += [_described_network(ensemble.net, training)]
-    except (InvalidTypeError, NetworkError):  # one's own, or one with functions of one's own, whose repr may say little
+        parts += [network_hash(ensemble.net, training.x.shape[1:])]
+    except (
+        InvalidTypeError,
+        NetworkError,
+    ):  # one's own, one with functions of one's own, or one that ends on positions
         ask: Any = training.kernel
         ask = ask.kernel if training.positions is None else ask.net.kernel_field
         kernels = ask(training.x[:1], training.x[:8])
@@ -143,12 +144,6 @@ def fingerprint(ensemble: BaseEstimator) -> str:
     ):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _described_network(net: Network, training: Training) -> str:
-    """What a network does to inputs; its repr leaves out arrays. InvalidTypeError where its content says it not."""
-    shape = training.x.shape[1:]
-    return described_field(net, shape) if training.grid and isinstance(net, Sequential) else network_hash(net, shape)
 
 
 def means(ensemble: BaseEstimator) -> MeansAtATime | None:

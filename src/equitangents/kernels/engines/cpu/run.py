@@ -19,10 +19,8 @@ from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu import memory
 from equitangents.kernels.engines.cpu.activations import at_any_norms, computed_in_double, has_tables
-from equitangents.kernels.engines.cpu.descriptor import Description, describe
-from equitangents.kernels.engines.cpu.library import TARGETS, instruction_sets, library, registered
-from equitangents.kernels.engines.cpu.memory import RESULTS, address
-from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SpherePlan
+from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, SpherePlan, describe
+from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
 from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.scales import Law, check_representable, limits
@@ -138,8 +136,6 @@ def _by_pairs(
     """`kernels` with a pair in every lane of a vector; of x1 with itself only pairs i <= j."""
     shape = (len(x1), len(x1 if x2 is None else x2))
     i, j = np.triu_indices(len(x1)) if x2 is None else (index.ravel() for index in np.indices(shape))
-    if instruction_set < 0:
-        instruction_set = _shortest(len(i) * x1.itemsize)
     found = results(shape, x1.dtype)
     for values, of_pairs in zip(
         found, _run(plan, x1[i], (x1 if x2 is None else x2)[j], i.shape, instruction_set), strict=True
@@ -148,12 +144,6 @@ def _by_pairs(
         if x2 is None:
             values[j, i] = of_pairs
     return found
-
-
-def _shortest(size: int) -> int:
-    """The instruction set for one vector of so many bytes: half a vector of AVX-512 takes longer than one of AVX2."""
-    names = instruction_sets()
-    return names.index("avx2") if names[-1] == "avx512" and size <= _VECTOR // 2 else -1
 
 
 def kernels_of_distances(
@@ -201,8 +191,8 @@ def _run(
         n1=shape[0],
         x2=None if x2 is None else x2.ctypes.data,
         n2=shape[-1],
-        nngp=address(nngp),
-        ntk=address(ntk),
+        nngp=nngp.ctypes.data,
+        ntk=ntk.ctypes.data,
         threads=threads(),
         cancel=ctypes.addressof(cancel),
         listed=len(shape) == 1,
@@ -224,10 +214,16 @@ def _run(
 def results(shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Room for the NNGP and the NTK; raises MemoryLimitError where there is none."""
     try:
-        return RESULTS.array(shape, dtype), RESULTS.array(shape, dtype)
+        return _aligned(shape, dtype), _aligned(shape, dtype)
     except MemoryError:
         size = memory_size(2 * math.prod(shape) * dtype.itemsize)
         raise MemoryLimitError(f"{_NO_MEMORY} for the {size} of its results; {_REMEDY}") from None
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Uninitialised numbers on the boundary of a cache line, so that vectors of them are written at once."""
+    block = np.empty(math.prod(shape) * dtype.itemsize + 64, np.uint8)
+    return np.ndarray(shape, dtype, block, -block.ctypes.data % 64)
 
 
 def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel: ctypes.c_int32, work: float) -> None:
