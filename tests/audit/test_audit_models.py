@@ -99,20 +99,6 @@ def test_a_linen_module_needs_its_variables() -> None:
         et.audit(Linen(), "translations", X)
 
 
-def test_a_model_of_single_inputs_is_given_one_at_a_time() -> None:
-    def one(x: np.ndarray) -> np.ndarray:
-        if len(x) != 1:
-            raise ValueError("one at a time")
-        return x.sum((1, 2))
-
-    report = et.audit(one, "C4", X, effort="quick")
-    assert report.verdict == "equivariant"
-    assert "given one input at a time" in next(m.reason for m in report.missing if m.section == "larger batches")
-    with pytest.raises(ValueError, match="two at a time") as refused:
-        et.audit(lambda x: one(x[:1]) if len(x) == 2 else (_ for _ in ()).throw(ValueError("two at a time")), "C4", X)
-    assert "batch_size=" in refused.value.__notes__[0]
-
-
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(6, 3))
 SWAP = et.actions.linear(et.groups.cyclic(2), np.stack([np.eye(3), np.eye(3)[[1, 0, 2]]]))

@@ -13,7 +13,7 @@ from equitangents.cli import values
 from equitangents.cli.main import app, main
 from equitangents.groups.names import parse_group_name
 from equitangents.planning.violations import MEASURES
-from equitangents.solvers.choosing import as_method
+from equitangents.solvers.solving import as_method
 from equitangents_studies import systems
 
 COMMANDS = typer.main.get_command(app).commands

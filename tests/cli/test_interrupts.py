@@ -43,9 +43,9 @@ def after(count, real=None):
 @pytest.mark.parametrize(
     ("words", "at"),
     [
-        (("audit", "os:getcwd", "--data", "x.npy", "--group", "S3"), "equitangents.array_files.load_data"),
-        (("audit-potential", "x.npy", "--calculator", "os:getcwd"), "equitangents.model_files.check_name"),
-        (("plan", "--data", "data.npz", "--group", "S3"), "equitangents.array_files.read_named"),
+        (("audit", "os:getcwd", "--data", "x.npy", "--group", "S3"), "equitangents.foreign_files.load_data"),
+        (("audit-potential", "x.npy", "--calculator", "os:getcwd"), "equitangents.foreign_files.check_name"),
+        (("plan", "--data", "data.npz", "--group", "S3"), "equitangents.foreign_files.read_named"),
         (("fit", "--data", "data.npz", "--out", "model"), "equitangents.scale.reading.read_pair"),
         (("predict", "made", "--data", "x.npy", "--out", "p.npz"), "equitangents.scale.reading.read_inputs"),
         (("gram", "--data", "x.npy", "--out", "k.zarr"), "equitangents.scale.reading.read_inputs"),

@@ -133,7 +133,7 @@ def test_questions(name):
         ({"net": "mlp"}, InvalidTypeError, "net is 'mlp'"),
         ({"augmentation": 4}, InvalidTypeError, "augmentation is 4"),
         ({"kernel": "none"}, InvalidArgumentError, "kernel is 'none'"),
-        ({"dynamics": "adam"}, InvalidArgumentError, "'adam'; expected 'flow', 'discrete' or inference.Momentum"),
+        ({"dynamics": "adam"}, InvalidArgumentError, "'adam'; expected 'flow' or 'discrete'"),
         ({"time": [1.0, 2.0]}, InvalidArgumentError, "expected one number"),
         ({"input_shape": (0, 5)}, InvalidArgumentError, r"input_shape is \(0, 5\)"),
         ({"input_shape": (4, 1)}, ShapeError, r"with input_shape=\(4, 1\) expected \(N, 4, 1\) or \(N, 4\)"),

@@ -136,7 +136,7 @@ def test_the_solution_says_what_was_used_and_why(caplog):
 
 def test_auto_goes_on_to_other_solvers_where_a_decomposition_is_too_large(monkeypatch):
     monkeypatch.setattr(problem, "DECOMPOSED", 10)
-    monkeypatch.setattr(solvers.choosing, "DECOMPOSED", 10)
+    monkeypatch.setattr(solvers.solving, "DECOMPOSED", 10)
     model = InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
     assert model.solution_.solver == "cholesky"
     assert model.solution_.reason == "auto: a factor fits into memory"

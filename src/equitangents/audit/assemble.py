@@ -13,15 +13,14 @@ from equitangents.audit.measure.input_sets import measure_set, set_result
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import output_kind, task_error
 from equitangents.audit.measure.remedies import averaged
-from equitangents.audit.measure.task import AuditTask, Clock
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import Notes, measure_parts
-from equitangents.audit.report.findings import FORMAT, cited
 from equitangents.audit.report.forms import versions
-from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
-from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.result import FORMAT, AuditReport, cited
 from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
+    AuditSettings,
     ContractSection,
     ElementResult,
     InputContract,
@@ -32,6 +31,7 @@ from equitangents.audit.report.sections import (
     Reason,
     RelativeSection,
     SetResult,
+    Timing,
     Verdict,
 )
 from equitangents.metrics.measure import norms
@@ -86,10 +86,8 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         ),
         relative=_relative(m),
         sets=sets,
-        missing=notes + _refused(task.clock),
-        settings=AuditSettings(
-            **vars(settings.bootstrap), batch_size=task.clock.most or task.batch_size, inputs=task.x.n, values=values
-        ),
+        missing=list(notes),
+        settings=AuditSettings(**vars(settings.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values),
         versions=versions(
             "jax", "numpy", "scipy", *([_LIBRARIES[kind]] if (kind := task.model.kind) in _LIBRARIES else [])
         ),
@@ -155,18 +153,6 @@ def _elements(m: Measured) -> list[ElementResult]:
             )
         )
     return results
-
-
-def _refused(clock: Clock) -> list[Missing]:
-    """What the audit had to do for a model that takes batches of one size, or small ones."""
-    refused = []
-    if clock.refused is not None:
-        alone = clock.largest == 1
-        given = "it was given one input at a time" if alone else "they were filled up"
-        refused = [Missing("larger batches" if alone else "smaller batches", f"{given}: {clock.refused}")]
-    if clock.most is not None:
-        refused.append(Missing("larger batches", "out of memory; fewer inputs were given at a time"))
-    return refused
 
 
 def _contract(m: Measured) -> ContractSection:

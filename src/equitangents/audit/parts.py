@@ -21,7 +21,7 @@ from equitangents.audit.measure.remedies import remedies
 from equitangents.audit.measure.rules import hints
 from equitangents.audit.measure.task import Clock
 from equitangents.audit.measure.witnesses import witnesses
-from equitangents.audit.report.part_sections import Missing
+from equitangents.audit.report.sections import Missing
 from equitangents.errors import NotFiniteError
 
 logger = logging.getLogger("equitangents.audit")

@@ -23,19 +23,11 @@ from equitangents.audit.measure import rules as rules_of_outputs
 from equitangents.audit.measure.again import confirmed, is_open, settled
 from equitangents.audit.measure.floors import ROWS, measure_floors
 from equitangents.audit.measure.judge import Measured, decide, judge, reason
-from equitangents.audit.measure.orbits import (
-    Orbits,
-    check_labels,
-    is_classes,
-    measure_orbits,
-    misfit,
-    same_predictions,
-)
-from equitangents.audit.measure.task import AuditTask, Record, default_batch_size
+from equitangents.audit.measure.orbits import Orbits, check_labels, is_classes, measure_orbits, misfit, same_predictions
+from equitangents.audit.measure.task import AuditTask, default_batch_size
 from equitangents.audit.parts import Notes
-from equitangents.audit.report.part_sections import TASK
 from equitangents.audit.report.result import AuditReport
-from equitangents.audit.report.sections import RuleResult, UndefinedPose
+from equitangents.audit.report.sections import TASK, RuleResult, UndefinedPose
 from equitangents.audit.settings import AuditedAction, Keywords, OutputAction, Settings, settings_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.metrics.measure import check_order
@@ -78,7 +70,8 @@ def audit(
 
     Settings, by keyword:
         elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
-        batch_size: inputs at a time; None: as many as take 64 MiB, at most 256; halved where memory does not suffice.
+        batch_size: inputs at a time, the last batch filled up, for models of one size; None: as many as take 64 MiB,
+            at most 256.
         effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not
             tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for; "full".
         inputs: with a named group, what each input is to it: "images", "vectors", "points", …, None for not moved.
@@ -88,8 +81,8 @@ def audit(
         outputs: what the model returns, "values", "logits" or "probabilities"; "auto" recognises probabilities and
             takes everything else as values.
         method: which method of an estimator gives its outputs; None: predict_proba, decision_function or predict.
-        select: which output is audited, of a model that returns several: its name ("logits"; "a.b" within another), or
-            its position; None: all of them. Dictionaries of any class, dataclasses and named tuples have names.
+        select: which output is audited, of a model that returns several: its name ("logits"), or its position; None:
+            all of them. Dictionaries of any class, dataclasses and named tuples have names.
         off_data: True: also noise and shuffled inputs; or other sets by name; False: the data alone.
         layers: False: do not look inside; or functions that make up the model when they are applied one after another.
         train: (x, y) to refit an estimator on, with augmentation, to measure what that would bring.
@@ -133,7 +126,7 @@ def audit(
         complete=complete,
         output_action=output_action,
         regression=labels is not None and not is_classes(labels),
-        batch_size=asked.batch_size or default_batch_size(batch),
+        batch_size=min(asked.batch_size or default_batch_size(batch), batch.n),
         settings=asked,
     )
     notes = Notes()
@@ -176,10 +169,10 @@ def _drawn(contract: Contract, asked: Settings) -> tuple[list[Any], bool]:
 def planned_inputs(task: AuditTask) -> int:
     """Inputs of the pass over the data, of the floors, the other sets and members."""
     n, along, off_data = task.x.n, len(task.elements) + 1, task.settings.off_data
-    resampled = 0 if task.contract.inputs.exact else 2 * len(task.elements)
+    resampled = 0 if task.contract.inputs.exact else 3 * len(task.elements)
     rows = min(n, input_sets.ROWS)
     sets = 2 * [rows] if off_data is True else [rows] * len(off_data if isinstance(off_data, Mapping) else ())
-    total = n * along + min(n, ROWS) * (2 + resampled)
+    total = n * along + min(n, ROWS) * (3 + resampled)
     total += sum(m * along + min(m, 16) * (1 + resampled) for m in sets)
     members = None if task.settings.quick else task.model.members()
     return int(total + (0 if members is None else len(members) * _ENSEMBLE))
@@ -214,7 +207,7 @@ def _passed(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarra
     Inputs that no element moves, and inputs and elements for which the model gives NaN, are left out, and the others
     are measured once more.
     """
-    orbits = measure_orbits(task, record=task.record)
+    orbits = measure_orbits(task)
     bad, moved = orbits.undefined, orbits.moved
     if not moved.any():  # which decides nothing, but is measured all the same
         return replace(task, unmoved=task.x.n), y, orbits, []
@@ -231,5 +224,5 @@ def _passed(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarra
         where = f"inputs moved by {one.label}, the first of them input {one.index}"
         raise NotFiniteError(f"f(x) holds NaN or infinite values for {where}")
     elements, unmoved = [task.elements[k] for k in left], int((~moved).sum())
-    kept = replace(task.of_rows(rows), elements=elements, unmoved=unmoved, record=Record())
+    kept = replace(task.of_rows(rows), elements=elements, unmoved=unmoved)
     return kept, None if y is None else y[rows], measure_orbits(kept), found

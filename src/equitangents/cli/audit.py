@@ -118,8 +118,7 @@ def audit(o: Any) -> None:
 
     The error is relative, and printed with the noise floor that interpolation and rounding explain.
     """
-    from equitangents.array_files import load_data
-    from equitangents.model_files import check_model
+    from equitangents.foreign_files import check_model, load_data
 
     check_model(o.model, o.trust)
     with stages() as stage, announced("equitangents.audit.layouts"):
@@ -251,7 +250,7 @@ def audit_potential(o: Any) -> None:
 
     equitangents audit-potential crystals.xyz --calculator mine:potential --tests rotation,dynamics --time-step 0.25
     """
-    from equitangents.model_files import check_name
+    from equitangents.foreign_files import check_name
 
     check_name(o.calculator, "calculator")
     with stages() as stage:

@@ -151,7 +151,7 @@ def fit(o: Any) -> None:
         stage("loading what computes kernels")
         import numpy as np
 
-        from equitangents.array_files import text_of
+        from equitangents.foreign_files import text_of
 
         net = network("mlp" if o.net == AUTO else o.net, o.depth, o.w_std, o.b_std)
     _check_place(o.out)
@@ -298,8 +298,9 @@ def _show(
 ) -> None:
     """Print the result, of a classifier how right it is first, and write its report."""
     from equitangents.fit.page import held_out_page
-    from equitangents.fit.result import ACCURACY, text_of
+    from equitangents.fit.result import ACCURACY
     from equitangents.report import Table, write
+    from equitangents.report.render import text_of
 
     rows, next_command = {} if tuned is None else _of_tuning(tuned), ""
     if hasattr(model, "classes_"):

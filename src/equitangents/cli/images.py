@@ -17,7 +17,7 @@ from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.tables import quoted
 
 if TYPE_CHECKING:
-    from equitangents.file_limits import Rows
+    from equitangents.foreign_files import Rows
 
 TABLES = (".csv", ".tsv", ".txt")
 _FORM = "images.json"  # in the folder of a model: the form of its images, and of which model
@@ -93,8 +93,8 @@ def keep_form(form: Any, model: Path) -> None:
 
 def form_of(model: Path) -> Any:
     """The form of the images that a saved model was fitted to; None for one of arrays, or of an earlier save."""
-    from equitangents.file_limits import UNREADABLE, read_json
     from equitangents.files import file_bytes
+    from equitangents.foreign_files import UNREADABLE, read_json
 
     place = model / _FORM
     if not place.is_file():

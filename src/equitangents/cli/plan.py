@@ -63,7 +63,7 @@ def plan(o: Any) -> None:
 
         from equitangents import ensembles
         from equitangents.actions import as_action
-        from equitangents.array_files import read_named
+        from equitangents.foreign_files import read_named
         from equitangents.planning import plan_ensemble
         from equitangents.planning.pilot import are_labels
 

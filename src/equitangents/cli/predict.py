@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.options import PLACE, SHARD, announced, argument, command, flag, network, option, path, stages
+from equitangents.cli.options import SHARD, announced, argument, command, flag, network, option, path, stages
 from equitangents.cli.values import a_net, probability, there
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
@@ -24,7 +24,7 @@ _BAR = 20  # characters
         {
             "model": argument(Path, "Folder in which `equitangents fit` saved a model.", callback=there),
             "data": path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
-            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ..., metavar=PLACE),
+            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
             "skip_bad": flag("Leave out images that cannot be read, and name them."),
             "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
             "std": flag("Standard deviations, too; of a classifier probabilities as well."),
@@ -35,7 +35,6 @@ _BAR = 20  # characters
             "rows": option(int, "Inputs predicted, and kept, at once."),
             "shard": SHARD,
             "net": option(str, "package.module:object, where the network could not be saved.", **a_net()),
-            "restart": flag("Remove what was predicted first."),
             "force": flag("Replace a file that is there."),
         },
     )
@@ -69,8 +68,8 @@ def predict(o: Any) -> None:
             if table is not None:
                 raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy or .npz")
         stage("loading what computes kernels")
-        from equitangents.array_files import read_arrays
         from equitangents.ensembles import predict_to_file
+        from equitangents.foreign_files import read_arrays
 
         calibrated = table is not None and images.is_calibrated(o.model)
         if o.min_confidence is not None and table is None:
@@ -92,14 +91,14 @@ def predict(o: Any) -> None:
             progress=_progress(stage),
             force=o.force or table is not None,
             net=None if o.net is None else network(o.net),
-            **{name: getattr(o, name) for name in ("time", "rows", "shard", "restart")},
+            **{name: getattr(o, name) for name in ("time", "rows", "shard")},
         )
     if not path.exists():  # other parts are missing
         typer.echo(f"{o.out}: part {o.shard[0]}/{o.shard[1]} is done; the file is made with the last part")
         return
     if table is not None:
         images.write_table(table, files, read_arrays("out", str(path)), o.min_confidence)
-        Path(str(path)).unlink()
+        path.unlink()
     typer.echo(f"{o.out}: predictions of {x.shape[0]:,} inputs")
 
 

@@ -20,7 +20,6 @@ from equitangents.inference.dynamics import Flow, one_time
 from equitangents.inference.gaussian import TrainedProcess
 from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import Spectrum, decompose
-from equitangents.keywords import CheckedKeywords
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
@@ -74,7 +73,7 @@ class LearntRows:
 
 
 @dataclass(eq=False)
-class MolecularRegressor(CheckedKeywords):
+class MolecularRegressor:
     """Settings, stored as they are given and checked by `fit`; `MoleculeRegressor` says what they are."""
 
     net: Network

@@ -27,7 +27,6 @@ from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
 from equitangents.kernels.rotations import sample as hardest
 from equitangents.kernels.steerable import Points
-from equitangents.keywords import CheckedKeywords
 from equitangents.nn.layer import Layer, Structure
 from equitangents.nn.lowering import (
     AnyProgram,
@@ -57,7 +56,7 @@ MOST_LAYERS = 10_000
 """Layers of a network at most: lowering, and every message that names it, take time and memory for each."""
 
 
-class Sequential(CheckedKeywords):
+class Sequential:
     """Layers one after another; immutable, hashable, with three meanings.
 
     ```python

@@ -14,11 +14,11 @@ import numpy as np
 from equitangents.actions import Action
 from equitangents.actions.subset import ActionSubset
 from equitangents.errors import InvalidTypeError
-from equitangents.file_limits import Rows
-from equitangents.file_limits import part as part_of
+from equitangents.foreign_files import Rows
+from equitangents.foreign_files import part as part_of
+from equitangents.kernels.content import LoweredNetwork, described
 from equitangents.kernels.dispatch import engine_for
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.store import KeptKernel, LoweredNetwork, described
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once
@@ -80,11 +80,9 @@ def rows_of(name: str, x: Rows, rows: slice, dtype: np.dtype) -> np.ndarray:
 
 
 def _network(kernel: object) -> LoweredNetwork:
-    """The network under an orbit average, or under a kernel that is kept."""
+    """The network under an orbit average."""
     if isinstance(kernel, OrbitAverage):
         return _network(kernel.base)
-    if isinstance(kernel, KeptKernel):
-        return _network(kernel.net)
     if not hasattr(kernel, "lower"):  # of a protocol `isinstance` takes longer than all else here
         raise InvalidTypeError(
             "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can tell apart"

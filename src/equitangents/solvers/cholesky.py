@@ -100,8 +100,7 @@ class Factorised(AtTheEnd):
             raise lost_in_factor(system, factor.precision, ended, smallest)
         notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
         if factor.shift:
-            shift = system.divisor * factor.shift
-            notes += (f"the factor is that of the matrix + {shift:.1e}, and refinement takes that back",)
+            notes += (f"the factor is that of the matrix + {factor.shift:.1e}, and refinement takes that back",)
         report = Report(
             precision=factor.precision,
             residual=residual,

@@ -92,9 +92,9 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
 def _check_rate(system: System, largest: float, time: float) -> None:
     """Raise where training diverges, and name the bound of λ_max itself, of which few steps know little."""
     try:
-        system.check(largest, time)
+        system.dynamics.check(largest, time)
     except InvalidArgumentError:
-        system.check(max(largest, extremes(system)[1]), time)
+        system.dynamics.check(max(largest, extremes(system)[1]), time)
         raise
 
 
@@ -147,19 +147,15 @@ class Lanczos(Method):
 class AtTheEnd:
     """A method of time inf, by Lanczos unless it says how, in whose place Lanczos answers at finite ones.
 
-    tolerance: of the relative residual. steps: Lanczos vectors, at most. What is solved is the system of moderate
-    numbers.
+    tolerance: of the relative residual. steps: Lanczos vectors, at most.
     """
 
     def __init__(self, system: System, tolerance: float, task: Task, steps: int = 1000) -> None:
-        self.system, self.tolerance, self.task, self.steps = system.moderate(), tolerance, task, steps
+        self.system, self.tolerance, self.task, self.steps = system, tolerance, task, steps
 
     def respond(self, targets: np.ndarray, time: float) -> Solution:
         """α at one time: by the method at inf, else by Lanczos."""
-        found = self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
-        divisor, report = self.system.divisor, found.report
-        report = replace(report, smallest=report.smallest * divisor, largest=report.largest * divisor)
-        return Solution(found.coefficients / divisor, report, found.support)
+        return self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
 
     def solved(self, targets: np.ndarray) -> Solution:
         """(Θ + δ)⁻¹ Y."""
@@ -184,7 +180,7 @@ class AtTheEnd:
         parts = [evolve(system, some, time, self.tolerance, steps) for some in columns]
         smallest, largest = min(part.smallest for part in parts), max(part.largest for part in parts)
         _check_known(system, smallest, largest, time)
-        system.check(largest, time)
+        system.dynamics.check(largest, time)
         alpha = np.concatenate([part.coefficients for part in parts], axis=1)
         residual = float(np.max([part.error for part in parts]))
         if math.isinf(time):  # the bound knows nothing of rounding
@@ -213,7 +209,7 @@ def _check_known(system: System, smallest: float, largest: float, time: float) -
         return
     said = ends(system, smallest, largest)
     said.check_semidefinite()
-    rate, rounding = system.divisor * system.dynamics.rate, system.size * float(np.finfo(float).eps) * largest
+    rate, rounding = system.dynamics.rate, system.size * float(np.finfo(float).eps) * largest
     if hides(rate, time, rounding) and not is_positive(smallest, largest, rounding):
         raise said.refused(longest_time(rate, rounding))
 

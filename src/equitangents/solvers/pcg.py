@@ -216,8 +216,8 @@ class _Conjugate(AtTheEnd):
             check_positive(system, *extremes(system, STEPS))
             raise InvalidArgumentError(
                 f"conjugate gradients end at a relative residual of {worst:.1e} after {found.steps} steps, above the "
-                f"tolerance {m.tolerance:g} (smallest eigenvalue about {system.divisor * smallest:.1e}, largest "
-                f"{system.divisor * largest:.1e}); raise rank (now {rank}), ridge or tolerance, or take "
+                f"tolerance {m.tolerance:g} (smallest eigenvalue about {smallest:.1e}, largest "
+                f"{largest:.1e}); raise rank (now {rank}), ridge or tolerance, or take "
                 "solver='cholesky' or 'out-of-core'"
             )
         report = Report(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._types import FileName, InputShape, Targets, Tree
+from equitangents._types import FileName, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
@@ -19,11 +19,9 @@ from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, chec
 from equitangents.ensembles.training.variations import PLAIN, Bootstrap, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.extras import require
-from equitangents.nn import Admissible
-from equitangents.nn.admissible import is_admissible_law
 from equitangents.progress import ProgressCallback
 from equitangents.torch.job import ModuleJob, field_outputs, job_of
-from equitangents.torch.modules import LAYOUTS, Factory, evaluated, fill, make, outputs_of, tensors
+from equitangents.torch.modules import LAYOUTS, Factory, fill, make, outputs_of, tensors
 from equitangents.validation import check_choice
 
 if TYPE_CHECKING:
@@ -67,9 +65,6 @@ class TorchEnsemble(FiniteEnsemble):
     def net(self) -> Factory:
         """The factory, which stands where other ensembles have their network."""
         return self.factory
-
-    def _own_facts(self) -> list[tuple[str, object]]:
-        return [("trained", self.trained_by_ if self.reason_ is None else f"{self.trained_by_}: {self.reason_}")]
 
     def _check_settings(self) -> None:
         if any(c.__module__ == "torch.nn.modules.module" for c in type(self.factory).__mro__):
@@ -115,15 +110,6 @@ class TorchEnsemble(FiniteEnsemble):
 
     def _variables(self) -> Tree:
         return dict.fromkeys(tensors(self._made()), 0)
-
-    def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
-        self._check_settings()
-
-        def outputs(x: np.ndarray) -> Iterator[np.ndarray]:
-            for i in range(members):
-                yield evaluated(self._made(i), x.astype(self.dtype), self.layout, self._device)[None]
-
-        return is_admissible_law(outputs, action, shape, seed=int(self.seed))
 
     def _made(self, i: int = 0) -> torch.nn.Module:
         """Member i before training."""

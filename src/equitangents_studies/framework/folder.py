@@ -23,12 +23,12 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extending import (
     LEFTOVER,
     UNREADABLE,
+    alone,
     file_bytes,
-    locks,
     machine_memory,
     quoted,
     read_json,
@@ -68,11 +68,10 @@ def only_run(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locks.alone(path / _LOCK, "another run is writing here"))
-        except locks.HeldError as error:
-            who = f" (process {error.owner})" if error.owner else ""
+            stack.enter_context(alone(path / _LOCK, "another run is writing here"))
+        except StoreError:
             raise InvalidArgumentError(
-                f"another run{who} is writing into {path}; wait until it is done, or choose another folder with --out"
+                f"another run is writing into {path}; wait until it is done, or choose another folder with --out"
             ) from None
         except OSError as error:
             raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None

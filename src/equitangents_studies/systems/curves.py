@@ -352,7 +352,7 @@ def learning_curve(
     """Train on nested sets of growing size, several times over, and measure the error on inputs never trained on.
 
     Args:
-        model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`, a `KeptKernel`):
+        model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`):
             kernel regression, whose kernel is computed once; an `InfiniteEnsemble` or `InfiniteEnsembleClassifier`
             without augmentation, whose kernel is, too; or any object with `fit` and `predict` (`DeepEnsemble`, a
             `System`, estimators of scikit-learn, baselines), trained anew each time, or a function of a seed that

@@ -81,7 +81,7 @@ class PoolKernel:
 
 
 def pool_kernel(net: KernelFunction, x: np.ndarray, pool: int, kernel: KernelName, step: Step) -> PoolKernel:
-    """The kernel of a network, an orbit average, or a kept kernel, of x with the first `pool` of x, tile by tile."""
+    """The kernel of a network, or an orbit average, of x with the first `pool` of x, tile by tile."""
     if kernel not in ("ntk", "nngp"):
         raise InvalidArgumentError("kernel", kernel, "'ntk' or 'nngp'")
     return PoolKernel(symmetric_kernel(net, x, kernel, step, rows=pool))

@@ -195,7 +195,6 @@ class TestWhatItSays:
         assert found.ties == (found.candidates[1],)
         assert "{'ridge': 0.1}  best" in str(found)
         assert "{'ridge': 0.1}  tied" in str(found)
-        assert "ridge" in found._repr_html_()
         assert found.table[2]["ridge"] == 1e4
         low, high = found.table[2]["low"], found.table[2]["high"]
         assert 0 < low < found.table[2]["difference"] < high

@@ -23,7 +23,7 @@ from equitangents.audit.adapters.callables import (
 from equitangents.audit.adapters.model import Model, Select
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extras import require
-from equitangents.model_files import check_model, check_name
+from equitangents.foreign_files import check_model, check_name
 from equitangents.nn import Sequential
 
 

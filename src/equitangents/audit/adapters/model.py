@@ -315,19 +315,24 @@ def check_select(select: Any) -> Select:
 
 
 def chosen(output: Tree, select: Select) -> Tree:
-    """The output called `select` ("a.b" within another), or all of them if it is None; as plain trees.
+    """The output called `select`, by its name or position, or all of them if it is None; as plain trees.
 
     Raises InvalidArgumentError that names the outputs there are.
 
-    >>> chosen({"logits": 1.0, "states": (2.0, 3.0), "loss": None}, "states.1")
-    3.0
+    >>> chosen({"logits": 1.0, "states": (2.0, 3.0), "loss": None}, "states")
+    (2.0, 3.0)
     """
-    whole = found = plain(output)
-    for part in [] if select is None else [str(select)] if isinstance(select, int) else select.split("."):
-        found = _entry(found, part)
-        if found is None:
-            raise InvalidArgumentError("select", select, remedy=_there_are(whole))
-    return found
+    whole = plain(output)
+    if select is None:
+        return whole
+    names = (
+        list(whole) if isinstance(whole, dict) else list(range(len(whole))) if isinstance(whole, tuple | list) else []
+    )
+    if isinstance(select, int) and -len(names) <= select < len(names):
+        select = names[select]
+    if select not in names:
+        raise InvalidArgumentError("select", select, names or None, "the outputs of f")
+    return whole[select]
 
 
 def plain(output: Tree) -> Tree:
@@ -365,23 +370,3 @@ def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
             verb="has the outputs",
         )
     return found
-
-
-def _entry(tree: Tree, part: str) -> Tree:
-    """The entry of a plain tree by its name or position; None where there is none."""
-    if isinstance(tree, dict) and part in tree:
-        return tree[part]
-    values = list(tree.values()) if isinstance(tree, dict) else tree
-    if not isinstance(values, tuple | list):
-        return None if hasattr(tree, "dtype") else plain(getattr(tree, part, None))
-    here = part.removeprefix("-").isdigit() and -len(values) <= int(part) < len(values)
-    return values[int(part)] if here else None
-
-
-def _there_are(output: Tree) -> str:
-    """What could have been selected of a plain tree."""
-    if isinstance(output, dict):
-        return f"f(x) has the outputs {', '.join(map(repr, output))}"
-    if isinstance(output, tuple | list):
-        return f"f(x) has {len(output)} outputs without names; expected a position from 0 to {len(output) - 1}"
-    return "f(x) is one output without a name; leave select out"

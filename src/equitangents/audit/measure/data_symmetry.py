@@ -18,7 +18,7 @@ from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask, flattened
-from equitangents.audit.report.part_sections import DataSection
+from equitangents.audit.report.sections import DataSection
 
 _INPUTS = 600
 _NUMBERS = 2**24  # in all of them

@@ -19,7 +19,7 @@ from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.numbers import Estimate
-from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize
+from equitangents.audit.report.sections import EnsembleSection, EnsembleSize
 from equitangents.metrics.measure import ratio
 from equitangents.statistics import FEWEST, no_interval, squared_mean
 

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer, chosen
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps, joined
+from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
 from equitangents.metrics.measure import ratio
@@ -98,29 +98,20 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     """Floors on `most` of the task's inputs at most."""
     rows = task.rows(most)
     x = task.x.subset(rows)
-    seen = known_outputs(task, rows)
-    y = task.evaluate(x) if seen is None else seen
+    y = task.evaluate(x)
     sizes = actions.sizes(y.leaves)
     relative = lambda a: float(np.mean(np.max(ratio(a, sizes), axis=0)))
-    unit = eps(y.dtype)
-    tolerance = _CHANCE * unit
+    tolerance = _CHANCE * eps(y.dtype)
     backwards = np.arange(x.n)[::-1]
-    reversed_y = task.evaluate(x.subset(backwards))
-    twice = actions.apart([v[backwards] for v in reversed_y.leaves], y.leaves)
+    twice = actions.apart([v[backwards] for v in task.evaluate(x.subset(backwards)).leaves], y.leaves)
     mixing = relative(twice)
-    if seen is not None and not mixing <= tolerance:  # then the rest of the batch may matter, and y is of other batches
-        seen, y = None, task.evaluate(x)
-        sizes = actions.sizes(y.leaves)
-        twice = actions.apart([v[backwards] for v in reversed_y.leaves], y.leaves)
-        mixing = relative(twice)
     # the same outputs in another order: neither chance nor the rest of the batch matters, and once more tells nothing
     if not mixing <= tolerance:
         twice = actions.apart(task.evaluate(x).leaves, y.leaves)
     noise = relative(twice)
     deterministic = noise <= tolerance
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
-    known = None if seen is None else lambda k: known_outputs(task, rows, k)
-    round_trip, reference = resampling(task, x, y, actions, known)
+    round_trip, reference = resampling(task, x, y, actions)
     return Floors(
         round_trip=round_trip,
         reference=reference,
@@ -141,24 +132,10 @@ def larger(round_trip: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
 
 
-def known_outputs(task: AuditTask, rows: np.ndarray, element: int | None = None) -> Answer | None:
-    """Outputs for some rows of the task's inputs, moved by an element or not, as the pass over the data found them."""
-    found = [task.record.of_row(task.step, len(task.elements), int(row), element) for row in rows]
-    kept = [y for y in found if y is not None]
-    return joined(kept) if len(kept) == len(found) else None
-
-
 def resampling(
-    task: AuditTask,
-    x: Inputs,
-    y: Answer,
-    actions: Actions,
-    known: Callable[[int], Answer | None] | None = None,
+    task: AuditTask, x: Inputs, y: Answer, actions: Actions
 ) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
-    """(round trip, reference) for every output, element and row of x, as norms; nan for exact elements.
-
-    `known`: outputs for x moved by an element, of those that were evaluated before.
-    """
+    """(round trip, reference) for every output, element and row of x, as norms; nan for exact elements."""
     contract, group = task.contract, task.contract.group
     round_trip = np.full((len(y.leaves), len(task.elements), x.n), np.nan)
     reference = round_trip.copy()
@@ -175,9 +152,7 @@ def resampling(
             there = actions.act(group.inverse(g), actions.act(g, y.leaves))
             round_trip[:, k] += actions.apart(there, y.leaves)
         if better is not None and not contract.inputs.moves_exactly(g):
-            before = None if known is None else known(k)
-            plain = task.evaluate(moved) if before is None else before
-            fine = task.evaluate(better.move(g, x))
+            fine, plain = task.evaluate(better.move(g, x)), task.evaluate(moved)
             reference[:, k] = actions.apart(fine.leaves, plain.leaves)
     return round_trip, reference
 

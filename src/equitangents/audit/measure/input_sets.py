@@ -19,7 +19,7 @@ from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
 from equitangents.audit.measure.floors import UNINFORMATIVE, larger, measure_floors, resampling
 from equitangents.audit.measure.judge import Measured, make_scales, of_inputs
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, same_predictions
-from equitangents.audit.measure.task import AuditTask, Record
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -89,7 +89,7 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> SetResult:
     result = set_result(task, name, kind, orbits, *found)
     if not (result.above and m.verdict in HOLDING and result.judged.mean <= UNINFORMATIVE):
         return result
-    own = measure_floors(replace(task, x=x, record=Record()), orbits.actions, _FLOOR_ROWS)
+    own = measure_floors(replace(task, x=x), orbits.actions, _FLOOR_ROWS)
     found = [
         (error, max(floor, float(of_inputs(scales, one, own)[scales.judged].max(axis=0).mean())))
         for one, (error, floor) in zip(("norm", unit), found, strict=True)

@@ -22,7 +22,7 @@ from equitangents.audit.adapters.folding import Folded, difference, folded, misf
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
-from equitangents.audit.report.part_sections import LayerReason, LayerResult, LayerSection
+from equitangents.audit.report.sections import LayerReason, LayerResult, LayerSection
 from equitangents.errors import MissingLibraryError, NetworkError
 
 _ROWS = 24
@@ -53,10 +53,9 @@ def layer_errors(m: Measured) -> LayerSection | str:
         return str(error)
     if not results:
         return f"a model of kind {model.kind!r} does not show its layers"
-    steepest = None if guilty is None else max(results, key=lambda layer: layer.growth).name
     if m.verdict == "equivariant" and guilty is not None:
         guilty, reason = None, "mended"
-    return LayerSection(results, guilty, reason, steepest)
+    return LayerSection(results, guilty, reason)
 
 
 def _affordable(task: AuditTask, model: Model) -> int:
@@ -92,13 +91,9 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
     floor += rounding
     random = noise > 10 * np.finfo(np.float32).eps
     broken = (after > 2 * floor) | random
-    # by how much a layer's error exceeds that of its input, or where this is not seen, of the last layer
-    finite = lambda errors: np.where(np.isfinite(errors), errors, 1.0)
-    seen = np.array([t.inputs is not None for t in start])
-    growth = finite(after) - finite(np.where(seen, before, np.concatenate([[0.0], after[:-1]])))
     results = [
-        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n), float(d))
-        for t, e, f, b, n, d in zip(start, after, floor, broken, noise, growth, strict=True)
+        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n))
+        for t, e, f, b, n in zip(start, after, floor, broken, noise, strict=True)
     ]
     if not broken.any():
         return results, None, "none"

@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, dotted
-from equitangents.audit.measure.task import AuditTask, Record, batches, check_same_shapes, flattened
+from equitangents.audit.measure.task import AuditTask, batches, check_same_shapes, flattened
 from equitangents.audit.report.numbers import Estimate
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.metrics.measure import ratio
@@ -109,18 +109,14 @@ class Orbits:
         return None if scores is None else scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
 
 
-def measure_orbits(task: AuditTask, x: Inputs | None = None, record: Record | None = None) -> Orbits:
-    """One pass over x (the task's own inputs if none are given): f(x) of every batch, then f(ρ_X(g)x) for every g.
-
-    `record` keeps the answers.
-    """
-    record = Record(room=0) if record is None else record
+def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
+    """One pass over x (the task's own inputs if none are given): f(x) of every batch, then f(ρ_X(g)x) for every g."""
     x = task.x if x is None else x
     contract, found = task.contract, None
     running: list[RunningSpread | None] = []
     for rows in batches(x.n, task.step):
         part = x.subset(rows)
-        y = record.kept(task.batch(part))
+        y = task.batch(part)
         if found is None:
             found = _empty(task, x.n, y)
             plain = zip(found.class_numbers, found.actions.comparisons, strict=True)
@@ -138,7 +134,7 @@ def measure_orbits(task: AuditTask, x: Inputs | None = None, record: Record | No
         ):
             if not found.moved[rows].all():
                 found.moved[rows] |= moved_rows(part.leaves, moved)
-            z = record.kept(task.batch(x.replaced(moved), finite=False))
+            z = task.batch(x.replaced(moved), finite=False)
             check_same_shapes(y, z, contract.label(g))
             z, found.undefined[k, rows] = _defined(z, y)
             _add(running, z)

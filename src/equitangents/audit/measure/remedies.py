@@ -21,10 +21,9 @@ from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
 from equitangents.audit.measure.judge import Measured, make_scales
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, task_error
-from equitangents.audit.measure.task import AuditTask, Clock, Record, flattened
+from equitangents.audit.measure.task import AuditTask, Clock, flattened
 from equitangents.audit.report.numbers import FACTOR, Estimate
-from equitangents.audit.report.part_sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
-from equitangents.audit.report.sections import RuleResult
+from equitangents.audit.report.sections import AUGMENTATION, AVERAGING, How, Missing, Remedy, RuleResult
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import norms
 
@@ -148,7 +147,7 @@ def averaged(m: Measured) -> Callable[[], Averaged] | None:
     """Makes the averaged model, without the data; None of changes that form no group."""
     if not m.group:
         return None
-    alone = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock(), record=Record())
+    alone = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock())
     return partial(Averaged, alone, m.orbits.actions, m.orbits.no_mean)
 
 

@@ -7,7 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents.audit.adapters.model import as_real
+from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
@@ -34,7 +36,12 @@ def witnesses(m: Measured) -> list[Witness]:
 def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
     contract, E, g = task.contract, len(task.elements), task.elements[k]
     shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
-    points = [_point(task, i, None, 0.0), *(_point(task, i, j, float(errors[j, i])) for j in shown)]
+    elements = [contract.group.identity, *(task.elements[j] for j in shown)]
+    x = task.x.subset(np.array([i]))
+    orbit = [x, *(contract.move(h, x) for h in elements[1:])]
+    together = x.replaced([a if isinstance(a, Shared) else np.concatenate(copies)
+                           for a, *copies in zip(x.leaves, *(one.leaves for one in orbit), strict=True)])  # fmt: skip
+    predictions = flattened(task.evaluate(together).leaves)
     return Witness(
         kind=kind,
         index=task.row(i),
@@ -42,30 +49,25 @@ def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typica
         parameter=contract.group.parameter(g),
         error=float(errors[k, i]),
         image_layout=next((a.layout for a in contract.inputs if a is not None), None),
-        orbit=points,
+        orbit=[
+            OrbitPoint(
+                label=contract.label(h),
+                parameter=contract.group.parameter(h),
+                angle=contract.angle(h),
+                inputs=_pictures(contract, one),
+                prediction=_rounded(y) if len(y) <= _OUTPUTS else None,
+                error=error,
+            )
+            for h, one, y, error in zip(elements, orbit, predictions, [0.0, *errors[shown, i].tolist()], strict=True)
+        ],
     )
 
 
-def _point(task: AuditTask, i: int, k: int | None, error: float) -> OrbitPoint:
-    """Input i moved by element k, or as it is, and what the model answered, in the pass over the data or now."""
-    contract, x = task.contract, task.x.subset(np.array([i]))
-    g = contract.group.identity if k is None else task.elements[k]
-    x = x if k is None else contract.move(g, x)
-    y = flattened((task.record.of_row(task.step, len(task.elements), i, k) or task.evaluate(x)).leaves)
-    pictures = {}
-    for name, action, leaf in zip(x.names, contract.inputs, x.leaves, strict=True):
-        if action is not None:
-            picture = _small(np.asarray(leaf[0]), action)
-            if picture.size <= _NUMBERS:
-                pictures[name] = _rounded(picture)
-    return OrbitPoint(
-        label=contract.label(g),
-        parameter=contract.group.parameter(g),
-        angle=contract.angle(g),
-        inputs=pictures,
-        prediction=_rounded(y[0]) if y.shape[1] <= _OUTPUTS else None,
-        error=error,
-    )
+def _pictures(contract: Contract, x: Inputs) -> dict[str, Any]:
+    """What the group moves of one input, by name; what is large is left out."""
+    moved = zip(x.names, contract.inputs, x.leaves, strict=True)
+    small = {name: _small(np.asarray(a[0]), action) for name, action, a in moved if action is not None}
+    return {name: _rounded(picture) for name, picture in small.items() if picture.size <= _NUMBERS}
 
 
 def _small(picture: np.ndarray, action: LeafAction) -> np.ndarray:

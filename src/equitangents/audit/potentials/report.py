@@ -10,8 +10,8 @@ from equitangents.audit.potentials.results import FOLLOWS, BrokenPose, Outcome, 
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import Content, State, WrittenReport, settings_section
 from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval, number, standing
-from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.rows import LENGTH
+from equitangents.audit.report.sections import Missing
 from equitangents.keywords import unknown
 from equitangents.report.numbers import format_number
 from equitangents.report.render import Section, Table

@@ -37,7 +37,7 @@ from equitangents.audit.potentials.structures import (
     turned,
 )
 from equitangents.audit.report.forms import versions
-from equitangents.audit.report.part_sections import Missing
+from equitangents.audit.report.sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
 from equitangents.groups import so3

@@ -13,7 +13,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import unknown
 
 if TYPE_CHECKING:
-    from equitangents.audit.report.findings import Findings
+    from equitangents.audit.report.result import AuditReport
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Check:
     """Whether it is not met because the report does not decide it."""
 
 
-def below(report: Findings, limit: float) -> Check:
+def below(report: AuditReport, limit: float) -> Check:
     """Whether the headline's mean error is at most `limit`, on the data and off them, and the report can tell."""
     name, headline = f"error ≤ {number(limit)}", report.headline
     if report.unscaled and report.reason == "vanishing":
@@ -50,13 +50,13 @@ def _undecided(name: str, why: Reason) -> Check:
     return Check(name, False, "; ".join(filter(None, (REASONS[why], DECIDES.get(why)))), True)
 
 
-def _tolerated(report: Findings, limit: float) -> bool:
+def _tolerated(report: AuditReport, limit: float) -> bool:
     """Whether the report judged by a tolerance that is no less strict: what does not keep it keeps no such limit."""
     tolerance = report.headline.tolerance
     return tolerance is not None and limit <= tolerance
 
 
-def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reason | None:
+def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> Reason | None:
     """Why an error that is not above a limit does not show that the limit is kept; None where it does."""
     if report.undefined:
         return "not finite"
@@ -69,7 +69,7 @@ def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reas
     return report.reason if report.reason in DECIDES and report.reason != "interval" else report.headline.hiding
 
 
-def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
+def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
     """Whether outputs are below limits of their own: by the output's name, or "invariant" or an action's name for all
     outputs that should move so.
     """
@@ -99,7 +99,7 @@ def _kinds(action: str) -> list[str]:
     return [*words, *_ALSO.get(words[0], ())]
 
 
-def agrees(report: Findings, least: float) -> Check:
+def agrees(report: AuditReport, least: float) -> Check:
     """Whether moved inputs keep their predicted class in at least this share of cases."""
     same, name = report.orbit.same_predictions, f"agreement ≥ {number(least)}"
     if same is None:

@@ -14,16 +14,15 @@ from matplotlib.image import imsave
 
 from equitangents.audit.report.forms import settings_section
 from equitangents.audit.report.numbers import folded, interval, listed, number
-from equitangents.audit.report.part_sections import LAYER_REASONS
 from equitangents.audit.report.rows import table
-from equitangents.audit.report.sections import ElementResult, OrbitPoint
+from equitangents.audit.report.sections import LAYER_REASONS, ElementResult, OrbitPoint
 from equitangents.report.figures import canvas, inline_figure
 from equitangents.report.numbers import format_number
 from equitangents.report.palette import BLUE, INK, MEMBER
 from equitangents.report.render import Figure, Pictures, Section, Table
 
 if TYPE_CHECKING:
-    from equitangents.audit.report.findings import Findings
+    from equitangents.audit.report.result import AuditReport
 
 _MOST_DRAWN, _LABELLED = 400, 24
 _ERRORS = (
@@ -42,13 +41,13 @@ _MEMBERS = (
 )
 
 
-def sections(report: Findings) -> list[Section]:
+def sections(report: AuditReport) -> list[Section]:
     """The sections of the page."""
     return [section for part in (_found, _elements, _witnesses, _curves, _layers, _ensemble, _tested, _settings)
             for section in part(report)]  # fmt: skip
 
 
-def elements_table(report: Findings, elements: Sequence[ElementResult]) -> Table:
+def elements_table(report: AuditReport, elements: Sequence[ElementResult]) -> Table:
     """A row an element: its error in the headline's unit, and what it is relative to ‖f(x)‖."""
     rows = [
         [folded(e.label), interval(e.judged.estimate), number(e.judged.median), number(e.judged.worst),
@@ -60,7 +59,7 @@ def elements_table(report: Findings, elements: Sequence[ElementResult]) -> Table
     return Table(f"Elements, errors {report.unit}", head, rows)
 
 
-def layers_table(report: Findings) -> list[Table]:
+def layers_table(report: AuditReport) -> list[Table]:
     """A row a layer, if the model shows any."""
     if report.layers is None or not report.layers.layers:
         return []
@@ -70,11 +69,11 @@ def layers_table(report: Findings) -> list[Table]:
     return [Table("Layers", ["layer", "kind", "error", "noise floor", ""], rows)]
 
 
-def _found(report: Findings) -> Iterator[Section]:
+def _found(report: AuditReport) -> Iterator[Section]:
     yield Section("Findings", shown=[table(report)])
 
 
-def _elements(report: Findings) -> Iterator[Section]:
+def _elements(report: AuditReport) -> Iterator[Section]:
     turned = sorted((e for e in report.elements if e.angle is not None), key=lambda e: (e.angle or 0.0) % 360)
     others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -e.judged.estimate.mean)
     shown: list[Figure | Table] = []
@@ -113,7 +112,7 @@ def _drawn(found: Sequence[ElementResult], unit: str, name: str) -> str:
         return inline_figure(figure, "-".join(["audit", name]))
 
 
-def _witnesses(report: Findings) -> Iterator[Section]:
+def _witnesses(report: AuditReport) -> Iterator[Section]:
     for w in report.witnesses:
         title = "The worst input" if w.kind == "worst" else "A typical input"
         images = [_image(point, w.image_layout) for point in w.orbit]
@@ -130,7 +129,7 @@ def _witnesses(report: Findings) -> Iterator[Section]:
             yield Section(title, text, [facts, Table("", ["element", "prediction", "error"], rows)])
 
 
-def _curves(report: Findings) -> Iterator[Section]:
+def _curves(report: AuditReport) -> Iterator[Section]:
     if report.transforms:
         head = ["strength", "mean error", "noise floor", "same predictions"]
         same = lambda p: "" if p.same_predictions is None else number(p.same_predictions.mean)
@@ -139,14 +138,14 @@ def _curves(report: Findings) -> Iterator[Section]:
         yield Section("Over the strength of changes", [_STRENGTHS], shown)
 
 
-def _layers(report: Findings) -> Iterator[Section]:
+def _layers(report: AuditReport) -> Iterator[Section]:
     layers = report.layers
     if layers is not None:
         text = [_LAYERS, LAYER_REASONS[layers.reason], *filter(None, [layers.guilty])]
         yield Section("Layers", text, layers_table(report))
 
 
-def _ensemble(report: Findings) -> Iterator[Section]:
+def _ensemble(report: AuditReport) -> Iterator[Section]:
     found = report.ensemble
     if found is not None and found.sizes:
         rows = [
@@ -156,7 +155,7 @@ def _ensemble(report: Findings) -> Iterator[Section]:
         yield Section("Members and their mean", [_MEMBERS], [Table("", ["members M", "measured", "fitted law"], rows)])
 
 
-def _tested(report: Findings) -> Iterator[Section]:
+def _tested(report: AuditReport) -> Iterator[Section]:
     contract, sizes = report.contract, lambda shape: " × ".join(map(str, shape))
     rows = [
         ["input", folded(i.name), sizes(i.shape), i.action, "" if i.exact else "resampled", "", ""]
@@ -172,7 +171,7 @@ def _tested(report: Findings) -> Iterator[Section]:
     yield Section("What was tested", shown=[Table("", head, rows, text=True)])
 
 
-def _settings(report: Findings) -> Iterator[Section]:
+def _settings(report: AuditReport) -> Iterator[Section]:
     model, settings, timing = report.model, report.settings, report.timing
     yield settings_section({
         "model": model.kind, "type": model.dtype, "device": model.device, "seed": settings.seed,

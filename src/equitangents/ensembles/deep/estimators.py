@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import optax
 
-from equitangents._types import AnyModel, FileName, InputShape, Network, Targets, Tree
+from equitangents._types import AnyModel, FileName, Network, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
@@ -25,7 +25,7 @@ from equitangents.ensembles.training.network_job import NetworkJob, ensemble_out
 from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.settings import Augmented, check_optimizer, check_settings
 from equitangents.ensembles.training.variations import Variation
-from equitangents.nn import Admissible, Sequential, is_admissible
+from equitangents.nn import Sequential
 from equitangents.progress import ProgressCallback
 from equitangents.validation import check_number
 
@@ -60,9 +60,6 @@ class DeepEnsembleBase(FiniteEnsemble):
     progress: bool | ProgressCallback = False
     standardise: bool = False
 
-    def _own_facts(self) -> list[tuple[str, object]]:
-        return [("architecture", self.net)]
-
     def _check_settings(self) -> None:
         as_network(self.net)
         check_settings(self)
@@ -93,9 +90,6 @@ class DeepEnsembleBase(FiniteEnsemble):
     def _variables(self) -> Tree:
         net: Network = as_network(self.net)
         return jax.eval_shape(lambda: net.init(jax.random.key(0), self.sample_shape_, self.dtype))
-
-    def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
-        return is_admissible(as_network(self.net), action, shape, members=members, seed=int(self.seed))
 
 
 class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):

@@ -22,14 +22,13 @@ from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits import OrbitQuestions
 from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.inference import Momentum
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.inference.ridge import Ridge
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also
-from equitangents.solvers.choosing import as_method
 from equitangents.solvers.method import Method, Report
+from equitangents.solvers.solving import as_method
 from equitangents.tiles.place import local
 from equitangents.validation import check_choice
 
@@ -90,7 +89,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     kernel: KernelName = "ntk"
     label_action: GroupAction | None = None
     input_shape: tuple[int, ...] | None = None
-    dynamics: str | Momentum = "flow"
+    dynamics: str = "flow"
     memory_limit: int | None = None
     store: FileName | None = None
     solver: str | Method = "auto"
@@ -114,11 +113,10 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
                 "targets that are fields",
             )
         check_choice("kernel", self.kernel, ("ntk", "nngp"))
-        if not isinstance(self.dynamics, Momentum) and self.dynamics not in DYNAMICS:
-            raise InvalidArgumentError("dynamics", self.dynamics, "'flow', 'discrete' or inference.Momentum(0.9)")
+        check_choice("dynamics", self.dynamics, DYNAMICS)
         if not as_times(self.time)[1]:
             raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
-        dynamics = self.dynamics if isinstance(self.dynamics, Momentum) else DYNAMICS[self.dynamics]
+        dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         trained: KernelName = "ntk" if self.kernel == "ntk" else "nngp"
         as_method(self.solver)  # raises for what is none
@@ -208,16 +206,3 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         """
         ensemble: Self = saving.load(cls, local("path", path), net)
         return ensemble
-
-    def _facts(self) -> list[tuple[str, object]]:
-        if not self.__sklearn_is_fitted__():
-            return []
-        augmentation = getattr(self, "augmentation_", None)
-        return [
-            ("networks", "infinitely many, infinitely wide"),
-            ("architecture", self.net),
-            ("augmentation", "none" if augmentation is None else augmentation),
-            ("training time", f"{float(self.time):g}"),
-            ("kernel", self.kernel.upper()),
-            ("solved by", self.solution_.solver),
-        ]

@@ -131,8 +131,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsembleClassifier:
         """Train on x as `InfiniteEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
 
-        Of networks that end on positions y is (N, *positions). With augmentation y may also have an axis more in front,
-        (|G|, N) say: y[g, i] is the label of the copy ρ_X(g) x_i.
+        Of networks that end on positions y is (N, *positions).
         """
         return self._solve(*self._prepare(x, y))
 
@@ -141,7 +140,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self.__dict__.pop("ensemble_", None)
         self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
-        labels, positions = labels_of(x, y, self._ends_on, copies=self.augmentation is not None)
+        labels, positions = labels_of(x, y, self._ends_on)
         self.classes_ = classes_of(labels)
         self.positions_: tuple[int, ...] = () if positions is None else positions.shape
         self._data = x, labels

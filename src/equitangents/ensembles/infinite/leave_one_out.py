@@ -19,13 +19,12 @@ from typing import cast
 import numpy as np
 from jaxtyping import Float
 
-from equitangents import notebook
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Flow, TrainedProcess, decompose
+from equitangents.inference import Flow, TrainedProcess
 from equitangents.inference.evidence import Evidence, evidence, noise
 from equitangents.inference.leave_out import errors_without, flow_ridges
 
@@ -58,17 +57,6 @@ class LeaveOneOut:
     def __repr__(self) -> str:
         return f"<LeaveOneOut of {len(self.residuals)} samples: mean squared error {self.mean_squared_error:.4g}>"
 
-    def _repr_html_(self) -> str:
-        return notebook.table("Leave-one-out", self._facts())
-
-    def _facts(self) -> list[tuple[str, object]]:
-        return [
-            ("samples", len(self.residuals)),
-            ("mean squared error", f"{self.mean_squared_error:.4g}"),
-            ("predictor", self.predictor),
-            ("inputs standardised by", self.standardised_by),
-        ]
-
 
 @dataclass(frozen=True)
 class LabelsLeftOut:
@@ -94,10 +82,6 @@ class LabelsLeftOut:
     def __repr__(self) -> str:
         return f"<LabelsLeftOut of {len(self.labels)} samples: accuracy {self.accuracy:.4g}>"
 
-    def _repr_html_(self) -> str:
-        facts = self.outputs._facts()
-        return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
-
 
 def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, *positions, outputs).
@@ -111,7 +95,8 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         raise InvalidArgumentError(
             "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
         )
-    labels, training = original_labels(training), training.decomposed
+    training.settings.ridge.check_one("leaving one out has a closed form for one: give a number, or hold samples back")
+    labels, training = training.y, training.decomposed
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
@@ -130,11 +115,6 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         # irreps in which labels cancel only as long as all are there
         problem = cast(IrrepProblem, training.covariance_problem)
     return _by_irreps(problem, training.labels, labels, time)
-
-
-def original_labels(training: Training) -> np.ndarray:
-    """The labels of the samples themselves, (N, *positions, outputs), also where every augmented copy has its own."""
-    return training.y[_original(training)] if training.each_copy else training.y
 
 
 def _original(training: Training) -> int:
@@ -194,14 +174,6 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
         for a in (problem.row, problem.weight, problem.trace)
     )
     whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
-    if problem.above is not None:
-        ridges = process.spectrum.ridge + problem.above / process.spectrum.ridge_unit
-        if not (math.isinf(time) and ridges.min() > 0):
-            raise InvalidArgumentError(
-                "ridge has a value for each sample; leaving one out then has a closed form only at time=inf, with all "
-                "of them positive: give one number, or hold samples back"
-            )
-        process, whole, weight = _levelled(process, ridges, whole, weight, row)
     without = _errors_without(process, trace.sum(axis=1), copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
@@ -210,29 +182,6 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
         own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
         errors[at] = found[np.arange(len(at))[:, None], own]
     return errors
-
-
-def _levelled(
-    process: TrainedProcess, ridges: np.ndarray, whole: np.ndarray, weight: np.ndarray, row: np.ndarray
-) -> tuple[TrainedProcess, np.ndarray, np.ndarray]:
-    """The same regression at time inf with one ridge r for all rows, that of row i having the weight r/r_i.
-
-    Θ + c D = D^{1/2} (D^{-1/2} Θ D^{-1/2} + c) D^{1/2}, D = diag(r_i/r), for every unit c.
-    """
-    spectrum, least = process.spectrum, float(ridges.min())
-    root, matrix = np.sqrt(least / ridges), (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
-    levelled = decompose(
-        (matrix - np.diag(ridges * spectrum.ridge_unit)) * np.outer(root, root),
-        ridge=least,
-        ridge_unit=spectrum.ridge_unit,
-        resolution=spectrum.resolution,
-        scale=spectrum.scale,
-        name=spectrum.name,
-    )
-    scale = np.sqrt(whole) * root
-    targets = spectrum.vectors @ process.targets / np.sqrt(whole)[:, None]
-    found = TrainedProcess(levelled, targets, process.dynamics, scale=scale)
-    return found, scale**2, weight * root[row] ** 2
 
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

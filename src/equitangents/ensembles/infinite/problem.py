@@ -33,10 +33,9 @@ from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
-from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix
 from equitangents.solvers.method import Method, System, relative
-from equitangents.solvers.solving import Solver
+from equitangents.solvers.solving import DECOMPOSED, Solver, as_method
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst

@@ -13,7 +13,7 @@ from typing import cast
 import jax
 import numpy as np
 
-from equitangents._types import ArrayLike, Key, Numbers, Spread, Times
+from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.estimator import (
     FieldRegressorMixin,
@@ -29,7 +29,6 @@ from equitangents.ensembles.infinite.base import InfiniteEnsembleBase, TimedPred
 from equitangents.ensembles.infinite.leave_one_out import (
     LeaveOneOut,
     held_out_predictions,
-    original_labels,
 )
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.standardisation import Standardisation
@@ -52,13 +51,11 @@ class Approximation:
     """Features against the exact kernel, on `samples` random training inputs, of which `predicted` are held out.
 
     difference: root mean square of the difference between both predictions at the held-out inputs, over that of the
-    exact ones; both trained on the other inputs, with the ensemble's time, ridge and dynamics. kernel_error: of the
-    kernels between all of them, centred (without the part that is the same for all inputs), in the Frobenius norm over
-    that of the exact one. Both are of the sample: with more inputs at the same ridge, more features are needed.
+    exact ones; both trained on the other inputs, with the ensemble's time, ridge and dynamics. It is of the sample:
+    with more inputs at the same ridge, more features are needed.
     """
 
     difference: float
-    kernel_error: float
     samples: int
     predicted: int
 
@@ -89,8 +86,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
             acts on (N, *positions, outputs), as `actions.tensor_product` makes one of positions and values; None:
             values are invariant, and go with their positions as those of the input do.
         input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
-        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
-            the same with momentum.
+        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
         store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
             killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems, not of fields.
@@ -140,9 +136,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsemble:
         """Decompose the training kernel: x (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
 
-        With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i. Of a network
-        that ends on positions y is (N, *positions) or (N, *positions, outputs), or with augmentation also
-        (|G|, N, *positions, outputs).
+        Of a network that ends on positions y is (N, *positions) or (N, *positions, outputs).
         Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
         helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
         """
@@ -158,8 +152,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
-        positions, copies = output_positions(self.net, x, y), self.augmentation is not None
-        y, targets, self._squeeze = check_targets(x, y, positions, copies=copies)
+        positions = output_positions(self.net, x, y)
+        y, targets, self._squeeze = check_targets(x, y, positions)
         self.n_outputs_ = targets.shape[-1]
         self.positions_: tuple[int, ...] = () if positions is None else positions.shape
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
@@ -175,8 +169,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         solved = training.mean_problem
         self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.x))
-        with self._told_of_equal_inputs(training.x):
-            solved.check(float(self.time))
+        solved.check(float(self.time))
         self.solution_ = solved.report(float(self.time))
         self.max_learning_rate_ = solved.max_learning_rate
         self._training = training
@@ -212,7 +205,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         `standardise` these are the mean and deviation of all samples, the left-out one included, which the result says
         (`standardised_by`). A field is left out with all its positions. Of an approximating solver it is what exact
         training predicts. Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), for ridges
-        that differ between samples at finite times or are 0 for some, where the augmentation's elements leave out the
+        that differ between samples, where the augmentation's elements leave out the
         identity, and for fields whose `solver_` is that of irreps: scikit-learn's
         `cross_val_predict(ensemble, x, y, cv=LeaveOneOut())` fits N times.
         """
@@ -220,7 +213,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         return self._left_out(self, self._training, float(self.time))
 
     def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
-        predictions, targets = held_out_predictions(training, time), original_labels(training)
+        predictions, targets = held_out_predictions(training, time), training.y
         if self._squeeze:
             predictions, targets = predictions[..., 0], targets[..., 0]
         bayesian = self.kernel == "nngp" and np.isinf(time)
@@ -302,8 +295,7 @@ def _approximation(training: Training, time: float) -> Approximation | None:
     if not isinstance(kernel, FeatureMap):
         return None
     chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
-    labels = training.y[0] if training.each_copy else training.y
-    x, y = np.asarray(training.x)[chosen], labels[chosen]
+    x, y = np.asarray(training.x)[chosen], training.y[chosen]
     trained = max(1, int(_TRAINED * len(x)))
     settings = replace(training.settings, held=None, store=None, solver="auto")
     predicted = []
@@ -311,15 +303,5 @@ def _approximation(training: Training, time: float) -> Approximation | None:
         solved = problem.dense(each, x[:trained], y[:trained], settings)
         predicted.append(solved.means(x[trained:], np.array([time]))[0])
     exact, ours = predicted
-    one, other = (_centred(getattr(each.kernel(x), settings.field)) for each in (kernel.exact, kernel))
-    return Approximation(_relative(ours, exact), _relative(other, one), len(x), len(x) - trained)
-
-
-def _centred(kernel: ArrayLike) -> np.ndarray:
-    k = np.asarray(kernel, np.float64)
-    return np.asarray(k - k.mean(axis=0) - k.mean(axis=1)[:, None] + k.mean())
-
-
-def _relative(found: np.ndarray, exact: np.ndarray) -> float:
-    size = float(np.linalg.norm(exact))
-    return float(np.linalg.norm(found - exact)) / size if size > 0 else 0.0
+    difference = float(np.linalg.norm(ours - exact) / (np.linalg.norm(exact) or np.inf))
+    return Approximation(difference, len(x), len(x) - trained)

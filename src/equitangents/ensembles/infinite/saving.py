@@ -25,7 +25,7 @@ from equitangents.ensembles.storage.array_folder import check_place, damaged, re
 from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
-from equitangents.kernels.store import VERSION, described
+from equitangents.kernels.content import VERSION, described
 from equitangents.scale.identity import action_hash, network_hash
 
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"

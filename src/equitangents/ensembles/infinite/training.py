@@ -40,7 +40,7 @@ from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredicto
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.orbits import orbit_batch
 from equitangents.ensembles.training.settings import check_actions
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
 from equitangents.groups.table_group import Subgroup
 from equitangents.inference.augmented import augment_targets
@@ -65,8 +65,7 @@ _OF_THE_DATA = ("way", "solver", "covariance_solver", "_irreps", "reason", "symm
 class Training:
     """What an ensemble is trained on; problems are solved when first asked for.
 
-    augmentation, label_action, x (N, …) and y, (N, *positions, outputs) or (|G|, N, …) of every copy, are those of
-    `fit`. kernel, action, rows and labels are those of the problems: of inputs, or of points where outputs are at
+    augmentation, label_action, x (N, …) and y (N, *positions, outputs) are those of `fit`. kernel, action, rows and labels are those of the problems: of inputs, or of points where outputs are at
     `positions`. labels (rows, outputs), or (|G|, rows, outputs) where copies of a row have labels of their own.
     """
 
@@ -90,11 +89,6 @@ class Training:
     def turning(self) -> bool:
         """Whether outputs turn: no copies are rows of others, and orbits are inputs like any."""
         return self.positions is not None and self.positions.turning
-
-    @property
-    def each_copy(self) -> bool:
-        """Whether every augmented copy has its own target."""
-        return self.y.ndim > len(self.grid) + 2
 
     @property
     def size(self) -> str:
@@ -253,8 +247,6 @@ class Training:
 
     def copies(self) -> np.ndarray:
         """ρ_Y(g) y_i for every augmenting element, (|G|, N, *positions, outputs)."""
-        if self.each_copy:
-            return self.y
         if self.positions is not None and not self.turning:
             return moved_targets(self.augmentation, self.label_action, self.y)
         elements = augmenting_elements(self.augmentation)
@@ -291,8 +283,6 @@ class Training:
         kernel = cast(FieldKernel, self.kernel)
         if not self.turning:
             return kernel_symmetry(kernel, self.action, self.rows)
-        if self.each_copy:
-            return KernelSymmetry(invariant=False, equivariant=False)
         net = cast(TurningField, kernel.net).net
         return turning_symmetry(net, self.augmentation, self.label_action, self.x, self.positions.count)
 
@@ -368,7 +358,7 @@ class Training:
         at = np.stack([fields[g][:, table[g]] for g in range(len(table))])
         apart = np.abs(at - at[self.action.group.identity]).max()
         same = apart <= _SAME * max(float(np.abs(at).max()), 1e-300)
-        return self.labels if same and not self.each_copy else at.reshape(len(at), len(self.rows), -1)
+        return self.labels if same else at.reshape(len(at), len(self.rows), -1)
 
 
 def make_training(
@@ -380,14 +370,13 @@ def make_training(
     positions: Positions | None,
     settings: Settings,
 ) -> Training:
-    """Training on y (N, outputs), or of fields (N, *positions, outputs), with an axis |G| before of every copy's own.
+    """Training on y (N, outputs), or of fields (N, *positions, outputs).
 
     A subset of an action that is a subgroup becomes an action of its own.
     """
     x = x if positions is None else np.asarray(x)
     net = sampled_for(net, lambda: x)  # predictions do not depend on one another
-    each_copy = y.ndim > (2 if positions is None else len(positions.shape) + 2)
-    _check_targets(each_copy, augmentation, label_action, x, y, positions)
+    check_actions(augmentation, label_action, x, y[..., 0] if positions is not None and positions.turning else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
         whole: Any = augmentation.action
         subgroup = Subgroup(whole.group, augmentation.elements)  # in the order given, as copies and orbits
@@ -400,7 +389,7 @@ def make_training(
         return training if label_action is None else replace(training, labels=training.copies())
     field = cast(FieldFunction, TurningField(cast(KernelFunction, net)) if positions.turning else net)
     rows = FieldPoints.of(x, positions.count)
-    labels = (y[0] if each_copy else y).reshape(len(rows), -1)
+    labels = y.reshape(len(rows), -1)
     action = None
     if augmentation is not None:
         whole = whole_action(augmentation)
@@ -420,29 +409,6 @@ def make_training(
         labels,
     )
     by_group = action is not None and action.exact and not isinstance(augmentation, ActionSubset)
-    if by_group and not positions.turning and (label_action is not None or each_copy):
+    if by_group and not positions.turning and label_action is not None:
         return replace(training, labels=training._labels_of_copies())
     return training
-
-
-def _check_targets(
-    each_copy: bool,
-    augmentation: Augmentation | None,
-    label_action: GroupAction | None,
-    x: DataRows,
-    y: np.ndarray,
-    positions: Positions | None,
-) -> None:
-    one, shape = ("a label", "") if positions is None else ("a field", "*positions, ")
-    if each_copy and (augmentation is None or label_action is not None):
-        raise ShapeError(
-            f"y has shape {y.shape}: {one} for every augmented copy, (|G|, N, {shape}outputs), needs an augmentation "
-            "and no label_action" + ("; else expected (N,) or (N, outputs)" if positions is None else "")
-        )
-    check_actions(augmentation, label_action, x, y[..., 0] if positions is not None and positions.turning else y)
-    if not each_copy or augmentation is None:
-        return
-    copies = len(augmenting_elements(augmentation))
-    if y.shape[:2] != (copies, len(x)):
-        expected = f"({copies}, {len(x)}, outputs)" if positions is None else f"{copies} of them first"
-        raise ShapeError("y", y.shape, remedy=f"with {one} for every augmented copy expected {expected}")

@@ -17,7 +17,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 
-from equitangents import notebook
 from equitangents._types import Network, Numbers, Targets
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.training import Training
@@ -27,7 +26,7 @@ from equitangents.inference.ridge import Ridge
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
-from equitangents.solvers.choosing import as_method
+from equitangents.solvers.solving import as_method
 from equitangents.solvers.spectral import Eigh
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
 
@@ -107,13 +106,6 @@ class Tuning(Generic[E]):
         ]
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name:<24}{value}" for name, value in self._facts())
-
-    def _repr_html_(self) -> str:
-        return notebook.table("Choice of a model", self._facts())
-
-    def _facts(self) -> list[tuple[str, str]]:
-        """What was chosen by what, and the scores of the best candidates."""
         sign = -1 if self.larger_is_better else 1
         best = self.candidates[self.best_index]
         scored = [c for c in self.candidates if not math.isnan(c.score)]
@@ -129,7 +121,7 @@ class Tuning(Generic[E]):
         ]
         mark = lambda c: "best" if c is best else "tied" if c.tied else ""
         rows = [(f"{c.score:.4g}", f"{dict(c.params)}  {mark(c)}".rstrip()) for c in scored[:_SHOWN]]
-        return [*facts, *rows]
+        return "\n".join(f"{name:<24}{value}" for name, value in [*facts, *rows])
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build
 from equitangents.ensembles.training.settings import check_same
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import FORBIDDEN, real
-from equitangents.locks import alone
+from equitangents.files import FORBIDDEN, alone, real
 
 logger = logging.getLogger("equitangents")
 

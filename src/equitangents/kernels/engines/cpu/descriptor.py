@@ -1,14 +1,12 @@
-"""Plans of the CPU engine for programs on rotations: a field at every relative rotation.
-
-Behind a full window the field has one position, and signals are their harmonic coefficients, one vector (B²·C,) each,
-scaled so that their kernel is the mean of products. Under windows narrower than the sphere it has the points of a
-Gauss–Legendre grid, and signals are their values there, (N, points, C); the kernel of two signals at two points is the
-mean of products over channels.
-
-A plan as three arrays of numbers, which the engine in C++ reads (`native/src/plan.cpp`).
+"""Plans as three arrays of numbers, which the engine in C++ reads (`native/src/plan.cpp`).
 
 `code` holds the levels and operations, `reals` all factors and weights, `tables` all tables of indices; code refers to
 the other two by position. Grids get leading axes of length 1 up to three.
+
+Plans for programs on rotations have a field at every relative rotation. Behind a full window it has one position, and
+signals are their harmonic coefficients, one vector (B²·C,) each, scaled so that their kernel is the mean of products.
+Under windows narrower than the sphere it has the points of a Gauss–Legendre grid, and signals are their values there,
+(N, points, C); the kernel of two signals at two points is the mean of products over channels.
 """
 
 from __future__ import annotations
@@ -23,11 +21,13 @@ import numpy.typing as npt
 
 from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKind, OpKind
 from equitangents.kernels.engines.cpu.activations import (
+    Described,
     bends_what_is_smooth,
     changes_units,
     computed_in_double,
     described,
     name_of,
+    steps_of,
 )
 from equitangents.kernels.operation import FrozenArray, Operation
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Pool, RatedAffine, Standardise, Table
@@ -228,6 +228,10 @@ class Numbers:
             self._ends[1] += table.array.size
         return self._tables_at[table.key]
 
+    def coefficients(self, of: Described) -> int:
+        """Where those of an activation kernel begin."""
+        return self.real(of.coefficients) if of.count else 0
+
     def described(self, code: list[int]) -> Description:
         """All of it with `code`, as arrays."""
         reals = np.concatenate(self._reals).view(np.int32)
@@ -246,12 +250,10 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if plan.form == "pairs":
         return f"it runs along fibres only, and here {plan.why}"
-    vector, _ = unrolled(plan.vector)
-    stages = stages_of(plan)
-    for op in (*(op for stage in stages for op in stage.steps), *vector):
+    stages, steps, vector = stages_of(plan), steps_of(plan), unrolled(plan.vector)[0]
+    for op in steps:
         if (phi := op.nonlinearity) is not None and described(phi) is None:
             return f"it has no dual of {name_of(phi)}"
-    steps = (*(op for stage in stages for op in stage.steps), *vector)
     if any(op.moves_no_weight for op in steps):
         return "it has no weights of variance 0 but in the NTK parametrisation"
     for stage in stages:
@@ -261,7 +263,7 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     for op in vector:
         if isinstance(op, Decouple) or not op.stays:
             return f"it has no {type(op).__name__} on plain vectors"
-    if max(depth(vector), *(depth(stage.steps) for stage in stages)) > DEPTH:
+    if max(map(depth, (vector, *(stage.steps for stage in stages)))) > DEPTH:
         return f"it has at most {DEPTH} residual branches inside each other"
     levels = [level for stage in stages for level in stage.levels]
     if any(len(level.shape) > AXES for level in levels):
@@ -276,8 +278,7 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
 @lru_cache(maxsize=64)
 def describe(plan: AlongFibres | RotationPlan | SpherePlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
-    writer = _Writer(plan)
-    return writer.description(channels)
+    return _Writer(plan).description(channels)
 
 
 def _three(values: Any, filler: int) -> list[int]:
@@ -288,34 +289,26 @@ def _three(values: Any, filler: int) -> list[int]:
 class _Writer(Numbers):
     def __init__(self, plan: AlongFibres | RotationPlan | SpherePlan) -> None:
         super().__init__()
-        self.plan = plan
-        self.stages = stages_of(plan)
-        self.vector, _ = unrolled(plan.vector)
-        self.bent = bends_what_is_smooth(*(stage.steps for stage in self.stages), self.vector)
+        self.plan, self.stages, self.steps = plan, stages_of(plan), steps_of(plan)
+        self.bent = bends_what_is_smooth(self.steps)
         # Biases in the units behind operations that change them, in order; None: units do not change.
-        self.units_behind = unit_biases(self._steps(), _changes_unit) if changes_units(plan) else None
+        self.units_behind = unit_biases(self.steps, _changes_unit) if changes_units(plan) else None
         self.code: list[int] = []
 
     def description(self, channels: int) -> Description:
         plan = self.plan
         self.real(plan.block_weight)
         in_double = plan.form == "fibre" and computed_in_double(plan, channels)
-        self.code += [PLAN_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
-        bias = unit_bias(*(stage.steps for stage in self.stages), self.vector)
-        if self.units_behind is not None:
-            bias = self.units_behind.pop(0)
+        vectors = len(self.steps) - sum(len(stage.steps) for stage in self.stages)
+        self.code += [PLAN_VERSION, channels, len(self.stages), vectors, int(in_double), int(plan.single)]
+        bias = unit_bias(self.steps) if self.units_behind is None else self.units_behind.pop(0)
         self.code += [int(bias is not None), int(self.units_behind is not None), self.real(bias or 0.0)]
-        self.code += [self.table(plan.labels)]
-        self.rotations()
-        self.sphere()
+        self.code += [self.table(plan.labels), *self.rotations(), *self.sphere()]
         for i, stage in enumerate(self.stages):
             self.stage(stage, self.stages[:i])
-        for op in self._steps():
+        for op in self.steps:
             self.operation(op)
         return self.described(self.code)
-
-    def _steps(self) -> tuple[Any, ...]:
-        return (*(op for stage in self.stages for op in stage.steps), *self.vector)
 
     def unit_behind(self, op: Any) -> tuple[bool, float]:
         """Whether an operation changes the unit, and what biases add to its square."""
@@ -355,23 +348,20 @@ class _Writer(Numbers):
             self.code += [*_three(box.stride, 1), *_three(box.low, 0), int(box.wrap), 0]
         self.code += [self.real(1 / size**2), len(carried), *(number for pair in carried for number in pair)]
 
-    def rotations(self) -> None:
+    def rotations(self) -> list[int]:
         plan = self.plan
         if plan.form != "rotations":
-            self.code += [0] * 6
-            return
-        self.code += [plan.bandlimit, plan.weights.array.size, plan.azimuths]
-        self.code += [self.real(x.array) for x in (plan.waves, plan.mixing, plan.weights)]
+            return [0] * 6
+        arrays = (plan.waves, plan.mixing, plan.weights)
+        return [plan.bandlimit, plan.weights.array.size, plan.azimuths, *(self.real(x.array) for x in arrays)]
 
-    def sphere(self) -> None:
+    def sphere(self) -> list[int]:
         plan = self.plan
         if plan.form != "sphere":
-            self.code += [0] * 14
-            return
+            return [0] * 14
         turns = plan.turns
-        self.code += [plan.rings, plan.degrees, plan.bandlimit]
-        self.code += [turns.weights.array.size, turns.azimuths.array.size, turns.signs]
-        self.code += [self.real(table) for table in plan.tables()]
+        sizes = [turns.weights.array.size, turns.azimuths.array.size, turns.signs]
+        return [plan.rings, plan.degrees, plan.bandlimit, *sizes, *map(self.real, plan.tables())]
 
     def level(self, level: Level, torus: tuple[int, ...]) -> None:
         if level.on_grid:
@@ -390,8 +380,7 @@ class _Writer(Numbers):
         found = described(op.activation, bent=self.bent)
         assert found is not None  # see `obstacle`
         changed, bias = self.unit_behind(op)
-        numbers = (found.first, found.second, found.offset, bias)
-        weights = self.real(found.coefficients) if found.count else 0
+        weights, numbers = self.coefficients(found), (found.first, found.second, found.offset, bias)
         return _Code(OpKind.DUAL, weights=weights, count=found.count, flag=changed, dual=found.kind, numbers=numbers)
 
     def standardise(self, op: Standardise) -> _Code:

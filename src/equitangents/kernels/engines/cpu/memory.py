@@ -30,8 +30,8 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
     converted = itemsize < 8 and computed_in_double(plan, channels)
     itemsize = 8 if converted else itemsize
     lanes = _VECTOR // itemsize
-    stages = stages_of(plan)
-    field, vector = [op for stage in stages for op in stage.steps], unrolled(plan.vector)[0]
+    stages, vector = stages_of(plan), unrolled(plan.vector)[0]
+    field = [op for stage in stages for op in stage.steps]
     signals = stages[0].levels[0].positions * channels * (2 if converted else 1)
     sides = sum(_sides(op, changes_units(plan)) for op in (*field, *vector)) + 2 + POOLED_SIDES * (len(stages) - 1)
     each = (2 * sides * plan.positions + signals) * itemsize

@@ -269,7 +269,7 @@ class _Writer(Numbers):
     def dual(self, op: Dual, field: Field) -> Field:
         found = described(op.activation)
         assert found is not None  # see `why_not`
-        weights = self.real(found.coefficients) if found.count else 0
+        weights = self.coefficients(found)
         changes = self.changes_units and changes_unit(op)
         numbers = (found.first, found.second, found.offset, self.units_behind.pop(0) if changes else 0.0)
         self.step(

@@ -16,12 +16,10 @@ import zarr
 
 import equitangents as et
 from equitangents import nn
-from equitangents.array_files import read_arrays
 from equitangents.ensembles.storage.array_folder import MODEL, read_about
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
-from equitangents.file_limits import check_arrays, read_json
 from equitangents.files import MOST, file_bytes, open_regular
-from equitangents.model_files import check_model
+from equitangents.foreign_files import check_arrays, check_model, read_arrays, read_json
 from equitangents.nn.sequential import MOST_LAYERS
 from equitangents.nn.specification import network_of, read_network
 from equitangents.scale.reading import read_inputs
@@ -76,7 +74,7 @@ def test_an_archive_that_unpacks_to_more_than_half_of_the_memory_is_refused(tmp_
     x = np.zeros((400, 50, 50), np.float32)
     np.savez_compressed(tmp_path / "bomb.npz", x=x, y=np.arange(400) % 2)
     np.savez(tmp_path / "stored.npz", x=x, y=np.arange(400) % 2)
-    monkeypatch.setattr("equitangents.file_limits.default_memory_limit", lambda: 10**6)
+    monkeypatch.setattr("equitangents.foreign_files.default_memory_limit", lambda: 10**6)
     with pytest.raises(InvalidArgumentError, match="unpacks to 4 MB, more than half of the memory"):
         load_own(tmp_path / "bomb.npz")
     np.testing.assert_array_equal(read_inputs("data", tmp_path / "stored.npz"), x)  # a map of the file

@@ -1,31 +1,38 @@
-"""Validate file headers before allocating.
+"""Files from elsewhere: what they claim is checked before memory is taken, and nothing in them runs.
 
 The header of an array, the directory of an archive, the metadata of Zarr and the brackets of JSON are a few bytes that
-may ask for any amount of memory. All of it is ValueError here; whoever reads the file names it.
+may ask for any amount of memory. All of it is ValueError here; whoever reads the file names it. Nothing is unpickled: a
+pickle runs any code. What a model's file or name is, is seen without loading it, and without JAX or PyTorch.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import lzma
 import math
 import os
 import struct
+import sys
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from equitangents.errors import StoreError
+from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.files import open_regular
 from equitangents.formatting import memory_size
 from equitangents.memory import default_memory_limit, process_memory
 
 if TYPE_CHECKING:  # Zarr takes a while to import
     import zarr
+
+    from equitangents._aliases import FileName
 
 UNREADABLE = (
     OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, AttributeError, IndexError, MemoryError,
@@ -192,3 +199,153 @@ def _check_npy(file: BinaryIO, size: int, alone: bool = False) -> None:
     wrong = claimed != there if alone else claimed > there
     if min(shape, default=0) < 0 or (wrong and not dtype.hasobject):
         raise ValueError(f"its header claims {claimed:,} bytes, shape {shape}, and it holds {max(there, 0):,}")
+
+
+_PICKLED = "it is a pickle, and loading one runs whatever code its author put in"
+WHY = f"{_PICKLED}; --trust (trust=True) loads it all the same"
+_NO_PICKLES = f"{_PICKLED}; save arrays of numbers, and labels as text by y.astype(str), not arrays of objects"
+_STARTS = b"\x93NUMPY", b"PK", b"\x80"  # how .npy, .npz, and pickles start since protocol 2
+
+
+def read_arrays(name: str, path: FileName, wanted: Sequence[str] | None = None) -> np.ndarray | dict[str, np.ndarray]:
+    """The array of an .npy file, or those of an .npz file by name (None: all).
+
+    Arrays of objects are pickles, and refused. Raises InvalidArgumentError that names `name` and says what the file is
+    instead.
+    """
+    path = str(path)
+    said = f"{name} is {path!r}, which"
+    if not Path(path).is_file():
+        raise InvalidArgumentError(f"{said} is not a file")
+    try:
+        with open_regular(path) as file:
+            if not file.read(8).startswith(_STARTS):
+                raise InvalidArgumentError(
+                    f"{said} is neither .npy nor .npz; numpy.savez('data.npz', x=x, y=y) writes what is expected"
+                )
+            file.seek(0)
+            check_arrays(file)
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            arrays: dict[str, Any] = {key: loaded[key] for key in loaded.files if wanted is None or key in wanted}
+    except InvalidArgumentError:
+        raise
+    except ValueError as error:
+        if "pickle" in str(error).lower():
+            raise InvalidArgumentError(f"{said} is not loaded: {_NO_PICKLES}") from None
+        raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
+    except UNREADABLE as error:
+        raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
+    foreign = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
+    if foreign:
+        raise InvalidArgumentError(
+            f"{said} is an archive that holds {foreign[0]!r}, which is not an array; expected .npz"
+        )
+    return arrays
+
+
+def read_named(name: str, path: FileName, needed: Sequence[str], *, others: bool = True) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name: those that are needed alone, in their order, or the `others`, too.
+
+    InvalidArgumentError as in `read_arrays`, and for a file that lacks one.
+    """
+    found = read_arrays(name, path, None if others else needed)
+    arrays = found if isinstance(found, dict) else {}
+    missing = [key for key in needed if key not in arrays]
+    if missing:
+        raise InvalidArgumentError(name, str(path), missing, f"it holds {', '.join(sorted(arrays)) or 'nothing'}")
+    return arrays if others else {key: arrays[key] for key in needed}
+
+
+def load_data(path: str) -> tuple[Any, Any]:
+    """(x, y) from .npy or .npz; y is None unless the archive has an array "y".
+
+    Of an archive "x" is the input; without it, all arrays but "y" are inputs by their names.
+    """
+    arrays = read_arrays("data", path)
+    if isinstance(arrays, np.ndarray):
+        return arrays, None
+    y = arrays.pop("y", None)
+    if not arrays:
+        raise InvalidArgumentError("data", str(path), "an array 'x' of inputs")
+    return arrays.get("x", arrays), y
+
+
+def text_of(y: np.ndarray) -> np.ndarray:
+    """Bytes as text: they are UTF-8. Raises InvalidArgumentError that names y."""
+    try:
+        return np.char.decode(y, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            "y", error.object, "labels of text in UTF-8, or whole numbers", verb="holds bytes"
+        ) from None
+
+
+_TORCH = (".pt", ".pth", ".pt2")
+_PICKLES = (".pkl", ".pickle", ".joblib")
+SUFFIXES = (".onnx", *_TORCH, *_PICKLES)
+"""How files of models end; any other text is package.module:object."""
+
+Kind = Literal["onnx", "exported", "script", "pickle", "name"]
+_EXPORTED = ("archive_format", "serialized_exported_program.json")
+_BUFFER = 2**31 - 1  # bytes of one protocol buffer: larger weights lie beside the file
+
+
+def check_model(spec: str, trust: bool = False) -> Kind:
+    """What kind of model `spec` is; InvalidArgumentError where there is none, or a pickle that nobody trusts.
+
+    Nothing is imported, and nothing unpickled.
+    """
+    suffix = Path(spec).suffix.lower()
+    if suffix not in SUFFIXES:
+        check_name(spec, "model", "file.onnx, file.pt2, file.pt (TorchScript) or package.module:object")
+        return "name"
+    if not Path(spec).is_file():
+        raise InvalidArgumentError("model", spec, "a file")
+    most = min(_BUFFER, process_memory()) if suffix == ".onnx" else process_memory()
+    if (size := Path(spec).stat().st_size) > most:
+        raise InvalidArgumentError("model", size, range(most + 1), spec, verb="has bytes,")
+    if suffix == ".onnx":
+        return "onnx"
+    if suffix in _TORCH and (program := _program(spec, suffix)) is not None:
+        return program
+    if not trust:
+        raise InvalidArgumentError("model", spec, "a model that is trusted, and not weights alone", WHY)
+    return "pickle"
+
+
+def check_name(spec: str, what: str, expected: str = "package.module:object") -> tuple[str, str]:
+    """(module, object) of "package.module:object", if there is such a module; `what` names the argument in errors.
+
+    As `python -m` does, the working folder is looked into first.
+    """
+    module, colon, name = spec.partition(":")
+    if not (colon and module and name):
+        raise InvalidArgumentError(what, spec, expected)
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    top = module.partition(".")[0]
+    try:
+        known = top in sys.modules or importlib.util.find_spec(top) is not None
+    except ValueError:  # names such as "" or those of modules without a spec
+        known = False
+    if not known:
+        raise InvalidArgumentError(what, spec, remedy=f"no module named {top!r}")
+    return module, name
+
+
+def _program(path: str, suffix: str) -> Kind | None:
+    """Which kind of program a file of PyTorch holds, by the names in its archive; None for a pickle."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        names = []
+    if any(name.rpartition("/")[2] in _EXPORTED for name in names):
+        return "exported"
+    if any("/code/" in name and name.endswith(".py") for name in names):
+        return "script"
+    pickled = any(name.endswith("/data.pkl") for name in names)
+    return "exported" if suffix == ".pt2" and not pickled else None  # whose reader says what is wrong with it
