@@ -16,7 +16,7 @@ from equitangents.tiles import place
 
 @contextmanager
 def server() -> Iterator[ThreadedMotoServer]:
-    """The server, which may stop and start meanwhile; this process has the environment in which s3://bucket is there."""
+    """The server, which may stop and start meanwhile; this process has the environment of s3://bucket."""
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with socket.create_server(("127.0.0.1", 0)) as free:
