@@ -73,16 +73,6 @@ class TestResampledTurns:
         np.testing.assert_allclose(orbit, rot.orbit(x), atol=1e-13)
         np.testing.assert_allclose(jax.jit(lambda x: rot(1, x))(x.astype("f4")), rot(1, x), atol=1e-4)
 
-    @pytest.mark.parametrize("mask", [None, "circle"])
-    @pytest.mark.parametrize("order", [0, 2, 3])
-    def test_one_element_for_each_image(self, order, mask):
-        x = np.random.default_rng(0).normal(size=(12, 5, 5, 2))
-        rot = actions.image_rotations(12, order=order, mask=mask)
-        g = np.random.default_rng(1).permutation(12)
-        expected = rot.orbit(x)[g, np.arange(12)]
-        np.testing.assert_allclose(rot.act_each(g, x), expected, atol=1e-14)
-        np.testing.assert_allclose(jax.jit(rot.act_each)(g, x.astype("f4")), expected, atol=1e-4)
-
     @pytest.mark.parametrize("n", [8, 12, 16])
     def test_quarter_turns_among_them_are_exact(self, n):
         x = images(5, 5)
@@ -134,7 +124,6 @@ def test_resampled_reflections_come_before_turns(mask):
         np.testing.assert_allclose(orbit[k], turns(k, x), atol=1e-12)
         np.testing.assert_allclose(orbit[8 + k], turns(k, x[:, :, ::-1]), atol=1e-12)
     np.testing.assert_allclose(action.in_numpy()(11, x), orbit[11], atol=1e-12)
-    np.testing.assert_allclose(action._act_each(np.array([3, 14]), x), [orbit[3, 0], orbit[14, 1]], atol=1e-12)
 
 
 class TestBadInput:

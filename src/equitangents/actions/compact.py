@@ -109,7 +109,7 @@ class ContinuousRotations(CompactAction):
         return f"<action {self.name} of {self.group.name}, {self.group.order} nodes>"
 
 
-def check_finite_group(name: str, action: object, what: str) -> None:
+def check_finite_group(name: str, action: object) -> None:
     """Raise InvalidTypeError, with a remedy, if the elements of `action` cannot be listed."""
     if is_infinite(action):
         raise InvalidTypeError(

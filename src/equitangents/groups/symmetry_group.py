@@ -48,11 +48,6 @@ class SymmetryGroup(ABC):
     draws_are_independent: bool = True
     """Whether a mean over `count` draws errs as 1/√count; False for equidistant angles, which do better."""
 
-    @property
-    def is_finite(self) -> bool:
-        """Whether there are finitely many elements."""
-        return self.dimension == 0
-
     @abstractmethod
     def compose(self, a: Element, b: Element) -> Element:
         """a·b: b first, then a."""

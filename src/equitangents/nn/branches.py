@@ -114,7 +114,8 @@ class Parallel(_Holding):
     def __repr__(self) -> str:
         return f"Parallel({', '.join(repr(list(branch)) for branch in self._branches)})"
 
-    def _inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
+    def inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
+        """(the signal that each branch reads, from which weights it comes, the number of stages before)."""
         if not signal.several:
             # Nothing in a branch is a function of the input alone: the other branches read it, too.
             signal = replace(signal, given=False)
@@ -129,7 +130,7 @@ class Parallel(_Holding):
 
     def signal(self, signal: Signals) -> Signals:
         """The signals that leave the branches."""
-        inputs, origins, stage = self._inputs(signal)
+        inputs, origins, stage = self.inputs(signal)
         parts: list[Signal] = []
         found: list[frozenset[Any]] = []
         for i, (branch, before, origin) in enumerate(zip(self._branches, inputs, origins, strict=True)):
@@ -149,14 +150,14 @@ class Parallel(_Holding):
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
         """A tuple with one entry a branch, of one entry a layer."""
-        inputs, _, _ = self._inputs(signal)
+        inputs, _, _ = self.inputs(signal)
         keys = jax.random.split(key, len(self._branches))
         each = zip(self._branches, keys, inputs, strict=True)
         return tuple(init_layers(branch, k, chain(branch, s), dtype) for branch, k, s in each)
 
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
         """The outputs of all branches, a tuple, with their structures."""
-        inputs, _, _ = self._inputs(signal)
+        inputs, _, _ = self.inputs(signal)
         several = isinstance(x, tuple)
         xs = x if several else (x,)
         beside = structure if isinstance(structure, tuple) else (structure,) * len(xs)
@@ -171,7 +172,7 @@ class Parallel(_Holding):
         return tuple(outputs), tuple(after)
 
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
-        inputs, _, _ = self._inputs(signal)
+        inputs, _, _ = self.inputs(signal)
         pairs = zip(self._branches, inputs, strict=True)
         return (branches.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
 

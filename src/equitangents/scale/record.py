@@ -372,7 +372,7 @@ def _elements(net: KernelFunction, x1: Rows, x2: Rows | None, action: Action, dt
     """The inverse of every element, after checking that the action is one that can be used."""
     if not isinstance(action, Action):
         raise InvalidTypeError("action", action, "an action of a finite group, of equitangents.actions")
-    check_finite_group("action", action, "a kernel for each element")
+    check_finite_group("action", action)
     if x2 is None and not is_invariant(net, action, rows_of("x1", x1, slice(0, 256), dtype)):
         raise InvalidArgumentError(
             "action", action, "one under which the kernel is known to be invariant", "give x2=x1 for the whole matrix"

@@ -109,7 +109,9 @@ def turned_rings(
     """Images on rings, each turned by a random element of C_n, and the elements as signals on the group."""
     x = standardise(actions.to_rings(images, rings, angles)).astype(np.float64)
     elements = rng.integers(order, size=len(x))
-    turned = np.asarray(actions.ring_rotations(order).act_each(elements, x))
+    turn, turned = actions.ring_rotations(order), np.empty_like(x)
+    for g in np.unique(elements):
+        turned[elements == g] = turn(int(g), x[elements == g])
     return turned, np.eye(order)[elements] - 1 / order
 
 
