@@ -19,10 +19,10 @@ from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
 from equitangents.nn.compiled_windows import why_not, window_product
 from equitangents.nn.layer import LinearLayer, Structure
-from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, patches, taps
+from equitangents.nn.patches import PADDINGS, Sizes, check_sizes, grid_shape, patches, taps, window_box
 from equitangents.nn.signal import Grid, Signal
 from equitangents.structured import SMALLER
-from equitangents.validation import check_whole
+from equitangents.validation import check_choice, check_whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,8 +74,8 @@ class WindowLayer(LinearLayer):
     """
 
     channels: int
-    window: tuple[int, ...] | int
-    stride: tuple[int, ...] | int = 1
+    window: Sizes
+    stride: Sizes = 1
     padding: str = "circular"
     W_std: float = 1.0
     b_std: float = 0.0
@@ -87,17 +87,17 @@ class WindowLayer(LinearLayer):
         check_whole("channels", self.channels, 1)
         object.__setattr__(self, "window", check_sizes("window", self.window))
         object.__setattr__(self, "stride", check_sizes("stride", self.stride))
-        check_padding(self.padding)
+        check_choice("padding", self.padding, PADDINGS)
         self._check_weights()
 
     def box(self, signal: Signal) -> Box:
         """Where the window reads on the signal's grid."""
-        return Window(self.window, self.stride, self.padding).box(grid_shape(signal))
+        return window_box(self.window, self.stride, self.padding, grid_shape(signal))
 
     def positions_read(self, grid: tuple[int, ...]) -> np.ndarray:
         """(windows, |S|): which position of the grid each tap of a window reads, row-major; −1 outside of it."""
         numbers = 1 + np.arange(int(np.prod(grid)), dtype=np.float32).reshape(1, *grid, 1)
-        read = np.asarray(patches(numbers, Window(self.window, self.stride, self.padding).box(grid)))
+        read = np.asarray(patches(numbers, window_box(self.window, self.stride, self.padding, grid)))
         return read.reshape(-1, read.shape[-1]).astype(int) - 1
 
     @abc.abstractmethod

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike, DType, Params, Tree
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operations import Affine, Dual, Flatten, Pool, RatedAffine
@@ -28,7 +28,7 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 from equitangents.normals import standard_normal
 from equitangents.structured import SMALLER
-from equitangents.validation import check_choice, check_whole
+from equitangents.validation import check_choice, check_number, check_whole
 
 
 @dataclass(frozen=True)
@@ -289,8 +289,7 @@ class LinearLayer(Layer):
         check_choice("parametrisation", self.parametrisation, PARAMETRISATIONS)
         if self.bias not in (None, True, False):
             raise InvalidTypeError("bias", self.bias, "True, False, or None for one where b_std > 0")
-        if not check_number("width_scale", self.width_scale) > 0:
-            raise InvalidArgumentError("width_scale", self.width_scale, "a number above 0")
+        check_number("width_scale", self.width_scale, "a finite number above 0", lambda v: v > 0)
 
     @property
     def weights(self) -> Weights:
@@ -334,17 +333,6 @@ class FilterLayer(Layer):
         return (self.window_mean(signal), Affine(self.W_std**2, self.b_std**2))
 
 
-def check_number(name: str, value: Tree, *, at_least_zero: bool = False) -> float:
-    """A finite Python number, not a JAX tracer."""
-    single = isinstance(value, int | float) or (hasattr(value, "item") and not np.ndim(value))
-    if isinstance(value, jax.core.Tracer) or not single:
-        raise InvalidTypeError(name, value, "a number")
-    number = float(value)
-    if not math.isfinite(number) or (at_least_zero and number < 0):
-        raise InvalidArgumentError(name, number, "a finite number, at least 0" if at_least_zero else "a finite number")
-    return number
-
-
-def check_scale(name: str, value: Tree) -> float:
-    """A finite standard deviation, at least zero, not a JAX tracer."""
-    return check_number(name, value, at_least_zero=True)
+def check_scale(name: str, value: object) -> None:
+    """Raise unless `value` is a finite standard deviation, at least zero."""
+    check_number(name, value, "a finite number, at least 0", lambda v: v >= 0)

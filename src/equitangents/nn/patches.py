@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -22,15 +21,11 @@ from equitangents.kernels.operations import Box
 from equitangents.nn.signal import Signal
 
 PADDINGS = ("circular", "zero", "valid")
+Sizes = tuple[int, ...] | int
+"""One size for each dimension of a grid, or one for all."""
 
 
-def check_padding(padding: object) -> None:
-    """Raise InvalidArgumentError unless `padding` is known."""
-    if padding not in PADDINGS:
-        raise InvalidArgumentError("padding", padding, list(PADDINGS))
-
-
-def check_sizes(name: str, value: Tree) -> tuple[int, ...] | int:
+def check_sizes(name: str, value: Tree) -> Sizes:
     """A positive whole number, or a tuple of them, one for each spatial dimension."""
     parts = value if isinstance(value, tuple | list) else (value,)
     for part in parts:
@@ -41,7 +36,7 @@ def check_sizes(name: str, value: Tree) -> tuple[int, ...] | int:
     return tuple(int(p) for p in parts) if isinstance(value, tuple | list) else int(value)
 
 
-def per_dimension(name: str, value: tuple[int, ...] | int, dimensions: int) -> tuple[int, ...]:
+def per_dimension(name: str, value: Sizes, dimensions: int) -> tuple[int, ...]:
     """`value` for each of the spatial dimensions."""
     if isinstance(value, int):
         return (value,) * dimensions
@@ -58,29 +53,20 @@ def grid_shape(signal: Signal) -> tuple[int, ...]:
     return positions.shape
 
 
-@dataclass(frozen=True)
-class Window:
-    """A box that slides over a grid."""
-
-    window: tuple[int, ...] | int
-    stride: tuple[int, ...] | int
-    padding: str
-
-    def box(self, shape: tuple[int, ...]) -> Box:
-        """Where the window reads on a grid of this shape."""
-        window = per_dimension("window", self.window, len(shape))
-        stride = per_dimension("stride", self.stride, len(shape))
-        if self.padding == "valid":
-            if any(w > n for w, n in zip(window, shape, strict=True)):
-                raise NetworkError("window", window, shape, "at most the grid's sizes", verb="with valid padding is")
-            out = tuple((n - w) // s + 1 for n, w, s in zip(shape, window, stride, strict=True))
-            zero = (0,) * len(shape)
-            return Box(shape, out, window, stride, zero, zero, wrap=False)
-        out = tuple(-(-n // s) for n, s in zip(shape, stride, strict=True))
-        total = [max((o - 1) * s + w - n, 0) for o, s, w, n in zip(out, stride, window, shape, strict=True)]
-        low = tuple(t // 2 for t in total)
-        high = tuple(t - a for t, a in zip(total, low, strict=True))
-        return Box(shape, out, window, stride, low, high, wrap=self.padding == "circular")
+def window_box(window: Sizes, stride: Sizes, padding: str, shape: tuple[int, ...]) -> Box:
+    """Where a box that slides over a grid of this shape reads."""
+    window, stride = per_dimension("window", window, len(shape)), per_dimension("stride", stride, len(shape))
+    if padding == "valid":
+        if any(w > n for w, n in zip(window, shape, strict=True)):
+            raise NetworkError("window", window, shape, "at most the grid's sizes", verb="with valid padding is")
+        out = tuple((n - w) // s + 1 for n, w, s in zip(shape, window, stride, strict=True))
+        zero = (0,) * len(shape)
+        return Box(shape, out, window, stride, zero, zero, wrap=False)
+    out = tuple(-(-n // s) for n, s in zip(shape, stride, strict=True))
+    total = [max((o - 1) * s + w - n, 0) for o, s, w, n in zip(out, stride, window, shape, strict=True)]
+    low = tuple(t // 2 for t in total)
+    high = tuple(t - a for t, a in zip(total, low, strict=True))
+    return Box(shape, out, window, stride, low, high, wrap=padding == "circular")
 
 
 def patches(x: ArrayLike, box: Box) -> jax.Array:
@@ -112,4 +98,4 @@ def symmetric_box(window: object, group: Group) -> Box | None:
         square = len(set(window)) == 1 or not group.turns_quarters
         if not (square and all(w % 2 for w in window)):
             return None
-    return Window(window, 1, "circular").box(group.torus)
+    return window_box(window, 1, "circular", group.torus)

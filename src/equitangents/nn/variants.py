@@ -46,9 +46,9 @@ def vary(
     layers = list(net.layers)
     if depth is not None:
         layers = _with_depth(layers, check_whole("depth", depth, 1))
-    scales = {
-        name: check_scale(name, value) for name, value in (("W_std", W_std), ("b_std", b_std)) if value is not None
-    }
+    scales = {name: float(value) for name, value in (("W_std", W_std), ("b_std", b_std)) if value is not None}
+    for name, value in scales.items():
+        check_scale(name, value)
     if scales:
         layers = _each(layers, lambda layer: _scaled(layer, scales))
     if nonlinearity is not None:

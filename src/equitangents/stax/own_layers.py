@@ -22,7 +22,6 @@ from equitangents.kernels.operations import Pool
 from equitangents.kernels.structured import Mix
 from equitangents.nn.layer import ByRun, ParameterFree, Structure
 from equitangents.nn.nonlinearities import Nonlinearity
-from equitangents.nn.patches import Window, grid_shape
 from equitangents.nn.signal import Signal
 from equitangents.stax.missing import only
 
@@ -101,8 +100,7 @@ class InnerPool(ByRun, ParameterFree):
         return self.pool.signal(signal)
 
     def _factors(self, signal: Signal) -> np.ndarray:
-        box = Window(self.pool.window, self.pool.stride or self.pool.window, self.pool.padding).box(grid_shape(signal))
-        return 1 / window_averages(box).sum(axis=1)
+        return 1 / window_averages(self.pool.box(signal)).sum(axis=1)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Means over what lies on the grid; masked positions count as zeros."""
