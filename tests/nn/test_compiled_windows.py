@@ -10,7 +10,7 @@ from equitangents import nn
 from equitangents.kernels.engines.cpu.library import instruction_sets
 from equitangents.nn import compiled_windows
 from equitangents.nn.compiled_windows import window_product
-from equitangents.nn.patches import window_box
+from equitangents.nn.conv import window_box
 from oracles.literal_kernels import grid_reads
 
 CASES = [  # grid, window, stride, padding, channels, outputs: whole vectors and parts, windows past borders

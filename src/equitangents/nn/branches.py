@@ -25,7 +25,7 @@ from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure
 from equitangents.nn.lowering import chain, fold_layers, init_layers, lowered, run_layers, why_no_ntk
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.signal import Signal, Signals
-from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
+from equitangents.nn.steerable.inputs import check_passed_on, check_summands, shape_of, summed
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from equitangents.kernels.operations import Flatten as FlattenOp
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import HaarMean, RotationOp
 from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
+from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, per_dimension, window_box
 from equitangents.nn.layer import ParameterFree, Structure, pooled
-from equitangents.nn.patches import PADDINGS, Sizes, check_sizes, grid_shape, per_dimension, window_box
 from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice

@@ -17,8 +17,7 @@ from equitangents.kernels.steerable.execute import count, filter_matrices, geome
 from equitangents.kernels.steerable.program import Filter, Kernels, PointMap, PointMean, filter_kernels
 from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure, check_scale
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.steerable.inputs import InputLayer
-from equitangents.nn.steerable.signal import joined, parted, steerable, with_features
+from equitangents.nn.steerable.inputs import InputLayer, joined, parted, steerable, with_features
 from equitangents.normals import standard_normal
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel

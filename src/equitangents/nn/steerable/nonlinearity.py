@@ -16,7 +16,7 @@ from equitangents.kernels.steerable.program import Gate, Norm, Sampled
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.nonlinearities import Erf, Nonlinearity, Relu
 from equitangents.nn.signal import Signal
-from equitangents.nn.steerable.signal import gaussian_features, joined, parted, steerable, with_features
+from equitangents.nn.steerable.inputs import gaussian_features, joined, parted, steerable, with_features
 from equitangents.steerable import Features, GaussianSum
 from equitangents.steerable.features import Irrep, trivial
 from equitangents.steerable.gaussian_sum import Fit, fitted
