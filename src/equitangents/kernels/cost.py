@@ -24,7 +24,10 @@ from equitangents.kernels.engines.select import engine_of
 from equitangents.kernels.fields import Part, result_bytes
 from equitangents.kernels.plans.counting import count, vector_layers
 from equitangents.kernels.program import Positions, Program
-from equitangents.kernels.rotations.program import (
+from equitangents.kernels.rotations import (
+    LADDER,
+    LADDER_OF_FIELDS,
+    Resolution,
     RotationSections,
     Sphere,
     Zonal,
@@ -33,9 +36,8 @@ from equitangents.kernels.rotations.program import (
     sections,
     sphere_resolution,
 )
-from equitangents.kernels.rotations.sampling import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.runs import programs, rotations, steerable, structured
-from equitangents.kernels.steerable.program import Points, SteerableProgram
+from equitangents.kernels.steerable import Points, SteerableProgram
 from equitangents.kernels.structured import StructuredPositions, StructuredProgram, positions, reads_graphs
 from equitangents.kernels.threads import threads
 from equitangents.structured import Graphs

@@ -17,9 +17,9 @@ from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.fields import Part
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.projected import EquivariantOutputs
-from equitangents.kernels.rotations.program import Sphere
+from equitangents.kernels.rotations import Sphere
 from equitangents.kernels.runs import programs, rotations, steerable, structured
-from equitangents.kernels.steerable.program import Points
+from equitangents.kernels.steerable import Points
 from equitangents.kernels.structured import StructuredPositions
 from equitangents.structured import Inputs
 

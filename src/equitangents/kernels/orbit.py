@@ -33,7 +33,7 @@ from equitangents.kernels.fields import check_result, result_bytes
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.projected import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
-from equitangents.kernels.rotations.sampling import sampled_for
+from equitangents.kernels.rotations import sampled_for
 from equitangents.kernels.runs.scaling import result
 from equitangents.kernels.translations import translation_mean
 from equitangents.precision import is_traced, scope, working_dtype

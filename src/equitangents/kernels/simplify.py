@@ -16,7 +16,7 @@ from equitangents.errors import NetworkError
 from equitangents.kernels.branches import Join, Parallel, residual
 from equitangents.kernels.operations import Box, Pool, Standardise
 from equitangents.kernels.program import GroupFibres, Op, Positions, Program
-from equitangents.kernels.rotations.program import Sphere
+from equitangents.kernels.rotations import Sphere
 from equitangents.kernels.structured import (
     BlockSums,
     Normalise,

@@ -19,7 +19,7 @@ from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Box, Pool, WindowPool
 from equitangents.kernels.operations import Flatten as FlattenOp
 from equitangents.kernels.program import Op
-from equitangents.kernels.rotations.program import HaarMean, RotationOp
+from equitangents.kernels.rotations import HaarMean, RotationOp
 from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
 from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, per_dimension, window_box
 from equitangents.nn.layer import ParameterFree, Structure, pooled

@@ -17,7 +17,6 @@ from equitangents._types import ArrayLike, DType
 from equitangents.kernels import nearly_parallel
 from equitangents.kernels.engines import Choice, Engine, choose, choose_where
 from equitangents.kernels.engines.protocol import Steps
-from equitangents.kernels.engines.reference import run as by_reference
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check_result
 from equitangents.kernels.program import Program
@@ -86,7 +85,7 @@ def compute_diagonal(
             run = partial(compute, program, engine=engine)
             return jax.tree.map(lambda k: k[:, 0, 0], jax.lax.map(lambda one: run(one[None]), x))
         with precision.scope(dtype):
-            nngp, ntk = by_reference.traced_diagonal(program, x.astype(dtype), part)
+            nngp, ntk = REFERENCE.traced_diagonal(program, x.astype(dtype), part)
         return result_at((x,), nngp, ntk, part, 0, form=_steps(program, REFERENCE, part).form)
     memory = 0 if part is None else check_field(part, len(x), 1, dtype, 0)
     choice, how = choice_of(program, engine, dtype, part)
@@ -100,7 +99,7 @@ def compute_diagonal(
             engine=lambda y, _: _own(chosen, part, program, y),
             any_norms=lambda y, _, factor: _own(chosen, part, with_biases(program, factor), y),
             by_reference=False,
-            beyond=partial(by_reference.listed, program) if leaves_out else None,
+            beyond=partial(REFERENCE.listed, program) if leaves_out else None,
         )
         own, layout = np.arange(len(x)), MATRIX if part is None else part.layout
         nngp, ntk, added = scaling.all_pairs(
@@ -207,7 +206,7 @@ def _of_pairs(
                 here = np.flatnonzero((first == i) & ~left)
                 *values, _ = scaling.all_pairs(law_of(program), backends, a[here[:1]], b[here])
                 nngp[here], ntk[here] = (of_pairs[0] for of_pairs in values)
-        nngp[left], ntk[left] = by_reference.listed(program, a[left], b[left])
+        nngp[left], ntk[left] = REFERENCE.listed(program, a[left], b[left])
     return nngp, ntk
 
 
@@ -222,7 +221,7 @@ def _backends(program: Program, engine: Engine, part: Part | None) -> scaling.Ba
         ),
         by_reference=able is not engine,
         checked=engine.checks_kernels and not leaves_out,
-        beyond=partial(by_reference.listed, program) if leaves_out else None,
+        beyond=partial(REFERENCE.listed, program) if leaves_out else None,
     )
 
 
@@ -238,7 +237,7 @@ def _traced(
     """Kernels of traced inputs, or their field, at any scale that shows only when the program runs."""
 
     def by_angles(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
-        run = lambda a, b: by_reference.traced(program, a, a if b is None else b, part)
+        run = lambda a, b: REFERENCE.traced(program, a, b, part)
         return scaling.traced_pairs(law_of(program), run, x1, x2)
 
     def compiled(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
