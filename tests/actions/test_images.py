@@ -89,10 +89,9 @@ class TestResampledTurns:
         lost = [actions.image_rotations(8, order=order).resampling_error(x) for order in (1, 3, 5)]
         assert not actions.image_rotations(8).exact
         assert "resampled" in repr(actions.image_rotations(8))
-        assert lost[1].values.shape == (8, 1)
-        assert lost[0].worst > 10 * lost[1].worst > 50 * lost[2].worst
-        assert lost[1].mean == pytest.approx(lost[1].values.mean())
-        np.testing.assert_allclose(lost[1].values[::2], 0, atol=1e-15)
+        assert lost[1].shape == (8, 1)
+        assert lost[0].max() > 10 * lost[1].max() > 50 * lost[2].max()
+        np.testing.assert_allclose(lost[1][::2], 0, atol=1e-15)
         forth_and_back = actions.image_rotations(8)(7, actions.image_rotations(8)(1, x))
         assert lost[1].values[1, 0] == pytest.approx(np.linalg.norm(forth_and_back - x) / np.linalg.norm(x))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeGuard
 
@@ -277,8 +276,8 @@ class Action(CheckedAction):
             sample = np.random.default_rng(0).choice(order, _VERIFIED_PAIRS, replace=False)
         return ((g, int(h)) for h in sample for g in self.group.generators)
 
-    def resampling_error(self, x: Tree) -> RoundTrip:
-        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal: the loss of ρ(g) and back."""
+    def resampling_error(self, x: Tree) -> Float[np.ndarray, "order n"]:
+        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal, (|G|, N): the loss of ρ(g) and back."""
         x = self._check_signals(x)
         start = np.asarray(self(self.group.identity, x), np.float64)
         axes = tuple(range(1, start.ndim))
@@ -287,24 +286,7 @@ class Action(CheckedAction):
             np.sqrt(((np.asarray(self(self.group.inverse(g), self(g, x)), np.float64) - start) ** 2).sum(axes)) / norm
             for g in self.group
         ]
-        return RoundTrip(np.array(values))
-
-
-@dataclass(frozen=True)
-class RoundTrip:
-    """Relative errors of acting with g and then g⁻¹: `values` (|G|, N), their `mean`, and the `worst`."""
-
-    values: Float[np.ndarray, "order n"]
-
-    @property
-    def mean(self) -> float:
-        """Mean over elements and signals."""
-        return float(self.values.mean())
-
-    @property
-    def worst(self) -> float:
-        """The largest of all."""
-        return float(self.values.max())
+        return np.array(values)
 
 
 class PositionAction(Action):

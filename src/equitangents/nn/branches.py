@@ -192,10 +192,10 @@ class _Joining(ParameterFree):
         return f"{type(self).__name__}({', '.join(map(repr, self._groups))})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._groups == other._groups
+        return type(other) is type(self) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        return hash((type(self), self._groups))
+        return hash((type(self), *vars(self).values()))
 
     def groups(self, signal: Signals) -> tuple[tuple[int, ...], ...]:
         """The signals that each output reads; all of them unless said otherwise."""

@@ -72,15 +72,6 @@ class JoinOverAxis(nn.Concatenate):
         super().__init__()
         self.axis = axis
 
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, JoinOverAxis) and self.axis == other.axis
-
-    def __hash__(self) -> int:
-        return hash((super().__hash__(), self.axis))
-
-    def __repr__(self) -> str:
-        return f"JoinOverAxis({self.axis})"
-
     def signal(self, signal: Signal) -> Signal:
         """All channels; NotImplementedError where the axis is one of positions or of inputs."""
         joined = super().signal(signal)
