@@ -17,8 +17,7 @@ from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.structured import Attend, Mix
-from equitangents.nn.layer import ByRun, ParameterFree, Structure, check_scale
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.layer import ByRun, Grid, ParameterFree, Signal, Structure, check_scale
 from equitangents.normals import standard_normal
 from equitangents.validation import check_array, check_choice, check_whole
 

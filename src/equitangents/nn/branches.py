@@ -21,10 +21,9 @@ from equitangents.groups import Group
 from equitangents.kernels import branches
 from equitangents.kernels.branches import residual
 from equitangents.kernels.program import Op
-from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure
+from equitangents.nn.layer import ByRun, Layer, ParameterFree, Signal, Signals, Structure
 from equitangents.nn.lowering import chain, fold_layers, init_layers, lowered, run_layers, why_no_ntk
 from equitangents.nn.sequential import Sequential
-from equitangents.nn.signal import Signal, Signals
 from equitangents.nn.steerable.inputs import check_passed_on, check_summands, shape_of, summed
 
 

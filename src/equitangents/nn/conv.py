@@ -25,8 +25,7 @@ from equitangents.kernels.operations import Box, Decouple
 from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
 from equitangents.nn.compiled_windows import why_not, window_product
-from equitangents.nn.layer import LinearLayer, Structure
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.layer import Grid, LinearLayer, Signal, Structure
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice, check_whole
 

@@ -20,8 +20,7 @@ from equitangents.kernels.duals.quadrature import bound, line
 from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import Dual
 from equitangents.kernels.program import Op
-from equitangents.nn.layer import ParameterFree
-from equitangents.nn.signal import Signal
+from equitangents.nn.layer import ParameterFree, Signal
 from equitangents.validation import check_number, check_whole
 
 

@@ -22,8 +22,7 @@ from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import HaarMean, RotationOp
 from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
 from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, per_dimension, window_box
-from equitangents.nn.layer import ParameterFree, Structure, pooled
-from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
+from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure, pooled
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice
 

@@ -16,8 +16,7 @@ from equitangents.kernels.duals import Normalised
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Dual
 from equitangents.kernels.structured import Drop, Normalise, Times
-from equitangents.nn.layer import ByRun, ParameterFree, Structure
-from equitangents.nn.signal import Signal
+from equitangents.nn.layer import ByRun, ParameterFree, Signal, Structure
 from equitangents.validation import check_choice, check_number
 
 

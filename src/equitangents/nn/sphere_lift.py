@@ -26,8 +26,7 @@ from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.rotations import FULL, Accuracy, RotationOp, Sphere, Zonal
-from equitangents.nn.layer import FilterLayer
-from equitangents.nn.signal import OnGroup, OnRotations, Signal
+from equitangents.nn.layer import FilterLayer, OnGroup, OnRotations, Signal
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.directions import legendre_coefficients
 from equitangents.sphere.harmonics import check_bandlimit, polynomials

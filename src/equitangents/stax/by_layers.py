@@ -26,8 +26,8 @@ from equitangents.kernels.engines.reference.structured import (
     tables_of,
 )
 from equitangents.memory import check_fits
+from equitangents.nn.layer import Grid, Signal
 from equitangents.nn.lowering import chain, lowered, why_no_ntk
-from equitangents.nn.signal import Grid, Signal
 from equitangents.stax.kernel import (
     Input,
     Kernel,

@@ -15,7 +15,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.nn.branches import Branches
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.layer import Grid, Signal
 from equitangents.stax.tree import Axes, Node, Signals
 from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked, is_structured
 

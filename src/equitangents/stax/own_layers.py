@@ -20,9 +20,8 @@ from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operation import DualActivation, FrozenArray, Operation
 from equitangents.kernels.operations import Pool
 from equitangents.kernels.structured import Mix
-from equitangents.nn.layer import ByRun, ParameterFree, Structure
+from equitangents.nn.layer import ByRun, ParameterFree, Signal, Structure
 from equitangents.nn.nonlinearities import Nonlinearity
-from equitangents.nn.signal import Signal
 from equitangents.stax.missing import only
 
 

@@ -15,8 +15,7 @@ from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import SymmetryGroup
 from equitangents.kernels.program import Op
-from equitangents.nn.layer import ParameterFree
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.layer import Grid, ParameterFree, Signal
 from equitangents.steerable import Features
 from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, OnPoints, OnWhole, group_name, trivial
 

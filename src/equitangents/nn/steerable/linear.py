@@ -25,8 +25,7 @@ from equitangents.kernels.steerable import (
     largest_frequency,
     point_kernels,
 )
-from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure, check_scale
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.layer import ByRun, Grid, Layer, ParameterFree, Signal, Structure, check_scale
 from equitangents.nn.steerable.inputs import InputLayer, joined, parted, steerable, with_features
 from equitangents.normals import standard_normal
 from equitangents.steerable import Features

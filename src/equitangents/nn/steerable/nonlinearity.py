@@ -13,9 +13,8 @@ import jax.numpy as jnp
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.steerable import Gate, Norm, Sampled
-from equitangents.nn.layer import ParameterFree
+from equitangents.nn.layer import ParameterFree, Signal
 from equitangents.nn.nonlinearities import Erf, Nonlinearity, Relu
-from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.inputs import gaussian_features, joined, parted, steerable, with_features
 from equitangents.steerable import Features, GaussianSum
 from equitangents.steerable.features import Irrep, trivial
