@@ -441,7 +441,3 @@ class Exponential(Nonlinearity):
         square = jnp.mean(x * x, axis=-1, keepdims=True)
         r = jnp.sqrt(jnp.where(square > 0, square, 1))
         return jnp.where(square > 0, r * jnp.exp(math.sqrt(self.gamma) * x / r - self.gamma), 0)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Each position's channels, normalised by their root mean square, then scaled back."""
-        return self.function(x)
