@@ -182,8 +182,8 @@ def test_labels_that_turn_with_the_page_are_told_in_labels_and_probabilities():
 
 
 def test_a_rule_says_how_many_labels_turn():
-    report = audited(orientation, pages())
-    assert shown(report, "labels that change")[0].startswith("100 %")
+    assert shown(audited(orientation, pages()), "labels that change")[0].startswith("100 %")
+    report = audited(orientation, pages(), output_action="find")
     assert shown(report, "rule of outputs") == ["f(x) the classes are permuted 0→3→2→1"]
     assert shown(report, "labels that follow the rule")[0].startswith("f(x) 100 %")
 

@@ -53,7 +53,6 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         set_result(task, "data", "data", orbits, headline.error.estimate, headline.floor),
         *(s for s in sets if s is not None),
     ]
-    rules = found.pop("rules")
     verdict, reason = off_data(m, sets)
     settings = task.settings
     asked = settings.off_data
@@ -102,7 +101,7 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         floors=floors.table,
         parameters=task.elements,
         headline=headline,
-        rules=rules if m.sought is None else m.sought,
+        rules=m.sought or [],
         averaged=averaged(m),
         counterexample=judgement.counterexample,
         undefined=judgement.undefined,
@@ -174,7 +173,6 @@ def _output(m: Measured, o: int) -> OutputContract:
     task, orbits, judgement = m.task, m.orbits, m.judgement
     scales, action, compared = judgement.scales, orbits.actions[o], orbits.actions.comparisons[o]
     resampler = task.over_inputs(task.x.n)
-    known = lambda value: float(value) if np.isfinite(value) else None
     shape = list(orbits.output_shapes[o])
     return OutputContract(
         name=orbits.output_names[o],
@@ -184,8 +182,7 @@ def _output(m: Measured, o: int) -> OutputContract:
         judged=judgement.outputs[o],
         floor=float(judgement.output_element_floors[o].mean()),
         rms=float(np.sqrt(np.mean(orbits.separate_sizes[o] ** 2))),
-        spread=known(scales.spreads[o]),
-        scale=known(scales.given[o]),
+        scale=float(scales.given[o]) if np.isfinite(scales.given[o]) else None,
         vanishes=bool(scales.vanishing[o]),
         fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
         compared=None if compared is None else compared.words,

@@ -78,7 +78,7 @@ def _elements(report: AuditReport) -> Iterator[Section]:
     order = (lambda e: e.parameter) if not report.contract.law else by_angle if turned else by_error
     found = sorted(report.elements, key=order)
     shown = [Figure("elements", _POINTS, _drawn(found[:_MOST_DRAWN], report.unit)), elements_table(report, found)]
-    yield Section("Error by group element", [_ERRORS, *filter(None, [report.headline.reason])], shown)
+    yield Section("Error by group element", [_ERRORS], shown)
 
 
 def _drawn(found: Sequence[ElementResult], unit: str) -> str:

@@ -91,8 +91,7 @@ class AuditReport(WrittenReport):
     parameters: list[Any] = field(metadata={"json": False})
     """The elements themselves, as the actions take them."""
     rules: list[RuleResult] = field(default_factory=list)
-    """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
-    that were found of outputs that fail."""
+    """How outputs move, of those of which that was asked for ("find")."""
 
     averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
     """Makes the model with a remedy."""

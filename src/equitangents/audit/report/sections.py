@@ -65,8 +65,6 @@ class Headline:
     over the inputs and their moved copies; "probability": √2, of outputs that are probabilities; "absolute":
     output_scale, or 1; "classes": outputs are class numbers, and the error is the share of them that changes; "share":
     the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
-    reason: str
-    """Why this unit."""
     error: Spread
     """Over all inputs and elements, the identity left out; the largest over the outputs."""
     floor: float
@@ -74,6 +72,8 @@ class Headline:
     bound: float
     """Upper end of the interval of the mean error over inputs, of the element where it is largest; where there is no
     interval, the largest error."""
+    asked: bool = False
+    """Whether the unit was asked for, and not found as that in which the error is larger."""
     tolerance: float | None = None
     """The error that was called acceptable; null: none was."""
     rounding: float = 0.0
@@ -150,9 +150,8 @@ class RuleResult:
     found: bool
     """Whether its error is below a quarter of that of an invariant output under every generator, by tests that hold for
     all rules at once."""
-    kind: Literal["permutation", "kind", "inverse", "none"]
-    """"permutation": classes or channels change places; "kind": vectors, images, …; "inverse": the action that was
-    given, with the inverse elements; "none": no rule was found."""
+    kind: Literal["permutation", "kind", "none"]
+    """"permutation": classes or channels change places; "kind": vectors, images, …; "none": no rule was found."""
     rule: str
     """The rule in words; of outputs without a rule the one that came nearest."""
     by_hand: str | None
@@ -160,7 +159,7 @@ class RuleResult:
     error: Estimate | None
     """Mean error with this rule, on the inputs that did not fit it."""
     invariant: Estimate | None
-    """Mean error of the same inputs as an invariant output, or with the action that was given."""
+    """Mean error of the same inputs as an invariant output."""
     unit: RuleUnit
     """What both are relative to."""
     agreement: Estimate | None = None
@@ -305,9 +304,6 @@ class OutputContract:
     """Mean over elements of its floors, in the same unit."""
     rms: float
     """Root mean square of its norm over the inputs."""
-    spread: float | None
-    """Root mean square distance of this output from its mean over the inputs and their moved copies; null: of a single
-    input, of class numbers, and where that is no more than rounding."""
     scale: float | None
     """The output_scale that was given for it."""
     vanishes: bool
