@@ -164,14 +164,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a method is expected to take: bytes of memory at the peak and of disk, and whether it fits.
+    """What a method is expected to take: bytes of memory at the peak, and whether it fits.
 
     precision: of what is computed. reason: why it is what "auto" takes, or that it was asked for.
     """
 
     method: Method
     memory: int
-    disk: int
     fits: bool
     precision: str
     reason: str = "asked for"
@@ -201,8 +200,8 @@ class Method(abc.ABC):
     def prepare(self, system: System, task: Task) -> Respond:
         """Get ready, within the task's limit; what is computed once (a factor, a preconditioner) is kept."""
 
-    def _takes(self, task: Task, memory: float, disk: int = 0, precision: str = "float64") -> Plan:
-        return Plan(self, int(memory), disk, memory <= task.limit, precision)
+    def _takes(self, task: Task, memory: float, precision: str = "float64") -> Plan:
+        return Plan(self, int(memory), memory <= task.limit, precision)
 
 
 def check_iterations(tolerance: float, iterations: int) -> None:

@@ -235,7 +235,7 @@ class _Conjugate(AtTheEnd):
         """(R ↦ P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors; its rank; λ_max)."""
         matrix, rank, seed = self.system.matrix, self._method.rank_of(self.system.size), self._method.seed
         cheap = cheap_pivots(matrix, rank, seed=seed)
-        factor = pivoted_cholesky(matrix, rank, seed=seed).factor if cheap is None else factor_on(matrix, cheap)
+        factor = pivoted_cholesky(matrix, rank, seed=seed)[0] if cheap is None else factor_on(matrix, cheap)
         root, values = inverse_root(factor.T @ factor, factor.shape[1] * float(np.finfo(np.float64).eps))
         vectors, delta = factor @ root, self.system.delta
         weights = ((values[0] + delta) / (values + delta) - 1)[:, None]

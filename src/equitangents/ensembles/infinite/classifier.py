@@ -32,10 +32,9 @@ from equitangents.ensembles.estimator import (
     labels_of,
 )
 from equitangents.ensembles.fields.targets import Positions, output_positions
-from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
 from equitangents.ensembles.infinite.problem import Settings
-from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference.dynamics import as_times
