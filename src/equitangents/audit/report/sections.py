@@ -138,7 +138,6 @@ class FloatFloor:
     violations differ between copies of the inputs that are changed by 1/64."""
 
 
-RuleUnit = Literal["norm", "spread", "classes"]
 SetKind = Literal["data", "noise", "shuffled", "other"]
 
 
@@ -160,7 +159,7 @@ class RuleResult:
     """Mean error with this rule, on the inputs that did not fit it."""
     invariant: Estimate | None
     """Mean error of the same inputs as an invariant output."""
-    unit: RuleUnit
+    unit: Literal["spread", "classes"]
     """What both are relative to."""
     agreement: Estimate | None = None
     """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
