@@ -27,7 +27,6 @@ VERDICTS = {
     "equivariant on its data": ["fails off the data"],
     "broken": [
         "above noise floor", "above the tolerance", "some elements", "single input", "not finite",
-        "worse off the data",
     ],
     "undecided": [
         "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",

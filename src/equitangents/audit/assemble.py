@@ -17,7 +17,6 @@ from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import Notes, measure_parts
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.result import FORMAT, AuditReport, cited
-from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
     AuditSettings,
@@ -115,8 +114,7 @@ def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
     """Verdict and reason on the data and off it: a model that fails there holds on its data alone."""
     if m.verdict in HOLDING and any(s.above for s in sets[1:]):
         return "equivariant on its data", "fails off the data"
-    worse = m.verdict == "broken" and m.reason != "not finite" and beyond(m.verdict, m.judgement.headline, sets)
-    return m.verdict, "worse off the data" if worse else m.reason
+    return m.verdict, m.reason
 
 
 def _elements(m: Measured) -> list[ElementResult]:

@@ -19,7 +19,6 @@ HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
 Reason = Literal[
     "at noise floor", "within the tolerance", "fails off the data",
     "above noise floor", "above the tolerance", "some elements", "single input", "not finite",
-    "worse off the data",
     "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
 ]  # fmt: skip
 REASONS: dict[Reason, str] = {
@@ -31,7 +30,6 @@ REASONS: dict[Reason, str] = {
     "some elements": "some elements above their noise floors, which hide the others",
     "single input": "one input above its own noise floor, measured again",
     "not finite": "NaN or infinite outputs for moved inputs, finite before",
-    "worse off the data": "a small error on the data, a larger one on other inputs",
     "rounding": "rounding hides violations up to twice the noise floor",
     "interpolation": "interpolation hides violations up to twice the noise floor",
     "spread": "outputs differ between inputs by no more than rounding",
@@ -113,8 +111,6 @@ class Counterexample:
     """In the headline's unit."""
     floor: float
     """The floor of this input under this element, in the unit of `error`."""
-    inputs: int
-    """How many inputs have an error as far above what floors explain, under some element."""
 
 
 @dataclass(frozen=True)
