@@ -51,8 +51,7 @@ def make_plan(
     On a CPU it does not depend on `members`, nor on the number of cores.
     """
     target = CACHE_BYTES if on_cpu() else device_bytes() // 8
-    whole = recipe.traits.batchwise
-    rows = recipe.batches.batch_size if whole else _rows_at_once(recipe, member.params, x, y, 2 * target)
+    rows = recipe.batches.batch_size if recipe.batchwise else _rows_at_once(recipe, member.params, x, y, 2 * target)
     if members_per_chunk is not None:
         return Plan(members_per_chunk, rows)
     if on_cpu() and isinstance(recipe.net, ForeignNetwork) and _convolves(recipe, member.params, x):
@@ -68,7 +67,7 @@ def working_bytes(recipe: Recipe, params: Params, x: Shaped, y: Shaped, rows: in
     shapes = (jax.ShapeDtypeStruct((rows * of.each, *a.shape[1:]), a.dtype) for a in (x, y))
 
     def gradient(params: Params, x: jax.Array, y: jax.Array) -> Tree:
-        if recipe.traits.batchwise:
+        if recipe.batchwise:
             return batch_gradient(recipe, params, None, x, y, jax.random.key(0))
         return loss_and_gradient(batch, params, Own(), None, x, y)
 
