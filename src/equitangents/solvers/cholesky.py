@@ -31,10 +31,10 @@ from equitangents.solvers.method import (
     Task,
     are_solved,
     check_iterations,
-    check_precision,
     rounding_of,
 )
 from equitangents.solvers.pcg import conjugate_gradients
+from equitangents.validation import check_choice
 
 _STEPS = 200
 _PATIENCE = {"float64": 12, "float32": 60}  # steps without a smaller residual
@@ -133,7 +133,7 @@ class Cholesky(Method):
 
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, 1)
-        check_precision(self.precision)
+        check_choice("precision", self.precision, (None, "float32", "float64"))
 
     def plan(self, task: Task) -> Plan:
         """One array, which may be that of the matrix."""

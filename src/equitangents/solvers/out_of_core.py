@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -31,7 +30,6 @@ from equitangents.solvers.method import (
     System,
     Task,
     check_iterations,
-    check_precision,
 )
 from equitangents.tiles.chunks import Chunks, Index, check_library
 from equitangents.tiles.place import (
@@ -45,7 +43,7 @@ from equitangents.tiles.place import (
     sweep,
     write_together,
 )
-from equitangents.validation import check_whole
+from equitangents.validation import check_choice, check_whole
 
 logger = logging.getLogger("equitangents")
 
@@ -74,7 +72,7 @@ class OutOfCore(Method):
         check_iterations(self.tolerance, 1)
         if self.tile is not None:
             check_whole("tile", self.tile, 1)
-        check_precision(self.precision)
+        check_choice("precision", self.precision, (None, "float32", "float64"))
 
     def plan(self, task: Task) -> Plan:
         """One row of tiles in memory, half the matrix on disk."""
@@ -193,7 +191,8 @@ class TiledFactor(Factor):
 
     def _write(self, i: int, j: int) -> None:
         made = self._made(i, j)
-        with factor_errors(self.folder, "; what is complete is kept, and the same call goes on from it"):
+        kept = "; what is complete is kept, and the same call goes on from it"
+        with store_errors(f"the factor in {self.folder} cannot be written", kept):
             self._chunks.write((i, j), made)
 
     def _failed(self, left: np.ndarray) -> Exception:
@@ -221,7 +220,7 @@ class _OnDisk(Factorised):
         }
         text = json.dumps(about, indent=1, sort_keys=True).encode()
         folder = self._base / hashlib.sha256(text).hexdigest()[:16]
-        with factor_errors(folder):
+        with store_errors(f"the factor in {folder} cannot be written", ""):
             if not (folder / _RECORD).exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 write_together([(folder / _RECORD, folder / PARTIAL, text)])
@@ -230,8 +229,3 @@ class _OnDisk(Factorised):
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
         factor.compute()
         return factor, factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system)
-
-
-def factor_errors(folder: Place, kept: str = "") -> AbstractContextManager[None]:
-    """Errors of the file system as StoreErrors that name the factor."""
-    return store_errors(f"the factor in {folder} cannot be written", kept)

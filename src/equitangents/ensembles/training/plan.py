@@ -57,7 +57,9 @@ def make_plan(
     if on_cpu() and isinstance(recipe.net, ForeignNetwork) and _convolves(recipe, member.params, x):
         return Plan(1, rows)
     fit = target // max(1, working_bytes(recipe, member.params, x, y, rows))
-    return Plan(_in_cache(fit) if on_cpu() else max(1, min(members, fit)), rows)
+    if not on_cpu():
+        return Plan(max(1, min(members, fit)), rows)
+    return Plan(1 if fit < 2 else 2 if fit < _TINY else 4, rows)  # more only help where networks are tiny
 
 
 def working_bytes(recipe: Recipe, params: Params, x: Shaped, y: Shaped, rows: int) -> int:
@@ -87,11 +89,6 @@ def _rows_at_once(recipe: Recipe, params: Params, x: Shaped, y: Shaped, target: 
     while rows > _FEWEST_ROWS and working_bytes(recipe, params, x, y, rows) > least:
         rows = -(-rows // 2)
     return rows
-
-
-def _in_cache(fit: int) -> int:
-    """Members a chunk on a CPU where the cache holds `fit`: more only help where networks are tiny."""
-    return 1 if fit < 2 else 2 if fit < _TINY else 4
 
 
 def on_cpu() -> bool:
