@@ -30,7 +30,6 @@ from equitangents.solvers.method import (
     System,
     Task,
     are_solved,
-    check_iterations,
     rounding_of,
 )
 from equitangents.solvers.pcg import conjugate_gradients
@@ -123,16 +122,13 @@ class Cholesky(Method):
     """LAPACK's Cholesky factorisation in place, in float64 or in float32 with refinement to float64 accuracy.
 
     precision: "float64", "float32", or None: float64 where that fits into memory, else that of the entries.
-    tolerance: of the relative residual after refinement.
     """
 
     precision: str | None = None
-    tolerance: float = TOLERANCE
 
     name: ClassVar[str] = "cholesky"
 
     def __post_init__(self) -> None:
-        check_iterations(self.tolerance, 1)
         check_choice("precision", self.precision, (None, "float32", "float64"))
 
     def plan(self, task: Task) -> Plan:
@@ -217,7 +213,7 @@ class InPlaceFactor(Factor):
 
 class _InPlace(Factorised):
     def __init__(self, method: Cholesky, system: System, task: Task) -> None:
-        super().__init__(system, method.tolerance, task)
+        super().__init__(system, TOLERANCE, task)
         self._precision = np.dtype(method._precision(task))
 
     def factorise(self) -> tuple[Factor, float, float]:
