@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, WEIGHTS, features, invariant, literal, off_by, shown
 from equitangents.audit import assemble
-from equitangents.audit.measure.judge import compared, decide, kept, reason
+from equitangents.audit.measure.judge import compared, decide, kept
 from equitangents.audit.parts import measure_parts
 from equitangents.audit.report.checks import agrees, below
 from equitangents.audit.report.forms import escaped
@@ -151,7 +151,7 @@ BORDERS = np.random.default_rng(5)
 INNER = np.pad(BORDERS.normal(size=(24, 4, 4, 1)), ((0, 0), (2, 2), (2, 2), (0, 0)))
 BORDER = BORDERS.normal(size=(8, 8, 1)) * np.pad(np.zeros((4, 4, 1)), ((2, 2), (2, 2), (0, 0)), constant_values=1.0)
 RISING = np.arange(64.0).reshape(8, 8, 1)
-OFF_DATA = {"data_test": None, "layers": False, "resamples": 100}
+OFF_DATA = {"layers": False, "resamples": 100}
 
 
 def bordered(x: np.ndarray) -> np.ndarray:
@@ -278,8 +278,8 @@ def judged(interval, floor, share, tolerance):
         above=np.full((1, 3), above),
         within=kept(error, headline),
     )
-    verdict = decide(told, m.floors)
-    return replace(report, verdict=verdict, headline=headline, reason=reason(told, m.floors, verdict))
+    verdict, reason = decide(told, m.floors)
+    return replace(report, verdict=verdict, headline=headline, reason=reason)
 
 
 def exit_status(report, check):

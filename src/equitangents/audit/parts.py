@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
-from equitangents.audit.measure.input_sets import transform_curves
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.layers import layer_errors
 from equitangents.audit.measure.remedies import remedies
 from equitangents.audit.measure.rules import hints
 from equitangents.audit.measure.task import Clock
-from equitangents.audit.measure.witnesses import witnesses
+from equitangents.audit.measure.witness import worst_input
 from equitangents.audit.report.sections import Missing
 from equitangents.errors import NotFiniteError
 
@@ -67,7 +65,7 @@ def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
         section = None if isinstance(got, str | bool) else got
         found[part.name] = [one for one in listed if not isinstance(one, Missing)] if part.many else section
     if not _in_full(m):
-        notes.without("ensemble, remedies, rules and witnesses", "effort='quick'")
+        notes.without("ensemble, remedies, rules and the worst input", "effort='quick'")
     return found
 
 
@@ -84,11 +82,9 @@ def _remedies_wanted(m: Measured) -> bool | str:
 PARTS = (
     AuditPart("ensemble", ensemble_law, _in_full),
     AuditPart("layers", layer_errors, lambda m: m.task.settings.layers is not False or "layers=False"),
-    AuditPart("data", data_symmetry, lambda m: m.task.settings.data_test is not None or "data_test=None"),
     AuditPart("rules", hints, lambda m: _in_full(m) and m.sought is None, many=True),
     AuditPart("remedies", remedies, _remedies_wanted, many=True, needs=("rules",)),
-    AuditPart("witnesses", witnesses, _in_full, many=True),
-    AuditPart("transforms", transform_curves, lambda m: not m.group, many=True),
+    AuditPart("witness", worst_input, _in_full),
 )
 
 

@@ -249,7 +249,6 @@ registry: dict[str, StudyInfo] = {
             "Masks that turn with images, flows whose vectors turn with the grid, the element that turned a template: "
             "how many inputs the right group saves, and equivariance at every time, on and off the data.",
             (*_WITH_DESK, "flows-quick", "flows-desk", "flows-paper", "turns-quick", "turns-desk", "turns-paper"),
-            file="study",
         ),
     )
 }

@@ -64,14 +64,13 @@ from equitangents_studies.learning_curves.settings import (
 from equitangents_studies.systems import (
     System,
     architecture,
-    cavity_risk,
     fit_power_law,
     learning_curve,
-    omniscient_risk,
     rotate,
 )
 from equitangents_studies.systems.curves import curve_data, errors_of, kernel_curve
 from equitangents_studies.systems.grams import KernelTable, pool_kernel, symmetric_kernel
+from equitangents_studies.systems.predictions import cavity_risk, omniscient_risk
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:

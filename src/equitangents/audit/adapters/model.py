@@ -116,7 +116,7 @@ class Model(ABC):
     name: str
     device: str = "cpu"
     states_layout: bool = False
-    """Whether the layout of images is read off shapes or given, never assumed: the field has no habit for such models."""
+    """Whether the layout of images is read off shapes or given, never assumed: such models have no habit."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
 

@@ -89,8 +89,6 @@ class Content:
     """Makes the sections of the page."""
     details: list[Table] = field(default_factory=list)
     """Further tables of Markdown and notebooks."""
-    notes: list[str] = field(default_factory=list)
-    """What stands below the tables."""
 
 
 class WrittenReport(ABC):
@@ -111,7 +109,7 @@ class WrittenReport(ABC):
         """The first line, and the tables of all that a reader acts on."""
         content = self.content()
         first, *others = map(text_table, content.tables)
-        return "\n\n".join(["\n".join((self.first_line, first)), *others, *content.notes])
+        return "\n\n".join(["\n".join((self.first_line, first)), *others])
 
     def html(self) -> str:
         """The report as one HTML page that loads nothing."""
@@ -134,7 +132,7 @@ class WrittenReport(ABC):
         parts = [head, f"**{escaped(self.first_line)}**"]
         for table in (*content.tables, *content.details):
             parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]
-        return _also_written(path, "\n\n".join([*parts, *map(escaped, content.notes)]) + "\n")
+        return _also_written(path, "\n\n".join(parts) + "\n")
 
     def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
         """JUnit's XML, one test case a finding and one a check; those that fail quote the summary.

@@ -20,7 +20,6 @@ from equitangents.audit.report.sections import (
     AuditSettings,
     ContractSection,
     Counterexample,
-    DataSection,
     ElementResult,
     EnsembleSection,
     FloatFloor,
@@ -36,7 +35,6 @@ from equitangents.audit.report.sections import (
     RuleResult,
     SetResult,
     Timing,
-    TransformResult,
     UndefinedPose,
     Verdict,
     Witness,
@@ -77,10 +75,9 @@ class AuditReport(WrittenReport):
     """The data first."""
     layers: LayerSection | None
     ensemble: EnsembleSection | None
-    data: DataSection | None
     remedies: list[Remedy]
-    witnesses: list[Witness]
-    """The worst first."""
+    witness: Witness | None
+    """The worst input."""
     missing: list[Missing]
     settings: AuditSettings
     versions: dict[str, str]
@@ -97,8 +94,6 @@ class AuditReport(WrittenReport):
     """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
     that were found of outputs that fail."""
 
-    transforms: list[TransformResult] = field(default_factory=list)
-    """Curves of invariance over the strength of changes that form no group."""
     averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
     """Makes the model with a remedy."""
     counterexample: Counterexample | None = None
@@ -170,7 +165,6 @@ class AuditReport(WrittenReport):
 
 
 ENSEMBLES = "Gerken and Kessel, Emergent Equivariance in Deep Ensembles, ICML 2024, arXiv:2403.03103"
-KERNEL_TEST = "Gretton, Borgwardt, Rasch, Schölkopf and Smola, A Kernel Two-Sample Test, JMLR 13:723-773, 2012"
 BOOTSTRAP = "Owen, The Pigeonhole Bootstrap, Annals of Applied Statistics 1(2):386-411, 2007"
 SPLINES = "Unser, Splines: A Perfect Fit for Signal and Image Processing, IEEE Signal Processing Magazine 16(6), 1999"
 PROCRUSTES = "Schönemann, A Generalized Solution of the Orthogonal Procrustes Problem, Psychometrika 31(1):1-10, 1966"
@@ -181,7 +175,6 @@ def cited(report: AuditReport) -> list[str]:
     contract = report.contract
     needed = {
         ENSEMBLES: True,
-        KERNEL_TEST: report.data is not None,
         BOOTSTRAP: not contract.complete,
         SPLINES: not all(i.exact for i in contract.inputs),
         PROCRUSTES: report.layers is not None,

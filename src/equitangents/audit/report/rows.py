@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -115,7 +114,7 @@ def _errors(report: AuditReport) -> Iterator[Row]:
         yield measured("error", "", spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
     if headline.steady is not None:
         yield measured("error without rounding", "", headline.steady, UNITS[headline.steady_unit or headline.unit])
-    for w in report.witnesses[:1]:
+    if (w := report.witness) is not None:
         yield Row("worst", f"input {w.index}, {w.label}", number(w.error), unit=report.unit)
     single = report.counterexample
     if single is not None:
@@ -162,12 +161,6 @@ MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "it
 def _beside(report: AuditReport) -> Iterator[Row]:
     for s in report.sets[1:]:
         yield measured("off the data", s.name, s.judged, report.unit, s.judged_floor)
-    for t in report.transforms:
-        worst = max(t.points, key=lambda p: p.error.mean if math.isfinite(p.error.mean) else -1.0)
-        yield measured("transform", f"{t.name} {worst.strength:g}", worst.error, UNITS[t.unit], worst.floor)
-    if report.data is not None:
-        symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
-        yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
 
 
 def _causes(report: AuditReport) -> Iterator[Row]:

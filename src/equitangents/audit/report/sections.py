@@ -179,12 +179,6 @@ class ElementResult:
     exact: bool
     """False: the inputs were resampled."""
     error: Spread
-    worst_input: int
-    """Row of the sample with the largest error."""
-    round_trip_floor: float | None
-    """Mean of ‖f(ρ(g⁻¹)ρ(g)x) − f(x)‖/‖f(x)‖; null for exact elements."""
-    reference_floor: float | None
-    """Mean of ‖f(ρ(g)x) − f(ρ′(g)x)‖/‖f(x)‖, ρ′ interpolating more accurately; null where there is none."""
     floor: float
     """The largest of the floors: resampling, rounding, noise."""
     at_floor: bool
@@ -205,8 +199,6 @@ class OrbitSection:
 
     same_predictions: Estimate | None
     """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
-    outputs: Literal["values", "logits", "probabilities"]
-    """What the outputs were taken for."""
     answers: int | None
     """How many different classes were predicted; null without classes."""
 
@@ -215,10 +207,6 @@ class OrbitSection:
 class RelativeSection:
     """The violation in other units than the output's own norm."""
 
-    rms_norm: float
-    """Root mean square of ‖f(x)‖ over the sample."""
-    rms_violation: float
-    """Root mean square of ‖f(ρ(g)x) − ρ(g)f(x)‖ over the sample and elements."""
     task: str | None
     """"root mean square error" or "error rate"; null without labels."""
     task_error: float | None
@@ -238,10 +226,6 @@ class SetResult:
     name: str
     kind: SetKind
     inputs: int
-    error: Estimate
-    floor: float
-    at_floor: bool
-    same_predictions: Estimate | None
     judged: Estimate
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float
@@ -255,8 +239,6 @@ class OrbitPoint:
     """One point of an orbit: the input as the model saw it, and what it answered."""
 
     label: str
-    parameter: Element
-    angle: float | None
     inputs: dict[str, Any]
     """Arrays by input name, as nested lists; inputs that do not transform and large ones are left out."""
     prediction: list[float] | None
@@ -267,9 +249,8 @@ class OrbitPoint:
 
 @dataclass(frozen=True)
 class Witness:
-    """An input and the element with which its error is large, or typical; enough to replay it."""
+    """An input and the element with which its error is largest; enough to replay it."""
 
-    kind: Literal["worst", "typical"]
     index: int
     """Row of the sample."""
     label: str
@@ -280,33 +261,6 @@ class Witness:
     """Not null: the first transformed input is an image, its channels where this says."""
     orbit: list[OrbitPoint]
     """The identity first."""
-
-
-@dataclass(frozen=True)
-class StrengthResult:
-    """The error at one strength."""
-
-    strength: float
-    error: Estimate
-    """Mean over the inputs of ‖f(T_s x) − f(x)‖ in `unit`; its interval is over the inputs."""
-    floor: float
-    """What rounding and chance explain, in the same unit."""
-    at_floor: bool
-    above: bool
-    """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval."""
-    same_predictions: Estimate | None
-    """Share of the inputs whose predicted class stays; null without class scores."""
-
-
-@dataclass(frozen=True)
-class TransformResult:
-    """One curve: the error over the strength of one transform."""
-
-    name: str
-    unit: str
-    """What errors are relative to, as in `headline`."""
-    points: list[StrengthResult]
-    """By rising strength."""
 
 
 @dataclass(frozen=True)
@@ -466,10 +420,6 @@ class EnsembleSection:
     """The law E‖violation of the mean of M members‖² = limit² + finite²/M, relative to the mean's norm squared."""
 
     members: int
-    member_error: Estimate
-    """Mean over members of a member's own error, a mean of errors relative to each input's ‖f(x)‖."""
-    mean_error: Estimate
-    """Error of the mean of all members, in the same way; `sizes` and `limit` are root mean squares."""
     sizes: list[EnsembleSize]
     finite: float
     """What more members cure: the coefficient of 1/√M."""
@@ -488,28 +438,15 @@ class EnsembleSection:
         return one, now, now if self.alike else self.limit
 
 
-@dataclass(frozen=True)
-class DataSection:
-    """Whether the data have the symmetry: p(x) against p(ρ(g)x)."""
-
-    statistic: float
-    """Squared maximum mean discrepancy."""
-    p_value: float
-    inputs: int
-    symmetric: bool | None
-    """False: the data tell transformed inputs apart at 5 %; null: too few inputs to say."""
-
-
 TASK = "the task's error"
 """What is missing where the labels do not fit."""
 RemedyName = Literal["orbit averaging", "training with augmentation"]
 AVERAGING: RemedyName = "orbit averaging"
 AUGMENTATION: RemedyName = "training with augmentation"
-How = Literal["exact", "measured", "sampled", "refitted", "no mean", "no refit", "no training data", "labels move"]
+How = Literal["exact", "measured", "refitted", "no mean", "no refit", "no training data", "labels move"]
 HOW: dict[How, str] = {
     "exact": "all elements, exact action",
     "measured": "averaged model, audited on some inputs",
-    "sampled": "difference of two means over random elements",
     "refitted": "a copy fitted on moved training data",
     "no mean": "class numbers, masks and sets have no mean; return class scores",
     "no refit": "the model cannot be refitted here",
@@ -528,10 +465,8 @@ class Remedy:
     cost: int
     """How many of `cost_unit`."""
     cost_unit: Literal["evaluations per input", "trainings"]
-    before: Estimate
-    """The mean error now, in the headline's unit."""
     after: Estimate | None
-    """The same with the remedy; null: not known."""
+    """The mean error with the remedy, in the headline's unit; null: not known."""
     task_before: float | None
     """The task's error on the inputs as given; null without labels."""
     task_after: float | None
@@ -565,8 +500,6 @@ class Timing:
     """Calls in which they were given."""
     parts: dict[str, int]
     """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
-    passes: float
-    """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
 
 
 @dataclass(frozen=True)
