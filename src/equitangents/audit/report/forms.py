@@ -10,7 +10,7 @@ import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -85,8 +85,6 @@ class Content:
     """The test cases of JUnit's XML."""
     sections: Callable[[], list[Section]]
     """Makes the sections of the page."""
-    details: list[Table] = field(default_factory=list)
-    """Further tables of Markdown."""
 
 
 class WrittenReport(ABC):
@@ -128,7 +126,7 @@ class WrittenReport(ABC):
         content = self.content()
         head = f"## {_SIGNS[content.state]} {content.title}: {escaped(content.name)}"
         parts = [head, f"**{escaped(self.first_line)}**"]
-        for table in (*content.tables, *content.details):
+        for table in content.tables:
             parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]
         return _also_written(path, "\n\n".join(parts) + "\n")
 
