@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 from moto.server import ThreadedMotoServer
 
-from equitangents.tiles import place
+from equitangents.scale import place
 
 
 @contextmanager

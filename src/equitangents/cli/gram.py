@@ -58,9 +58,9 @@ def gram(o: Any) -> None:
     from equitangents.ensembles.standardisation import fitted_standardisation
     from equitangents.precision import working_dtype
     from equitangents.scale import GramStore
+    from equitangents.scale.place import place
     from equitangents.scale.reading import read_inputs
     from equitangents.scale.record import read_record
-    from equitangents.tiles.place import place
 
     x1: Any = read_inputs("data", o.data)
     x2: Any = None if o.against is None else read_inputs("against", o.against)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from equitangents._aliases import ExecutorLike, TaskExecutor
 from equitangents.errors import InvalidTypeError, StoreError
-from equitangents.tiles.chunks import Tile
+from equitangents.scale.chunks import Tile
 from equitangents.validation import check_whole, is_whole
 
 logger = logging.getLogger("equitangents")

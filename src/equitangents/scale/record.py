@@ -21,10 +21,10 @@ from equitangents.foreign_files import Rows, read_json
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.content import VERSION
 from equitangents.precision import working_dtype
+from equitangents.scale.chunks import Chunks, Grid
 from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
+from equitangents.scale.place import ObjectPath, Place, content, remove_all, write_whole
 from equitangents.scale.side import side_of_tile
-from equitangents.tiles.chunks import Chunks, Grid
-from equitangents.tiles.place import ObjectPath, Place, content, remove_all, write_whole
 from equitangents.validation import check_unmasked
 
 FIELDS = ("nngp", "ntk")

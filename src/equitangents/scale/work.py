@@ -18,9 +18,9 @@ from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.content import VERSION
+from equitangents.scale.chunks import Chunks, Tile, Values, ZarrTiles
+from equitangents.scale.place import DamagedTileError, Place, store_errors
 from equitangents.scale.record import FIELDS, Data, Record, read_record, write_inputs, write_metadata
-from equitangents.tiles.chunks import Chunks, Tile, Values, ZarrTiles
-from equitangents.tiles.place import DamagedTileError, Place, store_errors
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
 _INPUTS = 2**26  # bytes of inputs that a worker keeps of those that it has read

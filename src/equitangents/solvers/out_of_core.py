@@ -20,6 +20,17 @@ from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
 from equitangents.progress import Progress
+from equitangents.scale.chunks import Chunks, Index, check_library
+from equitangents.scale.place import (
+    DamagedTileError,
+    ObjectPath,
+    Place,
+    check_room,
+    place,
+    store_errors,
+    sweep,
+    write_whole,
+)
 from equitangents.solvers.cholesky import Factor, Factorised
 from equitangents.solvers.definiteness import blur, largest_eigenvalue, refused
 from equitangents.solvers.method import (
@@ -29,17 +40,6 @@ from equitangents.solvers.method import (
     Respond,
     System,
     Task,
-)
-from equitangents.tiles.chunks import Chunks, Index, check_library
-from equitangents.tiles.place import (
-    DamagedTileError,
-    ObjectPath,
-    Place,
-    check_room,
-    place,
-    store_errors,
-    sweep,
-    write_whole,
 )
 from equitangents.validation import check_whole
 

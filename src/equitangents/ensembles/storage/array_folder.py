@@ -23,7 +23,7 @@ from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, open_regular, real, sync_folder, whole_file
-from equitangents.tiles.place import store_errors
+from equitangents.scale.place import store_errors
 
 MODEL = "model.npz"
 _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any"}

@@ -212,7 +212,7 @@ FITS: dict[str, Fits] = {
     "solvers.ScaledMatrix": lambda m: m.matrix.size == m.size
     and all(a is None or _is(a, (m.size,)) for a in (m.scale, m.above)),
     "solvers.Solution": lambda s: s.coefficients.ndim == 2,
-    "tiles.ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,
+    "scale.ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,
 }  # fmt: skip
 """Of some kinds: whether an object is one, seen by its shapes."""
 

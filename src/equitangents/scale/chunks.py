@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents.extras import check_installed
-from equitangents.tiles.place import DamagedTileError, ObjectPath, Place, write_whole
+from equitangents.scale.place import DamagedTileError, ObjectPath, Place, write_whole
 
 _CHECKSUM = 4  # bytes of a CRC32C
 
