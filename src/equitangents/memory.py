@@ -31,13 +31,6 @@ def process_memory() -> int:
     return max(0, int(min(left)))
 
 
-def fits(needed: int) -> bool:
-    """Whether this process may take so many bytes more."""
-    # what it held at most is known sooner than what it holds, and is enough for small kernels, which ask often
-    most = _peak() + needed
-    return all(of == "resident" and most <= limit for of, limit in _limits()) or needed <= process_memory()
-
-
 def machine_memory() -> int:
     """Bytes that a process may use here, with all that it holds."""
     return min(limit for _, limit in _limits())
