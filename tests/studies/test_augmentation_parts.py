@@ -20,7 +20,7 @@ from equitangents_studies.common.rotation_bound import (
 from equitangents_studies.finite_width import leading_exponent, order_claim
 from equitangents_studies.mlp_to_gcnn import FrozenKernel, SymmetrisedKernel, draw
 from equitangents_studies.other_ensembles.study import nested_means
-from equitangents_studies.sampling.study import STRATEGIES, importance, sample, trained_means
+from equitangents_studies.sampling import STRATEGIES, importance, sample, trained_means
 
 
 class TestSameWeights:
