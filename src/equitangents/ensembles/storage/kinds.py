@@ -76,14 +76,14 @@ _MATRIX = "size int; dtype dtype; tile int; words text"
 _PUBLIC = {"nn": "nn.layer:Layer", "solvers": "solvers.method:Method"}
 _WORDS = {
     "bool": "bool", "int": "int", "float": "real", "str": "text", "FileName": "path", "Features": "Features",
-    "Nonlinearity": "Nonlinearity",
+    "Nonlinearity": "Nonlinearity", "Sizes": "Sizes",
 }  # fmt: skip
 
 _TABLE = {
     "nn": {
         "attention:Aggregate": "_matrix none|FrozenArray",
         "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
-        "pooling:GroupPool": "subgroup none|(int); every none|Sizes",
+        "pooling:GroupPool": "subgroup none|(int)",
         "group_conv:Elements": "numbers (int)",
         "group_conv:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
         "branches:Parallel": "_branches ((Layer))",
