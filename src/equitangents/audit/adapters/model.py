@@ -22,7 +22,6 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Tree
-from equitangents.audit.contract.contract import OutputActions
 from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import (
@@ -250,8 +249,6 @@ def as_real(a: np.ndarray) -> np.ndarray:
 
 def axes_of(expected: AnyAction, structure: PyTreeDef, count: int) -> list[int]:
     """Where every output has its batch, by the tree of output actions."""
-    if isinstance(expected, OutputActions):
-        return list(expected.axes or (0,) * count)
     parts, own = jax.tree.flatten(expected, is_leaf=lambda part: part is None)
     if own != structure and not (len(parts) == count == 1):
         return [0] * count

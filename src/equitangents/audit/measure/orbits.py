@@ -164,12 +164,12 @@ def _add(running: Sequence[RunningSpread | None], y: Answer) -> None:
 
 def _empty(task: AuditTask, N: int, first: Answer) -> Orbits:
     """The tables of one pass, before it, for outputs like the first."""
-    actions = task.output_actions(first)
+    actions = task.contract.output_actions(task.output_action, first.structure, first.leaves, first.complex_pairs)
     outputs, E, compared = len(first.leaves), len(task.elements), actions.comparisons
     classes = np.array([a.dtype.kind == "i" for a in first.leaves])
     profiles = actions.profiles(first.leaves, first.leaves)
     width = flattened(profiles).shape[1]
-    kept = _kept_rows(N, (E + 1) * width, task.seed)
+    kept = _kept_rows(N, (E + 1) * width, task.settings.seed)
     return Orbits(
         separate=np.empty((outputs, E, N)),
         separate_sizes=np.empty((outputs, N)),

@@ -21,7 +21,6 @@ from equitangents._types import AnyAction, DType, Tree
 from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.model import answer
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.report.numbers import Estimate, Spread
 from equitangents.audit.settings import Settings
@@ -118,11 +117,6 @@ class AuditTask:
         """Intervals over this many inputs alone."""
         return _resampler(inputs, None, self.settings.bootstrap)
 
-    @property
-    def seed(self) -> int:
-        """The seed of everything random in the audit."""
-        return self.settings.seed
-
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
         return joined([self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)])
@@ -157,15 +151,11 @@ class AuditTask:
         leaves = tuple(a.astype(np.int64) if w else a for a, w in zip(y.leaves, y.whole, strict=True))
         return replace(y, leaves=leaves)
 
-    def output_actions(self, y: Answer) -> Actions:
-        """The action on every output."""
-        return self.contract.output_actions(self.output_action, y.structure, y.leaves, y.complex_pairs)
-
     def rows(self, count: int) -> np.ndarray:
         """At most `count` rows of the sample, spread over it, always the same."""
         if self.x.n <= count:
             return np.arange(self.x.n)
-        return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
+        return np.sort(np.random.default_rng(self.settings.seed).choice(self.x.n, count, replace=False))
 
 
 def _filled_up(one: Callable[[Inputs], Answer], x: Inputs, size: int) -> Answer:
