@@ -14,7 +14,6 @@ from equitangents._types import AnyModel, Targets, Tree
 from equitangents.actions import GroupAction
 from equitangents.audit.adapters import Model, as_model
 from equitangents.audit.adapters.model import check_select
-from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
 from equitangents.audit.contract.trees import Inputs, as_inputs
@@ -25,7 +24,7 @@ from equitangents.audit.measure.floors import ROWS, measure_floors
 from equitangents.audit.measure.judge import Measured, decide, judge
 from equitangents.audit.measure.orbits import Orbits, check_labels, is_classes, measure_orbits, misfit, same_predictions
 from equitangents.audit.measure.task import AuditTask, default_batch_size
-from equitangents.audit.parts import Notes
+from equitangents.audit.parts import Notes, assemble
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.sections import TASK, RuleResult, UndefinedPose
 from equitangents.audit.settings import AuditedAction, Keywords, OutputAction, Settings, settings_of

@@ -26,13 +26,12 @@ from equitangents.audit.contract.kinds import Labels, LabelsAction, broken_produ
 from equitangents.audit.contract.leaf_actions import LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.contract.trees import Batch, spread_over, to_last
-from equitangents.audit.measure.orbits import Orbits, measure_orbits
+from equitangents.audit.measure.orbits import Orbits, RunningSpread, measure_orbits
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.sections import RuleResult
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.groups import Group
 from equitangents.metrics.measure import norms
-from equitangents.metrics.on_orbits import RunningSpread
 
 FIND = "find"
 LEAST = 10

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equitangents.audit.parts import versions
 from equitangents.audit.potentials.calculator import Potential, Quantity
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation, dynamics, smoothness
 from equitangents.audit.potentials.known import Known, as_they_are, null
@@ -36,7 +37,6 @@ from equitangents.audit.potentials.structures import (
     translated,
     turned,
 )
-from equitangents.audit.report.forms import versions
 from equitangents.audit.report.sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
