@@ -278,7 +278,7 @@ def judged(interval, floor, share, tolerance):
 def exit_status(report, check):
     """What the command line ends with."""
     try:
-        finish(report, SimpleNamespace(html=None, json=None, markdown=None), [check])
+        finish(report, SimpleNamespace(html=None, json=None, markdown=None, junit=None), [check])
     except typer.Exit as ended:
         return ended.exit_code
     return 0

@@ -58,7 +58,7 @@ class AuditPart:
     """One part of an audit.
 
     Args:
-        name: its attribute of the report; also under which its evaluations are counted.
+        name: its attribute of the report.
         measure: (the pass over the data) → the section, or a text that says why there is none; a list may hold
             a `Missing` in place of what it lacks.
         wanted_by: whether the audit asks for it; a text says in the report why it does not.
@@ -77,8 +77,7 @@ def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
     for part in PARTS:
         got: Any = part.wanted_by(m)
         if got is True:
-            with m.task.clock.during(part.name):
-                got = notes.measured(m.task.clock, part.name, partial(part.measure, m))
+            got = notes.measured(m.task.clock, part.name, partial(part.measure, m))
         if isinstance(got, str):
             notes.without(part.name, got)
         listed = got if isinstance(got, list) else []
@@ -135,8 +134,7 @@ _LIBRARIES = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-l
 def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
     """The whole report, with the parts beside the pass over the data."""
     orbits, floors, judgement, task = m.orbits, m.floors, m.judgement, m.task
-    with task.clock.during("other sets"):
-        sets = [notes.measured(task.clock, f"set {s[0]!r}", partial(measure_set, m, s)) for s in m.sets]
+    sets = [notes.measured(task.clock, f"set {s[0]!r}", partial(measure_set, m, s)) for s in m.sets]
     found = measure_parts(m, notes)
     headline, error, floor = (
         judgement.headline,
@@ -149,11 +147,6 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
     ]
     verdict, reason = off_data(m, sets)
     settings = task.settings
-    asked = settings.off_data
-    values = {
-        "outputs": settings.outputs,
-        "off_data": asked if isinstance(asked, bool) else sorted(map(str, asked or {})),
-    }
     report = AuditReport(
         format=FORMAT,
         verdict=verdict,
@@ -179,7 +172,7 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         relative=_relative(m),
         sets=sets,
         missing=list(notes),
-        settings=AuditSettings(**vars(settings.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values),
+        settings=AuditSettings(**vars(settings.bootstrap), batch_size=task.batch_size, inputs=task.x.n),
         versions=versions(
             "jax", "numpy", "scipy", *([_LIBRARIES[kind]] if (kind := task.model.kind) in _LIBRARIES else [])
         ),
@@ -188,12 +181,9 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
             task.clock.seconds,
             task.clock.evaluations,
             task.clock.batches,
-            dict(task.clock.parts),
         ),
         citations=[],
         errors=orbits.errors,
-        floors=floors.table,
-        parameters=task.elements,
         headline=headline,
         rules=m.sought or [],
         averaged=averaged(m),

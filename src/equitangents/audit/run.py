@@ -179,20 +179,18 @@ def planned_inputs(task: AuditTask) -> int:
 def measure_data(task: AuditTask, y: np.ndarray | None, sought: list[RuleResult] | None, notes: Notes) -> Measured:
     """The pass over the data: orbits, floors, judgement and verdict, from which every part of an audit starts."""
     sets = input_sets.off_data_sets(task, notes.without)
-    with task.clock.during("elements"):
-        task, y, orbits, undefined = _passed(task, y)
+    task, y, orbits, undefined = _passed(task, y)
     wrong = misfit(orbits, y)
     if wrong:
         notes.without(TASK, wrong)
         y = None
-    with task.clock.during("floors"):
-        floors = measure_floors(task, orbits.actions, _QUICK_ROWS if task.settings.quick else ROWS)
-        judgement = replace(judge(task, orbits, floors), undefined=undefined)
-        same = same_predictions(task, orbits)
-        m = Measured(task, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
-        if orbits.moved.any() and is_open(m):
-            m = settled(m)
-        m = notes.measured(task.clock, "single inputs", partial(confirmed, m), m)
+    floors = measure_floors(task, orbits.actions, _QUICK_ROWS if task.settings.quick else ROWS)
+    judgement = replace(judge(task, orbits, floors), undefined=undefined)
+    same = same_predictions(task, orbits)
+    m = Measured(task, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
+    if orbits.moved.any() and is_open(m):
+        m = settled(m)
+    m = notes.measured(task.clock, "single inputs", partial(confirmed, m), m)
     if not orbits.moved.any():
         return m
     verdict, reason = decide(m.judgement, m.floors)
