@@ -194,7 +194,6 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
     axes = axes_of(expected, structure, len(arrays))
     arrays = [np.moveaxis(a, axis, 0) if a.ndim > axis > 0 else a for a, axis in zip(arrays, axes, strict=True)]
     choose = _choices(output, names, n)
-    arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
         _check(name, a, n, choose, finite, sets=most is not None)
     given = [_dtype(leaf) for _, leaf in pairs]
@@ -253,13 +252,6 @@ def axes_of(expected: AnyAction, structure: PyTreeDef, count: int) -> list[int]:
     if own != structure and not (len(parts) == count == 1):
         return [0] * count
     return [part.axis if isinstance(part, Batch) else 0 for part in parts]
-
-
-def _without_nan_rows(a: np.ndarray) -> np.ndarray:
-    """Items of sets that are all NaN become zeros, which are no items."""
-    if a.ndim < 3 or a.dtype.kind != "f":
-        return a
-    return np.where(np.isnan(a).all(axis=-1, keepdims=True), 0.0, a).astype(a.dtype)
 
 
 def _dtype(leaf: Tree) -> np.dtype:

@@ -186,7 +186,7 @@ def make_contract(
 def contract_of_changes(transform: AnyAction, x: Inputs) -> Contract:
     """The contract of a transform, whose strengths stand in place of a group's elements."""
     changes = Changes(transform, x)
-    return Contract(changes.group, changes, None, None, None, _no_angle)
+    return Contract(transform, changes, None, None, None, _no_angle)
 
 
 def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:
