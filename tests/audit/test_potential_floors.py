@@ -172,7 +172,7 @@ def test_one_structure_alone_fails_where_its_error_is_far_beyond_floor_and_toler
     for worst, said in ((30.0, "fails"), (0.9, "undecided")):
         trial = Trial(
             "translation", "energy", "meV/atom", [0], 6, [("", worst)], [5e-4], 0.1,
-            np.zeros((6, 1)), lambda errors: (Estimate(10.0, 0.0, 20.0), "moves"),
+            np.zeros((6, 1)), lambda errors: Estimate(10.0, 0.0, 20.0),
         )  # fmt: skip
         assert trial.decided().outcome == said
 

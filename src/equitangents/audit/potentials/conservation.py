@@ -142,7 +142,7 @@ def _gradient(known: Known, picked: list[int], rng: np.random.Generator, s: Samp
         floors=floors,
         tolerance=tolerance,
         errors=every,
-        mean=partial(s.root_mean_square, moves="directions"),
+        mean=s.root_mean_square,
         scales={i: scale**2 for i, scale in scales.items()},
         floor=rms,
         note=f"central differences of the energy, steps from {min(steps):g} to {4 * h:g} Å, and their own error",
@@ -200,15 +200,14 @@ def _squares(S: np.ndarray, J: np.ndarray, probes: np.ndarray) -> np.ndarray:
     return pairs.mean(axis=1) / np.maximum(J[:, probes].mean(axis=1), 1e-300)
 
 
-def _jackknife(s: Sampling, table: Float[np.ndarray, "all_and_without_one structures"]) -> tuple[Estimate, str]:
+def _jackknife(s: Sampling, table: Float[np.ndarray, "all_and_without_one structures"]) -> Estimate:
     """The mean over structures; of few of them the interval is a jackknife of logarithms over probes."""
     if table.shape[1] >= ENOUGH or not table[0].any():
-        return s.mean(table[:1], "directions")
+        return s.mean(table[:1])
     logs = np.log(np.maximum(table.mean(axis=1), 1e-300))
     error = float(np.sqrt((_PROBES - 1) / _PROBES * ((logs[1:] - logs[1:].mean()) ** 2).sum()))
     width = float(stdtrit(_PROBES - 1, (1 + s.confidence) / 2)) * error
-    ends = (float(np.exp(logs[0] + sign * width)) for sign in (0, -1, 1))
-    return Estimate(*ends), "directions, for these structures"
+    return Estimate(*(float(np.exp(logs[0] + sign * width)) for sign in (0, -1, 1)))
 
 
 DRIFT = 1.0

@@ -297,7 +297,6 @@ def _moves(test: str, atoms: Atoms, matrices: np.ndarray, count: int, rng: np.ra
 def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampling) -> Row:
     order, count = sorted(errors), min(map(len, errors.values()))
     every = np.array([[e for _, e in errors[i][:count]] for i in order]).T
-    over = "orientations" if test in ("rotation", "reflection") else "moves"
     return Trial(
         test=test,
         quantity=q.name,
@@ -309,7 +308,7 @@ def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampli
         floors=known.floors_of(q.name, order, test),
         tolerance=known.tolerances[q.name],
         errors=every,
-        mean=partial(sampling.mean, moves=over),
+        mean=sampling.mean,
         scales=known.scales(q),
         blind=[known.shows_nothing(q, test, i) for i in order],
     ).decided()
