@@ -31,9 +31,7 @@ class Sampling(Bootstrap):
         table = np.asarray(table, np.float64)
         E, n = table.shape
         if n >= ENOUGH:
-            return (
-                Resampler(n, E, self).mean(table) if E >= FEWEST else Resampler(n, None, self).mean(table.mean(axis=0))
-            )
+            return Resampler(n, E if E >= FEWEST else None, self).mean(table)
         if E >= FEWEST:
             return Resampler(E, None, self).mean(table.mean(axis=1))
         return Estimate(float(table.mean()), math.nan, math.nan)
@@ -186,6 +184,7 @@ class Trial:
             structures=len(columns),
             moves=self.moves,
             note=self.note,
+            given=len(self.floors),
         )
 
     def decided(self) -> Row:
@@ -201,7 +200,7 @@ class Trial:
         if not showing:
             return replace(row, outcome="undecided", blind=True, decide=_REMEDY, note=_noted(row, why))
         part = self.row(showing)
-        return replace(part, given=len(self.blind), note=_noted(part, f"{_OTHERS}: {why}"))
+        return replace(part, note=_noted(part, f"{_OTHERS}: {why}"))
 
     def _in_all(self) -> Row:
         """The row of all structures; of some alone where these fail though the mean of all does not.
@@ -212,15 +211,15 @@ class Trial:
         floors, tolerance, every = self.floors, self.tolerance, list(range(len(self.floors)))
         row = self.row(every)
         if row.outcome == "fails":
-            return replace(row, given=len(every))
+            return row
         clear = [c for c in every if FACTOR * floors[c] <= tolerance]
         beyond = [c for c in clear if self.worst[c][1] > _ALONE * tolerance]
         for some, why in ((clear, "their floors hide more than the tolerance"), (beyond, "they hold")):
             part = self.row(some) if 0 < len(some) < len(every) else row
             if some and (part.outcome == "fails" or some is beyond):
                 note = _noted(part, f"{_OTHERS}: {why}") if len(some) < len(every) else part.note
-                return replace(part, outcome="fails", given=len(every), note=note)
-        return replace(row, given=len(every))
+                return replace(part, outcome="fails", note=note)
+        return row
 
 
 def _noted(row: Row, more: str) -> str:
