@@ -118,6 +118,8 @@ class Model(ABC):
     """Whether the layout of images is read off shapes or given, never assumed: such models have no habit."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
+    least_batch: int = 1
+    """Smaller batches are filled up."""
 
     streams: bool = False
     """Whether layers are seen one by one, so that no two of them need be held."""

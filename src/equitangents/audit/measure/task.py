@@ -111,7 +111,8 @@ class AuditTask:
 
     def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None, finite: bool = True) -> Answer:
         """The model's outputs for one batch; NaN and infinite ones are an error unless `finite` is False."""
-        size = self.model.fixed_batch or (self.settings.batch_size and self.batch_size)
+        least = self.model.least_batch if x.n < self.model.least_batch else None
+        size = self.model.fixed_batch or (self.settings.batch_size and self.batch_size) or least
         one = lambda part: self._with_classes(
             answer(self.clock.timed(run or self.model, part), part.n, expected=self.output_action, finite=finite)
         )
