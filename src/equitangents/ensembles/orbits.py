@@ -240,11 +240,7 @@ class OrbitStatistic:
     def interval(self) -> Float[np.ndarray, "members 2"]:
         """Within which a share `confidence` of ensembles lie."""
         tail = (1 - self.confidence) / 2
-        return self.quantiles([tail, 1 - tail])
-
-    def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
-        """Quantiles across ensembles: (members,) or (members, len(q)); always the value of one of them."""
-        return sample_quantiles(self.of_ensembles, q)
+        return sample_quantiles(self.of_ensembles, [tail, 1 - tail])
 
     def rows(self) -> list[dict[str, float]]:
         """One dictionary an ensemble size: members, expected, and both intervals."""
