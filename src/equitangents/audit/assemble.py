@@ -17,7 +17,6 @@ from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import Notes, measure_parts
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.result import FORMAT, AuditReport, cited
-from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
     AuditSettings,
@@ -53,7 +52,6 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         set_result(task, "data", "data", orbits, headline.error.estimate, headline.floor),
         *(s for s in sets if s is not None),
     ]
-    rules = found.pop("rules")
     verdict, reason = off_data(m, sets)
     settings = task.settings
     asked = settings.off_data
@@ -102,7 +100,7 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         floors=floors.table,
         parameters=task.elements,
         headline=headline,
-        rules=rules if m.sought is None else m.sought,
+        rules=m.sought or [],
         averaged=averaged(m),
         counterexample=judgement.counterexample,
         undefined=judgement.undefined,
@@ -116,8 +114,7 @@ def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
     """Verdict and reason on the data and off it: a model that fails there holds on its data alone."""
     if m.verdict in HOLDING and any(s.above for s in sets[1:]):
         return "equivariant on its data", "fails off the data"
-    worse = m.verdict == "broken" and m.reason != "not finite" and beyond(m.verdict, m.judgement.headline, sets)
-    return m.verdict, "worse off the data" if worse else m.reason
+    return m.verdict, m.reason
 
 
 def _elements(m: Measured) -> list[ElementResult]:
@@ -174,7 +171,6 @@ def _output(m: Measured, o: int) -> OutputContract:
     task, orbits, judgement = m.task, m.orbits, m.judgement
     scales, action, compared = judgement.scales, orbits.actions[o], orbits.actions.comparisons[o]
     resampler = task.over_inputs(task.x.n)
-    known = lambda value: float(value) if np.isfinite(value) else None
     shape = list(orbits.output_shapes[o])
     return OutputContract(
         name=orbits.output_names[o],
@@ -184,8 +180,7 @@ def _output(m: Measured, o: int) -> OutputContract:
         judged=judgement.outputs[o],
         floor=float(judgement.output_element_floors[o].mean()),
         rms=float(np.sqrt(np.mean(orbits.separate_sizes[o] ** 2))),
-        spread=known(scales.spreads[o]),
-        scale=known(scales.given[o]),
+        scale=float(scales.given[o]) if np.isfinite(scales.given[o]) else None,
         vanishes=bool(scales.vanishing[o]),
         fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
         compared=None if compared is None else compared.words,

@@ -140,7 +140,7 @@ def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tupl
     batch = as_inputs(x)
     if batch.axes:
         for one in (model, *(model.members() or [])):
-            one.fixed_batch = one.batch_along(batch.tree(), batch.axes)
+            one.fixed_batch = None  # which is the size of the first axis
     model.check_inputs(batch.tree(), batch.axes)
     if isinstance(action, Transform):
         if asked.elements is not None or asked.inputs is not None:

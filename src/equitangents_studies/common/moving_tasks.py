@@ -394,7 +394,10 @@ def plane_draw(s: Settings, data_dir: Path | None, k: int) -> Sets:
     chosen = images[rng.permutation(len(images))[: n + s.test]]
     x = standardise(actions.to_rings(chosen, s.rings, s.angles)).astype(np.float64)
     elements = rng.integers(s.order, size=len(x))
-    x, y = np.asarray(actions.ring_rotations(s.order).act_each(elements, x)), np.eye(s.order)[elements] - 1 / s.order
+    turn, upright = actions.ring_rotations(s.order), x
+    x, y = np.empty_like(upright), np.eye(s.order)[elements] - 1 / s.order
+    for g in np.unique(elements):
+        x[elements == g] = turn(int(g), upright[elements == g])
     return x[:n], y[:n], x[n:], y[n:]
 
 

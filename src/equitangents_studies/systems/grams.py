@@ -172,7 +172,7 @@ def check_invariant(net: KernelFunction, action: Action, x: np.ndarray) -> None:
 def finite_action(group: Group | ActionLike, x: np.ndarray) -> Action:
     """An exact action of a finite group on x: by name, of a group that has a name, or as it is."""
     action = as_action("group", group.name if isinstance(group, Group) else group, x.shape)
-    check_finite_group("group", action, "a spectrum by irreps")
+    check_finite_group("group", action)
     if not isinstance(action, Action):
         raise InvalidTypeError("group", group, "the name of a group, or an action")
     if not action.exact:

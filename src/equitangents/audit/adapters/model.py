@@ -165,10 +165,6 @@ class Model(ABC):
         """
         return None
 
-    def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
-        """The one size of batches that the model takes, where the arrays of x have it along `axes`; None: any."""
-        return self.fixed_batch if axes[0] == 0 else None
-
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
         """Within it the model is ready to be evaluated; afterwards it is as it was."""

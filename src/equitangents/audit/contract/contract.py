@@ -34,7 +34,7 @@ from equitangents.audit.contract.trees import (
     spatial,
     spread_over,
 )
-from equitangents.audit.contract.unordered import PixelClasses, Unordered, as_sets, check_no_detections
+from equitangents.audit.contract.unordered import PixelClasses, Unordered, check_no_detections
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
 from equitangents.groups import MatrixGroup, SymmetryGroup
 from equitangents.groups.names import parse_group_name
@@ -132,7 +132,6 @@ class Contract:
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
             part = part.value if isinstance(part, Batch) else part
-            part = as_sets(part) or part
             name = "f(x)" if len(leaves) == 1 else f"output {i} of f(x)"
             paired = bool(complex_pairs) and complex_pairs[i]
             action = self._output_action(part, y.shape[:-1] if paired else y.shape)

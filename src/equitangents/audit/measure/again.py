@@ -175,7 +175,6 @@ def confirmed(m: Measured) -> Measured:
                 index=task.row(i),
                 error=float(errors[o, k, i]),
                 floor=floor,
-                inputs=int(judgement.far.any(axis=(0, 1)).sum()),
             )
             above = judgement.above.copy()
             if tolerance is None:  # which is for means, so that one input does not decide

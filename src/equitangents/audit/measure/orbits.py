@@ -270,8 +270,6 @@ def _names(structure: PyTreeDef, count: int) -> list[str]:
 
 
 _ROUNDINGS = 8.0
-_FEW = 256  # entries, of which one that differs clearly saves the look at all others
-_CLEARLY = 1e-3
 
 
 def moved_rows(x: Sequence[Any], moved: Sequence[Any]) -> Bool[np.ndarray, " n"]:
@@ -288,13 +286,8 @@ def moved_rows(x: Sequence[Any], moved: Sequence[Any]) -> Bool[np.ndarray, " n"]
         if a.dtype.kind not in "fc":
             found |= (a != b).any(axis=1)
             continue
-        step = max(a.shape[1] // _FEW, 1)
-        few, others = a[:, ::step], b[:, ::step]
-        found |= _largest(others - few) > _CLEARLY * _largest(few)
-        left = np.flatnonzero(~found)
-        if len(left):
-            limit = _ROUNDINGS * float(np.finfo(a.dtype).eps) * _largest(a[left])
-            found[left] = ~(_largest(b[left] - a[left]) <= limit)
+        limit = _ROUNDINGS * float(np.finfo(a.dtype).eps) * _largest(a)
+        found |= ~(_largest(b - a) <= limit)
     return found
 
 

@@ -1,6 +1,6 @@
 """What would help: averaging over the group at test time, training with augmentation.
 
-None is offered that treats outputs as invariant which move by another rule, or after which all outputs are the same.
+None is offered after which all outputs are the same.
 """
 
 from __future__ import annotations
@@ -23,24 +23,18 @@ from equitangents.audit.measure.judge import Measured, make_scales
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, task_error
 from equitangents.audit.measure.task import AuditTask, Clock, flattened
 from equitangents.audit.report.numbers import FACTOR, Estimate
-from equitangents.audit.report.sections import AUGMENTATION, AVERAGING, How, Missing, Remedy, RuleResult
+from equitangents.audit.report.sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import norms
 
 _ROWS = 16
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
-OTHER_RULE = "outputs move by another rule, which it would take away"
 SAME = "outputs would be the same for all inputs"
 INFINITE = "the group has infinitely many elements; average over a finite subgroup"
 
 
-def remedies(m: Measured, rules: list[RuleResult]) -> list[Remedy | Missing]:
-    """Both remedies, those that make the model worse at its task last; why one is not offered first.
-
-    `rules`: by which outputs move, other than was given.
-    """
-    if any(rule.found for rule in rules):
-        return [Missing(AVERAGING, OTHER_RULE), Missing(AUGMENTATION, OTHER_RULE)]
+def remedies(m: Measured) -> list[Remedy | Missing]:
+    """Both remedies, those that make the model worse at its task last; why one is not offered first."""
     made = [_averaging(m), _augmentation(m)]
     return sorted(made, key=lambda r: isinstance(r, Remedy) and 1 + r.worse)
 

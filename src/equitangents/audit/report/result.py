@@ -13,7 +13,7 @@ from equitangents._types import AnyModel
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import Content, WrittenReport
 from equitangents.audit.report.numbers import UNITS, Spread, interval, listed
-from equitangents.audit.report.page import elements_table, layers_table, sections
+from equitangents.audit.report.page import sections
 from equitangents.audit.report.rows import STATES, first_line, table
 from equitangents.audit.report.sections import (
     AVERAGING,
@@ -42,7 +42,6 @@ from equitangents.audit.report.sections import (
 from equitangents.errors import InvalidArgumentError
 
 FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
-_ELEMENTS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,8 +90,7 @@ class AuditReport(WrittenReport):
     parameters: list[Any] = field(metadata={"json": False})
     """The elements themselves, as the actions take them."""
     rules: list[RuleResult] = field(default_factory=list)
-    """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
-    that were found of outputs that fail."""
+    """How outputs move, of those of which that was asked for ("find")."""
 
     averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
     """Makes the model with a remedy."""
@@ -126,7 +124,6 @@ class AuditReport(WrittenReport):
 
     def content(self) -> Content:
         """Its tables, test cases and page: one case an output, and one a set off the data that fails."""
-        worst = sorted(self.elements, key=lambda e: -e.judged.estimate.mean)[:_ELEMENTS]
         value = lambda o: f"{interval(o.judged)} {self.unit_of(o)}, {listed(o.fails_under)}"
         cases = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
         if self.verdict == "equivariant on its data":
@@ -138,7 +135,6 @@ class AuditReport(WrittenReport):
             state=STATES[self.verdict],
             tables=[table(self)],
             cases=cases,
-            details=[elements_table(self, worst), *layers_table(self)],
             sections=lambda: sections(self),
         )
 

@@ -130,8 +130,8 @@ _TABLE = {
         "positions:GridMotions": "group Group; name text; positions_rank int; torus (int)",
         "positions:Permutations": "group Group; name text; table ints",
         "products:FieldAction": "group Group; exact bool; name text; positions GroupAction; fibre GroupAction",
-        "products:PulledBackAction": "group Group; exact bool; name text; permutes_positions bool; channels_last bool; "
-        "action GroupAction; homomorphism ints",
+        "products:RestrictedAction": "group Group; exact bool; name text; permutes_positions bool; channels_last bool; "
+        "action GroupAction; elements ints",
         "rings:RingRotations": "group Group; name text",
         "images:ResampledRotations": "group Group; turns int; order int; mask none|text; name text",
         "given_maps:CircularShifts": "group TranslationGroup; channels_last bool; name text",
