@@ -160,7 +160,6 @@ def test_labels_may_be_texts_and_targets_numbers(data: Any) -> None:
     names = np.array(["a", "b", "c"])[data.labels]
     fitted = et.systems.System("P(3d)", NET, "NTK").fit(data.x, names)
     assert fitted.score(data.x, names) == 1
-    assert fitted.classify(data.x).tolist() == names.tolist()
     assert fitted.score(data.x, np.full(24, "d")) == 0
     numbers = et.systems.System("I", NET, "NTK").fit(data.x, data.x[:, 0, 0])
     assert np.max(np.abs(numbers.predict(data.x)[:, 0] - data.x[:, 0, 0])) <= 1e-9
