@@ -286,7 +286,7 @@ class Made:
         curves = {}
         for name, mean in means.items():
             errors = np.asarray(mean)[:, None] * np.exp(self.noise * rng.normal(size=(len(DOUBLING), 10)))
-            curves[name, "I"] = LearningCurve(name, DOUBLING, None, errors, None, None, 200, 40, 0)
+            curves[name, "I"] = LearningCurve(name, DOUBLING, None, errors, None, 200, 40, 0)
         names = tuple(means)
         pairs = [((a, "I"), (b, "I")) for i, a in enumerate(names) for b in names[i + 1 :]]
         factors = tuple(compared(a, b, curves, "squared", 0.99) for a, b in pairs)
