@@ -1,4 +1,4 @@
-"""Is a learning algorithm symmetric under a group?  And how far are two algorithms from each other?
+"""Is a learning algorithm symmetric under a group?
 
 A(τX, Y)(τx) = A(X, Y)(x) for all τ: of infinite width as functions, of trained networks in law.
 
@@ -10,17 +10,12 @@ The energy distance E² = 2 E|X − Y| − E|X − X'| − E|Y − Y'| is zero o
 assignments of the pooled vectors to the two samples are equally likely, so the share of assignments with a distance as
 large is a p-value: it is at most α with probability at most α, for any sizes and dimensions.
 
-S-Dist(A, B) = E_x |E_θ A(x) − E_θ B(x)|², with |·|² summed over outputs. Means over M members in place of those over
-all initialisations add tr Σ_A/M_A + tr Σ_B/M_B on average. The plain estimate (equation S16) keeps that; the corrected
-one is unbiased: it can be negative where the algorithms agree. Its interval is cut at 0, below which no S-Dist lies.
-
-Sources: Xiao & Pennington 2022, arXiv 2207.04612, section 4, equations S15 and S16; Székely & Rizzo 2004, Testing for
+Sources: Xiao & Pennington 2022, arXiv 2207.04612, section 4; Székely & Rizzo 2004, Testing for
 equal distributions in high dimension.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -30,11 +25,11 @@ from scipy.spatial.distance import cdist
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.extending import Numbers, check_array, check_number, check_whole
-from equitangents.statistics import Estimate, binomial_ends, squared_mean
+from equitangents.statistics import Estimate, binomial_ends
 from equitangents_studies.systems.architectures import why_uncoupled
 from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.descent import GradientInference, KernelInference
-from equitangents_studies.systems.system import FittedSystem, System, fit_moved
+from equitangents_studies.systems.system import System, fit_moved
 from equitangents_studies.systems.transformations import DataGroup, Sample, Transformation, sample_data, transformation
 
 
@@ -317,90 +312,3 @@ def _data(x: Numbers | None, y: Numbers | None, x_test: Numbers | None) -> Sampl
     x = np.asarray(check_array("x", x, min_rank=2))
     x_test = x if x_test is None else np.asarray(check_array("x_test", x_test, min_rank=2))
     return Sample(x, np.asarray(y), x_test)
-
-
-@final
-@dataclass(frozen=True)
-class SDist:
-    """`corrected`: without bias, its interval over members (NaN below 5 of the smaller ensemble). `plain`: as in S16.
-
-    Both are means over inputs, sums over outputs. `corrected` scatters about the truth, below 0 too where algorithms
-    agree; `interval` is its interval as far as it is not below 0. `members`: of either ensemble, inf for an exact mean;
-    `inputs`: how many. Inputs are as given: the interval does not cover the choice of other inputs.
-    """
-
-    corrected: Estimate
-    plain: float
-    members: tuple[float, float]
-    inputs: int
-
-    @property
-    def value(self) -> float:
-        """The estimate without the bias of finite ensembles; below 0 where noise hides a distance, if there is one."""
-        return self.corrected.value
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The ends of its interval, cut at 0: S-Dist is a mean of squares."""
-        low, high = (end if math.isnan(end) else max(end, 0.0) for end in self.corrected.interval)
-        return low, high
-
-    def __float__(self) -> float:
-        return self.value
-
-
-def s_dist(
-    a: FittedSystem | Numbers, b: FittedSystem | Numbers, x: Numbers | None = None, *, confidence: float = 0.95
-) -> SDist:
-    """S-Dist of two ensembles: fitted systems at inputs x (N, …), or their outputs.
-
-    Args:
-        a: a `FittedSystem` (then x is needed); outputs (members, N, K) of an ensemble; or (N, K), the exact mean, as
-            of infinite width.
-        b: likewise. At least one of the two has members.
-        x: inputs, for fitted systems.
-        confidence: what the interval covers, over members.
-
-    Members of the smaller ensemble are paired with those of the other as Scheffé 1943 does: differences
-    d_i = a_i − √(M_A/M_B) b_i + (the b's that make Σ d_i/M_A the difference of means), so all members count.
-
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> found = s_dist(rng.normal(size=(10, 50, 2)), 3 + rng.normal(size=(20, 50, 2)))
-    >>> found.plain > found.value, found.interval[0] < 18 < found.interval[1]
-    (True, True)
-    """
-    a, b = _outputs("a", a, x), _outputs("b", b, x)
-    if a.shape[-2:] != b.shape[-2:]:
-        raise ShapeError(
-            "b", b.shape[-2:], a.shape[-2:], "the shapes of outputs must be equal", verb="has outputs of shape"
-        )
-    if a.ndim == b.ndim == 2:
-        raise InvalidArgumentError("a and b are both exact means; expected members of at least one")
-    inputs, outputs = a.shape[-2:]
-    members = tuple(float(len(v)) if v.ndim == 3 else math.inf for v in (a, b))
-    if min(members) < 3:
-        raise InvalidArgumentError("members", min(members), "at least 3 in the smaller ensemble", verb="number")
-    few, many = (a, b) if members[0] <= members[1] else (b, a)
-    flat = lambda v: v.reshape(*v.shape[:-2], inputs * outputs)
-    differences = _differences(flat(few), flat(many))
-    plain = float(np.sum(differences.mean(axis=0) ** 2) / inputs)
-    corrected = squared_mean(differences, confidence=confidence).times(outputs)
-    return SDist(corrected, plain, (members[0], members[1]), inputs)
-
-
-def _differences(few: np.ndarray, many: np.ndarray) -> np.ndarray:
-    """(M, values) uncorrelated vectors whose mean is the difference of the ensembles' means."""
-    if many.ndim == 1:
-        return few - many
-    m, n = len(few), len(many)
-    scale = math.sqrt(m / n)
-    return few - scale * many[:m] + many[:m].sum(axis=0) / math.sqrt(m * n) - many.mean(axis=0)
-
-
-def _outputs(name: str, value: FittedSystem | Numbers, x: Numbers | None) -> np.ndarray:
-    if isinstance(value, FittedSystem):
-        if x is None:
-            raise InvalidTypeError("x", None, "inputs for a fitted system", name)
-        value = value.predict_members(x) if value.system.inference.finite else value.predict(x)
-    return np.asarray(check_array(name, value, rank=(2, 3)), np.float64)
