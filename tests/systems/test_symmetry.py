@@ -29,19 +29,10 @@ def test_theorem_4_1_holds_at_infinite_width(name: str, group: str) -> None:
     assert result.number <= 1e-9 if expected else result.number >= 1e-3
 
 
-@pytest.mark.parametrize("name", ["FCN", "LCN", "GAP"])
-def test_float32_kernels_decide_as_float64_ones_do(name: str) -> None:
-    system = et.systems.System("I", et.systems.architecture(name, 2), "NTK")
-    for group in ("O(3)xI", "O(3)^d"):
-        single = et.systems.algorithmic_symmetry(system, group, dtype="float32")
-        assert single.symmetric == expected_symmetry(name, group, (8, 8, 3), finite=False)
-        assert not single.symmetric or single.kernel_difference <= 1e-5
-
-
 @pytest.mark.parametrize("inference", ["NNGP", KernelInference("NTK", time=3.0, ridge=1e-2)])
 def test_the_nngp_and_finite_times_have_the_same_symmetries(inference: Any) -> None:
     system = et.systems.System("P(3d)", et.systems.architecture("LCN", 2), inference)
-    assert bool(et.systems.algorithmic_symmetry(system, "O(3)^d"))
+    assert et.systems.algorithmic_symmetry(system, "O(3)^d").symmetric
     assert et.systems.algorithmic_symmetry(system, "O(3d)").symmetric is False
 
 
@@ -55,7 +46,7 @@ def test_what_is_not_finite_is_never_symmetric(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(symmetry_tests, "fit_moved", lambda *arguments: Model())
     system = et.systems.System("I", et.systems.architecture("FCN", 1), "NTK")
     result = et.systems.algorithmic_symmetry(system, "O(3d)")
-    assert (result.verdict, bool(result), result.symmetric) == ("not decided", False, None)
+    assert (result.verdict, result.symmetric) == ("not decided", None)
 
 
 @pytest.mark.quick(1)
@@ -153,7 +144,6 @@ def test_finite_width_agrees_with_theorem_4_1_where_it_decides(name: str) -> Non
     [
         (("FCN", "NTK"), "O(3d)", {"method": "coupled"}, "method is 'coupled'"),
         (("GAP", "NN"), "O(3d)", {"method": "coupled"}, "another one for this group"),
-        (("FCN", "NTK"), "O(3d)", {"tolerance": "a"}, "tolerance is 'a'"),
         (("FCN", "NTK"), "I", {"y": [1, 2]}, "without x"),
         (("FCN", "NTK"), "I", {"x": sample_data().x}, "y is None"),
     ],

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from scipy.spatial.distance import cdist
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.extending import Numbers, check_array, check_number, check_whole
+from equitangents.extending import Numbers, check_array, check_whole
 from equitangents.statistics import Estimate, binomial_ends
 from equitangents_studies.systems.architectures import why_uncoupled
 from equitangents_studies.systems.conventions import check_choice
@@ -83,9 +83,9 @@ def _energies(first: np.ndarray, distances: np.ndarray) -> np.ndarray:
 
 
 METHODS = ("kernel", "coupled", "two-sample")
-TOLERANCES = {"float32": 1e-5, "float64": 1e-8}
-"""Largest differences of predictions, relative to the largest prediction, that count as rounding."""
-_ROUNDING = {"float32": 1e-5, "float64": 1e-11}  # by which equal kernels may differ, relative to the largest entry
+TOLERANCE = 1e-8
+"""Largest difference of predictions in float64, relative to the largest prediction, that counts as rounding."""
+_ROUNDING = 1e-11  # by which equal kernels may differ, relative to the largest entry
 _SOME = 64  # inputs whose kernels are compared
 _FEWEST = 16  # members of each sample
 
@@ -93,7 +93,7 @@ _FEWEST = 16  # members of each sample
 @final
 @dataclass(frozen=True)
 class SymmetryResult:
-    """What a test of algorithmic symmetry found; `bool(result)` is whether the algorithm was found symmetric.
+    """What a test of algorithmic symmetry found.
 
     Args:
         system: the architecture and inference.
@@ -102,8 +102,6 @@ class SymmetryResult:
         method: "kernel", "coupled" or "two-sample".
         number: the largest difference of predictions relative to the largest prediction; of two-sample, the p-value.
         tolerance: up to which `number` is rounding; of two-sample, the level at or below which laws differ.
-        kernel_difference: of kernels, relative to the largest entry; NaN at finite width.
-        dtype: the precision of the computation.
     """
 
     system: str
@@ -112,16 +110,11 @@ class SymmetryResult:
     method: str
     number: float
     tolerance: float
-    kernel_difference: float = float("nan")
-    dtype: str = "float64"
 
     @property
     def symmetric(self) -> bool | None:
         """True, False, or None where it is not decided."""
         return {"symmetric": True, "not symmetric": False}.get(self.verdict)
-
-    def __bool__(self) -> bool:
-        return self.verdict == "symmetric"
 
 
 def algorithmic_symmetry(
@@ -133,8 +126,6 @@ def algorithmic_symmetry(
     *,
     method: str | None = None,
     seed: int = 0,
-    dtype: str = "float64",
-    tolerance: float | None = None,
     members: int | None = None,
     level: float = 0.01,
 ) -> SymmetryResult:
@@ -149,14 +140,12 @@ def algorithmic_symmetry(
         method: None takes "kernel" at infinite width; at finite width "coupled" where there is a coupled
             initialisation for the group, and else "two-sample".
         seed: of the group's element, and of the permutations.
-        dtype: the precision of kernels, and of networks.
-        tolerance: up to which relative differences are rounding; None: 1e-5 in float32, 1e-8 in float64. Where kernels
-            agree to rounding it is at least their difference times their condition number, on up to 64 inputs.
         members: networks of each sample of the two-sample test; None: those of the inference, at least 16.
         level: of the two-sample test: how often it may say "not symmetric" of a symmetric algorithm.
 
     "not symmetric" means that predictions of kernels differ, or that the two-sample test rejects. Equal coupled
-    networks prove symmetry; a two-sample test that does not reject proves nothing: "not decided", as is all that is not
+    networks prove symmetry, up to rounding in float64, which is 1e-8 and, where kernels agree, at least their difference
+    times their condition number, on up to 64 inputs; a two-sample test that does not reject proves nothing: "not decided", as is all that is not
     finite, and predictions that differ although kernels agree (float64 or a ridge may decide those).
 
     >>> from equitangents_studies import systems
@@ -166,22 +155,18 @@ def algorithmic_symmetry(
     """
     if not isinstance(system, System):
         raise InvalidTypeError("system", system, "an equitangents_studies.systems.System")
-    check_choice("dtype", dtype, tuple(TOLERANCES))
-    if tolerance is not None:
-        check_number("tolerance", tolerance, "None, or a finite number, at least 0", lambda limit: limit >= 0)
     data = _data(x, y, x_test)
     shape = data.x.shape[1:]
     tau = transformation(group, shape, seed=check_whole("seed", seed, 0))
     move = system.transformation(shape)
-    data = Sample(move(data.x), data.y, move(data.x_test))
+    data = Sample(move(np.asarray(data.x, np.float64)), data.y, move(np.asarray(data.x_test, np.float64)))
     system = System("I", system.architecture, system.inference, system.seed)
     chosen = _method(system, tau.group, method)
-    limit = TOLERANCES[dtype] if tolerance is None else float(tolerance)
     if chosen == "kernel":
-        return _by_kernel(system, tau, data, dtype, limit)
+        return _by_kernel(system, tau, data)
     if chosen == "coupled":
-        return _by_coupling(system, tau, data, dtype, limit)
-    return _by_two_samples(system, tau, data, seed, members, level, dtype)
+        return _by_coupling(system, tau, data)
+    return _by_two_samples(system, tau, data, seed, members, level)
 
 
 def false_alarm_rate(
@@ -230,15 +215,15 @@ def _method(system: System, group: DataGroup, method: str | None) -> str:
     return method
 
 
-def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:
-    data = data.of_type(dtype)
+def _by_kernel(system: System, tau: Transformation, data: Sample) -> SymmetryResult:
     here, there = _both(system, system, tau, data)
     number = _relative(there, here)
     few = data.x[:_SOME]
     field = system.inference.kernel if isinstance(system.inference, KernelInference) else "ntk"
     kernel = lambda z: np.asarray(getattr(system.architecture.kernel(z), field))
     difference = _relative(kernel(tau(few)), kernel(few))
-    same_kernels = difference <= _ROUNDING[dtype]
+    same_kernels = difference <= _ROUNDING
+    limit = TOLERANCE
     if same_kernels:  # solving amplifies what rounding left by up to the condition number
         limit = max(limit, float(np.linalg.cond(np.asarray(kernel(few), np.float64))) * difference)
     if number <= limit:
@@ -247,16 +232,16 @@ def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, li
         verdict = "not decided"
     else:
         verdict = "not symmetric"
-    return SymmetryResult(system.name, tau.group.name, verdict, "kernel", number, limit, difference, dtype)
+    return SymmetryResult(system.name, tau.group.name, verdict, "kernel", number, limit)
 
 
-def _by_coupling(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:
+def _by_coupling(system: System, tau: Transformation, data: Sample) -> SymmetryResult:
     assert isinstance(system.inference, GradientInference)
-    precise = System("I", system.architecture, replace(system.inference, dtype=dtype), system.seed)
-    here, there = _both(precise, precise, tau, data.of_type(dtype), tau)
+    precise = System("I", system.architecture, replace(system.inference, dtype="float64"), system.seed)
+    here, there = _both(precise, precise, tau, data, tau)
     number = _relative(there, here)
-    verdict = "symmetric" if number <= limit else "not decided"  # training may have amplified rounding
-    return SymmetryResult(system.name, tau.group.name, verdict, "coupled", number, limit, dtype=dtype)
+    verdict = "symmetric" if number <= TOLERANCE else "not decided"  # training may have amplified rounding
+    return SymmetryResult(system.name, tau.group.name, verdict, "coupled", number, TOLERANCE)
 
 
 def _by_two_samples(
@@ -266,22 +251,19 @@ def _by_two_samples(
     seed: int,
     members: int | None,
     level: float,
-    dtype: str,
 ) -> SymmetryResult:
     assert isinstance(system.inference, GradientInference)
     if not 0 < level < 1:
         raise InvalidArgumentError("level", level, "a number between 0 and 1")
     count = max(system.inference.members, _FEWEST) if members is None else check_whole("members", members, 2)
-    many = System("I", system.architecture, replace(system.inference, members=count, dtype=dtype), system.seed)
+    many = System("I", system.architecture, replace(system.inference, members=count, dtype="float64"), system.seed)
     both = _both(many, many.with_seed(system.seed + 1), tau, data)
     samples = [np.reshape(f, (count, -1)) for f in both]
     if not all(np.isfinite(f).all() for f in samples):
-        return SymmetryResult(
-            system.name, tau.group.name, "not decided", "two-sample", float("nan"), level, dtype=dtype
-        )
+        return SymmetryResult(system.name, tau.group.name, "not decided", "two-sample", float("nan"), level)
     p_value = energy_test(*samples, seed=seed).p_value
     verdict = "not symmetric" if p_value <= level else "not decided"
-    return SymmetryResult(system.name, tau.group.name, verdict, "two-sample", p_value, level, dtype=dtype)
+    return SymmetryResult(system.name, tau.group.name, verdict, "two-sample", p_value, level)
 
 
 def _both(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import jax
@@ -374,10 +374,6 @@ class Sample:
     x: np.ndarray
     y: np.ndarray
     x_test: np.ndarray
-
-    def of_type(self, dtype: str) -> Sample:
-        """A sample with inputs of this precision."""
-        return replace(self, x=np.asarray(self.x, dtype), x_test=np.asarray(self.x_test, dtype))
 
 
 def sample_data() -> Sample:
