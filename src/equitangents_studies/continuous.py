@@ -316,7 +316,7 @@ def _kappa(settings: Settings, images: np.ndarray, task: Task) -> Arrays:
         matrices = representation(_action(way, settings.angles), shape)
         arrays[way] = np.array([coarseness(matrices, k) for k in settings.orders])
         task.step(i + 1, len(shapes))
-    changes = _action("pixels", settings.angles).resampling_error(images).values.mean(axis=1)
+    changes = _action("pixels", settings.angles).resampling_error(images).mean(axis=1)
     return {**arrays, "round_trip": np.where(changes < 1e-12, 0, changes)}
 
 

@@ -28,6 +28,7 @@ from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
+from equitangents_studies.common.orbits import moved_each
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
@@ -159,11 +160,7 @@ def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
 
 def moved_at_random(action: Action, x: np.ndarray, seed: int = 0) -> np.ndarray:
     """Every input moved by a random element of its own, so that the group is a symmetry of the data."""
-    drawn = np.random.default_rng(seed).integers(action.group.order, size=len(x))
-    moved = np.array(x)
-    for g in np.unique(drawn):
-        moved[drawn == g] = np.asarray(action(int(g), x[drawn == g]))
-    return moved
+    return moved_each(action, np.random.default_rng(seed).integers(action.group.order, size=len(x)), x)
 
 
 def largest_subgroup(group: Group) -> list[int]:

@@ -40,7 +40,8 @@ class TestSameWeights:
 
 class TestRotationBound:
     def test_coarseness_of_the_circle(self):
-        matrices = representation(et.actions.circular_harmonics(12, 1), (3,))
+        plane = et.groups.so2().irreps(2)[1]
+        matrices = representation(et.actions.represented(et.groups.cyclic(12), plane), (2,))
         for k in (1, 2, 3, 4, 6):
             # the farthest of 12 angles from a multiple of 360°/k; harmonics of degree 1 turn by the angle itself
             farthest = max(min(g % (12 // k), 12 // k - g % (12 // k)) for g in range(12)) * np.pi / 6

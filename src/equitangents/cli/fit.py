@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from equitangents.kernels import KernelFunction
 
 REPORT = "report.html"  # beside a classifier
-_LARGE = 100  # MB of a saved model, beyond which its size is shown
 _DEPTHS = (1, 2, 4)  # of regressions
 _PAIRS = 5  # near-duplicates that are named
 _REGRESSION = "regression"
@@ -172,7 +171,7 @@ def fit(o: Any) -> None:
             if o.group == AUTO:
                 raise InvalidArgumentError("group", AUTO, "C4, D4, ...; 'auto' is for --net auto", why)
             model = _ensemble(o, net, classifies)
-            tuned = _tuned(o, model, x, y) if why == _REGRESSION else None
+            tuned = _tuned(model, x, y) if why == _REGRESSION else None
             if o.net == AUTO and tuned is None:
                 typer.echo(f"network: mlp ({why})", err=True)
             model = _fitted(o, model, x, y) if tuned is None else tuned.best
@@ -266,14 +265,13 @@ def _ensemble(o: Any, net: KernelFunction, classifies: bool) -> InfiniteEnsemble
     return InfiniteEnsemble(net, **settings)
 
 
-def _tuned(o: Any, model: Any, x: Any, y: Any) -> Tuning[InfiniteEnsemble] | None:
+def _tuned(model: Any, x: Any, y: Any) -> Tuning[InfiniteEnsemble] | None:
     """An mlp of the depth, kernel and ridge of the smallest leave-one-out error; None where samples are too many."""
     from equitangents.fit import LEAST, MOST
     from equitangents.fit.left_out import RIDGES
 
-    if not LEAST <= len(x) <= MOST:
-        return None
-    return model.tune({"depth": _DEPTHS, "kernel": ("ntk", "nngp"), "ridge": RIDGES}, x, y)
+    grid = {"depth": _DEPTHS, "kernel": ("ntk", "nngp"), "ridge": RIDGES}
+    return model.tune(grid, x, y) if LEAST <= len(x) <= MOST else None
 
 
 def _fitted(o: Any, model: Any, x: Any, y: Any) -> Any:
@@ -364,7 +362,7 @@ def _of_model(model: Any, out: Path) -> dict[str, str]:
     """What is saved and how it was solved: labels and values."""
     from equitangents.ensembles.estimator import positions_of
 
-    solution, megabytes = model.solution_, (out / "model.npz").stat().st_size / 1e6
+    solution = model.solution_
     rows = {"Model": str(out), "Samples": f"{len(model._data[0]):,}"}
     if hasattr(model, "classes_"):
         rows["Classes"] = str(len(model.classes_))
@@ -377,6 +375,4 @@ def _of_model(model: Any, out: Path) -> dict[str, str]:
         rows |= {"Solver": solution.solver, "Relative residual": f"{solution.residual:.1e}"}
         if solution.error:
             rows["Estimated error of the targets"] = f"{solution.error:.1e}"
-    if megabytes > _LARGE:
-        rows["MB (--means-only: fewer)"] = f"{megabytes:,.0f}"
     return rows

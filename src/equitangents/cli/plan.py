@@ -11,6 +11,8 @@ from equitangents.cli.options import STDS, announced, command, option, pick, pla
 from equitangents.cli.values import a_group, there, writable
 from equitangents.errors import InvalidArgumentError
 
+_SAME = ("target", "measure", "confidence", "over_inputs", "draws", "seed", "max_members")  # as of plan_ensemble
+
 
 @command(
     (
@@ -82,29 +84,16 @@ def plan(o: Any) -> None:
         else:
             stage("training a pilot")
             finite = ensembles.DeepEnsembleClassifier if labels else ensembles.DeepEnsemble
-            ensemble = finite(
-                network,
-                augmentation=augmentation,
-                optimizer="gd",
-                loss="mse",
-                epochs=o.epochs,
-                learning_rate=o.learning_rate,
-                seed=o.seed,
-            )
+            how: dict[str, Any] = {name: getattr(o, name) for name in ("epochs", "learning_rate", "seed")}
+            ensemble = finite(network, augmentation=augmentation, optimizer="gd", loss="mse", **how)
         found = plan_ensemble(
             ensemble,
             action,
             inputs[: o.inputs],
-            o.target,
-            o.measure,
-            o.confidence,
             y=None if truth is None else truth[: o.inputs],
             pilot=o.pilot or None,
             data=None if o.pilot == 0 else (x, y),
-            over_inputs=o.over_inputs,
-            draws=o.draws,
-            seed=o.seed,
-            max_members=o.max_members,
+            **{name: getattr(o, name) for name in _SAME},
         )
     typer.echo(str(found))
     if o.json is not None:

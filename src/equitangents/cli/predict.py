@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.options import PLACE, SHARD, announced, argument, command, flag, network, option, path, stages
+from equitangents.cli.options import SHARD, announced, argument, command, flag, network, option, path, stages
 from equitangents.cli.values import a_net, probability, there
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
@@ -86,21 +86,19 @@ def predict(o: Any) -> None:
             o.model,
             x,
             o.out if table is None else str(table.with_name(f".{table.name}.npz")),
-            time=o.time,
             return_std=o.std or (table is not None and not calibrated),
             probabilities=calibrated,
             progress=_progress(stage),
-            rows=o.rows,
-            shard=o.shard,
             force=o.force or table is not None,
             net=None if o.net is None else network(o.net),
+            **{name: getattr(o, name) for name in ("time", "rows", "shard")},
         )
     if not path.exists():  # other parts are missing
         typer.echo(f"{o.out}: part {o.shard[0]}/{o.shard[1]} is done; the file is made with the last part")
         return
     if table is not None:
         images.write_table(table, files, read_arrays("out", str(path)), o.min_confidence)
-        Path(str(path)).unlink()
+        path.unlink()
     typer.echo(f"{o.out}: predictions of {x.shape[0]:,} inputs")
 
 

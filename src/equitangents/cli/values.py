@@ -14,18 +14,7 @@ import typer
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import unknown
 
-Offers = Callable[[str], list[str]]
 _URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # what begins so is no path of this machine
-
-
-def among(*values: str) -> Offers:
-    """Offers the `values` that begin as what is typed; others may be right, too.
-
-    >>> among("ntk", "nngp")("nt")
-    ['ntk']
-    """
-    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
-
 
 AUTO = "auto"
 _GROUPS = (
@@ -45,6 +34,12 @@ def reads(read: Callable[[str, Any], Any]) -> Any:
     return called
 
 
+def offered(read: Callable[[str, str], str], *values: str) -> dict[str, Any]:
+    """What `typer.Option` takes: a shell offers the values that begin as what is typed; others may be right, too."""
+    beginning = lambda incomplete: [value for value in values if value.startswith(incomplete)]  # typer knows this name
+    return {"autocompletion": beginning, "callback": reads(read)}
+
+
 def one_of(*values: str) -> dict[str, Any]:
     """What `typer.Option` takes for a value that is one of these: a shell offers them, others are refused."""
 
@@ -53,7 +48,7 @@ def one_of(*values: str) -> dict[str, Any]:
             raise unknown(option, value, values)
         return value
 
-    return {"autocompletion": among(*values), "callback": reads(checked)}
+    return offered(checked, *values)
 
 
 def a_group(*more: str, finite: bool = True) -> dict[str, Any]:
@@ -66,7 +61,7 @@ def a_group(*more: str, finite: bool = True) -> dict[str, Any]:
             parse_group_name(option, value, KNOWN_FINITE if finite else KNOWN)
         return value
 
-    return {"autocompletion": among(*more, *_GROUPS), "callback": reads(checked)}
+    return offered(checked, *more, *_GROUPS)
 
 
 def a_net(*more: str) -> dict[str, Any]:
@@ -79,7 +74,7 @@ def a_net(*more: str) -> dict[str, Any]:
             raise unknown(option, value, (*more, *_NETS, "FILE.json", "package.module:object"))
         return value
 
-    return {"autocompletion": among(*more, *_NETS), "callback": reads(checked)}
+    return offered(checked, *more, *_NETS)
 
 
 @reads
