@@ -23,7 +23,7 @@ from equitangents.extending import box_offsets
 from equitangents.groups import wallpaper
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
-from equitangents.report import Figure, Table, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import kernel_classification
@@ -31,7 +31,7 @@ from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, table, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
@@ -353,7 +353,7 @@ def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> 
         aggregate=("the mean over training sizes", results.mean_lead(group).times(100)),
         measure=f"Accuracy of the {group} kernel on images not trained on, minus that of the CNN’s, in percentage "
         f"points of the images; the same {settings.folds} splits for both.",
-        covers=("splits, whose training parts share images", settings.folds),
+        covers="splits, whose training parts share images",
         at_least=0,
         unit="percentage points",
         by=theirs(THEIRS, "figure of accuracies on medical images", "better at every training size")
@@ -373,7 +373,7 @@ _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), str
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Accuracies against training images."""
     ahead = leads(settings, results)
-    return [_accuracy(settings, results, ahead, folder), _table(settings, results)]
+    return [_accuracy(settings, results, ahead, folder)]
 
 
 def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:
@@ -403,16 +403,6 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
         for axes in drawn:
             drawing.logarithmic(axes, "x", settings.sizes)
     return drawn.figure
-
-
-def _table(settings: Settings, results: Results) -> Table:
-    header = ["Training images", *TITLES.values(), *(f"{group} minus CNN, points" for group in GROUPS)]
-    rows = []
-    for j, size in enumerate(settings.sizes):
-        cells = [t_interval(results.accuracy[model][:, j], bounds=(0, 1)) for model in TITLES]
-        cells += [results.lead(group, j).times(100) for group in GROUPS]
-        rows.append([f"{size:,}", *cells])
-    return table(f"Accuracy; in brackets 95 % intervals over {settings.folds} splits.", header, rows)
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -63,7 +63,7 @@ def test_inputs_that_nothing_moves_leave_the_sample():
     moved = np.delete(np.arange(60), [*range(5, 15), 20])
     off = np.array([np.linalg.norm(features(turn(x)) - features(x), axis=1)[moved] for turn in TURNS])
     at = int(np.argmax((off / np.linalg.norm(features(x[moved]), axis=1)).max(axis=0)))
-    assert report.witnesses[0].index == moved[at], "rows are those of the sample"
+    assert report.witness.index == moved[at], "rows are those of the sample"
 
 
 def test_only_inputs_that_nothing_moves_decide_nothing():
@@ -88,10 +88,9 @@ def test_one_input_of_many_disproves_and_is_named():
     f = lambda x: invariant(x) + 5.0 * (x.reshape(len(x), -1) @ w > limit)[:, None]
     report = audited(f, x)
     assert report.verdict == "broken"
-    assert (report.counterexample.index, report.counterexample.inputs) == (at, 1)
+    assert report.counterexample.index == at
     assert report.reason == "single input"
     assert shown(report, "single input")[0].startswith(f"input {at}, ")
-    assert shown(report, "inputs far above the floor") == ["1 of 200"]
     assert report.counterexample.error == report.headline.error.worst
     lenient = audited(f, x, tolerance=0.3)
     assert lenient.verdict == "equivariant within tolerance"
@@ -104,7 +103,7 @@ def test_the_worst_input_of_the_sentence_is_the_one_of_the_page(unit):
     scale = np.linspace(0.1, 20, 30)[:, None, None, None]  # relative to ‖f(x)‖ another input is the worst
     f = lambda x: np.concatenate([x.sum((1, 2)), x[:, 0, 0] + 0.05 * x[:, 1, 0] ** 2], axis=1)
     report = audited(f, scale * x, relative_to=unit)
-    witness = report.witnesses[0]
+    witness = report.witness
     moved = np.stack([f(turn(scale * x)) for turn in TURNS]) - f(scale * x)
     off = np.linalg.norm(moved, axis=2)
     off = off / np.linalg.norm(f(scale * x), axis=1) if unit == "norm" else off
@@ -131,7 +130,7 @@ def test_an_error_that_does_not_come_back_is_noise():
 
     def spiking(x):
         y = invariant(x)
-        y[3] += 5.0 * (next(calls) == 1)
+        y[3:4] += 5.0 * (next(calls) == 1)
         return y
 
     report = audited(spiking)
@@ -182,8 +181,8 @@ def test_labels_that_turn_with_the_page_are_told_in_labels_and_probabilities():
 
 
 def test_a_rule_says_how_many_labels_turn():
-    report = audited(orientation, pages())
-    assert shown(report, "labels that change")[0].startswith("100 %")
+    assert shown(audited(orientation, pages()), "labels that change")[0].startswith("100 %")
+    report = audited(orientation, pages(), output_action="find")
     assert shown(report, "rule of outputs") == ["f(x) the classes are permuted 0→3→2→1"]
     assert shown(report, "labels that follow the rule")[0].startswith("f(x) 100 %")
 

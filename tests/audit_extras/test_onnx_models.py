@@ -14,7 +14,7 @@ import equitangents as et
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError, NetworkError
 
-QUIET = {"off_data": False, "data_test": None, "resamples": 200}
+QUIET = {"off_data": False, "resamples": 200}
 
 
 @pytest.mark.parametrize("dynamic", [True, False])

@@ -16,7 +16,7 @@ from equitangents.audit.adapters import as_model
 from equitangents.audit.adapters.choose import load_model
 from equitangents.errors import InvalidArgumentError, NetworkError
 
-QUIET = {"off_data": False, "data_test": None, "resamples": 200}
+QUIET = {"off_data": False, "resamples": 200}
 FIRST = {"layout": "channels_first", **QUIET}
 
 

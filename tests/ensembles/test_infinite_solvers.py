@@ -98,8 +98,9 @@ class TestAugmentation:
         assert model.solver_.startswith("explicit N|G|")
 
     def test_that_needs_irreps_is_decomposed_or_refused(self):
-        y = RNG.normal(size=(4, 6, 2))
-        settings = {"augmentation": actions.image_rotations(4), "ridge": 1e-2}
+        turns, y = actions.image_rotations(4), RNG.normal(size=(6, 4))
+        classes = actions.labels(turns.group, np.add.outer(range(4), range(4)) % 4)
+        settings = {"augmentation": turns, "label_action": classes, "ridge": 1e-2}
         report = InfiniteEnsemble(NET, **settings).fit(self.IMAGES, y).solution_
         assert report.solver == "eigh"
         assert "irreps" in report.reason

@@ -40,7 +40,7 @@ def test_a_second_fit_computes_no_kernel_of_the_training_set(tmp_path, monkeypat
 
 def test_other_data_and_problems_of_several_matrices_are_refused(tmp_path):
     et.InfiniteEnsemble(NET, store=tmp_path / "k").fit(X, Y)
-    with pytest.raises(StoreError, match="the data x1"):
+    with pytest.raises(StoreError, match="x1 has other values"):
         et.InfiniteEnsemble(NET, store=tmp_path / "k").fit(X + 1, Y)
     classes = et.actions.labels(ROT.group, np.add.outer(range(4), range(4)) % 4)
     model = et.InfiniteEnsemble(NET, ROT, label_action=classes, store="k")

@@ -13,6 +13,7 @@ from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import sections
+from equitangents.kernels.runs.rotations import compute_pairs
 from equitangents.nn.sphere_lift import zonal_window
 
 NONLINEARITIES = (nn.Relu(), nn.LeakyRelu(0.2), nn.Abs(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos())
@@ -105,7 +106,7 @@ def check_entries(net, bandlimit, n, seed):
     rng = np.random.default_rng(seed)
     x, y = (signals(rng, count, bandlimit, 2) for count in (n, 7))
     first, second = rng.integers(n, size=40), rng.integers(7, size=40)
-    matrix, pairs = net.kernel(x, y), net.kernel_pairs(x, y, first, second)
+    matrix, pairs = net.kernel(x, y), compute_pairs(net.lowered(x)[1], x, y, first, second)
     assert pairs.engine == "cpu"
     close(net, x, y, pairs, Kernels(matrix.nngp[first, second], matrix.ntk[first, second]), DOUBLE)
     # With itself: what is above the diagonal stands below it, too.
@@ -138,7 +139,7 @@ def all_pairs(net, engine):
 
 
 def some_pairs(net, engine):
-    return lambda a, b: net.kernel_pairs(a, b, [0, 1, 2, 2], [1, 1, 0, 1], engine=engine).ntk
+    return lambda a, b: compute_pairs(net.lowered(a)[1], a, b, [0, 1, 2, 2], [1, 1, 0, 1], engine=engine).ntk
 
 
 def derivatives(f):
@@ -239,4 +240,4 @@ def test_signals_without_directions_and_lists_without_pairs(rng):
     x = np.zeros((3, 9, 2))
     x[:2, 0] = rng.normal(size=(2, 2))  # the last one vanishes
     close(net, x, x, net.kernel(x), net.kernel(x, engine="reference"), 1e-13)
-    assert net.kernel_pairs(x, x, *np.zeros((2, 0), int)).ntk.shape == (0,)
+    assert compute_pairs(net.lowered(x)[1], x, x, *np.zeros((2, 0), int)).ntk.shape == (0,)

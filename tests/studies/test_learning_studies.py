@@ -174,7 +174,6 @@ class TestSpectra:
             predicted=dict.fromkeys(rows, np.ones(6)),
             measured={"right": around(right), "subgroup": around(1.6), "wrong": around(wrong)},
             expected={"right": around(expected), "subgroup": around(1.6), "wrong": around(0.9)},
-            orders={"right": 4, "subgroup": 2, "wrong": 4},
             condition=(100.0, 50.0),
             explicit=explicit,
         )

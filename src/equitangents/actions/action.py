@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeGuard
 
@@ -260,25 +259,8 @@ class Action(CheckedAction):
     def __call__(self, g: int, x: Tree) -> Tree:
         """ρ(g) x for signals x (N, ...)."""
         if precision.is_traced(g):
-            raise InvalidTypeError("g is traced by jax; expected a Python int (act_each takes traced elements)")
+            raise InvalidTypeError("g is traced by jax; expected a Python int")
         return super().__call__(g, x)
-
-    def act_each(self, g: Element, x: Tree) -> Tree:
-        """ρ(g_i) x_i for elements g (N,) and signals x (N, ...); g may be traced by jax."""
-        x = self._check_signals(x)
-        if not precision.is_traced(g):
-            g = self.check_elements(g, "g")
-        if g.shape != x.shape[:1]:
-            raise InvalidArgumentError("g", g.shape, x.shape[:1], "give one element for each signal", verb="has shape")
-        with scope_of(x):
-            return self._act_each(g, x)
-
-    def _act_each(self, g: Element, x: Tree) -> Tree:
-        check_orbit(self.group.order, x)
-        everything = self._orbit(np.arange(self.group.order), x)
-        if precision.is_traced(g) and isinstance(everything, np.ndarray):
-            everything = jnp.asarray(everything)
-        return everything[g, np.arange(len(x))]
 
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
         """A non-empty list of elements as an array of numbers, or an error that names `name`."""
@@ -294,8 +276,8 @@ class Action(CheckedAction):
             sample = np.random.default_rng(0).choice(order, _VERIFIED_PAIRS, replace=False)
         return ((g, int(h)) for h in sample for g in self.group.generators)
 
-    def resampling_error(self, x: Tree) -> RoundTrip:
-        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal: the loss of ρ(g) and back."""
+    def resampling_error(self, x: Tree) -> Float[np.ndarray, "order n"]:
+        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal, (|G|, N): the loss of ρ(g) and back."""
         x = self._check_signals(x)
         start = np.asarray(self(self.group.identity, x), np.float64)
         axes = tuple(range(1, start.ndim))
@@ -304,24 +286,7 @@ class Action(CheckedAction):
             np.sqrt(((np.asarray(self(self.group.inverse(g), self(g, x)), np.float64) - start) ** 2).sum(axes)) / norm
             for g in self.group
         ]
-        return RoundTrip(np.array(values))
-
-
-@dataclass(frozen=True)
-class RoundTrip:
-    """Relative errors of acting with g and then g⁻¹: `values` (|G|, N), their `mean`, and the `worst`."""
-
-    values: Float[np.ndarray, "order n"]
-
-    @property
-    def mean(self) -> float:
-        """Mean over elements and signals."""
-        return float(self.values.mean())
-
-    @property
-    def worst(self) -> float:
-        """The largest of all."""
-        return float(self.values.max())
+        return np.array(values)
 
 
 class PositionAction(Action):
@@ -376,13 +341,6 @@ class PositionAction(Action):
         images = self._gather(rows, x)
         xp = np if isinstance(x, np.ndarray) else jnp
         return xp.moveaxis(images, 1, 0).reshape((len(elements), *x.shape))
-
-    def _act_each(self, g: Element, x: Tree) -> Tree:
-        table: ArrayLike = self._position_rows(self.group.inverses, x.shape[1:-1])
-        if precision.is_traced(g):
-            table, x = jnp.asarray(table), jnp.asarray(x)
-        flat = x.reshape(len(x), -1, x.shape[-1])
-        return flat[np.arange(len(x))[:, None], table[g]].reshape(x.shape)
 
 
 def is_orthogonal(matrix: np.ndarray) -> bool:

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents import precision
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, GroupAction, PositionAction, channels_first
 from equitangents.actions.given_maps import GivenMap, Motion
@@ -199,32 +198,6 @@ class ResampledRotations(Action):
         c = self._coefficients(x) if any(self._interpolates(int(g)) for g in elements) else None
         images = [self._turn(int(g), x, c) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
-
-    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
-        if precision.is_traced(g):
-            x = jnp.asarray(x)
-        xp, dtype = _namespace(x)
-        index, weights = (xp.asarray(a) for a in self._readings((x.shape[1], x.shape[2])))
-        # exact turns read the first half, the pixels, others the second, the coefficients
-        pixels = xp.concatenate([a.reshape(len(x), -1, x.shape[-1]) for a in (x, self._coefficients(x))], axis=1)
-        index, weights, row = index[g], weights[g].astype(dtype)[..., None], np.arange(len(x))[:, None]
-        y = sum(pixels[row, index[:, tap]] * weights[:, tap] for tap in range(index.shape[1])).reshape(x.shape)
-        return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], dtype)
-
-    def _readings(self, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        """`_reading` of every element, (|G|, taps, pixels), into pixels and coefficients laid end to end."""
-        n, P = self.turns, positions[0] * positions[1]
-        index = np.zeros((self.group.order, (self.order + 1) ** 2, P), np.int64)
-        weights = np.zeros(index.shape)
-        pixels = np.arange(P).reshape(positions)
-        for g in range(self.group.order):
-            start, k = (pixels[:, ::-1] if g >= n else pixels), g % n
-            if self._interpolates(g):
-                taps, weights[g] = _reading(n, k, self.order, positions)
-                index[g] = start.ravel()[taps] + P
-            else:
-                index[g, 0], weights[g, 0] = np.rot90(start, 4 * k // n).ravel(), 1
-        return index, weights
 
     def _interpolates(self, g: int) -> bool:
         return (4 * (g % self.turns)) % self.turns != 0

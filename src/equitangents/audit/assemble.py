@@ -11,13 +11,12 @@ import numpy as np
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.measure.input_sets import measure_set, set_result
 from equitangents.audit.measure.judge import Measured
-from equitangents.audit.measure.orbits import output_kind, task_error
+from equitangents.audit.measure.orbits import task_error
 from equitangents.audit.measure.remedies import averaged
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import Notes, measure_parts
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.result import FORMAT, AuditReport, cited
-from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
     AuditSettings,
@@ -34,7 +33,6 @@ from equitangents.audit.report.sections import (
     Timing,
     Verdict,
 )
-from equitangents.metrics.measure import norms
 
 _LIBRARIES = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}
 
@@ -50,16 +48,16 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         task.resampler(task.x.n).spread(orbits.errors),
         floors.of_elements.mean(),
     )
-    by_norm, by_unit = (error.estimate, float(floor)), (headline.error.estimate, headline.floor)
-    sets = [set_result(task, "data", "data", orbits, by_norm, by_unit), *(s for s in sets if s is not None)]
-    rules = found.pop("rules")
+    sets = [
+        set_result(task, "data", "data", orbits, headline.error.estimate, headline.floor),
+        *(s for s in sets if s is not None),
+    ]
     verdict, reason = off_data(m, sets)
     settings = task.settings
     asked = settings.off_data
     values = {
         "outputs": settings.outputs,
         "off_data": asked if isinstance(asked, bool) else sorted(map(str, asked or {})),
-        "data_test": settings.data_test,
     }
     report = AuditReport(
         format=FORMAT,
@@ -81,7 +79,6 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         float_floor=floors.float_floor,
         orbit=OrbitSection(
             same_predictions=m.same,
-            outputs=output_kind(orbits, settings.outputs),
             answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
         ),
         relative=_relative(m),
@@ -97,14 +94,13 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
             task.clock.evaluations,
             task.clock.batches,
             dict(task.clock.parts),
-            task.clock.evaluations / task.x.n,
         ),
         citations=[],
         errors=orbits.errors,
         floors=floors.table,
         parameters=task.elements,
         headline=headline,
-        rules=rules if m.sought is None else m.sought,
+        rules=m.sought or [],
         averaged=averaged(m),
         counterexample=judgement.counterexample,
         undefined=judgement.undefined,
@@ -118,8 +114,7 @@ def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
     """Verdict and reason on the data and off it: a model that fails there holds on its data alone."""
     if m.verdict in HOLDING and any(s.above for s in sets[1:]):
         return "equivariant on its data", "fails off the data"
-    worse = m.verdict == "broken" and m.reason != "not finite" and beyond(m.verdict, m.judgement.headline, sets)
-    return m.verdict, "worse off the data" if worse else m.reason
+    return m.verdict, m.reason
 
 
 def _elements(m: Measured) -> list[ElementResult]:
@@ -127,9 +122,7 @@ def _elements(m: Measured) -> list[ElementResult]:
     contract = task.contract
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
     same = orbits.same_class
-    round_trip, reference = floors.relative(floors.round_trip), floors.relative(floors.reference)
     of_elements = floors.of_elements
-    mean_or_none = lambda row: None if np.isnan(row).all() else float(row.mean())
     results = []
     for k, g in enumerate(task.elements):
         errors = orbits.errors[k]
@@ -141,9 +134,6 @@ def _elements(m: Measured) -> list[ElementResult]:
                 angle=contract.angle(g),
                 exact=task.contract.inputs.moves_exactly(g),
                 error=resampler.spread(errors),
-                worst_input=task.row(int(errors.argmax())),
-                round_trip_floor=mean_or_none(round_trip[k]),
-                reference_floor=mean_or_none(reference[k]),
                 floor=floor,
                 at_floor=bool(judgement.at_floor[:, k].all()),
                 same_prediction=None if same is None else float(same[k].mean()),
@@ -162,7 +152,7 @@ def _contract(m: Measured) -> ContractSection:
     for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
         a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
         said = "none" if action is None else action.name
-        inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.exact))
+        inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.action.exact))
     outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
     return ContractSection(
         group=contract.name,
@@ -181,7 +171,6 @@ def _output(m: Measured, o: int) -> OutputContract:
     task, orbits, judgement = m.task, m.orbits, m.judgement
     scales, action, compared = judgement.scales, orbits.actions[o], orbits.actions.comparisons[o]
     resampler = task.over_inputs(task.x.n)
-    known = lambda value: float(value) if np.isfinite(value) else None
     shape = list(orbits.output_shapes[o])
     return OutputContract(
         name=orbits.output_names[o],
@@ -191,8 +180,7 @@ def _output(m: Measured, o: int) -> OutputContract:
         judged=judgement.outputs[o],
         floor=float(judgement.output_element_floors[o].mean()),
         rms=float(np.sqrt(np.mean(orbits.separate_sizes[o] ** 2))),
-        spread=known(scales.spreads[o]),
-        scale=known(scales.given[o]),
+        scale=float(scales.given[o]) if np.isfinite(scales.given[o]) else None,
         vanishes=bool(scales.vanishing[o]),
         fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
         compared=None if compared is None else compared.words,
@@ -214,17 +202,14 @@ def _matching(task: AuditTask, matched: np.ndarray) -> Matching:
 
 
 def _relative(m: Measured) -> RelativeSection:
-    """All of them; the task's error on transformed inputs is that of the pulled back signal."""
+    """The task's error on transformed inputs is that of the pulled back signal."""
     orbits = m.orbits
-    rms = lambda a: float(np.sqrt(np.mean(a**2)))
     (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
     transformed = None
     if error is not None:
         each = np.array([e or 0.0 for e, _ in moved])
-        transformed = float(each.mean()) if name == "error rate" else rms(each)
+        transformed = float(each.mean() if name == "error rate" else np.sqrt(np.mean(each**2)))
     return RelativeSection(
-        rms_norm=rms(norms(orbits.separate_sizes.T)),
-        rms_violation=rms(norms(np.moveaxis(orbits.separate, 0, -1).reshape(-1, len(orbits.separate)))),
         task=name,
         task_error=error,
         transformed_task_error=transformed,

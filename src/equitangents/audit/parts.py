@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
-from equitangents.audit.measure.input_sets import transform_curves
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.layers import layer_errors
 from equitangents.audit.measure.remedies import remedies
-from equitangents.audit.measure.rules import hints
 from equitangents.audit.measure.task import Clock
-from equitangents.audit.measure.witnesses import witnesses
+from equitangents.audit.measure.witness import worst_input
 from equitangents.audit.report.sections import Missing
 from equitangents.errors import NotFiniteError
 
@@ -35,18 +32,16 @@ class AuditPart:
 
     Args:
         name: its attribute of the report; also under which its evaluations are counted.
-        measure: (the pass over the data, *needs) → the section, or a text that says why there is none; a list may hold
+        measure: (the pass over the data) → the section, or a text that says why there is none; a list may hold
             a `Missing` in place of what it lacks.
         wanted_by: whether the audit asks for it; a text says in the report why it does not.
         many: whether the section is a list, empty where it is not measured; of others None stands for that.
-        needs: sections that were measured before it.
     """
 
     name: str
     measure: Callable[..., Any]
     wanted_by: Callable[[Measured], bool | str]
     many: bool = False
-    needs: tuple[str, ...] = ()
 
 
 def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
@@ -55,9 +50,8 @@ def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
     for part in PARTS:
         got: Any = part.wanted_by(m)
         if got is True:
-            run = partial(part.measure, m, *(found[name] for name in part.needs))
             with m.task.clock.during(part.name):
-                got = notes.measured(m.task.clock, part.name, run)
+                got = notes.measured(m.task.clock, part.name, partial(part.measure, m))
         if isinstance(got, str):
             notes.without(part.name, got)
         listed = got if isinstance(got, list) else []
@@ -67,7 +61,7 @@ def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
         section = None if isinstance(got, str | bool) else got
         found[part.name] = [one for one in listed if not isinstance(one, Missing)] if part.many else section
     if not _in_full(m):
-        notes.without("ensemble, remedies, rules and witnesses", "effort='quick'")
+        notes.without("ensemble, remedies and the worst input", "effort='quick'")
     return found
 
 
@@ -84,11 +78,8 @@ def _remedies_wanted(m: Measured) -> bool | str:
 PARTS = (
     AuditPart("ensemble", ensemble_law, _in_full),
     AuditPart("layers", layer_errors, lambda m: m.task.settings.layers is not False or "layers=False"),
-    AuditPart("data", data_symmetry, lambda m: m.task.settings.data_test is not None or "data_test=None"),
-    AuditPart("rules", hints, lambda m: _in_full(m) and m.sought is None, many=True),
-    AuditPart("remedies", remedies, _remedies_wanted, many=True, needs=("rules",)),
-    AuditPart("witnesses", witnesses, _in_full, many=True),
-    AuditPart("transforms", transform_curves, lambda m: not m.group, many=True),
+    AuditPart("remedies", remedies, _remedies_wanted, many=True),
+    AuditPart("witness", worst_input, _in_full),
 )
 
 

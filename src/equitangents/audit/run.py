@@ -22,7 +22,7 @@ from equitangents.audit.measure import input_sets
 from equitangents.audit.measure import rules as rules_of_outputs
 from equitangents.audit.measure.again import confirmed, is_open, settled
 from equitangents.audit.measure.floors import ROWS, measure_floors
-from equitangents.audit.measure.judge import Measured, decide, judge, reason
+from equitangents.audit.measure.judge import Measured, decide, judge
 from equitangents.audit.measure.orbits import Orbits, check_labels, is_classes, measure_orbits, misfit, same_predictions
 from equitangents.audit.measure.task import AuditTask, default_batch_size
 from equitangents.audit.parts import Notes
@@ -76,17 +76,16 @@ def audit(
             tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for; "full".
         inputs: with a named group, what each input is to it: "images", "vectors", "points", …, None for not moved.
         layout: where images keep channels, "channels_last" or "channels_first". None: of PyTorch and ONNX models it is
-            read off the shape of x, and must be given where that leaves a doubt, (N, 8, 8, 8); of others channels are last, unless x looks like channels first, which is an error.
+            read off the shape of x, and must be given where that leaves a doubt, (N, 8, 8, 8); of others channels are
+            last, unless x looks like channels first, which is an error.
         output_layout: the same for outputs that are images, if different.
-        outputs: what the model returns, "values", "logits" or "probabilities"; "auto" recognises probabilities and
-            takes everything else as values.
+        outputs: what the model returns; "auto" recognises probabilities and class numbers, "values": neither.
         method: which method of an estimator gives its outputs; None: predict_proba, decision_function or predict.
         select: which output is audited, of a model that returns several: its name ("logits"), or its position; None:
             all of them. Dictionaries of any class, dataclasses and named tuples have names.
         off_data: True: also noise and shuffled inputs; or other sets by name; False: the data alone.
         layers: False: do not look inside; or functions that make up the model when they are applied one after another.
         train: (x, y) to refit an estimator on, with augmentation, to measure what that would bring.
-        data_test: how the data's own symmetry is tested, "kernel"; None: not at all.
         relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the root mean
             square distance of f(x) from its mean over the inputs; "larger", that of both that gives the larger error.
         tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor.
@@ -141,7 +140,7 @@ def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tupl
     batch = as_inputs(x)
     if batch.axes:
         for one in (model, *(model.members() or [])):
-            one.fixed_batch = one.batch_along(batch.tree(), batch.axes)
+            one.fixed_batch = None  # which is the size of the first axis
     model.check_inputs(batch.tree(), batch.axes)
     if isinstance(action, Transform):
         if asked.elements is not None or asked.inputs is not None:
@@ -197,8 +196,8 @@ def measure_data(task: AuditTask, y: np.ndarray | None, sought: list[RuleResult]
         m = notes.measured(task.clock, "single inputs", partial(confirmed, m), m)
     if not orbits.moved.any():
         return m
-    verdict = decide(m.judgement, m.floors)
-    return replace(m, verdict=verdict, reason=reason(m.judgement, m.floors, verdict))
+    verdict, reason = decide(m.judgement, m.floors)
+    return replace(m, verdict=verdict, reason=reason)
 
 
 def _passed(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarray | None, Orbits, list[UndefinedPose]]:

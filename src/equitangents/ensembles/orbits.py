@@ -308,7 +308,7 @@ def check_measures(
     for name, value in (("action", action), ("output_action", output_action)):
         if value is not None and not (callable(value) and hasattr(value, "group")):
             raise InvalidTypeError(name, value, "an action of equitangents.actions")
-        check_finite_group(name, value, "what theory expects on orbits")
+        check_finite_group(name, value)
     if action is None:
         raise InvalidTypeError("action", None, "an action, e.g. equitangents.actions.image_rotations(4)")
     if output_action is not None and output_action.group != action.group:

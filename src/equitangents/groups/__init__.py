@@ -10,7 +10,6 @@ from equitangents.groups.families import (
     octahedral,
     permutations,
     quaternion,
-    semidirect_product,
     symmetric,
     tetrahedral,
 )
@@ -47,7 +46,6 @@ __all__ = [
     "quaternion",
     "regular",
     "representation",
-    "semidirect_product",
     "so2",
     "so3",
     "symmetric",

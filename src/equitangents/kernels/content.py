@@ -8,11 +8,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from equitangents._types import ArrayLike
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import Program
-from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.kernels.result import KernelFunction
 
 VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 

@@ -17,7 +17,6 @@ from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.fields import Part
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.projected import EquivariantOutputs
-from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import Sphere
 from equitangents.kernels.runs import programs, rotations, steerable, structured
 from equitangents.kernels.steerable import Points
@@ -46,15 +45,6 @@ def compute_diagonal(program: Program[Any], x: Inputs, engine: str | None = None
     if _is_projected(program, part):
         return projected.compute_diagonal(compute, program, x, engine)
     return _RUNS[type(program.space)].compute_diagonal(program, x, engine, part)
-
-
-def compute_pairs(
-    program: Program[Any], x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None
-) -> Kernels:
-    """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    if not isinstance(program.space, Sphere):
-        raise NetworkError("only networks that begin with a SphereLift have kernels of a list of pairs")
-    return rotations.compute_pairs(program, x1, x2, first, second, engine)
 
 
 def kernel_cost(

@@ -1,9 +1,9 @@
-"""Steerable programs: operations on the matrix kernels of features on points.
+"""Steerable programs: features in irreps of SO(2), O(2), SO(3) and O(3) on points, whose kernels are matrices.
 
 For two inputs and one irrep there are K and Θ, (P, d, P', d): covariances of the components of one copy at all pairs
 of points. Copies are independent, and so are irreps: their weights are apart.
 
-Steerable programs, run: of one input with itself, for its variances, and of pairs of inputs.
+They run on one input with itself, for its variances, and on pairs of inputs.
 
 Filters over points, maps at points and means: with weights N(0, 1) on each of B' equivariant kernels κ that end in an
 irrep, and n copies going in, f' = W/√(B' n) Σ w κ f, so that K' = W²/B' Σ_κ κ K κ'ᵀ, and Θ' = K' + W²/B' Σ_κ κ Θ κ'ᵀ.
@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -208,6 +208,10 @@ class Field(NamedTuple):
     theta: Any
 
 
+def _each(field: Field, change: Callable[[Any], Any]) -> Field:
+    return Field(*(None if f is None else change(f) for f in field))
+
+
 Fields = dict[Irrep, Field]
 Variances = dict[Irrep, jax.Array]  # of the components of one copy at every point of one input, (P, d, d)
 
@@ -234,7 +238,7 @@ def variances(fields: Fields) -> Variances:
 def restricted(fields: Fields, one: Side, other: Side) -> Fields:
     """Zero at points that do not exist."""
     both = one.there[:, None, None, None] * other.there[None, None, :, None]
-    return {kind: Field(k * both, None if theta is None else theta * both) for kind, (k, theta) in fields.items()}
+    return {kind: _each(field, lambda f: f * both) for kind, field in fields.items()}
 
 
 @lru_cache(maxsize=256)
@@ -287,32 +291,25 @@ def filtered(op: Filter, fields: Fields, one: Side, other: Side) -> Fields:
     sums: dict[Irrep, list[Field]] = {kind: [] for kind in op.out.irreps}
     for (out, into), found in kernels.items():
         left, right = filter_matrices(found, at1), filter_matrices(found, at2)
-        k, theta = fields[into]
-        sums[out].append(Field(*(None if f is None else _through(left, f, right) for f in (k, theta))))
+        sums[out].append(_each(fields[into], lambda f, left=left, right=right: _through(left, f, right)))
     return {kind: _affine(op, kind, parts, count(kernels, kind) * len(op.radii)) for kind, parts in sums.items()}
 
 
 def mapped(op: PointMap, fields: Fields) -> Fields:
     """The kernels after a `PointMap`."""
     kernels = point_kernels(op.into, op.out)
+    through = partial(jnp.einsum, "kab,ibjd,kcd->iajc", precision="highest")
     sums: dict[Irrep, list[Field]] = {kind: [] for kind in op.out.irreps}
     for (out, into), found in kernels.items():
         maps = jnp.stack([jnp.asarray(k.coefficients[..., 0], fields[into].k.dtype) for k in found])
-        sums[out].append(
-            Field(
-                *(
-                    None if f is None else jnp.einsum("kab,ibjd,kcd->iajc", maps, f, maps, precision="highest")
-                    for f in fields[into]
-                )
-            )
-        )
+        sums[out].append(_each(fields[into], lambda f, maps=maps: through(maps, f, maps)))
     return {kind: _affine(op, kind, parts, count(kernels, kind)) for kind, parts in sums.items()}
 
 
 def averaged(fields: Fields, one: Side, other: Side) -> Fields:
     """Means over the points that exist, (1, d, 1, d)."""
     a, b = (side.there / jnp.maximum(jnp.sum(side.there), 1) for side in (one, other))
-    return {kind: Field(*(None if f is None else _mean(a, f, b) for f in field)) for kind, field in fields.items()}
+    return {kind: _each(field, lambda f: _mean(a, f, b)) for kind, field in fields.items()}
 
 
 def _mean(a: ArrayLike, f: ArrayLike, b: ArrayLike) -> ArrayLike:

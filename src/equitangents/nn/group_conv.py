@@ -33,9 +33,8 @@ from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Affine, Table
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import RotationOp
-from equitangents.nn.layer import FilterLayer
-from equitangents.nn.patches import symmetric_box
-from equitangents.nn.signal import OnGroup, OnRotations, Signal
+from equitangents.nn.conv import symmetric_box
+from equitangents.nn.layer import FilterLayer, OnGroup, OnRotations, Signal
 from equitangents.nn.sphere_lift import ZonalWindow, ZonalWindowLike, blocks, rotation_root, wigner_basis, zonal_window
 from equitangents.validation import is_whole
 

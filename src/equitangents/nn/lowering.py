@@ -25,10 +25,9 @@ from equitangents.kernels.simplify import program_of as of_operations
 from equitangents.kernels.steerable import Points
 from equitangents.kernels.structured import StructuredPositions
 from equitangents.nn.conv import Dense
-from equitangents.nn.layer import Layer
+from equitangents.nn.layer import Layer, OnRotations, Signal, Signals
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.readout import Readout
-from equitangents.nn.signal import OnRotations, Signal, Signals
 from equitangents.steerable.features import OnPoints, OnWhole
 from equitangents.structured import SMALLER
 

@@ -15,19 +15,19 @@ import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._types import ArrayLike, DType, Numbers, Params, Tree
+from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
+from equitangents.kernels.dispatch import compute, compute_diagonal, kernel_cost
 from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
 from equitangents.kernels.rotations import sample as hardest
 from equitangents.kernels.steerable import Points
-from equitangents.nn.layer import Layer, Structure
+from equitangents.nn.layer import Grid, Layer, Signal, Structure
 from equitangents.nn.lowering import (
     AnyProgram,
     chain,
@@ -43,7 +43,6 @@ from equitangents.nn.lowering import (
     why_no_ntk,
 )
 from equitangents.nn.pooling import Flatten
-from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.linear import equivariant_dimension
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_key, check_shape
@@ -338,23 +337,6 @@ class Sequential:
         reason = why_no_ntk(self._layers)
         return found if reason is None else NngpKernelField.of(found, reason)
 
-    def kernel_pairs(
-        self, x1: ArrayLike, x2: ArrayLike, first: Numbers, second: Numbers, engine: str | None = None
-    ) -> Kernels:
-        """NNGP and NTK of the pairs (x1[first[p]], x2[second[p]]), each (P,); the network begins with a SphereLift.
-
-        For sums over some pairs of many signals, such as pairs of atoms of equal element: `first` and `second` are
-        whole numbers (P,), known also where x1 and x2 are traced.
-        """
-        x1, x2 = check_array("x1", x1, min_rank=2), check_array("x2", x2, min_rank=2)
-        if x2.shape[1:] != x1.shape[1:]:
-            raise ShapeError("x2", x2.shape, ("N", *x1.shape[1:]), "give inputs of the shape of x1")
-        first, second = _check_index("first", first, len(x1)), _check_index("second", second, len(x2))
-        if len(first) != len(second):
-            raise ShapeError("second", len(second), len(first), "give as many entries as first has", verb="has length")
-        x1, program = self.lowered(x1)
-        return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
-
     def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         found = self._lowered(x)
@@ -436,15 +418,6 @@ def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.
 def _check_inputs(name: str, x: Inputs) -> Tree:
     """Arrays (N, *positions, C), or inputs with masks or graphs."""
     return checked(name, x) if is_structured(x) else check_array(name, x, min_rank=2)
-
-
-def _check_index(name: str, index: Numbers, count: int) -> np.ndarray:
-    index = np.asarray(index)
-    if index.ndim != 1 or index.dtype.kind not in "iu":
-        raise InvalidTypeError(name, index.shape, "whole numbers (P,)")
-    if index.size and not (index.min() >= 0 and index.max() < count):
-        raise ShapeError(name, (index.min(), index.max()), range(count), verb="holds numbers between")
-    return index
 
 
 @lru_cache(maxsize=512)

@@ -251,7 +251,7 @@ class Source:
             symmetry = kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count))
         except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it
             return None
-        return MeanLaw(None, True) if symmetry.invariant else None
+        return MeanLaw(None, True) if symmetry is not None else None
 
 
 def make_source(

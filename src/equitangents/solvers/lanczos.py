@@ -36,20 +36,10 @@ _CHECKED = 12  # the error is looked at after every such part of the steps
 _EXPECTED = 60  # steps that forecasts assume
 
 
-@dataclass(frozen=True)
-class Evolved:
-    """α (N, k), the largest relative bound on its error (see above), steps, and Ritz values of all columns."""
-
-    coefficients: np.ndarray
-    error: float
-    steps: int
-    smallest: float
-    largest: float
-
-
-def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, steps: int) -> Evolved:
+def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, steps: int) -> Solution:
     """α = φ_t(Θ + δ) Y for all columns at once, by at most so many steps, each one product with all of them.
 
+    The report has the largest relative bound on the error of α (see above), steps, and Ritz values of all columns.
     Raises InvalidArgumentError where the steps do not reach the tolerance.
     """
     n, k = targets.shape
@@ -86,7 +76,7 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
             f"at least {error:.1e}, the error after {m} steps of Lanczos",
             "allow more steps (Lanczos(max_iterations=...)), a larger tolerance or ridge, or take solver='eigh'",
         )
-    return Evolved(alpha, error, m, smallest, largest)
+    return Solution(alpha, Report(residual=error, iterations=m, smallest=smallest, largest=largest))
 
 
 def _check_rate(system: System, largest: float, time: float) -> None:
@@ -178,11 +168,12 @@ class AtTheEnd:
             )
         columns = (targets[:, start : start + together] for start in range(0, k, together))
         parts = [evolve(system, some, time, self.tolerance, steps) for some in columns]
-        smallest, largest = min(part.smallest for part in parts), max(part.largest for part in parts)
+        told = [part.report for part in parts]
+        smallest, largest = min(each.smallest for each in told), max(each.largest for each in told)
         _check_known(system, smallest, largest, time)
         system.dynamics.check(largest, time)
         alpha = np.concatenate([part.coefficients for part in parts], axis=1)
-        residual = float(np.max([part.error for part in parts]))
+        residual = float(np.max([each.residual for each in told]))
         if math.isinf(time):  # the bound knows nothing of rounding
             left = system.left(targets, alpha)
             if not are_solved(left, targets, alpha, self.tolerance, largest):
@@ -197,7 +188,7 @@ class AtTheEnd:
             residual=residual,
             smallest=max(smallest, system.delta) if smallest > 0 else smallest,
             largest=largest,
-            iterations=max(part.steps for part in parts),
+            iterations=max(each.iterations for each in told),
         )
         return Solution(alpha, report)
 

@@ -164,14 +164,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a method is expected to take: bytes of memory at the peak and of disk, and whether it fits.
+    """What a method is expected to take: bytes of memory at the peak, and whether it fits.
 
     precision: of what is computed. reason: why it is what "auto" takes, or that it was asked for.
     """
 
     method: Method
     memory: int
-    disk: int
     fits: bool
     precision: str
     reason: str = "asked for"
@@ -201,8 +200,8 @@ class Method(abc.ABC):
     def prepare(self, system: System, task: Task) -> Respond:
         """Get ready, within the task's limit; what is computed once (a factor, a preconditioner) is kept."""
 
-    def _takes(self, task: Task, memory: float, disk: int = 0, precision: str = "float64") -> Plan:
-        return Plan(self, int(memory), disk, memory <= task.limit, precision)
+    def _takes(self, task: Task, memory: float, precision: str = "float64") -> Plan:
+        return Plan(self, int(memory), memory <= task.limit, precision)
 
 
 def check_iterations(tolerance: float, iterations: int) -> None:
@@ -210,9 +209,3 @@ def check_iterations(tolerance: float, iterations: int) -> None:
     if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
         raise InvalidArgumentError("tolerance", tolerance, "a number between 0 and 1, such as 1e-10")
     check_whole("max_iterations", iterations, 1)
-
-
-def check_precision(precision: str | None) -> None:
-    """Raise unless this is the precision of a factor, or None."""
-    if precision not in (None, "float32", "float64"):
-        raise InvalidArgumentError("precision", precision, "'float32', 'float64' or None")

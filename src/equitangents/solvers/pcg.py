@@ -158,13 +158,12 @@ class PCG(Method):
 
     The preconditioner is a randomly pivoted Cholesky factor, which reads `rank` columns (None: a tenth of N, from 50 to
     1,000); the steps without one are those of `Lanczos`. tolerance: of the relative residual |Y − (Θ+δ)α|/|Y| of every
-    right-hand side. max_iterations: products at most. seed: of pivots.
+    right-hand side. max_iterations: products at most.
     """
 
     rank: int | None = None
     tolerance: float = TOLERANCE
     max_iterations: int = 2000
-    seed: int = 0
 
     name: ClassVar[str] = "pcg"
 
@@ -172,7 +171,6 @@ class PCG(Method):
         check_iterations(self.tolerance, self.max_iterations)
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
-        check_whole("seed", self.seed, 0)
 
     def plan(self, task: Task) -> Plan:
         """The preconditioner, and vectors of every output."""
@@ -233,9 +231,9 @@ class _Conjugate(AtTheEnd):
     @cached_property
     def _prepared(self) -> tuple[Product, int, float]:
         """(R ↦ P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors; its rank; λ_max)."""
-        matrix, rank, seed = self.system.matrix, self._method.rank_of(self.system.size), self._method.seed
-        cheap = cheap_pivots(matrix, rank, seed=seed)
-        factor = pivoted_cholesky(matrix, rank, seed=seed).factor if cheap is None else factor_on(matrix, cheap)
+        matrix, rank = self.system.matrix, self._method.rank_of(self.system.size)
+        cheap = cheap_pivots(matrix, rank)
+        factor = pivoted_cholesky(matrix, rank)[0] if cheap is None else factor_on(matrix, cheap)
         root, values = inverse_root(factor.T @ factor, factor.shape[1] * float(np.finfo(np.float64).eps))
         vectors, delta = factor @ root, self.system.delta
         weights = ((values[0] + delta) / (values + delta) - 1)[:, None]

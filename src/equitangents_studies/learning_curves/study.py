@@ -64,14 +64,13 @@ from equitangents_studies.learning_curves.settings import (
 from equitangents_studies.systems import (
     System,
     architecture,
-    cavity_risk,
     fit_power_law,
     learning_curve,
-    omniscient_risk,
     rotate,
 )
 from equitangents_studies.systems.curves import curve_data, errors_of, kernel_curve
 from equitangents_studies.systems.grams import KernelTable, pool_kernel, symmetric_kernel
+from equitangents_studies.systems.predictions import cavity_risk, omniscient_risk
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
@@ -254,7 +253,7 @@ def _kept(path: Path, compute: Callable[[], np.ndarray]) -> np.ndarray:
 
 def _weights(store: GramStore, targets: np.ndarray, ridge: float, field: Literal["ntk", "nngp"]) -> np.ndarray:
     """(K + ridge)⁻¹ of the targets, in float64."""
-    solver = OutOfCore(precision="float64")
+    solver = OutOfCore()
     return np.asarray(solve(store, targets, ridge=ridge, solver=solver, kernel=field).coefficients)
 
 

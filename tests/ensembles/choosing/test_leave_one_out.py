@@ -77,7 +77,7 @@ def cases():
         yield "labels that move", moving, images[:3], y[:3]
     special = np.array([[0.0, 0.0, 1.3], [1.0, 1.0, 1.0], [0.2, 0.5, -1.0], [0.5, -0.2, -1.0], [1.1, 0.0, 0.0]])
     agreeing = special / np.linalg.norm(special, axis=1, keepdims=True) ** 2
-    for time, labels in ((0.3, y[:5, :3]), (np.inf, agreeing)):
+    for time, labels in ((0.3, agreeing), (np.inf, agreeing)):
         model = InfiniteEnsemble(mlp, augmentation=cube, label_action=cube, time=time, ridge=1e-3)
         yield "inputs that something fixes and that share an orbit", model, special, labels
     some, equal, labels = actions.subset(turns, [1, 0, 2], [1.0, 2.0, 0.5]), images[:4].copy(), y[:4, :2].copy()
@@ -148,6 +148,7 @@ class TestClassifiers:
 
 
 SQUARE = actions.image_dihedral(4)
+SIGNS = actions.linear(turns.group, [np.eye(1) * (-1) ** g for g in range(4)])
 MOVING = actions.tensor_product(SQUARE, actions.channels(SQUARE.group, SQUARE.group.irreps("real")[-1].matrices))
 
 
@@ -157,6 +158,11 @@ MOVING = actions.tensor_product(SQUARE, actions.channels(SQUARE.group, SQUARE.gr
         (InfiniteEnsemble(mlp, dynamics="discrete", time=3, learning_rate=0.1), 4, "time is 3.*leaving samples out"),
         (InfiniteEnsemble(mlp, augmentation=actions.subset(turns, [1, 2]), ridge=0.1), 4, "leaves out the identity"),
         (InfiniteEnsemble(mlp), 1, "leaves nothing to train on"),
+        (
+            InfiniteEnsemble(mlp, turns, time=1.0, label_action=SIGNS),
+            "fixed",
+            "one label where augmented inputs are equal",
+        ),
         (InfiniteEnsemble(mlp, ridge=[0.1, 0.2, 0.3, 0.4]), 4, "ridge has .*; expected one number; leaving"),
         (
             InfiniteEnsemble(patches, SQUARE, label_action=MOVING),
@@ -166,8 +172,8 @@ MOVING = actions.tensor_product(SQUARE, actions.channels(SQUARE.group, SQUARE.gr
     ],
 )
 def test_what_has_no_closed_form_is_refused(model, y, said, rng):
-    y = rng.normal(size=y)
+    y, fixed = rng.normal(size=(4, 1) if y == "fixed" else y), y == "fixed"
     with pytest.raises(NotFittedError, match="call fit first"):
         _ = model.leave_one_out_
     with pytest.raises(InvalidArgumentError, match=said):
-        _ = model.fit(rng.normal(size=(len(y), 3, 3, 1)), y).leave_one_out_
+        _ = model.fit(np.ones((4, 3, 3, 1)) if fixed else rng.normal(size=(len(y), 3, 3, 1)), y).leave_one_out_

@@ -116,7 +116,7 @@ class Model(ABC):
     name: str
     device: str = "cpu"
     states_layout: bool = False
-    """Whether the layout of images is read off shapes or given, never assumed: the field has no habit for such models."""
+    """Whether the layout of images is read off shapes or given, never assumed: such models have no habit."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
 
@@ -164,10 +164,6 @@ class Model(ABC):
         `keep` says what is kept of an array; where `streams` it is called while the model runs.
         """
         return None
-
-    def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
-        """The one size of batches that the model takes, where the arrays of x have it along `axes`; None: any."""
-        return self.fixed_batch if axes[0] == 0 else None
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:

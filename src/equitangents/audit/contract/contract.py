@@ -34,7 +34,7 @@ from equitangents.audit.contract.trees import (
     spatial,
     spread_over,
 )
-from equitangents.audit.contract.unordered import PixelClasses, Unordered, as_sets, check_no_detections
+from equitangents.audit.contract.unordered import PixelClasses, Unordered, check_no_detections
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
 from equitangents.groups import MatrixGroup, SymmetryGroup
 from equitangents.groups.names import parse_group_name
@@ -113,7 +113,7 @@ class Contract:
 
     def more_accurate(self) -> Contract | None:
         """With better interpolation of the inputs; None if nothing is interpolated, or not better."""
-        better = Actions(a if a is None or a.exact else a.more_accurate() for a in self.inputs)
+        better = Actions(a if a is None or a.action.exact else a.more_accurate() for a in self.inputs)
         if self.inputs.exact or any(b is None for a, b in zip(self.inputs, better, strict=True) if a is not None):
             return None
         return replace(self, inputs=better)
@@ -132,7 +132,6 @@ class Contract:
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
             part = part.value if isinstance(part, Batch) else part
-            part = as_sets(part) or part
             name = "f(x)" if len(leaves) == 1 else f"output {i} of f(x)"
             paired = bool(complex_pairs) and complex_pairs[i]
             action = self._output_action(part, y.shape[:-1] if paired else y.shape)
@@ -306,9 +305,9 @@ def verify(contract: Contract, x: Inputs, seed: int) -> None:
     any sensible interpolation keeps; on the data themselves interpolation can lose everything.
     """
     for name, action, array in zip(x.names, contract.inputs, x.leaves, strict=True):
-        if action is None or (isinstance(action.action, ImageStacks) and not action.exact):
+        if action is None or (isinstance(action.action, ImageStacks) and not action.action.exact):
             continue
-        smooth = not action.exact and array.ndim == 4
+        smooth = not action.action.exact and array.ndim == 4
         probe = smooth_images(array.shape, action.layout) if smooth else array[largest_rows(array, 2)]
         check_products(contract, action, name, probe, seed)
 
@@ -317,7 +316,7 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
     """Raise NotAnActionError unless products are respected on x."""
     rng = np.random.default_rng(seed)
     scale = float(np.linalg.norm(_wide(x))) or 1.0
-    allowed = RESAMPLED if not action.exact else 1e-8 if x.dtype == np.float64 else 1e-4
+    allowed = RESAMPLED if not action.action.exact else 1e-8 if x.dtype == np.float64 else 1e-4
     group = contract.group
     off = _distance(action.act(group.identity, x), x) / scale
     if not off <= allowed:

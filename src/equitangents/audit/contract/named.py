@@ -24,7 +24,7 @@ from equitangents.actions.kinds import KINDS, Kinds, kinds_named
 from equitangents.audit.contract.kinds import Boxes, Keypoints
 from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.trees import Inputs, Layout, Shared, spatial
-from equitangents.audit.contract.unordered import PixelClasses, as_sets, check_kind_of_items
+from equitangents.audit.contract.unordered import PixelClasses
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.names import GroupName, Space, parse_group_name
 from equitangents.sphere.transforms import wigner
@@ -70,9 +70,8 @@ def leaf_of_kind(place: Place, kind: AnyAction) -> LeafAction | None:
     """What the group does to an array that stands there and is of this kind, or has an action of the user's."""
     if kind in UNMOVED:
         return None
-    found = as_sets(kind) or (_PLACES.get(kind) if isinstance(kind, str) else kind)
+    found = _PLACES.get(kind) if isinstance(kind, str) else kind
     if isinstance(found, Kind):
-        check_kind_of_items(found.items)
         return found.leaf(place, leaf_of_kind(place, found.items))
     kinds, shape = place.kinds, place.shape
     if found is not None or kinds is None:
@@ -93,18 +92,15 @@ def _of_masks(kinds: Kinds, shape: tuple[int, ...]) -> LeafAction:
 
 
 def _vectors_or_images(named: GroupName, space: Space, only: str, array: Tree) -> str:
-    d = 2 if space == "plane" else 3
     group = named.group()
     assert group is not None
     candidates = [kind for kind in kinds_named(named, group).recognised(array.shape) if KINDS[space][kind].action]
     if len(candidates) != 1:
         raise InvalidArgumentError(
-            f"{only} has shape {array.shape}; {getattr(group, 'name', named.family)} acts on vectors (N, {d}) or "
-            f"(N, P, {d})"
-            + (", or on images of rank 4; inputs='images' are also (N, H, W) and (N, T, H, W, C)" if d == 2 else "")
-            + "; say with inputs= what it is"
-            + (", such as 'states' of complex amplitudes" if array.dtype.kind == "c" else "")
-            + (flattened("x", array.shape) if d == 2 and array.dtype.kind != "c" else "")
+            "inputs",
+            None,
+            [*KINDS[space]],
+            f"{only} of shape {array.shape} may be several{flattened('x', array.shape) if space == 'plane' else ''}",
         )
     return candidates[0]
 

@@ -45,9 +45,8 @@ PERTURBATION = 8.0  # layers round their sums, too, not only their inputs
 class Floors:
     """Floors of every output alone on some rows, as norms; class numbers count 1 where they differ."""
 
-    round_trip: Float[np.ndarray, "outputs E n"]
-    """nan where an element is exact, or where there is no reference, here and in `reference`."""
-    reference: Float[np.ndarray, "outputs E n"]
+    resampled: Float[np.ndarray, "outputs E n"]
+    """The larger of round trip and reference; 0 for exact elements."""
     sizes: Float[np.ndarray, "outputs n"]
     """‖f(x)‖, to which relative floors are relative."""
     rounding: Float[np.ndarray, "outputs n"]
@@ -64,11 +63,6 @@ class Floors:
     batch_independent: bool
 
     @property
-    def resampled(self) -> Float[np.ndarray, "outputs E n"]:
-        """The larger of round trip and reference; 0 for exact elements."""
-        return larger(self.round_trip, self.reference)
-
-    @property
     def always(self) -> Float[np.ndarray, "outputs n"]:
         """What is there without interpolation: two roundings and the noise."""
         return 2 * self.rounding + self.twice
@@ -78,14 +72,10 @@ class Floors:
         """Root mean square rounding of every output."""
         return np.sqrt(np.mean(self.rounding**2, axis=1))
 
-    def relative(self, norms: np.ndarray) -> Float[np.ndarray, "E n"]:
-        """Norms relative to outputs, the largest over the outputs; nan where there are none."""
-        return np.max(ratio(norms, self.sizes[:, None]), axis=0)
-
     @property
     def table(self) -> Float[np.ndarray, "E n"]:
         """The relative floor of every element and row: the larger resampling floor, two roundings, and the noise."""
-        resampled = larger(self.relative(self.round_trip), self.relative(self.reference))
+        resampled = np.max(ratio(self.resampled, self.sizes[:, None]), axis=0)
         return resampled + 2 * self.float_floor.value + self.noise
 
     @property
@@ -111,10 +101,8 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     noise = relative(twice)
     deterministic = noise <= tolerance
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
-    round_trip, reference = resampling(task, x, y, actions)
     return Floors(
-        round_trip=round_trip,
-        reference=reference,
+        resampled=resampling(task, x, y, actions),
         sizes=sizes,
         rounding=rounding,
         twice=np.zeros_like(twice) if deterministic else twice,
@@ -127,34 +115,26 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     )
 
 
-def larger(round_trip: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """The larger of both floors by interpolation; 0 where there is none."""
-    return np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
-
-
-def resampling(
-    task: AuditTask, x: Inputs, y: Answer, actions: Actions
-) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
-    """(round trip, reference) for every output, element and row of x, as norms; nan for exact elements."""
+def resampling(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> Float[np.ndarray, "outputs E n"]:
+    """The larger of round trip and reference for every output, element and row of x, as norms; 0 for exact elements."""
     contract, group = task.contract, task.contract.group
-    round_trip = np.full((len(y.leaves), len(task.elements), x.n), np.nan)
-    reference = round_trip.copy()
+    found = np.zeros((len(y.leaves), len(task.elements), x.n))
     better = contract.more_accurate()
     for k, g in enumerate(task.elements):
-        inexact_outputs = not actions.moves_exactly(g)
-        if contract.inputs.moves_exactly(g) and not inexact_outputs:
+        exact, exact_outputs = contract.inputs.moves_exactly(g), actions.moves_exactly(g)
+        if exact and exact_outputs:
             continue
         moved = contract.move(g, x)
         back = task.evaluate(contract.move(group.inverse(g), moved))
         check_same_shapes(y, back, contract.label(g))
-        round_trip[:, k] = actions.apart(back.leaves, y.leaves)
-        if inexact_outputs:
+        found[:, k] = actions.apart(back.leaves, y.leaves)
+        if not exact_outputs:
             there = actions.act(group.inverse(g), actions.act(g, y.leaves))
-            round_trip[:, k] += actions.apart(there, y.leaves)
-        if better is not None and not contract.inputs.moves_exactly(g):
+            found[:, k] += actions.apart(there, y.leaves)
+        if better is not None and not exact:
             fine, plain = task.evaluate(better.move(g, x)), task.evaluate(moved)
-            reference[:, k] = actions.apart(fine.leaves, plain.leaves)
-    return round_trip, reference
+            found[:, k] = np.maximum(found[:, k], actions.apart(fine.leaves, plain.leaves))
+    return found
 
 
 def rounding_of(

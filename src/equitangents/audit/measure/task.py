@@ -256,6 +256,5 @@ class Resampler:
 
 def spread_of(estimate: Estimate, values: np.ndarray) -> Spread:
     """The distribution of values whose mean is estimated; quantiles are always some of the values."""
-    levels = [0.05, 0.25, 0.5, 0.75, 0.95]
-    q05, q25, median, q75, q95 = np.quantile(values, levels, method="inverted_cdf").tolist()
-    return Spread(estimate, q05, q25, median, q75, q95, float(np.max(values)))
+    q05, median, q95 = np.quantile(values, [0.05, 0.5, 0.95], method="inverted_cdf").tolist()
+    return Spread(estimate, q05, median, q95, float(np.max(values)))

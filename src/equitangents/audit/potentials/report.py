@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from equitangents.audit.potentials.results import FOLLOWS, BrokenPose, Outcome, Row, StructureResult, worst_row
+from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult, worst_row
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import Content, State, WrittenReport, settings_section
 from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval, number, standing
@@ -39,8 +39,6 @@ class AtomsReport(WrittenReport):
     tolerance" if some error is above its floor, else "holds"."""
     reason: AtomsReason
     """Why the verdict is what it is."""
-    advice: list[str]
-    """What failing tests mean for molecular dynamics."""
     calculator: str
     precision: Literal["single", "double"]
     """What the numbers were computed in, as they look."""
@@ -89,7 +87,6 @@ class AtomsReport(WrittenReport):
             state=STATES[self.verdict],
             tables=self._tables(),
             cases=cases + [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken],
-            notes=self.advice,
             sections=self._sections,
         )
 
@@ -108,7 +105,6 @@ class AtomsReport(WrittenReport):
         settings = {"evaluations": self.evaluations, "seconds": format_number(self.seconds),
                     "numbers look like": self.precision, **self.settings, **self.versions}  # fmt: skip
         return [
-            *[Section("What follows", self.advice)] * bool(self.advice),
             Section("Tests", [_FLOORS], self._tables()),
             Section("Structures", shown=[structures]),
             settings_section(settings),
@@ -140,14 +136,6 @@ def cells(r: Row) -> list[str]:
         " ".join(["structure", str(r.worst_structure), r.worst_move]),
         "; ".join(filter(None, (r.note, r.decide))),
     ]
-
-
-def follows(rows: Sequence[Row], broken: Sequence[BrokenPose], noise: Mapping[str, float]) -> list[str]:
-    """What failing tests mean for molecular dynamics."""
-    failing = {r.test for r in rows if r.outcome == "fails"}
-    failing |= {"NaN"} if any(not pose.raises for pose in broken) else set()
-    failing |= {"noise"} if noise else set()
-    return [text for name, text in FOLLOWS.items() if name in failing]
 
 
 def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Check]:

@@ -17,7 +17,7 @@ import numpy as np
 from equitangents.audit.potentials.calculator import Potential, Quantity
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation, dynamics, smoothness
 from equitangents.audit.potentials.known import Known, as_they_are, null
-from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsReport, follows
+from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsReport
 from equitangents.audit.potentials.results import (
     BrokenPose,
     Outcome,
@@ -93,7 +93,7 @@ def atoms(
             structures planned, seconds left); False: it is logged.
 
     Returns:
-        A report with `.verdict`, `.rows`, `.advice`, `.summary()`, and `.to_json(path)`, `.to_html(path)`,
+        A report with `.verdict`, `.rows`, `.summary()`, and `.to_json(path)`, `.to_html(path)`,
         `.to_markdown(path)`.
 
     Raises:
@@ -148,7 +148,6 @@ def atoms(
         format=FORMAT,
         verdict=verdict,
         reason=reason,
-        advice=follows(rows, known.broken, noisy),
         calculator=potential.name,
         precision="single" if potential.single else "double",
         structures=_structures(known),

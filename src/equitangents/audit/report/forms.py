@@ -10,7 +10,7 @@ import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -87,10 +87,6 @@ class Content:
     """The test cases of JUnit's XML."""
     sections: Callable[[], list[Section]]
     """Makes the sections of the page."""
-    details: list[Table] = field(default_factory=list)
-    """Further tables of Markdown and notebooks."""
-    notes: list[str] = field(default_factory=list)
-    """What stands below the tables."""
 
 
 class WrittenReport(ABC):
@@ -111,7 +107,7 @@ class WrittenReport(ABC):
         """The first line, and the tables of all that a reader acts on."""
         content = self.content()
         first, *others = map(text_table, content.tables)
-        return "\n\n".join(["\n".join((self.first_line, first)), *others, *content.notes])
+        return "\n\n".join(["\n".join((self.first_line, first)), *others])
 
     def html(self) -> str:
         """The report as one HTML page that loads nothing."""
@@ -132,9 +128,9 @@ class WrittenReport(ABC):
         content = self.content()
         head = f"## {_SIGNS[content.state]} {content.title}: {escaped(content.name)}"
         parts = [head, f"**{escaped(self.first_line)}**"]
-        for table in (*content.tables, *content.details):
+        for table in content.tables:
             parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]
-        return _also_written(path, "\n\n".join([*parts, *map(escaped, content.notes)]) + "\n")
+        return _also_written(path, "\n\n".join(parts) + "\n")
 
     def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
         """JUnit's XML, one test case a finding and one a check; those that fail quote the summary.
@@ -162,11 +158,9 @@ class WrittenReport(ABC):
         return f"<audit: {self.first_line}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the first line and the tables."""
+        """What a notebook shows: the first line and the table."""
         facts = lambda table: [(row[0], " ".join(filter(None, row[1:]))) for row in table.rows[:_NOTEBOOK]]
-        content = self.content()
-        shown = [notebook.table(table.caption, facts(table)) for table in content.details]
-        return notebook.table(self.first_line, facts(content.tables[0])) + "".join(shown)
+        return notebook.table(self.first_line, facts(self.content().tables[0]))
 
 
 def settings_section(settings: Mapping[str, object]) -> Section:

@@ -13,14 +13,13 @@ from equitangents._types import AnyModel
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import Content, WrittenReport
 from equitangents.audit.report.numbers import UNITS, Spread, interval, listed
-from equitangents.audit.report.page import elements_table, layers_table, sections
+from equitangents.audit.report.page import sections
 from equitangents.audit.report.rows import STATES, first_line, table
 from equitangents.audit.report.sections import (
     AVERAGING,
     AuditSettings,
     ContractSection,
     Counterexample,
-    DataSection,
     ElementResult,
     EnsembleSection,
     FloatFloor,
@@ -36,7 +35,6 @@ from equitangents.audit.report.sections import (
     RuleResult,
     SetResult,
     Timing,
-    TransformResult,
     UndefinedPose,
     Verdict,
     Witness,
@@ -44,7 +42,6 @@ from equitangents.audit.report.sections import (
 from equitangents.errors import InvalidArgumentError
 
 FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
-_ELEMENTS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,10 +74,9 @@ class AuditReport(WrittenReport):
     """The data first."""
     layers: LayerSection | None
     ensemble: EnsembleSection | None
-    data: DataSection | None
     remedies: list[Remedy]
-    witnesses: list[Witness]
-    """The worst first."""
+    witness: Witness | None
+    """The worst input."""
     missing: list[Missing]
     settings: AuditSettings
     versions: dict[str, str]
@@ -94,11 +90,8 @@ class AuditReport(WrittenReport):
     parameters: list[Any] = field(metadata={"json": False})
     """The elements themselves, as the actions take them."""
     rules: list[RuleResult] = field(default_factory=list)
-    """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
-    that were found of outputs that fail."""
+    """How outputs move, of those of which that was asked for ("find")."""
 
-    transforms: list[TransformResult] = field(default_factory=list)
-    """Curves of invariance over the strength of changes that form no group."""
     averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
     """Makes the model with a remedy."""
     counterexample: Counterexample | None = None
@@ -131,7 +124,6 @@ class AuditReport(WrittenReport):
 
     def content(self) -> Content:
         """Its tables, test cases and page: one case an output, and one a set off the data that fails."""
-        worst = sorted(self.elements, key=lambda e: -e.judged.estimate.mean)[:_ELEMENTS]
         value = lambda o: f"{interval(o.judged)} {self.unit_of(o)}, {listed(o.fails_under)}"
         cases = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
         if self.verdict == "equivariant on its data":
@@ -143,7 +135,6 @@ class AuditReport(WrittenReport):
             state=STATES[self.verdict],
             tables=[table(self)],
             cases=cases,
-            details=[elements_table(self, worst), *layers_table(self)],
             sections=lambda: sections(self),
         )
 
@@ -170,7 +161,6 @@ class AuditReport(WrittenReport):
 
 
 ENSEMBLES = "Gerken and Kessel, Emergent Equivariance in Deep Ensembles, ICML 2024, arXiv:2403.03103"
-KERNEL_TEST = "Gretton, Borgwardt, Rasch, Schölkopf and Smola, A Kernel Two-Sample Test, JMLR 13:723-773, 2012"
 BOOTSTRAP = "Owen, The Pigeonhole Bootstrap, Annals of Applied Statistics 1(2):386-411, 2007"
 SPLINES = "Unser, Splines: A Perfect Fit for Signal and Image Processing, IEEE Signal Processing Magazine 16(6), 1999"
 PROCRUSTES = "Schönemann, A Generalized Solution of the Orthogonal Procrustes Problem, Psychometrika 31(1):1-10, 1966"
@@ -181,7 +171,6 @@ def cited(report: AuditReport) -> list[str]:
     contract = report.contract
     needed = {
         ENSEMBLES: True,
-        KERNEL_TEST: report.data is not None,
         BOOTSTRAP: not contract.complete,
         SPLINES: not all(i.exact for i in contract.inputs),
         PROCRUSTES: report.layers is not None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -21,11 +20,9 @@ from equitangents.audit.report.numbers import (
 )
 from equitangents.audit.report.sections import (
     DECIDES,
-    HOLDING,
     HOW,
     LAYER_REASONS,
     REASONS,
-    Headline,
     RuleResult,
     SetResult,
     Verdict,
@@ -35,8 +32,6 @@ from equitangents.report.render import Table
 if TYPE_CHECKING:
     from equitangents.audit.report.result import AuditReport
 
-NEARLY = 0.1
-"""Up to here a violation is small enough to ask whether it is as small off the data."""
 LENGTH = 120
 """The most characters of a first line."""
 STATES: dict[Verdict, Literal["holds", "fails", "undecided"]] = {
@@ -115,13 +110,12 @@ def _errors(report: AuditReport) -> Iterator[Row]:
         yield measured("error", "", spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
     if headline.steady is not None:
         yield measured("error without rounding", "", headline.steady, UNITS[headline.steady_unit or headline.unit])
-    for w in report.witnesses[:1]:
+    if (w := report.witness) is not None:
         yield Row("worst", f"input {w.index}, {w.label}", number(w.error), unit=report.unit)
     single = report.counterexample
     if single is not None:
         at = f"input {single.index}, {single.label}"
         yield Row("single input", at, number(single.error), "", number(single.floor), report.unit)
-        yield Row("inputs far above the floor", "", f"{single.inputs} of {report.settings.inputs}")
     task = report.relative
     if task.task is not None and task.task_error is not None:
         yield Row(task.task, "inputs as given", format_number(task.task_error))
@@ -162,12 +156,6 @@ MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "it
 def _beside(report: AuditReport) -> Iterator[Row]:
     for s in report.sets[1:]:
         yield measured("off the data", s.name, s.judged, report.unit, s.judged_floor)
-    for t in report.transforms:
-        worst = max(t.points, key=lambda p: p.error.mean if math.isfinite(p.error.mean) else -1.0)
-        yield measured("transform", f"{t.name} {worst.strength:g}", worst.error, UNITS[t.unit], worst.floor)
-    if report.data is not None:
-        symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
-        yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
 
 
 def _causes(report: AuditReport) -> Iterator[Row]:
@@ -223,23 +211,6 @@ def _sample(report: AuditReport) -> Iterator[Row]:
         yield Row("left out", part.section, folded(part.reason, 200))
 
 
-def beyond(verdict: Verdict, headline: Headline, sets: Sequence[SetResult]) -> list[SetResult]:
-    """The sets off the data for which what the verdict says of the data does not hold."""
-    claimed = headline.tolerance
-    if verdict == "broken":
-        claimed = within(headline)
-        if headline.tolerance is not None or not claimed <= NEARLY:
-            return []
-    elif verdict not in (*HOLDING, "equivariant on its data"):
-        return []
-    return above(sets, claimed)
-
-
 def above(sets: Sequence[SetResult], limit: float | None) -> list[SetResult]:
     """The sets off the data whose error is above a limit, and above what their floors explain."""
     return [s for s in sets if s.kind != "data" and s.above and standing(s.judged, s.judged_floor, limit) == "above"]
-
-
-def within(headline: Headline) -> float:
-    """What the error is within: the mean's bound under every element, or, where single errors are large, the worst."""
-    return headline.bound if headline.error.worst <= NEARLY else max(headline.bound, headline.error.worst)

@@ -19,7 +19,6 @@ HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
 Reason = Literal[
     "at noise floor", "within the tolerance", "fails off the data",
     "above noise floor", "above the tolerance", "some elements", "single input", "not finite",
-    "worse off the data",
     "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
 ]  # fmt: skip
 REASONS: dict[Reason, str] = {
@@ -31,7 +30,6 @@ REASONS: dict[Reason, str] = {
     "some elements": "some elements above their noise floors, which hide the others",
     "single input": "one input above its own noise floor, measured again",
     "not finite": "NaN or infinite outputs for moved inputs, finite before",
-    "worse off the data": "a small error on the data, a larger one on other inputs",
     "rounding": "rounding hides violations up to twice the noise floor",
     "interpolation": "interpolation hides violations up to twice the noise floor",
     "spread": "outputs differ between inputs by no more than rounding",
@@ -65,8 +63,6 @@ class Headline:
     over the inputs and their moved copies; "probability": √2, of outputs that are probabilities; "absolute":
     output_scale, or 1; "classes": outputs are class numbers, and the error is the share of them that changes; "share":
     the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
-    reason: str
-    """Why this unit."""
     error: Spread
     """Over all inputs and elements, the identity left out; the largest over the outputs."""
     floor: float
@@ -74,6 +70,8 @@ class Headline:
     bound: float
     """Upper end of the interval of the mean error over inputs, of the element where it is largest; where there is no
     interval, the largest error."""
+    asked: bool = False
+    """Whether the unit was asked for, and not found as that in which the error is larger."""
     tolerance: float | None = None
     """The error that was called acceptable; null: none was."""
     rounding: float = 0.0
@@ -113,8 +111,6 @@ class Counterexample:
     """In the headline's unit."""
     floor: float
     """The floor of this input under this element, in the unit of `error`."""
-    inputs: int
-    """How many inputs have an error as far above what floors explain, under some element."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,6 @@ class FloatFloor:
     violations differ between copies of the inputs that are changed by 1/64."""
 
 
-RuleUnit = Literal["norm", "spread", "classes"]
 SetKind = Literal["data", "noise", "shuffled", "other"]
 
 
@@ -150,9 +145,8 @@ class RuleResult:
     found: bool
     """Whether its error is below a quarter of that of an invariant output under every generator, by tests that hold for
     all rules at once."""
-    kind: Literal["permutation", "kind", "inverse", "none"]
-    """"permutation": classes or channels change places; "kind": vectors, images, …; "inverse": the action that was
-    given, with the inverse elements; "none": no rule was found."""
+    kind: Literal["permutation", "kind", "none"]
+    """"permutation": classes or channels change places; "kind": vectors, images, …; "none": no rule was found."""
     rule: str
     """The rule in words; of outputs without a rule the one that came nearest."""
     by_hand: str | None
@@ -160,8 +154,8 @@ class RuleResult:
     error: Estimate | None
     """Mean error with this rule, on the inputs that did not fit it."""
     invariant: Estimate | None
-    """Mean error of the same inputs as an invariant output, or with the action that was given."""
-    unit: RuleUnit
+    """Mean error of the same inputs as an invariant output."""
+    unit: Literal["spread", "classes"]
     """What both are relative to."""
     agreement: Estimate | None = None
     """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
@@ -179,12 +173,6 @@ class ElementResult:
     exact: bool
     """False: the inputs were resampled."""
     error: Spread
-    worst_input: int
-    """Row of the sample with the largest error."""
-    round_trip_floor: float | None
-    """Mean of ‖f(ρ(g⁻¹)ρ(g)x) − f(x)‖/‖f(x)‖; null for exact elements."""
-    reference_floor: float | None
-    """Mean of ‖f(ρ(g)x) − f(ρ′(g)x)‖/‖f(x)‖, ρ′ interpolating more accurately; null where there is none."""
     floor: float
     """The largest of the floors: resampling, rounding, noise."""
     at_floor: bool
@@ -205,8 +193,6 @@ class OrbitSection:
 
     same_predictions: Estimate | None
     """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
-    outputs: Literal["values", "logits", "probabilities"]
-    """What the outputs were taken for."""
     answers: int | None
     """How many different classes were predicted; null without classes."""
 
@@ -215,10 +201,6 @@ class OrbitSection:
 class RelativeSection:
     """The violation in other units than the output's own norm."""
 
-    rms_norm: float
-    """Root mean square of ‖f(x)‖ over the sample."""
-    rms_violation: float
-    """Root mean square of ‖f(ρ(g)x) − ρ(g)f(x)‖ over the sample and elements."""
     task: str | None
     """"root mean square error" or "error rate"; null without labels."""
     task_error: float | None
@@ -238,10 +220,6 @@ class SetResult:
     name: str
     kind: SetKind
     inputs: int
-    error: Estimate
-    floor: float
-    at_floor: bool
-    same_predictions: Estimate | None
     judged: Estimate
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float
@@ -255,8 +233,6 @@ class OrbitPoint:
     """One point of an orbit: the input as the model saw it, and what it answered."""
 
     label: str
-    parameter: Element
-    angle: float | None
     inputs: dict[str, Any]
     """Arrays by input name, as nested lists; inputs that do not transform and large ones are left out."""
     prediction: list[float] | None
@@ -267,9 +243,8 @@ class OrbitPoint:
 
 @dataclass(frozen=True)
 class Witness:
-    """An input and the element with which its error is large, or typical; enough to replay it."""
+    """An input and the element with which its error is largest; enough to replay it."""
 
-    kind: Literal["worst", "typical"]
     index: int
     """Row of the sample."""
     label: str
@@ -280,33 +255,6 @@ class Witness:
     """Not null: the first transformed input is an image, its channels where this says."""
     orbit: list[OrbitPoint]
     """The identity first."""
-
-
-@dataclass(frozen=True)
-class StrengthResult:
-    """The error at one strength."""
-
-    strength: float
-    error: Estimate
-    """Mean over the inputs of ‖f(T_s x) − f(x)‖ in `unit`; its interval is over the inputs."""
-    floor: float
-    """What rounding and chance explain, in the same unit."""
-    at_floor: bool
-    above: bool
-    """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval."""
-    same_predictions: Estimate | None
-    """Share of the inputs whose predicted class stays; null without class scores."""
-
-
-@dataclass(frozen=True)
-class TransformResult:
-    """One curve: the error over the strength of one transform."""
-
-    name: str
-    unit: str
-    """What errors are relative to, as in `headline`."""
-    points: list[StrengthResult]
-    """By rising strength."""
 
 
 @dataclass(frozen=True)
@@ -351,9 +299,6 @@ class OutputContract:
     """Mean over elements of its floors, in the same unit."""
     rms: float
     """Root mean square of its norm over the inputs."""
-    spread: float | None
-    """Root mean square distance of this output from its mean over the inputs and their moved copies; null: of a single
-    input, of class numbers, and where that is no more than rounding."""
     scale: float | None
     """The output_scale that was given for it."""
     vanishes: bool
@@ -466,10 +411,6 @@ class EnsembleSection:
     """The law E‖violation of the mean of M members‖² = limit² + finite²/M, relative to the mean's norm squared."""
 
     members: int
-    member_error: Estimate
-    """Mean over members of a member's own error, a mean of errors relative to each input's ‖f(x)‖."""
-    mean_error: Estimate
-    """Error of the mean of all members, in the same way; `sizes` and `limit` are root mean squares."""
     sizes: list[EnsembleSize]
     finite: float
     """What more members cure: the coefficient of 1/√M."""
@@ -488,28 +429,15 @@ class EnsembleSection:
         return one, now, now if self.alike else self.limit
 
 
-@dataclass(frozen=True)
-class DataSection:
-    """Whether the data have the symmetry: p(x) against p(ρ(g)x)."""
-
-    statistic: float
-    """Squared maximum mean discrepancy."""
-    p_value: float
-    inputs: int
-    symmetric: bool | None
-    """False: the data tell transformed inputs apart at 5 %; null: too few inputs to say."""
-
-
 TASK = "the task's error"
 """What is missing where the labels do not fit."""
 RemedyName = Literal["orbit averaging", "training with augmentation"]
 AVERAGING: RemedyName = "orbit averaging"
 AUGMENTATION: RemedyName = "training with augmentation"
-How = Literal["exact", "measured", "sampled", "refitted", "no mean", "no refit", "no training data", "labels move"]
+How = Literal["exact", "measured", "refitted", "no mean", "no refit", "no training data", "labels move"]
 HOW: dict[How, str] = {
     "exact": "all elements, exact action",
     "measured": "averaged model, audited on some inputs",
-    "sampled": "difference of two means over random elements",
     "refitted": "a copy fitted on moved training data",
     "no mean": "class numbers, masks and sets have no mean; return class scores",
     "no refit": "the model cannot be refitted here",
@@ -528,10 +456,8 @@ class Remedy:
     cost: int
     """How many of `cost_unit`."""
     cost_unit: Literal["evaluations per input", "trainings"]
-    before: Estimate
-    """The mean error now, in the headline's unit."""
     after: Estimate | None
-    """The same with the remedy; null: not known."""
+    """The mean error with the remedy, in the headline's unit; null: not known."""
     task_before: float | None
     """The task's error on the inputs as given; null without labels."""
     task_after: float | None
@@ -565,8 +491,6 @@ class Timing:
     """Calls in which they were given."""
     parts: dict[str, int]
     """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
-    passes: float
-    """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
 
 
 @dataclass(frozen=True)

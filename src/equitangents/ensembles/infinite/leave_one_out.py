@@ -112,9 +112,10 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         )
     problem = cast(IrrepProblem, training.mean_problem)
     if not problem.consistent:
-        # irreps in which labels cancel only as long as all are there
-        problem = cast(IrrepProblem, training.covariance_problem)
-    return _by_irreps(problem, training.labels, labels, time)
+        raise InvalidArgumentError(
+            "y", "labels that differ", "one label where augmented inputs are equal", "hold samples back", verb="has"
+        )
+    return _by_irreps(problem, labels, time)
 
 
 def _original(training: Training) -> int:
@@ -145,11 +146,9 @@ def _errors_without(
     ridges = spectrum.ridge * (traces.sum() - traces) / (left * count)
     scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
 
-    def errors(
-        at: np.ndarray, rows: np.ndarray, weights: np.ndarray, kept: np.ndarray, **known: np.ndarray
-    ) -> np.ndarray:
+    def errors(at: np.ndarray, rows: np.ndarray, weights: np.ndarray, kept: np.ndarray) -> np.ndarray:
         ridged = lambda shift: errors_without(
-            values, spectrum.vectors, targets, rows, ridges[at] + shift, weights, kept, **known
+            values, spectrum.vectors, targets, rows, ridges[at] + shift, weights, kept
         )
         if math.isinf(scale):
             return ridged(0.0)
@@ -197,37 +196,26 @@ def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, n
         yield at, np.stack([different[i][0] for i in at]), np.stack(removed)
 
 
-def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray, time: float) -> np.ndarray:
+def _by_irreps(problem: IrrepProblem, labels: np.ndarray, time: float) -> np.ndarray:
     """The predictions (N, outputs): errors on whole orbits, one irrep after another, read at each sample."""
     transform, orbits, n = problem.transform, problem.orbits, len(labels)
     outputs, order = problem.outputs, orbits.group.order
-    changes: list[np.ndarray] | None = None
-    if not problem.consistent:
-        means, _ = orbits.mean_labels(augmented)
-        labels = means[orbits.element, orbits.orbit]
-        others = np.maximum(orbits.copies[orbits.orbit] - 1, 1)[:, None, None]
-        own = np.stack([np.mean(orbits.labels_on_orbit(augmented, j), axis=0) for j in range(n)])
-        changes = transform.forward(
-            np.ascontiguousarray((means.swapaxes(0, 1)[orbits.orbit] - own).swapaxes(1, 2) / others)
-        )
     traces = order * problem.self_kernels[orbits.orbit]
     transformed = []
-    for k, block in enumerate(problem.blocks):
+    for block in problem.blocks:
         d = block.irrep.dimension
         without = _errors_without(block.process, traces, order, time)
         bases = orbit_bases(orbits, block.irrep)
         ranks = np.array([basis.shape[1] for basis in bases])
         starts = np.cumsum(ranks) - ranks
         errors = np.zeros((n, d, d * outputs), block.process.targets.dtype)
-        change = None if changes is None else changes[k].conj().transpose(0, 3, 2, 1).reshape(n, d, -1)
-        for rank in np.unique(ranks[ranks > 0]) if block.labelled or change is not None else ():
+        for rank in np.unique(ranks[ranks > 0]) if block.labelled else ():
             at = np.flatnonzero(ranks[orbits.orbit] == rank)
             own = orbits.orbit[at]
             B = np.stack([bases[o] for o in own])
             rows = starts[own, None] + np.arange(rank)
             weights = np.repeat(orbits.copies[own, None].astype(np.float64), rank, axis=1)
-            known = {} if change is None else {"changes": B.conj().transpose(0, 2, 1) @ change[at]}
-            errors[at] = B @ without(at, rows, weights, weights - 1, **known)
+            errors[at] = B @ without(at, rows, weights, weights - 1)
         transformed.append(errors.reshape(n, d, d, outputs).conj().transpose(0, 3, 2, 1))
     return labels - transform.inverse(transformed)[np.arange(n), :, orbits.element]
 

@@ -27,7 +27,7 @@ from equitangents.inference.data_orbits import find_orbits
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.gaussian import Weighted
 from equitangents.inference.ridge import Ridge
-from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
+from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import FeatureMap
@@ -108,14 +108,9 @@ class Problem(Decomposed):
     above: np.ndarray | None = None  # what was added to the diagonal before, where ridges differ
 
     @property
-    def spectra(self) -> list[Spectrum]:
-        """The spectrum of the matrix."""
-        return [self.process.spectrum]
-
-    @property
-    def dynamics(self) -> Dynamics:
-        """Dynamics of all samples."""
-        return self.process.dynamics
+    def processes(self) -> list[TrainedProcess]:
+        """The only one."""
+        return [self.process]
 
     def check(self, time: float) -> None:
         """Raise if this training cannot be evaluated at `time`."""
@@ -137,11 +132,6 @@ class Problem(Decomposed):
         """Kernels of x with the inputs, along eigenvectors."""
         kernels = self.kernel.kernel(x, self.inputs)
         return [(1.0, self.process.project(getattr(kernels, self.field), np.asarray(kernels.nngp) if prior else None))]
-
-    @property
-    def row_entries(self) -> int:
-        """One for each input."""
-        return len(self.inputs)
 
 
 def dense(

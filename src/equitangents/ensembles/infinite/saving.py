@@ -114,34 +114,21 @@ def about_model(path: Path, classes: Sequence[str] = CLASSES) -> Archive:
 def fingerprint(ensemble: BaseEstimator) -> str:
     """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
     training, units = ensemble._solved, ensemble.standardisation_
-    parts = [
-        __version__,
-        VERSION,
-        *(f"{name}={_ADDRESS.sub('', repr(value))}" for name, value in sorted(ensemble.get_params(deep=False).items())),
-        repr(training.augmentation),
-        repr(training.label_action),
-    ]
-    parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge.least]
+    ridge, shape = training.settings.ridge, training.x.shape[1:]
+    parts = [__version__, VERSION, repr(training.augmentation), repr(training.label_action)]
+    parts += [f"{name}={_ADDRESS.sub('', repr(value))}" for name, value in sorted(ensemble.get_params(False).items())]
     if training.augmentation is not None:
-        copies = described(training.copies())
-        parts += [action_hash(training.augmentation, training.x.shape[1:], training.x), copies]
+        parts += [action_hash(training.augmentation, shape, training.x), described(training.copies())]
     try:
-        parts += [network_hash(ensemble.net, training.x.shape[1:])]
-    except (
-        InvalidTypeError,
-        NetworkError,
-    ):  # one's own, one with functions of one's own, or one that ends on positions
+        parts += [network_hash(ensemble.net, shape)]
+    except (InvalidTypeError, NetworkError):  # one's own, with functions of one's own, or one that ends on positions
         ask: Any = training.kernel
         ask = ask.kernel if training.positions is None else ask.net.kernel_field
         kernels = ask(training.x[:1], training.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
-    digest, above = hashlib.sha256(json.dumps(parts).encode()), training.settings.ridge.above
-    for array in (
-        training.x,
-        training.y,
-        *(() if units is None else (units.shift, units.scale)),
-        *([] if above is None else [above]),
-    ):
+    digest = hashlib.sha256(json.dumps(parts).encode())
+    arrays = [training.x, training.y, *(() if units is None else (units.shift, units.scale))]
+    for array in [*arrays, *(() if ridge.above is None else (ridge.least + ridge.above,))]:
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

@@ -27,7 +27,6 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles.fields.kernel import (
     FieldKernel,
-    KernelSymmetry,
     TurningField,
     kernel_symmetry,
     turning_symmetry,
@@ -104,7 +103,7 @@ class Training:
             return "explicit"
         if self.labels.ndim == 3:
             return "irreps"
-        return "equivariant" if self.symmetry.equivariant else "averages"
+        return "equivariant" if self.symmetry == "equivariant" else "averages"
 
     @cached_property
     def solver(self) -> str:
@@ -269,17 +268,17 @@ class Training:
             return "the augmentation is only approximately an action"
         if draws_noise(self.kernel):
             return "the network draws noise for each copy"
-        if self.symmetry.invariant:
+        if self.symmetry is not None:
             return None
         if self.turning:
             return "outputs are not known to turn as the targets of copies do"
         return "the kernel is not known to be invariant under the augmentation"
 
     @cached_property
-    def symmetry(self) -> KernelSymmetry:
-        """What the augmentation does to the kernel of rows."""
+    def symmetry(self) -> str | None:
+        """What is known of the kernel of rows under the augmentation: "invariant", "equivariant", or nothing."""
         if self.positions is None:
-            return KernelSymmetry(is_invariant(self.kernel, self.action, self.x), equivariant=False)
+            return "invariant" if is_invariant(self.kernel, self.action, self.x) else None
         kernel = cast(FieldKernel, self.kernel)
         if not self.turning:
             return kernel_symmetry(kernel, self.action, self.rows)

@@ -63,7 +63,7 @@ _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "
     "none|ensembles.Positions; settings Settings; action Augmentation; rows Inputs; labels floats; "
     "mean_problem? Solved; covariance_problem? Solved; way? text; solver? text; covariance_solver? text; "
-    "reason? none|text; _irreps? (FourierIrrep); symmetry? KernelSymmetry"
+    "reason? none|text; _irreps? (FourierIrrep); symmetry? none|text"
 )
 _MATRIX = "size int; dtype dtype; tile int; words text"
 
@@ -130,8 +130,8 @@ _TABLE = {
         "positions:GridMotions": "group Group; name text; positions_rank int; torus (int)",
         "positions:Permutations": "group Group; name text; table ints",
         "products:FieldAction": "group Group; exact bool; name text; positions GroupAction; fibre GroupAction",
-        "products:PulledBackAction": "group Group; exact bool; name text; permutes_positions bool; channels_last bool; "
-        "action GroupAction; homomorphism ints",
+        "products:RestrictedAction": "group Group; exact bool; name text; permutes_positions bool; channels_last bool; "
+        "action GroupAction; elements ints",
         "rings:RingRotations": "group Group; name text",
         "images:ResampledRotations": "group Group; turns int; order int; mask none|text; name text",
         "given_maps:CircularShifts": "group TranslationGroup; channels_last bool; name text",
@@ -168,7 +168,6 @@ _TABLE = {
         "deep.estimators:DeepEnsembleClassifier": _DEEP,
         "deep.estimators:DeepEnsemble": _DEEP,
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
-        "fields.kernel:KernelSymmetry": "invariant bool; equivariant bool",
         "fields.kernel:FieldKernel": "net Network",
         "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",

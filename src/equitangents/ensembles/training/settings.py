@@ -35,12 +35,10 @@ DEFAULT_BATCH_SIZE = 32
 
 def check_optimizer(optimizer: object) -> None:
     """Raise unless `optimizer` is a name of OPTIMIZERS or an optax transformation."""
-    if isinstance(optimizer, optax.GradientTransformation):
+    if isinstance(optimizer, optax.GradientTransformation) or optimizer in OPTIMIZERS:
         return
-    if not isinstance(optimizer, str):
-        raise InvalidTypeError("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
-    if optimizer not in OPTIMIZERS:
-        raise InvalidArgumentError("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
+    kind = InvalidArgumentError if isinstance(optimizer, str) else InvalidTypeError
+    raise kind("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
 
 
 def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:

@@ -34,7 +34,6 @@ class CompiledRotations(RotationRules):
     """Signals as vectors, correlated and carried through all layers in C++."""
 
     def obstacle(self, program: RotationSections) -> str | None:
-        """Why the engine cannot run `program`, or None if it can."""
         pointwise = tuple(op for op in program.sphere if not isinstance(op, Zonal))
         steps = _at_once(pointwise + program.field, program.vector)
         if activations.has_tables(steps):
@@ -50,7 +49,6 @@ class CompiledRotations(RotationRules):
         listed: Listed | None = None,
         any_norms: bool = False,
     ) -> Pair:
-        """(NNGP, NTK) of NumPy arrays, in their precision."""
         plan = plan_of(program, resolution, x1.dtype.itemsize, any_norms)
         a = inputs(program, resolution, x1)
         b = x2 if x2 is None else inputs(program, resolution, x2)

@@ -1,10 +1,7 @@
-"""A structured program in steps on numbered fields over all pairs of positions, for the CPU engine.
+"""Structured programs by the CPU engine: masks, graphs, attention and dropout, over all pairs of positions.
 
-Steps are written as three arrays of numbers (`native/src/joint.cpp` reads them): code, reals, and tables of indices.
-
-Structured programs by the CPU engine: masks, graphs, attention and dropout, over all pairs of positions.
-
-All is computed in double precision, of one first input and a vector of second ones at a time.
+A program becomes steps on numbered fields, in three arrays of numbers (`native/src/joint.cpp` reads them): code, reals,
+and tables of indices. All is computed in double precision, of one first input and a vector of second ones at a time.
 """
 
 from __future__ import annotations
@@ -166,29 +163,6 @@ class _Writer(Numbers):
         after: int | None = None,
         masks: tuple[int, int] | None = None,
         sides: int | None = None,
-        **more: Any,
-    ) -> None:
-        """One step from the field `source` (None: in place) to `to`, with what else it needs (see `_step`).
-
-        `sides`: numbers that it needs of each input alone, where the kind of step does not say it.
-        """
-        source = to if source is None else source
-        before = source.positions
-        masks = (to.mask, to.mask) if masks is None else masks
-        self._step(kind, source.number, to.number, before, before if after is None else after, masks, **more)
-        joined = JOINED_SIDES if self.changes_units and kind == JointKind.COMBINE else 0
-        self.sides += (JOINT_SIDES.get(kind, 0) + joined) * before if sides is None else sides
-        self.last = to.number
-
-    def _step(
-        self,
-        kind: JointKind,
-        source: int,
-        to: int,
-        before: int,
-        after: int,
-        masks: tuple[int, int],
-        *,
         index: int = 0,
         weights: int = 0,
         size: int = 0,
@@ -197,12 +171,22 @@ class _Writer(Numbers):
         dual: int = 0,
         numbers: tuple[float, ...] = (),
     ) -> None:
-        """From one field or mask to another, by their numbers, of so many positions before and after."""
+        """One step from the field, or mask, `source` (None: in place) to `to`, of `after` positions (None: as many).
+
+        `sides`: numbers that it needs of each input alone, where the kind of step does not say it.
+        """
+        source = to if source is None else source
+        before = source.positions
         four = self.real((*numbers, *[0.0] * (4 - len(numbers))))
-        code = [kind, source, to, before, after, index, weights, size, mixing, int(total), dual, four, *masks]
-        self.steps += map(int, code)
+        masks = (to.mask, to.mask) if masks is None else masks
+        code = [kind, source.number, to.number, before, before if after is None else after, index, weights, size]
+        self.steps += map(int, [*code, mixing, total, dual, four, *masks])
         self.count += 1
+        joined = JOINED_SIDES if self.changes_units and kind == JointKind.COMBINE else 0
+        self.sides += (JOINT_SIDES.get(kind, 0) + joined) * before if sides is None else sides
         self.sides += self.changes_units  # a unit, at most
+        if kind < JointKind.CENTRES:  # else of a mask
+            self.last = to.number
 
     def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
         for op in ops:
@@ -282,9 +266,6 @@ class _Writer(Numbers):
         self.cleared(field)
         self.step(JointKind.DECOUPLE, field)
         return field
-
-    def times(self, op: Times, field: Field) -> Field:
-        return self.scaled(field, op.factor)
 
     def scaled(self, field: Field, factor: float) -> Field:
         self.step(JointKind.COMBINE, field, numbers=(factor**2, 0.0, factor, 0.0))
@@ -405,16 +386,16 @@ class _Writer(Numbers):
         if key not in self.made:
             self.made[key] = len(self.masks)
             self.masks.append(positions)
-            own = self.indices(table)
-            self._step(kind, mask, self.made[key], self.masks[mask], positions, (-1, -1), index=own)
+            to, source = Field(self.made[key], positions), Field(mask, self.masks[mask])
+            self.step(kind, to, source, after=positions, index=self.indices(table))
         return self.made[key]
 
 
 _STEPS: dict[type, Callable[[_Writer, Any, Field], Field]] = {
     Affine: _Writer.affine, RatedAffine: _Writer.affine, Dual: _Writer.dual, Decouple: _Writer.decouple,
-    Times: _Writer.times, Normalise: _Writer.normalise, Drop: _Writer.drop, Box: _Writer.box, Table: _Writer.listed,
-    Flatten: _Writer.flatten, Pool: _Writer.pool, BlockSums: _Writer.pool, WindowPool: _Writer.window_pool,
-    Mix: _Writer.mix, Attend: _Writer.attend,
+    Times: lambda to, op, field: to.scaled(field, op.factor), Normalise: _Writer.normalise, Drop: _Writer.drop,
+    Box: _Writer.box, Table: _Writer.listed, Flatten: _Writer.flatten, Pool: _Writer.pool, BlockSums: _Writer.pool,
+    WindowPool: _Writer.window_pool, Mix: _Writer.mix, Attend: _Writer.attend,
 }  # fmt: skip
 
 
@@ -435,45 +416,30 @@ _LANES = 8  # inputs in a vector, at most
 
 
 class _Problem(ctypes.Structure):
+    """`eqt::JointProblem` of `native/src/joint.hpp`."""
+
     _fields_ = [
-        ("x1", ctypes.c_void_p),
-        ("masks1", ctypes.c_void_p),
-        ("graphs1", ctypes.c_void_p),
-        ("n1", ctypes.c_int64),
-        ("x2", ctypes.c_void_p),
-        ("masks2", ctypes.c_void_p),
-        ("graphs2", ctypes.c_void_p),
-        ("n2", ctypes.c_int64),
-        ("nngp", ctypes.c_void_p),
-        ("ntk", ctypes.c_void_p),
-        ("threads", ctypes.c_int),
-        ("cancel", ctypes.c_void_p),
-        ("diagonal", ctypes.c_bool),
-        ("instructions", ctypes.c_int),
-    ]
+        ("x1", ctypes.c_void_p), ("masks1", ctypes.c_void_p), ("graphs1", ctypes.c_void_p), ("n1", ctypes.c_int64),
+        ("x2", ctypes.c_void_p), ("masks2", ctypes.c_void_p), ("graphs2", ctypes.c_void_p), ("n2", ctypes.c_int64),
+        ("nngp", ctypes.c_void_p), ("ntk", ctypes.c_void_p), ("threads", ctypes.c_int), ("cancel", ctypes.c_void_p),
+        ("diagonal", ctypes.c_bool), ("instructions", ctypes.c_int),
+    ]  # fmt: skip
 
 
 class CompiledStructured(StructuredRules):
     """Fields over all pairs of positions in C++."""
 
     def obstacle(self, program: StructuredProgram) -> str | None:
-        """Why the engine cannot run `program`, or None if it can."""
         if why := why_not(program):
             return why
         each = _bytes(_sized(program))
-        if each > _MEMORY_LIMIT:
-            return (
-                f"its fields over all pairs of positions take {memory_size(each)} at a time, more than "
-                f"{memory_size(_MEMORY_LIMIT)}"
-            )
-        return None
+        sizes = f"{memory_size(each)} at a time, more than {memory_size(_MEMORY_LIMIT)}"
+        return f"its fields over all pairs of positions take {sizes}" if each > _MEMORY_LIMIT else None
 
     def kernels(self, program: StructuredProgram, one: Batch, other: Batch | None, instruction_set: int = -1) -> Pair:
-        """(NNGP, NTK) between two sets of inputs (None: the first with itself, at half the cost), each (N1, N2)."""
         return _run(program, one, other, (len(one.x), len((other or one).x)), instruction_set)
 
     def diagonal(self, program: StructuredProgram, batch: Batch) -> Pair:
-        """(NNGP, NTK) of every input with itself, each (N,)."""
         return _run(program, batch, None, (len(batch.x),), -1)
 
     def working_bytes(self, program: StructuredProgram, channels: int, n1: int, n2: int, itemsize: int) -> int:

@@ -1,7 +1,7 @@
 """Rules of each operation for pairs of positions, and for the moments of one input.
 
 Carried by pair are E = 2(√(q1 q2) - K), see `kernels.angular`, and the tangent kernel Θ. What is particular to a set of
-pairs (one fibre, or all pairs) is behind `Geometry`. Of one input alone there are second moments q(p) = E[f(p)²] and
+pairs (one fibre, or all pairs) is in its geometry. Of one input alone there are second moments q(p) = E[f(p)²] and
 means m(p) = E[f(p)], computed once per input rather than once per pair.
 
 The pairs of positions that are carried, and how windows and pools act on them.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -98,31 +98,6 @@ class Moments(NamedTuple):
     q: list[Any]
     mean: list[Any]
     branches: list[list[Moments]]
-
-
-class Geometry(Protocol):
-    """Which pairs of positions are carried, and how windows and pooling act on them."""
-
-    def inner(self, i: int, branch: int) -> Geometry:
-        """The geometry inside one of the branches at operation i."""
-
-    def first(self, i: int, values: ArrayLike) -> ArrayLike:
-        """`values` of the first input at level i, (positions, *batch), brought to the pairs."""
-
-    def second(self, i: int, values: ArrayLike) -> ArrayLike:
-        """`values` of the second input at level i, brought to the pairs."""
-
-    def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
-        """Mean over a box; q1, q2 are the variances at level i by position."""
-
-    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
-        """Mean over a window table; `before` and `after` are the variances at the pairs."""
-
-    def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
-        """Mean over blocks of positions."""
-
-    def decouple(self, i: int, state: State, at: Both) -> State:
-        """Set K = Θ = 0 at pairs of different positions; `at` are the variances at the pairs."""
 
 
 class At(NamedTuple):
@@ -470,6 +445,9 @@ class PairGeometry:
         n = state.e.shape[0]
         same = jnp.eye(n, dtype=bool).reshape((n, n) + (1,) * (state.e.ndim - 2))
         return uncoupled(state, ~same, at)
+
+
+Geometry = FibreGeometry | PairGeometry
 
 
 def averaging(op: AnyPool, positions: int, dtype: DType, tables: dict[str, Any]) -> Any:

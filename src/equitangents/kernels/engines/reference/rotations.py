@@ -1,4 +1,4 @@
-"""Kernels of programs on rotations in JAX: at every rotation of a quadrature.
+"""Programs on rotations by the reference engine: at every rotation of a quadrature.
 
 Of networks whose first windows are narrower than the sphere, fields on it: at each relative rotation Q a squared
 distance D(y) = (1/C) Σ_c (a f(y) - f'(Qy)/a)² is a field on the sphere, with one a for each pair (see
@@ -8,10 +8,8 @@ nonlinearities need.
 Signals are laid out (B², C, N), scaled so that K(Q) = c'ᵀ D(Q) c at the input. The constant part (l = 0) does not
 depend on Q and is kept apart, so that signals without directions are at an exact distance.
 
-Programs on rotations by the reference engine, in tiles of pairs on as many threads as there are cores.
-
-A tile's working set is one ring of rotations for so many pairs that it stays in a core's cache. Memory does not grow
-with the number of pairs beyond the result.
+Tiles of pairs run on as many threads as there are cores. A tile's working set is one ring of rotations for so many
+pairs that it stays in a core's cache. Memory does not grow with the number of pairs beyond the result.
 """
 
 from __future__ import annotations
@@ -91,25 +89,18 @@ def sphere_samples(program: RotationSections, resolution: int) -> Sphere:
     return Sphere(points, grid.weights.ravel() / (4 * np.pi), polynomials(points, s), rotations, each)
 
 
-class _Walk(NamedTuple):
-    """A variance field before each operation and after the last, (S, P), and the mean after the last."""
-
-    q: list[Any]
-    mean: Any
-
-
-def _walk(ops: tuple[SphereOp, ...], q: Any, window: Callable[[int, Zonal, Any], Any]) -> _Walk:
-    """Follow a variance field; `window(i, op, q)` is its mean over the window of operation i."""
-    fields, mean = [q], jnp.zeros_like(q)
+def _walk(ops: tuple[SphereOp, ...], q: Any, window: Callable[[int, Zonal, Any], Any]) -> Moments:
+    """Follow a variance field, (S, P); `window(i, op, q)` is its mean over the window of operation i."""
+    found = Moments([q], [jnp.zeros_like(q)], [])
     for i, op in enumerate(ops):
         if isinstance(op, Zonal):
             q, mean = window(i, op, q), jnp.zeros_like(q)
-        elif isinstance(op, Affine):
-            q, mean = op.W_var * q + op.b_var, jnp.zeros_like(q)
         else:
-            q, mean = op.activation.moments(q)
-        fields.append(q)
-    return _Walk(fields, mean)
+            step = field_moments((op,), q, found.mean[-1], {})
+            q, mean = step.q[-1], step.mean[-1]
+        found.q.append(q)
+        found.mean.append(mean)
+    return found
 
 
 def _coefficients(samples: Sphere, op: Zonal, field: Any) -> Any:
@@ -137,7 +128,7 @@ def sphere_angles(program: RotationSections, samples: Sphere, a: Any, b: Any) ->
 
     walk1 = _walk(ops, jnp.sum(f * f, axis=1), lambda i, op, q: _values(samples.basis, _coefficients(samples, op, q)))
     walk2 = _walk(ops, jnp.sum(f2 * f2, axis=1), at_rest)
-    v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean) for w in (walk1, walk2))
+    v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean[-1]) for w in (walk1, walk2))
     m1, m2, to = moments(program.field, v1), moments(program.field, v2), variances(v1, v2)
     size = max([program.bandlimit, *(int(c.shape[0] ** 0.5 + 0.5) for c in kept.values())])
 
@@ -239,8 +230,9 @@ def scaled(program: RotationSections, x: Any) -> Any:
     return jnp.moveaxis(x, 0, -1) / jnp.sqrt(jnp.asarray(norm, x.dtype))
 
 
-def prepare(program: RotationSections, samples: Rings | Sphere, c: Any) -> Side:
-    """Moments of signals c, (B², C, N)."""
+def prepare(program: RotationSections, samples: Rings | Sphere, x: ArrayLike) -> Side:
+    """Moments of signals (N, B², C)."""
+    c = scaled(program, x)
     if not has_dual(program.vector):
         return Side(c, None)
     k, _, _, mean = readout(program, samples, c, c)
@@ -254,16 +246,9 @@ def of_pairs(program: RotationSections, samples: Rings | Sphere, a: Side, b: Sid
         return after_affine(program.vector, k, theta)
     assert a.pooled is not None
     assert b.pooled is not None
-    return after_readout(program, k, theta, e, a.pooled, b.pooled)
-
-
-def after_readout(
-    program: RotationSections, k: Any, theta: Any, e: Any, w1: Variances, w2: Variances
-) -> tuple[Any, Any]:
-    """(NNGP, NTK) after the layers that follow the readout, of pairs with these variances there, each (P,)."""
     if program.readout == "pool":
-        e = of_covariance(k, variances(w1, w2))
-    m1, m2 = moments(program.vector, w1), moments(program.vector, w2)
+        e = of_covariance(k, variances(a.pooled, b.pooled))
+    m1, m2 = moments(program.vector, a.pooled), moments(program.vector, b.pooled)
     e, theta = run(program.vector, e, theta, m1, m2)
     return covariance(e, variances(after(m1), after(m2))), theta
 
@@ -351,13 +336,8 @@ def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, ele
     return max(1, elements // each)
 
 
-def _side(program: RotationSections, samples: Any, x: ArrayLike) -> Side:
-    """Moments of signals (N, B², C)."""
-    return prepare(program, samples, scaled(program, x))
-
-
 _compiled = jax.jit(of_pairs, static_argnums=0)
-_compiled_side = jax.jit(_side, static_argnums=0)
+_compiled_side = jax.jit(prepare, static_argnums=0)
 
 
 def _prepared(program: RotationSections, samples: Any, x: np.ndarray, size: int) -> Side:
@@ -381,17 +361,10 @@ def _in_parallel(one: Callable[[int], None], starts: Sequence[int], dtype: np.dt
             one(start)
 
     if len(starts) == 1 or threads() == 1:
-        for start in starts:
-            run_one(start)
-        return
-    with ThreadPoolExecutor(threads()) as pool:
-        futures = [pool.submit(run_one, start) for start in starts]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+        list(map(run_one, starts))
+    else:
+        with ThreadPoolExecutor(threads()) as pool:
+            list(pool.map(run_one, starts))  # what fails leaves out those that are not begun
 
 
 def _inputs_of(pair: np.ndarray, n1: int, n2: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -426,10 +399,8 @@ class TiledRotations(RotationRules):
         nngp, ntk = np.empty(shape, x1.dtype), np.empty(shape, x1.dtype)
         if not nngp.size:
             return nngp, ntk
-        samples, pairs = (
-            samples_of(program, resolution, x1.dtype),
-            pairs_in_tile(program, resolution, x1.dtype.itemsize),
-        )
+        samples = samples_of(program, resolution, x1.dtype)
+        pairs = pairs_in_tile(program, resolution, x1.dtype.itemsize)
         first = _prepared(program, samples, x1, pairs)
         second = first if x2 is None else _prepared(program, samples, x2, pairs)
         mirrored = listed is None and x2 is None
@@ -458,7 +429,7 @@ class TiledRotations(RotationRules):
         i, j = np.indices(shape).reshape(2, -1) if listed is None else listed
         size = min(len(i), pairs_in_tile(program, resolution, x1.dtype.itemsize, _TRACED_ELEMENTS))
         index = tuple(jnp.pad(jnp.asarray(v), (0, -len(i) % size)).reshape(-1, size) for v in (i, j))
-        sides = [_side(program, samples, x) for x in (x1, other)]
+        sides = [prepare(program, samples, x) for x in (x1, other)]
 
         def one(here: tuple[Any, Any]) -> Pair:
             return of_pairs(program, samples, *map(_at, sides, here))

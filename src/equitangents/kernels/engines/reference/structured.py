@@ -130,21 +130,18 @@ def of_covariances(ks: Values, thetas: Values, means: tuple[Any, ...], masks: tu
 
 def masked(state: State) -> State:
     """Zero wherever a mask leaves no position."""
-    if all(side.mask is None for side in state.sides):
-        return state
 
     def clear(pairs: list[Pairs], _: list[Ends], after: Ends) -> Pairs:
         return uncoupled(pairs[0], ~_both_there(*after), variances(*after))
 
-    return merged((state,), tuple(map(_cleared, state.sides)), clear)
+    if any(side.mask is None for side in state.sides):
+        return state
+    cleared = (Side(jnp.where(s.mask, s.q, 0), jnp.where(s.mask, s.mean, 0), s.mask) for s in state.sides)
+    return merged((state,), tuple(cleared), clear)
 
 
 def _both_there(a: Side, b: Side) -> Any:
     return a.mask[:, None] & b.mask[None]
-
-
-def _cleared(side: Side) -> Side:
-    return Side(jnp.where(side.mask, side.q, 0), jnp.where(side.mask, side.mean, 0), side.mask)
 
 
 class FieldKernels(NamedTuple):

@@ -1,8 +1,8 @@
-"""Inputs to look at: the one with the largest error and a typical one, each with its orbit and the answers along it."""
+"""The input to look at, that with the largest error: its orbit, and the answers along it."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.judge import Measured
-from equitangents.audit.measure.task import AuditTask, flattened
+from equitangents.audit.measure.task import flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
 
 _POINTS = 24
@@ -20,20 +20,11 @@ _NUMBERS = 3 * _SIDE**2
 _OUTPUTS = 64
 
 
-def witnesses(m: Measured) -> list[Witness]:
-    """The worst and a typical pair of input and element."""
-    task, orbits = m.task, m.orbits
-    errors = m.judgement.scales.largest(m.judgement.headline.unit, orbits.separate)
-    worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
-    middle = np.quantile(errors, 0.5, method="inverted_cdf")
-    typical = np.unravel_index(int(np.argmin(np.abs(errors - middle))), errors.shape)
-    return [
-        _witness(task, errors, "worst", int(worst[0]), int(worst[1])),
-        _witness(task, errors, "typical", int(typical[0]), int(typical[1])),
-    ]
-
-
-def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
+def worst_input(m: Measured) -> Witness:
+    """The pair of input and element with the largest error, and the input's orbit."""
+    task = m.task
+    errors = m.judgement.scales.largest(m.judgement.headline.unit, m.orbits.separate)
+    k, i = map(int, np.unravel_index(int(np.argmax(errors)), errors.shape))
     contract, E, g = task.contract, len(task.elements), task.elements[k]
     shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
     elements = [contract.group.identity, *(task.elements[j] for j in shown)]
@@ -43,7 +34,6 @@ def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typica
                            for a, *copies in zip(x.leaves, *(one.leaves for one in orbit), strict=True)])  # fmt: skip
     predictions = flattened(task.evaluate(together).leaves)
     return Witness(
-        kind=kind,
         index=task.row(i),
         label=contract.label(g),
         parameter=contract.group.parameter(g),
@@ -52,8 +42,6 @@ def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typica
         orbit=[
             OrbitPoint(
                 label=contract.label(h),
-                parameter=contract.group.parameter(h),
-                angle=contract.angle(h),
                 inputs=_pictures(contract, one),
                 prediction=_rounded(y) if len(y) <= _OUTPUTS else None,
                 error=error,
