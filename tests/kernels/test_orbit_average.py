@@ -7,6 +7,7 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import EquitangentsError
+from equitangents.kernels import projected
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.result import Kernels
 from equitangents.nn import Conv, Dense, Dropout, Flatten, GlobalAvgPool, Relu, Sequential
@@ -39,21 +40,16 @@ def test_arrays_of_jax_and_numpy_of_two_precisions(net, rng):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_a_symmetric_average_needs_a_term_for_each_pair_of_inverses(rng, monkeypatch):
-    calls = []
+def test_a_symmetric_average_needs_half_the_pairs(rng, monkeypatch):
+    pairs = []
     run = Sequential.kernel
-    monkeypatch.setattr(Sequential, "kernel", lambda *args: calls.append(args) or run(*args))
-    x = rng.standard_normal((9, 4, 4, 1))
-    et.kernels.orbit_average(MLP, ROTATIONS).kernel(x)
-    whole = [args for args in calls if len(args[1]) == len(x)]  # the others look at a sample, for invariance
-    assert len(whole) == 3  # the identity, the quarter turns together, the half turn
-
-
-def test_terms_of_involutions_are_computed_in_blocks(rng, monkeypatch):
-    monkeypatch.setattr("equitangents.kernels.orbit._BLOCK", 2)
-    x = rng.standard_normal((9, 4, 4, 1))
+    monkeypatch.setattr(projected, "BLOCK", 1)
+    monkeypatch.setattr(Sequential, "kernel", lambda net, a, b: pairs.append(len(a) * len(b)) or run(net, a, b))
+    x = rng.standard_normal((8, 4, 4, 1))
     average = et.kernels.orbit_average(MLP, et.actions.image_dihedral(4))
-    found, expected = average.kernel(x), average.kernel(x, x)
+    found = average.kernel(x)
+    assert sum(pairs) == 8 * (8 * 9 // 2)
+    expected = average.kernel(x, x)
     np.testing.assert_allclose(found.nngp, expected.nngp, rtol=1e-12)
     np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-12)
 

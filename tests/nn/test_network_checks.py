@@ -249,21 +249,8 @@ def test_what_has_no_kernel_says_so():
     )
     with pytest.raises(NetworkError, match="operation is Parallel; expected one with a rule"):
         net.kernel(x)
-    with pytest.raises(NetworkError, match="SphereLift"):
-        nn.Sequential(nn.Dense(1)).kernel_pairs(np.ones((2, 3)), np.ones((2, 3)), [0], [1])
-
-
-def test_lists_of_pairs_are_checked():
-    net = nn.Sequential(nn.SphereLift(SO3, 3), nn.GroupPool(), nn.Dense(1))
-    x = np.ones((2, *SHAPE))
-    for first, second, message in (
-        ([0], [2], "expected 0 to 1"),
-        ([0, 1], [0], "expected 2; give as many"),
-        ([0.5], [0], "whole"),
-    ):
-        with pytest.raises(EquitangentsError, match=message):
-            net.kernel_pairs(x, x, first, second)
-    assert net.kernel_pairs(x, x, np.zeros(0, int), np.zeros(0, int)).ntk.shape == (0,)
+    with pytest.raises(NetworkError, match="the network ends on"):
+        nn.Sequential(nn.SphereLift(SO3, 3), nn.Erf()).kernel_field(x)
 
 
 def test_windows_are_the_same_by_profile_and_by_coefficients():

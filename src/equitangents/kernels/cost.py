@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents import precision
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import foreseen, memory_size
 from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, Engine
@@ -229,7 +229,8 @@ def _of_positions(
     program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
 ) -> Counts:
     """The work of a program on positions, along its fibres."""
-    choice, steps = programs.choice_of(program, engine, np.dtype(dtype), part)
+    choice = programs.choice_of(program, engine, np.dtype(dtype), part)
+    steps = programs.steps_of(program, choice.engine, part)
     sizes = channels, n1, n2 or n1, np.dtype(dtype).itemsize
     of_part = () if part is None else (part,)
     work = count(steps)
@@ -256,7 +257,7 @@ def _of_structured(
 
     Kernel fields are run by the reference engine, one pair of inputs like a pooled kernel.
     """
-    chosen, notes = structured.choice_of(program, engine, part=part)
+    chosen, notes = structured.choice_of(program, engine, dtype, part)
     before = given = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
     for op in flat(program.ops):
@@ -308,10 +309,8 @@ def _of_rotations(
     whole: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
 ) -> Counts:
     """Relative rotations and points of the sphere, at the resolution that random signals of unit variance need."""
-    if part is not None:
-        raise NetworkError("the cost of kernel fields between rotations is not known")
     program = sections(whole)
-    choice = rotations.choose_engine(program, engine)
+    choice = rotations.choice_of(whole, engine)
     rules, itemsize = rotations.rules_of(choice.engine), np.dtype(dtype).itemsize
     signals = min(max(n1, n2 or n1), _MOST_SIGNALS)
     found = _resolution(program, signals, channels, dtype, choice.engine.name)

@@ -11,13 +11,11 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from equitangents._types import DType
-from equitangents.errors import NetworkError
 from equitangents.kernels import cost, projected
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.fields import Part
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.projected import EquivariantOutputs
-from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.runs import programs, rotations, steerable, structured
 from equitangents.kernels.steerable.program import Points
@@ -29,32 +27,24 @@ _RUNS: dict[type, ModuleType] = {
     StructuredPositions: structured,
     Points: steerable,
     Sphere: rotations,
-}  # each with `compute`, `compute_diagonal` and `engine_for`
+}  # each with `compute` and `choice_of`
 
 
 def compute(
-    program: Program[Any], x1: Inputs, x2: Inputs | None = None, engine: str | None = None, part: Part | None = None
+    program: Program[Any],
+    x1: Inputs,
+    x2: Inputs | None = None,
+    engine: str | None = None,
+    part: Part | None = None,
+    own: bool = False,
 ) -> Any:
-    """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); with `part` the `KernelField` there."""
-    if _is_projected(program, part):
-        return projected.compute(compute, program, x1, x2, engine)
-    return _RUNS[type(program.space)].compute(program, x1, x2, engine, part)
+    """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); with `part` the `KernelField` there.
 
-
-def compute_diagonal(program: Program[Any], x: Inputs, engine: str | None = None, part: Part | None = None) -> Any:
-    """Kernels of each input with itself, each (N,); with `part` their field, (N, *part.layout.tail)."""
-    if _is_projected(program, part):
-        return projected.compute_diagonal(compute, program, x, engine)
-    return _RUNS[type(program.space)].compute_diagonal(program, x, engine, part)
-
-
-def compute_pairs(
-    program: Program[Any], x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None
-) -> Kernels:
-    """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    if not isinstance(program.space, Sphere):
-        raise NetworkError("only networks that begin with a SphereLift have kernels of a list of pairs")
-    return rotations.compute_pairs(program, x1, x2, first, second, engine)
+    `own`: of each input of x1 with itself, each (N,), or (N, *part.layout.tail).
+    """
+    if isinstance(program.space, EquivariantOutputs):
+        return projected.compute(compute, program, x1, x2, engine, own)
+    return _RUNS[type(program.space)].compute(program, x1, x2, engine, part, own)
 
 
 def kernel_cost(
@@ -70,24 +60,14 @@ def kernel_cost(
 
     With `part` what the kernel field at these pairs of positions will take.
     """
-    if _is_projected(program, part):
+    if isinstance(program.space, EquivariantOutputs):
         return projected.kernel_cost(kernel_cost, program, channels, n1, n2, dtype, engine)
     return cost.kernel_cost(program, channels, n1, n2, dtype, engine, part)
 
 
 def engine_for(program: Program[Any], dtype: DType) -> str:
     """The name of the engine that will compute kernels of inputs of `dtype` here."""
-    if _is_projected(program, None):
+    if isinstance(program.space, EquivariantOutputs):
         return engine_for(projected.numbers(program), dtype)
-    name: str = _RUNS[type(program.space)].engine_for(program, dtype)
+    name: str = _RUNS[type(program.space)].choice_of(program, None, dtype).engine.name
     return name
-
-
-def _is_projected(program: Program[Any], part: Part | None) -> bool:
-    """Whether kernels are made of those of another program; raises NetworkError for their fields, which are none."""
-    found = isinstance(program.space, EquivariantOutputs)
-    if found and part is not None:
-        raise NetworkError(
-            "space", type(program.space), "a grid or a finite group, which have kernel fields", verb="is"
-        )
-    return found

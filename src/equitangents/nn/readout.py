@@ -126,5 +126,5 @@ class Readout(Layer):
             assert isinstance(signal.positions, OnGroup)
             group = signal.positions.group
             sources = fibres.points.array[group.inverses]
-            return PositionMoves(FrozenArray(sources), FrozenArray(rho), FrozenArray(group.inverses))
+            return PositionMoves(FrozenArray(sources), FrozenArray(rho))
         return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)

@@ -15,16 +15,16 @@ import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._types import ArrayLike, DType, Numbers, Params, Tree
+from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
+from equitangents.kernels.dispatch import compute, kernel_cost
 from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected import PositionMoves
-from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
+from equitangents.kernels.result import KernelField, Kernels, NngpKernels
 from equitangents.kernels.rotations.sampling import sample as hardest
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store import described
@@ -35,16 +35,13 @@ from equitangents.nn.lowering import (
     chain,
     check_entries,
     draw_noise,
-    ends_on_rotations,
     init_layers,
     lower,
-    lower_between_rotations,
     lower_field,
     lowered,
     run_layers,
     why_no_ntk,
 )
-from equitangents.nn.pooling import Flatten
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.linear import equivariant_dimension
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
@@ -182,11 +179,6 @@ class Sequential(CheckedKeywords):
         moves = getattr(program.space, "moves", None)
         return not given and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
 
-    def leads_by_position(self, input_shape: tuple[int, ...]) -> bool:
-        """Whether leading layers without weights act alike at each position, or are Flatten."""
-        given = _lower(self._layers, check_shape("input_shape", input_shape)).given
-        return all(layer.follows_moves or isinstance(layer, Flatten) for layer in self._layers[:given])
-
     @property
     def draws_noise(self) -> bool:
         """Whether inputs draw independent noise (dropout), so that x with itself differs from x with an equal input."""
@@ -219,9 +211,7 @@ class Sequential(CheckedKeywords):
         """
         if is_structured(x) or not self.samples_rotations:
             return self
-        signals = self.signals(x.shape[1:])
-        between = ends_on_rotations(self._layers, signals)
-        given, program = lower_between_rotations(self._layers, signals) if between else self._lowered(x)[:2]
+        given, program = self._lowered(x)[:2]
         after = np.asarray(self.after_given(given, x))
         resolution = compute(program, hardest(after, after)).resolution
         if resolution is None:
@@ -234,7 +224,7 @@ class Sequential(CheckedKeywords):
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
         (x,) = without_empty_masks(_check_inputs("x", x))
         lowered = self._lowered(x)
-        return lowered.existing(compute_diagonal(lowered.program, self.after_given(lowered.given, x), engine))
+        return lowered.existing(compute(lowered.program, self.after_given(lowered.given, x), None, engine, own=True))
 
     def _checked_pair(self, x1: Tree, x2: Tree) -> tuple[Tree, Tree]:
         """Inputs of two sets that fit each other."""
@@ -285,7 +275,7 @@ class Sequential(CheckedKeywords):
         given, program, part, alone = self._field(x, positions)
         if alone:
             return self._of_one_position(self.kernel_diagonal(x, engine), x, part)
-        return self._named(compute_diagonal(program, self.after_given(given, x), engine, part), x)
+        return self._named(compute(program, self.after_given(given, x), None, engine, part, own=True), x)
 
     def kernel_field_cost(
         self,
@@ -306,8 +296,6 @@ class Sequential(CheckedKeywords):
         """(layers that are functions of the input, the program of the rest, pairs of positions, whether it is one)."""
         signals = self.signals(x.shape[1:])
         part = part_of(positions, signals[-1].positions.count)
-        if ends_on_rotations(self._layers, signals):
-            return *lower_between_rotations(self._layers, signals), part, False
         given, program = lower_field(self._layers, signals, x.convention if is_structured(x) else None)
         return given, program, part, part.count == 1 and not isinstance(program.space, Points)
 
@@ -338,24 +326,7 @@ class Sequential(CheckedKeywords):
         """The field with the shape of its grid; only the NNGP if there is no NTK."""
         found = replace(found, grid=self.signals(x.shape[1:])[-1].positions.shape)
         reason = why_no_ntk(self._layers)
-        return found if reason is None else NngpKernelField.of(found, reason)
-
-    def kernel_pairs(
-        self, x1: ArrayLike, x2: ArrayLike, first: Numbers, second: Numbers, engine: str | None = None
-    ) -> Kernels:
-        """NNGP and NTK of the pairs (x1[first[p]], x2[second[p]]), each (P,); the network begins with a SphereLift.
-
-        For sums over some pairs of many signals, such as pairs of atoms of equal element: `first` and `second` are
-        whole numbers (P,), known also where x1 and x2 are traced.
-        """
-        x1, x2 = check_array("x1", x1, min_rank=2), check_array("x2", x2, min_rank=2)
-        if x2.shape[1:] != x1.shape[1:]:
-            raise ShapeError("x2", x2.shape, ("N", *x1.shape[1:]), "give inputs of the shape of x1")
-        first, second = _check_index("first", first, len(x1)), _check_index("second", second, len(x2))
-        if len(first) != len(second):
-            raise ShapeError("second", len(second), len(first), "give as many entries as first has", verb="has length")
-        x1, program = self.lowered(x1)
-        return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
+        return found if reason is None else NngpKernels.of(found, reason)
 
     def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
@@ -444,15 +415,6 @@ def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.
 def _check_inputs(name: str, x: Inputs) -> Tree:
     """Arrays (N, *positions, C), or inputs with masks or graphs."""
     return checked(name, x) if is_structured(x) else check_array(name, x, min_rank=2)
-
-
-def _check_index(name: str, index: Numbers, count: int) -> np.ndarray:
-    index = np.asarray(index)
-    if index.ndim != 1 or index.dtype.kind not in "iu":
-        raise InvalidTypeError(name, index.shape, "whole numbers (P,)")
-    if index.size and not (index.min() >= 0 and index.max() < count):
-        raise ShapeError(name, (index.min(), index.max()), range(count), verb="holds numbers between")
-    return index
 
 
 @lru_cache(maxsize=512)

@@ -156,27 +156,9 @@ def _shortest(size: int) -> int:
     return names.index("avx2") if names[-1] == "avx512" and size <= _VECTOR // 2 else -1
 
 
-def kernels_of_distances(
-    plan: AlongFibres, d: np.ndarray, q1: np.ndarray, q2: np.ndarray, dtype: np.dtype
-) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK), (N1, N2), of a plan without positions, from mean squared distances d, (N1, N2), of its inputs.
-
-    q1, (N1,), and q2, (N2,), are the inputs' mean squares. Only for plans whose first operation is affine.
-    """
-    x1, x2 = (_of_mean_square(q, dtype) for q in (q1, q2))
-    return _run(plan, x1, x2, d.shape, -1, np.ascontiguousarray(d, np.float64))
-
-
 def listed(plan: Runnable, x1: np.ndarray, x2: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number (None: itself), each (N,)."""
     return _run(plan, x1, x2, (len(x1),), -1)
-
-
-def _of_mean_square(q: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Vectors (N, 2) of mean square q, (N,), to more digits than one number of `dtype` could give."""
-    most = (np.sqrt(2 * q) * (1 - 2.0**-20)).astype(dtype)
-    rest = np.sqrt(np.maximum(2 * q - most.astype(np.float64) ** 2, 0)).astype(dtype)
-    return np.stack([most, rest], axis=1)
 
 
 def _run(
@@ -185,7 +167,6 @@ def _run(
     x2: np.ndarray | None,
     shape: tuple[int, ...],
     instruction_set: int,
-    distances: np.ndarray | None = None,
     kept: Kept | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     x1 = np.ascontiguousarray(x1)
@@ -209,8 +190,6 @@ def _run(
         instructions=instruction_set,
         odd=ctypes.addressof(odd),
     )
-    if distances is not None:
-        problem.distances = distances.ctypes.data
     if kept is not None:
         problem.field, problem.field_numbers = FieldKind[kept.kind.upper()], kept.numbers
         problem.targets = None if kept.targets is None else kept.targets.ctypes.data

@@ -12,7 +12,6 @@ from equitangents.kernels.engines.reference import run, tile
 from equitangents.kernels.engines.reference.rotation_tiles import TiledRotations
 from equitangents.kernels.engines.reference.structured import TiledStructured
 from equitangents.kernels.fields import Part
-from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.program import Program
 
 
@@ -23,7 +22,6 @@ class ReferenceEngine(Engine):
     differentiable = True
     any_norms = True
     carries_angles = True
-    takes_distances = True
     has_fields = True
     rotations = TiledRotations()
     structured = TiledStructured()
@@ -54,11 +52,3 @@ class ReferenceEngine(Engine):
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:
         return tile.working_bytes(run.plan_of(program, part), channels, n1, n2, itemsize)
-
-    def distances_obstacle(self, steps: FibrePlan) -> str | None:
-        return None
-
-    def means_of_distances(
-        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
-    ) -> Pair:
-        return tile.means(steps, d, one, other, dtype, side)
