@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws.networks import network
-from oracles import literal_duals, literal_kernels
 
 from equitangents import nn
 from equitangents.kernels import scales
 from equitangents.kernels.engines.cpu import tabulated
 from examples import examples
+from laws.networks import network
+from oracles import literal_duals, literal_kernels
 
 TOLERANCE = 1e-5
 READOUTS = {"flatten": [("flatten",)], "pool": [("global_pool",)], "pools": [("avg_pool", (2,)), ("global_pool",)]}

@@ -109,7 +109,7 @@ def walk(ops: tuple[Any, ...], fields: tuple[Moves, ...], *, alone: bool = False
 
 def _after(op: Any, fields: tuple[Moves, ...], alone: bool) -> Iterator[tuple[Moves, ...]]:
     if not op.is_branching:
-        yield from product(*((op.moves_alone_after if alone else op.moves_after)(moves) for moves in fields))
+        yield from product(*(op.moves_after(moves, alone) for moves in fields))
         return
     branches: Iterator[tuple[Moves, ...]] = iter([fields])
     if op.branches:

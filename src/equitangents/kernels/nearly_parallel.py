@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import DType
-from equitangents.kernels.branches import flat
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.program import Program
+from equitangents.kernels.program import Program, flat
 from equitangents.kernels.scales import has_bias, unit_bias
 
 Pairs = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]

@@ -190,14 +190,13 @@ class Operation:
         """Number of positions after the operation."""
         return positions
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Where positions after it go if those before it move by a permutation, see `moves`; none: it is not known."""
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+        """Where positions after it go if those before it move by a permutation, see `moves`; none: it is not known.
+
+        alone: of one input of two, K(m p, p') = K_g(p, p'): what its weights read stays in its order.
+        """
         if self.stays:
             yield moves
-
-    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
-        """As `moves_after`, of one input of two, K(m p, p') = K_g(p, p'): what its weights read stays in its order."""
-        return self.moves_after(moves)
 
     def blocks_after(self, labels: np.ndarray) -> np.ndarray:
         """The block of each position, −1 where dropped, after it joins blocks."""
@@ -220,21 +219,6 @@ class Operation:
     def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
         """The offset before it that a fibre's partners have whose offset after it is `step`."""
         return step
-
-    def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
-        """Where fields are kept that are not added yet, by slot, after it; before it, as number `at`, `forks`."""
-        return forks
-
-    @property
-    def slots(self) -> int:
-        """Number of slots for kept fields."""
-        return 0
-
-    def join_offsets(self, joined: dict[int, tuple[int, ...]], offset: tuple[int, ...]) -> None:
-        """From the end to the beginning: note the offset with which the field in its slot is added, or compare it.
-
-        Raises NoFibresError where a branch begins with another offset than it ends with.
-        """
 
     def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.

@@ -63,13 +63,9 @@ class Box(Operation):
         """The positions that each window reads, (windows, slots), -1 beyond the grid."""
         return box_table(self.in_shape, self.out_shape, self.window, self.stride, self.low, self.wrap)
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Yield permutations of windows, which are read slot by slot."""
-        return by_slots(self.table, None, moves)
-
-    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
-        """Yield the permutation of windows whose slots keep their order."""
-        return by_order(self.table, moves)
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+        """Yield permutations of windows, which are read slot by slot; alone, slots keep their order."""
+        return by_order(self.table, moves) if alone else by_slots(self.table, None, moves)
 
     @property
     def reads_around(self) -> bool:
@@ -136,13 +132,10 @@ class Table(Operation):
         """The positions of a window."""
         return int(self.index.array.shape[1])
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Yield permutations of windows, which are read slot by slot."""
-        return by_slots(self.index.array, self.weights.array, moves)
-
-    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
-        """Yield the permutation of windows whose slots keep their order."""
-        return by_order(self.index.array, moves)
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+        """Yield permutations of windows, which are read slot by slot; alone, slots keep their order."""
+        index = self.index.array
+        return by_order(index, moves) if alone else by_slots(index, self.weights.array, moves)
 
     @property
     def is_total(self) -> bool:
@@ -241,9 +234,9 @@ class Decouple(Operation):
     stays: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 
-    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
-        """Only the identity, since each position has its own weights."""
-        return of_none(moves)
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+        """The same; alone, only the identity, since each position has its own weights."""
+        return of_none(moves) if alone else iter((moves,))
 
 
 @dataclass(frozen=True)
@@ -267,7 +260,7 @@ class Blocks(Operation):
         """Which block each position is in, by key."""
         return {self.labels.key: self.labels.array}
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """Yield the permutation of blocks, if every block is carried to a block."""
         return by_blocks(self.labels.array, self.blocks, moves)
 
@@ -308,7 +301,7 @@ class WindowPool(Operation):
         """The grid of windows."""
         return self.box.out_shape
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """Yield permutations of windows, all pairs of whose positions are read."""
         return by_sets(self.box.table, moves)
 
@@ -326,13 +319,9 @@ class Flatten(Operation):
     pools_commute: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """None moves where one is left."""
-        yield moves[:1] * 0
-
-    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
-        """Only the identity, since each position has its own weights."""
-        return (found[:1] for found in of_none(moves))
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+        """None moves where one is left; alone, only from the identity, since each position has its own weights."""
+        return (found[:1] * 0 for found in (of_none(moves) if alone else (moves,)))
 
     def positions_after(self, positions: int) -> int:
         """One position is left."""
@@ -348,6 +337,6 @@ class Standardise(Pointwise):
     needs_variances: ClassVar[bool] = True
     eps: float
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """As before it, since the deviation is over all positions."""
         yield moves

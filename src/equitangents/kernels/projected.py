@@ -14,14 +14,13 @@ so errors are relative to the block's own diagonal.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import DTypeLike
 
 from equitangents import precision
 from equitangents._types import ArrayLike
@@ -29,11 +28,9 @@ from equitangents.actions import Action
 from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.cost import KernelCost, repeated
-from equitangents.kernels.fields import check_result
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import Positions, Program
-from equitangents.kernels.result import Kernels, result
+from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import Accuracy, Sphere
 from equitangents.kernels.rotations.sampling import (
     AS_ASKED,
@@ -46,7 +43,6 @@ from equitangents.kernels.rotations.sampling import (
     surrogates,
 )
 from equitangents.kernels.structured import StructuredPositions
-from equitangents.memory import check_fits
 from equitangents.sphere import rotate
 
 Move = Callable[[np.ndarray, Any], Any]
@@ -280,68 +276,7 @@ def resolve(
     return found if found.note else found._replace(note=note)
 
 
-_TYPICAL = 8  # the resolution that costs are given for where signals are not known
-
-
-def kernel_cost(
-    base_cost: Callable[..., KernelCost],
-    program: Program[EquivariantOutputs],
-    channels: int,
-    n1: int,
-    n2: int | None = None,
-    dtype: DTypeLike = "float32",
-    engine: str | None = None,
-) -> KernelCost:
-    """The cost of the kernels of numbers for every element, or for a quadrature of SO(3) at a typical resolution."""
-    moves = program.space.moves
-    typical = moves.accuracy.resolution if isinstance(moves, RotationMoves) else None
-    one = base_cost(numbers(program), channels, n1, n2, dtype, engine)
-    whole = repeated([(one, len(moves.nodes(typical or _TYPICAL)))], 0)
-    return replace(whole, output_bytes=whole.output_bytes * program.space.dimension**2)
-
-
 @lru_cache(maxsize=64)
 def numbers(program: Program[EquivariantOutputs]) -> Program[Any]:
     """The program of the kernels of numbers."""
     return Program(program.space.flat, program.ops)
-
-
-def compute(
-    base: Callable[..., Kernels],
-    program: Program[EquivariantOutputs],
-    x1: Any,
-    x2: Any = None,
-    engine: str | None = None,
-    own: bool = False,
-) -> Kernels:
-    """NNGP and NTK between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2, d, d).
-
-    `own`: of each input of x1 with itself, each (N, d, d).
-    """
-    flat, dtype, d = numbers(program), precision.working_dtype(x1, x2), program.space.dimension
-    n1, n2 = len(x1), len(x1 if x2 is None else x2)
-    check_result(x1, x2, dtype, 0)
-    check_fits(
-        f"a kernel of {n1} × {n2} inputs and {d} × {d} outputs",
-        4 * 8 * n1 * n2 * d * d,
-        "compute fewer inputs at a time",
-    )
-    kernel = lambda a, b: base(flat, a, b, engine)
-    moves, found = program.space.moves, Resolution(0, None, None)
-    if isinstance(moves, RotationMoves):
-        found = resolve(moves, kernel, x1, x2)
-    nodes = moves.nodes(found.value)
-    sums = diagonal(lambda one: one_orbit(kernel, nodes, one), x1) if own else one_orbit(kernel, nodes, x1, x2)
-    nngp, ntk = (k + program.space.constant.array for k in (sums.nngp, sums.ntk))
-    with precision.scope(dtype):
-        nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
-    return result(
-        (x1, x2),
-        nngp,
-        ntk,
-        engine=sums.term.engine,
-        form=sums.term.form,
-        notes=(*sums.term.notes, *(() if found.note is None else (found.note,))),
-        error_estimate=found.error,
-        resolution=found.value or None,
-    )

@@ -43,11 +43,10 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
-from equitangents.kernels.branches import flat
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.fields import MATRIX, Layout
 from equitangents.kernels.operations import Affine
-from equitangents.kernels.program import Op
+from equitangents.kernels.program import Op, flat
 
 logger = logging.getLogger("equitangents")
 

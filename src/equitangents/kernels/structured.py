@@ -29,10 +29,9 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.branches import flat
 from equitangents.kernels.operation import FrozenArray, Operation, by_blocks, by_matrix
 from equitangents.kernels.operations import Blocks, Box
-from equitangents.kernels.program import Program
+from equitangents.kernels.program import Program, flat
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Times(Structured):
     numbers_pass: ClassVar[bool] = True
     factor: float
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """Yield the same permutation: positions stay as they were."""
         yield moves
 
@@ -78,7 +77,7 @@ class Normalise(Structured):
     centred: bool = False
     groups: FrozenArray | None = None  # int32 (positions,), the number of each position's group
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """As before it, if groups move to groups."""
         labels = np.zeros(len(moves), np.int64) if self.groups is None else self.groups.array
         for _ in by_blocks(labels, int(labels.max()) + 1, moves):
@@ -96,7 +95,7 @@ class Attend(Structured):
     value_var: float  # (W_value_std W_out_std)²
     b_var: float
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """As before it, since only features distinguish positions."""
         yield moves
 
@@ -122,7 +121,7 @@ class Mix(Structured):
         """Whether there is no matrix for all inputs."""
         return self.matrix is None
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """Yield the permutation of rows if the matrix is carried to itself; nothing for graphs that inputs bring."""
         return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
 
@@ -145,7 +144,7 @@ class Drop(Structured):
     draws_noise: ClassVar[bool] = True
     keep: float
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """As before it, since noise is alike at all positions."""
         yield moves
 

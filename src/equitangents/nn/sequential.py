@@ -19,8 +19,8 @@ from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.dispatch import compute, kernel_cost
+from equitangents.kernels.cost import KernelCost, kernel_cost
+from equitangents.kernels.dispatch import compute
 from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected import PositionMoves
@@ -44,7 +44,15 @@ from equitangents.nn.lowering import (
 )
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.linear import equivariant_dimension
-from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
+from equitangents.structured import (
+    SMALLER,
+    Graphs,
+    Inputs,
+    Masked,
+    checked,
+    is_structured,
+    without_empty_masks,
+)
 from equitangents.validation import check_array, check_key, check_shape
 
 PositionPairs = Literal["all", "same"] | npt.ArrayLike

@@ -16,10 +16,9 @@ import numpy as np
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.branches import Parallel
 from equitangents.kernels.operation import FrozenArray, HashedOnce, Operation
 from equitangents.kernels.operations import Affine, Dual, Flatten
-from equitangents.kernels.program import Op, Program
+from equitangents.kernels.program import Op, Parallel, Program
 
 
 @dataclass(frozen=True)

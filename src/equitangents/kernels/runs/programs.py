@@ -96,7 +96,7 @@ def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | N
 
 def steps_of(program: Program, engine: Engine, part: Part | None) -> Steps:
     """How the engine runs `program`, or a part of its field."""
-    return engine.steps(program) if part is None else engine.fieldsteps_of(program, part).steps
+    return engine.steps(program) if part is None else engine.field_steps(program, part).steps
 
 
 def notes_of(choice: Choice, steps: Steps, part: Part | None = None) -> tuple[str, ...]:

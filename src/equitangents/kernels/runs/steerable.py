@@ -17,9 +17,9 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, Choice, choose_where
 from equitangents.kernels.fields import Part, check_field, check_result, field_bytes
+from equitangents.kernels.program import flat
 from equitangents.kernels.result import KernelField, Kernels, result_at
 from equitangents.kernels.scales import any_traced, cast
 from equitangents.kernels.steerable.execute import Fields, Variances, pair

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.branches import Parallel
+from equitangents.kernels.program import Parallel
 from equitangents.kernels.steerable.program import (
     Filter,
     Gate,
@@ -42,7 +42,12 @@ from equitangents.kernels.steerable.program import (
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel, all_coefficients
 from equitangents.steerable.features import SPACES, Irrep, trivial
-from equitangents.steerable.harmonics import direction_harmonics, directions_and_lengths, rings, samples
+from equitangents.steerable.harmonics import (
+    direction_harmonics,
+    directions_and_lengths,
+    rings,
+    samples,
+)
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
+from equitangents.groups.rotation_group import (
+    RotationGroup,
+    euler_grid,
+    from_euler_angles,
+)
 from equitangents.kernels.engines.cpu import activations, descriptor, memory, run
 from equitangents.kernels.engines.cpu.activations import at_any_norms
-from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
+from equitangents.kernels.engines.cpu.rotation_plans import (
+    RotationPlan,
+    SphereMean,
+    SpherePlan,
+    Turns,
+    ZonalMean,
+)
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference.rotation_tiles import pairs_in_tile
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.program import Op
-from equitangents.kernels.rotations.program import RotationSections, Zonal, sphere_resolution
+from equitangents.kernels.rotations.program import (
+    RotationSections,
+    Zonal,
+    sphere_resolution,
+)
 from equitangents.kernels.rotations.sampling import Rings, rings_of
 from equitangents.kernels.scales import law_of
-from equitangents.kernels.threads import threads
+from equitangents.memory import threads
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 from equitangents.sphere.transforms import wigner

@@ -18,15 +18,24 @@ from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu import memory
-from equitangents.kernels.engines.cpu.activations import at_any_norms, computed_in_double, has_tables
+from equitangents.kernels.engines.cpu.activations import (
+    at_any_norms,
+    computed_in_double,
+    has_tables,
+)
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
-from equitangents.kernels.engines.cpu.library import TARGETS, instruction_sets, library, registered
+from equitangents.kernels.engines.cpu.library import (
+    TARGETS,
+    instruction_sets,
+    library,
+    registered,
+    threads,
+)
 from equitangents.kernels.engines.cpu.memory import RESULTS, address
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SpherePlan
 from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.scales import Law, check_representable, limits
-from equitangents.kernels.threads import threads
 
 Runnable = AlongFibres | RotationPlan | SpherePlan
 

@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 
 from equitangents.formatting import memory_size
-from equitangents.kernels.branches import flat
 from equitangents.kernels.engines.codes import PANEL_BYTES
 from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called, results
-from equitangents.kernels.engines.cpu.structured_plan import Described, describe, why_not
+from equitangents.kernels.engines.cpu.structured_plan import (
+    Described,
+    describe,
+    why_not,
+)
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
+from equitangents.kernels.program import flat
 from equitangents.kernels.structured import Batch, StructuredProgram
 
 _CELL = 128  # bytes of a pair of positions: two vectors, at most

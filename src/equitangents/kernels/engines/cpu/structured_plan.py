@@ -14,14 +14,38 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.engines.codes import JOINED_SIDES, JOINT_SIDES, STEPS_VERSION, JointKind, Mixing
-from equitangents.kernels.engines.cpu.activations import described, is_tabulated, name_of
-from equitangents.kernels.engines.cpu.descriptor import Description, Numbers, affine_numbers
+from equitangents.kernels.engines.codes import (
+    JOINED_SIDES,
+    JOINT_SIDES,
+    STEPS_VERSION,
+    JointKind,
+    Mixing,
+)
+from equitangents.kernels.engines.cpu.activations import (
+    described,
+    is_tabulated,
+    name_of,
+)
+from equitangents.kernels.engines.cpu.descriptor import (
+    Description,
+    Numbers,
+    affine_numbers,
+)
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, RatedAffine, Table, WindowPool
+from equitangents.kernels.operations import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    Flatten,
+    Pool,
+    RatedAffine,
+    Table,
+    WindowPool,
+)
+from equitangents.kernels.program import Join, Parallel, flat
 from equitangents.kernels.scales import changes_unit, unit_biases
 from equitangents.kernels.structured import (
     Attend,

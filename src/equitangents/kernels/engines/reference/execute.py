@@ -17,10 +17,13 @@ import jax.numpy as jnp
 from equitangents._types import ArrayLike
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both
-from equitangents.kernels.branches import Parallel
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
+from equitangents.kernels.engines.reference.windows import (
+    box_mean,
+    pad_grid,
+    table_mean,
+)
 from equitangents.kernels.operations import (
     Affine,
     Box,
@@ -33,7 +36,7 @@ from equitangents.kernels.operations import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.program import Op
+from equitangents.kernels.program import Op, Parallel
 
 
 class State(NamedTuple):

@@ -14,8 +14,14 @@ import numpy as np
 from jax import lax
 
 from equitangents._types import ArrayLike, DType
-from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
-from equitangents.kernels.branches import flat
+from equitangents.kernels.angular import (
+    Both,
+    both,
+    covariance,
+    moved,
+    of_covariance,
+    vanishing,
+)
 from equitangents.kernels.engines.reference.execute import (
     At,
     Moments,
@@ -40,7 +46,7 @@ from equitangents.kernels.engines.reference.windows import (
 )
 from equitangents.kernels.operations import Box, Flatten, Pool, Table, WindowPool
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels
-from equitangents.kernels.program import Op
+from equitangents.kernels.program import Op, flat
 
 AnyPool = Pool | WindowPool | Flatten
 

@@ -20,11 +20,21 @@ from equitangents.errors import MemoryLimitError
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference import rotations
-from equitangents.kernels.engines.reference.rotations import BATCH, Side, Sphere, sphere_samples
+from equitangents.kernels.engines.reference.rotations import (
+    BATCH,
+    Side,
+    Sphere,
+    sphere_samples,
+)
 from equitangents.kernels.plans.plan import has_dual
-from equitangents.kernels.rotations.program import RotationSections, field_points, nodes, sphere_resolution
+from equitangents.kernels.rotations.program import (
+    RotationSections,
+    field_points,
+    nodes,
+    sphere_resolution,
+)
 from equitangents.kernels.rotations.sampling import Rings, rings_of
-from equitangents.kernels.threads import threads
+from equitangents.memory import threads
 
 _TILE_ELEMENTS = 1 << 15  # numbers in one field of a tile: a ring's rotations (or a sphere's points) times pairs
 _TRACED_ELEMENTS = 1 << 20

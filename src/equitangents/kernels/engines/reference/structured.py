@@ -17,12 +17,21 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference import structured_fields as states
-from equitangents.kernels.engines.reference.execute import Moments, field_moments, joined, joined_angles, shared
-from equitangents.kernels.engines.reference.geometries import PairGeometry, pool_mean, pool_pairs
+from equitangents.kernels.engines.reference.execute import (
+    Moments,
+    field_moments,
+    joined,
+    joined_angles,
+    shared,
+)
+from equitangents.kernels.engines.reference.geometries import (
+    PairGeometry,
+    pool_mean,
+    pool_pairs,
+)
 from equitangents.kernels.engines.reference.structured_fields import (
     Ends,
     Pairs,
@@ -42,7 +51,7 @@ from equitangents.kernels.engines.reference.structured_fields import (
 from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
 from equitangents.kernels.fields import MATRIX, Part
 from equitangents.kernels.operations import Box, Flatten, Pool, WindowPool
-from equitangents.kernels.program import Op
+from equitangents.kernels.program import Join, Op, Parallel, flat
 from equitangents.kernels.structured import (
     Attend,
     Batch,
