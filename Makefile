@@ -11,7 +11,7 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := $(VENV)/.installed-torch $(VENV)/.installed-onnx $(VENV)/.installed-keras $(VENV)/.installed-transformers
+EXTRAS := $(VENV)/.installed-torch $(VENV)/.installed-onnx $(VENV)/.installed-transformers
 
 LOWEST := build/lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet
@@ -47,7 +47,7 @@ test: XLA := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=fa
 test: $(STAMP) ## all tests but the slow ones, and what they cost
 	$(PYTEST) -m "not slow" --memory-limit 1.5
 
-test-all: $(STAMP) $(EXTRAS) ## all tests, with PyTorch, ONNX, Keras and transformers
+test-all: $(STAMP) $(EXTRAS) ## all tests, with PyTorch, ONNX and transformers
 	$(PYTEST)
 	$(PYTEST) tests/audit_extras tests/torch_ensembles
 
@@ -69,7 +69,7 @@ test-machines: $(STAMP) ## numerical tests as other machines compute them; ARGS=
 test-frozen: $(STAMP) ## frozen cases computed anew; COUNT=all, ONLY=studies, SEED=...
 	$(ONE_THREAD) $(BIN)/python -m tests.frozen --check $(or $(COUNT),30) --seed $(SEED) --only $(or $(ONLY),kernels ensembles audits refusals)
 
-test-extras: $(STAMP) $(EXTRAS) ## tests of PyTorch, ONNX, Keras and transformers models
+test-extras: $(STAMP) $(EXTRAS) ## tests of PyTorch, ONNX and transformers models
 	$(PYTEST) tests/audit_extras tests/torch_ensembles
 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium

@@ -26,7 +26,7 @@ Answer = Literal["holds", "fails", "open"]
 QUARTERS = tuple(lambda x, k=k: np.rot90(x, k, (1, 2)) for k in (1, 2, 3))
 _NEAR = 1.25  # within this factor of the tolerance either answer is right
 _ROUNDINGS = 100.0  # smaller violations than so many roundings are not in the numbers
-_QUIET: dict[str, Any] = {"off_data": False, "data_test": None, "layers": False, "resamples": 400}
+_QUIET: dict[str, Any] = {"off_data": False, "layers": False, "resamples": 400}
 
 
 class Audited(Protocol):
@@ -233,7 +233,7 @@ _ANSWERS: dict[str, Answer] = {
 
 def read(line: str) -> Answer:
     """What a first line says: its first word is the verdict."""
-    return _ANSWERS[line.removeprefix("partial, ").split()[0].rstrip(":")]
+    return _ANSWERS[line.split()[0].rstrip(":")]
 
 
 def measure(models: int = MODELS, kinds: dict[str, Callable[..., Audited]] | None = None, **settings: Any) -> list[Row]:

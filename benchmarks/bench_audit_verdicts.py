@@ -108,7 +108,7 @@ def eighth_turns(rng: np.random.Generator, floors: float) -> tuple[Any, np.ndarr
     x = blobs(rng, INPUTS)
     if floors == 0:
         return even, x
-    quiet: dict[str, Any] = {"off_data": False, "data_test": None, "layers": False, "resamples": 20}
+    quiet: dict[str, Any] = {"off_data": False, "layers": False, "resamples": 20}
     floor = np.mean([e.judged_floor for e in audit(even, "C8", x, **quiet).elements if not e.exact])
     # four waves around the centre: the same after a quarter turn, the opposite after an eighth
     waves = (np.cos(4 * angle) * np.exp(-(((r - 0.25 * SMOOTH) / (0.1 * SMOOTH)) ** 2)))[..., None]
@@ -190,7 +190,7 @@ def measure(
     """The verdicts of every case; model m of case c depends on (c, m) alone, c its place among those `known`."""
     from equitangents.audit import audit
 
-    quiet = {"off_data": False, "data_test": None, "layers": False, "resamples": 400}
+    quiet = {"off_data": False, "layers": False, "resamples": 400}
     rows = []
     for case in cases:
         c = [other.name for other in known].index(case.name)

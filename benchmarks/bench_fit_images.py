@@ -1,12 +1,14 @@
 """`et.fit.auto` beside the majority, nearest neighbours, a forest, a support vector machine and a small network.
 
-A cell is a set of images, a number of them and a draw; it is kept in `runs/fit_images` and not computed again. All
-models learn the same images and are tested on the same new ones. Where up is nothing, images are turned by random
-quarters; tiles of one specimen leave together, and test images are of other ones. Three sets, two draws, three minutes
-and 300 test images each; `--full`: all sets, also 1,000 images, five draws (1,500 test images), five minutes;
-`--draws N` of them. The last table has the accuracy beside that of the best other, by paired differences of new images.
+A cell is a set of images, a number of them and a draw; each of its models is a line of `fit_images.jsonl`, and is not
+computed again. All models learn the same images and are tested on the same new ones. Where up is nothing, images are
+turned by random quarters; tiles of one specimen leave together, and test images are of other ones. Three sets, two
+draws, three minutes and 300 test images each; `--full`: all sets, also 1,000 images, five draws of 1,000 test images,
+five minutes; `--draws N` of them. The last table has the accuracy beside that of the best other, by paired differences
+of new images.
 """
 
+import base64
 import json
 import math
 import time
@@ -37,7 +39,7 @@ PICTURES = {
 """Of scikit-image: which picture is a tile of 16×16 pixels from?"""
 _TILE, _BLOCK = 16, 64
 SMALL_FORM, FULL_FORM = (3.0, 300), (5.0, 1000)  # minutes of a choice, and test images of a draw
-PLACE = Path("runs/fit_images")
+KEPT = Path(__file__).with_name("fit_images.jsonl")
 
 
 @dataclass(frozen=True)
@@ -159,29 +161,28 @@ def measured(probabilities: np.ndarray, y: np.ndarray, classes: np.ndarray) -> d
 
     at = np.searchsorted(classes, y).clip(max=len(classes) - 1)
     known = classes[at] == y
-    held = HeldOut(probabilities, at, probabilities.argmax(axis=1), tuple(map(str, classes)), ("",) * len(y), 1.0)
+    held = HeldOut(probabilities, at, tuple(map(str, classes)), ("",) * len(y))
     return {
         "accuracy": float((held.hits & known).mean()),
         "log_loss": float(-np.log(np.maximum(held.of_label[known], 1e-300)).mean()),
         "calibration_error": held.calibration_error(),
-        "hits": "".join("01"[int(hit)] for hit in held.hits & known),
+        "hits": base64.b64encode(np.packbits(held.hits & known).tobytes()).decode("ascii"),
+        "tests": len(y),
     }
 
 
 def kept(name: str, count: int, draw: int, minutes: float, tests: int) -> Found:
-    """A cell from its files, one of each kind of models, or computed into them."""
-    from equitangents.files import whole_file
-
-    found: Found = {}
-    PLACE.mkdir(parents=True, exist_ok=True)
+    """A cell from `KEPT`, or computed and added to it, one kind of models after another."""
+    cell = {"images": name, "count": count, "draw": draw, "minutes": minutes, "most": tests}
+    lines = KEPT.read_text("utf-8").splitlines() if KEPT.exists() else []
+    found: Found = {each["model"]: each for each in map(json.loads, lines) if cell.items() <= each.items()}
     for models in MODELS:
-        path = PLACE / f"{name}-{count}-{draw}-{minutes:g}-{tests}-{models.__name__}.json"
-        if not path.exists():
+        if not any(each["kind"] == models.__name__ for each in found.values()):
             images = drawn(name, count, draw, tests)
-            measures = models(images, None if name in UPRIGHT else "C4", draw, minutes)
-            with whole_file(path) as partial:
-                partial.write_text(json.dumps(measures, indent=1), "utf-8")
-        found |= json.loads(path.read_text("utf-8"))
+            new = models(images, None if name in UPRIGHT else "C4", draw, minutes)
+            found |= {model: cell | {"kind": models.__name__, "model": model} | each for model, each in new.items()}
+            with KEPT.open("a", encoding="utf-8") as out:
+                out.writelines(json.dumps(found[model]) + "\n" for model in new)
     return found
 
 
@@ -220,7 +221,8 @@ class Compared:
 
 def hits(model: dict[str, Any]) -> np.ndarray:
     """1.0 for each new image that was named rightly, else 0.0."""
-    return np.array([float(each) for each in model["hits"]])
+    bits = np.frombuffer(base64.b64decode(model["hits"]), np.uint8)
+    return np.unpackbits(bits, count=model["tests"]).astype(float)
 
 
 def main(full: bool = False, draws: int | None = None) -> None:

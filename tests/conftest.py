@@ -75,14 +75,6 @@ def pytest_runtestloop() -> None:  # also in the process of xdist that collects 
     gc.enable()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Kernels that tests keep on disk stay out of the user's cache."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EQUITANGENTS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """Ctrl-C raises KeyboardInterrupt, also in jobs that a shell started in the background, where it is ignored."""

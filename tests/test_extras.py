@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text
 ALONE = """
 import sys
 OPTIONAL = {"zarr", "google_crc32c", "numcodecs", "obstore", "distributed", "dask", "tensorstore", "pooch",
-            "flax", "equinox", "ase", "dscribe", "torch", "keras", "onnx", "onnxruntime"}
+            "flax", "equinox", "ase", "dscribe", "torch", "onnx", "onnxruntime"}
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):

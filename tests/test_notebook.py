@@ -5,7 +5,6 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import numpy as np
-import pytest
 
 import equitangents as et
 from equitangents import notebook
@@ -45,14 +44,3 @@ def test_a_report_shows_its_finding_and_every_element() -> None:
     text = "".join(parsed(report._repr_html_()).itertext())
     assert report.first_line in text
     assert all(e.label in text for e in report.elements)
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("make", [et.InfiniteEnsemble, lambda net: et.DeepEnsemble(net, members=2, epochs=1)])
-def test_a_fitted_ensemble_shows_what_was_fitted_and_an_unfitted_one_does_not(make) -> None:
-    model = make(NET)
-    assert "architecture" not in model._repr_html_()
-    model.fit(X, X[:, 0])
-    shown = model._repr_html_()
-    assert "architecture" in shown
-    assert "infinitely many" in shown or "trained for 1 epochs" in shown

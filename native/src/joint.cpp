@@ -1,4 +1,4 @@
-// Reads descriptions of fields over all pairs of positions (kernels/engines/cpu/structured_plan.py writes them), and runs them:
+// Reads descriptions of fields over all pairs of positions (kernels/engines/cpu/structured.py writes them), and runs them:
 // panels of inputs that are prepared once, pairs of them shared out among threads.
 #include "joint.hpp"
 

@@ -1,8 +1,8 @@
 """Archives: a record and arrays in one file, of which arrays are read when they are asked for.
 
 The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32, deflated where that
-halves its beginning, as of images that were whole numbers; others as they are. Saved models, checkpoints, kept kernels,
-stages of studies and chunks of predictions are such files.
+halves its beginning, as of images that were whole numbers; others as they are. Saved models, checkpoints, stages of
+studies and chunks of predictions are such files.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents.files import MOST
+from equitangents.foreign_files import UNREADABLE, check_arrays, read_json
 
 _JSON = "model.json"
 _BEGINNING, _LARGE = 2**16, 2**30  # numbers; bytes, from which an array is written as it is

@@ -16,15 +16,14 @@ from equitangents.validation import check_array, check_number, check_same_length
 
 # files that are there whole or not at all, and what they claim to hold
 from equitangents.archives import Archive, write_archive
-from equitangents.array_files import read_named
-from equitangents.file_limits import UNREADABLE, check_arrays, read_json
-from equitangents import locks
-from equitangents.files import LEFTOVER, file_bytes, may_write, open_regular, real, whole_file
+from equitangents.foreign_files import read_named
+from equitangents.foreign_files import UNREADABLE, check_arrays, read_json
+from equitangents.files import LEFTOVER, alone, file_bytes, may_write, open_regular, real, whole_file
 from equitangents.tables import quoted, unquoted
 
 # what is said
 from equitangents import formatting, notebook
-from equitangents.cli.completion import one_of, there, writable
+from equitangents.cli.values import one_of, there, writable
 
 # layers of one's own
 from equitangents.nn.group_conv import box_offsets
@@ -55,6 +54,7 @@ __all__ = [
     "Targets",
     "Weights",
     "Workers",
+    "alone",
     "box_offsets",
     "check_array",
     "check_arrays",
@@ -70,7 +70,6 @@ __all__ = [
     "file_bytes",
     "formatting",
     "is_whole",
-    "locks",
     "machine_memory",
     "may_write",
     "network_job",

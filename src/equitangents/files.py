@@ -1,4 +1,8 @@
-"""Files and folders that appear only when they are complete, and what processes that were killed left of them.
+"""Files and folders that appear only when they are complete, locks, and what processes that were killed left of them.
+
+Locks are the system's, which takes them from a process that ends, however it ends: `flock`, on Windows `msvcrt`. Neither
+host names nor process numbers count: a container that starts again as process 1 finds what it held free. On a file
+system without locks (some network mounts) nobody is kept out; a warning in the log says so.
 
 What is being written is locked by its writer: what nobody holds is left over from one that is dead. Symbolic links stay
 links: what they point to is replaced.
@@ -13,6 +17,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import stat
@@ -24,8 +29,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from equitangents import locks
 from equitangents.errors import StoreError
+
+logger = logging.getLogger("equitangents")
 
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
@@ -37,6 +43,121 @@ _BLOCK = 2**24  # bytes that are checked at once
 _LONGEST = 2**16 - 1  # bytes of the last line: those of the comment of a zip file
 _NO_COMMENT = b"PK\x05\x06"  # how the last 22 bytes of a zip file without comment begin
 _LAST = 22
+_TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+_NONE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, getattr(errno, "ENOTSUP", errno.EOPNOTSUPP), errno.EINVAL}
+_GLANCE, _PAUSE = 0.05, 0.01  # seconds for which another process may only look at a lock, and between two tries
+_FAR = 0x7FFF0000  # where Windows locks a byte: what is written in the file stays readable
+_mine: set[int] = set()  # descriptors of locks that this process holds
+
+
+class NoLocksError(OSError):
+    """The file system has no locks."""
+
+
+@contextlib.contextmanager
+def alone(path: Path, otherwise: str, patience: float = _GLANCE) -> Iterator[None]:
+    """Hold the lock file `path`, which is made, and removed afterwards.
+
+    StoreError, which says `otherwise`, where another process holds it for longer than `patience` seconds.
+    """
+    descriptor, owner = _acquired(path, otherwise, patience), os.getpid()
+    _mine.add(descriptor)
+    try:
+        yield
+    finally:
+        if os.getpid() == owner:  # a forked child holds nothing
+            with contextlib.suppress(OSError):  # Windows removes no open file
+                path.unlink()
+            _mine.discard(descriptor)
+            os.close(descriptor)
+
+
+def lock(descriptor: int) -> bool:
+    """Whether this process holds an open file now, until its descriptor is closed. NoLocksError if it cannot be."""
+    try:
+        _system_lock(descriptor)
+    except ImportError:
+        raise NoLocksError(errno.ENOSYS, "this system has no locks") from None
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        if error.errno in _NONE:
+            raise NoLocksError(error.errno, "this file system has no locks") from None
+        raise
+    return True
+
+
+def is_named(descriptor: int, path: Path) -> bool:
+    """Whether an open file is the one of this name."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    return False
+
+
+def _system_lock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        finally:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _acquired(path: Path, otherwise: str, patience: float) -> int:
+    """A locked descriptor of the file that has this name: the one before may have been removed meanwhile."""
+    end = time.monotonic() + patience
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if lock(descriptor):
+                if is_named(descriptor, path):
+                    return descriptor
+            elif time.monotonic() > end:
+                raise StoreError(otherwise)
+            else:
+                time.sleep(_PAUSE)
+        except NoLocksError:
+            logger.warning("the file system of %s has no locks: let one process at a time work there", path)
+            return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _forget() -> None:
+    """In a forked child, which would hold the locks of its parent beyond that one's end."""
+    for descriptor in _mine:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _mine.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _created(path: Path) -> int:
+    """A descriptor of a new file that this process holds until it is closed; as far as there are locks.
+
+    Who takes the file for left over before it is held, removes it while holding it: this one waits, and makes another.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            while not lock(descriptor):
+                time.sleep(_PAUSE)
+            if is_named(descriptor, path):
+                return descriptor
+        except NoLocksError:
+            return descriptor
+        os.close(descriptor)
 
 
 def may_write(folder: Path) -> bool:
@@ -63,7 +184,7 @@ def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
-    descriptor = locks.created(partial)
+    descriptor = _created(partial)
     try:
         try:
             yield partial
@@ -119,7 +240,7 @@ def _temporary(folder: Path, name: str) -> tuple[int, Path]:
         folder.mkdir(exist_ok=True)
         partial = folder / f".{name}-{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
-            return locks.created(partial), partial
+            return _created(partial), partial
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
 
 
@@ -147,11 +268,11 @@ def _remove_abandoned(file: Path) -> None:
 
     Without locks: one that is older than an hour.
     """
-    descriptor = locks.opened(file)
+    descriptor = os.open(file, os.O_RDWR if os.access(file, os.W_OK) else os.O_RDONLY)
     try:
-        if locks.lock(descriptor) and locks.is_named(descriptor, file):
+        if lock(descriptor) and is_named(descriptor, file):
             file.unlink()
-    except locks.NoLocksError:
+    except NoLocksError:
         if time.time() - file.stat().st_mtime > ABANDONED:
             file.unlink()
     finally:
@@ -186,19 +307,6 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def cache_folder() -> Path:
-    """The folder that `EQUITANGENTS_CACHE` names, or else the platform's for caches."""
-    chosen = os.environ.get("EQUITANGENTS_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    home = Path.home()
-    platform = {
-        "win32": os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local",
-        "darwin": home / "Library" / "Caches",
-    }
-    return Path(platform.get(sys.platform) or os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "equitangents"
 
 
 def checksum(record: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents import nn
-from equitangents.report import Figure, Table, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, excess_exponent, shared_level, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, distance_share
@@ -23,7 +23,7 @@ from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, table, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
@@ -114,11 +114,6 @@ class Results(Measured):
         squares, most = self.squares(width, name, step), self.sizes[-1]
         found: np.ndarray = (most * squares[:, -1] - squares[:, 0]) / (most - 1)
         return found
-
-    @property
-    def batches(self) -> int:
-        """How many disjoint batches of members there are."""
-        return len(self.squares(self.widths[0], self.sets[0], self.steps[-1]))
 
     def everywhere(self, of: Callable[[int, str, int], np.ndarray]) -> np.ndarray:
         """The mean over widths and sets, after the last step."""
@@ -265,7 +260,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             aggregate=("of all widths and inputs together", results.mean_exponent()),
             measure="Exponent of √(distance² − floor²) against M, for M = "
             f"{results.sizes[0]} to {results.sizes[-1]}, after {last} steps; the floor is estimated without bias.",
-            covers=("batches of members", results.batches),
+            covers="batches of members",
             at_least=-0.6,
             at_most=-0.4,
             by=theirs(
@@ -279,7 +274,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             aggregate=("the mean over widths and inputs", results.mean_floor().times(100)),
             measure="Squared distance of the means of infinitely many members as a share of the mean square prediction "
             f"of one CNN, after {last} steps; free of the bias of finitely many, so it may come out negative.",
-            covers=("batches of members", results.batches),
+            covers="batches of members",
             at_most=_LEFT,
             unit="%",
             by=theirs(THEIRS, "figure of the distance against the ensemble’s size", "they approach one another"),
@@ -304,7 +299,7 @@ _COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """The distance against members and width, and what is left of it."""
     floor = shares(settings, results, sorted(settings.widths))
-    return [_members(settings, results, floor, folder), _table(settings, results, floor)]
+    return [_members(settings, results, floor, folder)]
 
 
 def _members(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:
@@ -339,18 +334,6 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
         right.set_ylabel("squared distance, %")
         drawn.legend(left, right, columns=5)
     return drawn.figure
-
-
-def _table(settings: Settings, results: Results, floor: Records) -> Table:
-    last = results.steps[-1]
-    header = ["Channels", *(results.title(name) for name in results.sets)]
-    rows = [[str(width), *floor.where(width=width, step=last).estimates] for width in sorted(settings.widths)]
-    return table(
-        f"Floor after {last} steps: squared distance of the means of infinitely many members, in per cent of the mean "
-        "square prediction of one CNN; in brackets 95 % intervals over members.",
-        header,
-        rows,
-    )
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -6,11 +6,10 @@ A claim holds if its whole interval meets the bound, fails if the whole interval
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-import scipy.special
 
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate
@@ -33,7 +32,6 @@ IN_ERRORS = "in units of its own standard error"
 SINGLE = "a single measurement without an interval"
 P_VALUE = "a p-value, which has no interval"
 _WITHOUT = (EXACT, IN_ERRORS, SINGLE, P_VALUE)
-_MOST = 1_000_000  # further repetitions that are searched
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Claim:
     `kind` is "source" for a claim of a work, "ours" for a question of our own, "check" for an identity of the code.
     `source` names the work, `place` where it makes the claim, `stated` its own number. `number` and `interval` are what
     `measure` describes; `bound` is (at least, at most). `covers` is what the interval is over ("inputs"), or EXACT,
-    IN_ERRORS, P_VALUE or SINGLE; `repeated` counts it.
+    IN_ERRORS, P_VALUE or SINGLE.
 
     `numbers` is the family behind the number by label, `shown` the label of `number`. With `aggregate`, `number`
     summarises the family and decides; without it every member must meet the bound. `reference` is the source's own
@@ -64,7 +62,6 @@ class Claim:
     unit: str = ""
     covers: str = ""
     confidence: float = 0.95
-    repeated: int | None = None
     numbers: Mapping[str, Estimate] = field(default_factory=dict)
     shown: str = ""
     aggregate: bool = False
@@ -110,20 +107,6 @@ class Claim:
         return HOLDS if (difference.high - difference.low) / 2 <= 2 * _spread(self.reference) else UNDECIDED
 
     @property
-    def further(self) -> int | None:
-        """Repetitions beyond `repeated` that decide an undecided claim if the number stays; None where none do."""
-        if self.outcome != UNDECIDED or self.repeated is None:
-            return None
-        if self.difference is None:
-            return _further_of_all(self.decisive, self.bound, self.repeated)
-        if self.covers == SINGLE or not all(map(math.isfinite, self.interval)):
-            return None
-        d, s = self.difference.value, _spread(self.reference)
-        enough = max(math.sqrt(3) * s, math.sqrt(max(d * d - s * s, 0.0)))  # of h: agrees, or differs
-        low, high = self.interval
-        return _further(enough / ((high - low) / 2), self.repeated, self.confidence) if high > low else None
-
-    @property
     def number_cell(self) -> str:
         """The number, rounded to what its interval supports, with its unit."""
         return f"{format_number(self.number, self.interval, self.bound)} {self.unit}".strip()
@@ -150,7 +133,7 @@ class Claim:
         return {label: with_interval(e.value, e.interval, self.bound) for label, e in self.numbers.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, `outcome` and `further` as plain values, for JSON."""
+        """All fields and `outcome` as plain values, for JSON."""
         plain: dict[str, Any] = {name: value for name, value in asdict(self).items() if name != "numbers"}
         plain |= {"number": plain_number(self.number), "interval": [plain_number(end) for end in self.interval]}
         plain["bound"] = [end if math.isfinite(end) else None for end in self.bound]
@@ -158,7 +141,7 @@ class Claim:
         plain["numbers"] = {
             label: [plain_number(x) for x in (e.value, e.low, e.high)] for label, e in self.numbers.items()
         }
-        return {**plain, "outcome": self.outcome, "further": self.further}
+        return {**plain, "outcome": self.outcome}
 
     @staticmethod
     def from_dict(kept: Mapping[str, Any]) -> Claim:
@@ -200,43 +183,6 @@ def margin(estimate: Estimate, bound: tuple[float, float]) -> float:
     """How far inside the bound the interval lies; negative outside, −∞ where it is not a number."""
     finite = [m for m in (estimate.low - bound[0], bound[1] - estimate.high) if math.isfinite(m)]
     return min(finite) if finite and math.isfinite(estimate.value) else -math.inf
-
-
-def _further_of_all(numbers: Iterable[Estimate], bound: tuple[float, float], repeated: int) -> int | None:
-    """Further repetitions that decide a claim about each number: one that fails is enough, or all hold."""
-    misses: list[int] = []
-    holds: list[int | None] = []
-    for e in numbers:
-        if decide(e, bound) != UNDECIDED:
-            continue
-        inside, below, above = bound[0] <= e.value <= bound[1], e.value - e.low, e.high - e.value
-        rooms = ((e.value - bound[0], below), (bound[1] - e.value, above))
-        if not inside:
-            rooms = ((bound[0] - e.value, above) if e.value < bound[0] else (e.value - bound[1], below),) * 2
-        ratio = min(room / width if width > 0 else math.inf for room, width in rooms)
-        count = _further(ratio, repeated, e.confidence)
-        if inside:
-            holds.append(count)
-        elif count is not None:
-            misses.append(count)
-    if misses or not holds:
-        return min(misses, default=None)
-    return None if None in holds else max(count for count in holds if count is not None)
-
-
-def _further(ratio: float, repeated: int, level: float) -> int | None:
-    """Further repetitions that make Student's interval shorter than `ratio` times its length."""
-    if repeated < 2 or not 0 < ratio <= 1:
-        return None
-    length = lambda count: float(scipy.special.stdtrit(count - 1, (1 + level) / 2)) / math.sqrt(count)
-    wanted = ratio * length(repeated)
-    enough, short = repeated + _MOST, repeated  # `short` are too few
-    if not length(enough) < wanted:
-        return None
-    while enough - short > 1:
-        middle = (enough + short) // 2
-        enough, short = (middle, short) if length(middle) < wanted else (enough, middle)
-    return enough - repeated
 
 
 def plain_number(value: float) -> float | str | None:

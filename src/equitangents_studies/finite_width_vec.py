@@ -224,7 +224,7 @@ def best_width(widths: Sequence[int], how: str) -> int:
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The source's claims as it compares, and those of ours that compare like with like."""
-    over_runs = partial(claim, covers=(RUNS, settings.runs))
+    over_runs = partial(claim, covers=RUNS)
     points = partial(over_runs, unit=_POINTS)
     best = [(how, best_width(results.widths, how)) for how in INFERENCES]
     every = [(how, w) for how in INFERENCES for w in results.widths]

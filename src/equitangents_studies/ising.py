@@ -322,7 +322,7 @@ def _means(settings: Settings, results: Results) -> list[Claim]:
             Records.over(decrease, words=_words, step=late, name=("training",)),
             measure=f"Squared distance between the two means at width {wide}, divided by that at width {narrow}; free "
             "of the bias that a finite number of members brings.",
-            covers=("members", settings.members),
+            covers="members",
             at_most=0.5,
             by=theirs(f"{THEIRS}; the bound is our choice", _WIDTHS),
         ),
@@ -332,7 +332,7 @@ def _means(settings: Settings, results: Results) -> list[Claim]:
             aggregate=("the mean over sets after the last step", share_left(results, wide, -1).times(100)),
             measure="Squared distance between the two means as a share of the mean square prediction of one network; "
             "free of the bias that a finite number of members brings, so it may come out negative.",
-            covers=("members", settings.members),
+            covers="members",
             at_most=5,
             unit="%",
             by=theirs(f"{THEIRS}; the bound is our choice", _WIDTHS),
@@ -342,7 +342,7 @@ def _means(settings: Settings, results: Results) -> list[Claim]:
 
 def _spreads(settings: Settings, results: Results) -> list[Claim]:
     wide, most = max(settings.widths), max(settings.groups)
-    trained, blocks = [t for t in settings.steps if t > 0], settings.members // most
+    trained = [t for t in settings.steps if t > 0]
     sizes = [m for m in settings.groups if settings.members // m >= _ENOUGH] or [min(settings.groups)]
 
     def ratio(step: int, name: str, size: int) -> Estimate:
@@ -358,7 +358,7 @@ def _spreads(settings: Settings, results: Results) -> list[Claim]:
             aggregate=("the geometric mean over M, steps and sets", overall_ratio(settings, results, wide, trained)),
             measure=f"Relative orbit standard deviation at width {wide}, measured over predicted; the mean over M = "
             f"{', '.join(map(str, settings.groups))}, the family for M up to {max(sizes)}.",
-            covers=(f"blocks of {most} members", blocks),
+            covers=f"blocks of {most} members",
             at_least=0.9,
             at_most=1.1,
             by=theirs(f"{THEIRS}; the bounds are our choice", _SPREAD, "1"),
@@ -369,7 +369,7 @@ def _spreads(settings: Settings, results: Results) -> list[Claim]:
             aggregate=("the geometric mean over sets", fall),
             measure=f"Relative orbit standard deviation of means of {most} members of width {wide} over that of single "
             f"ones, after the last step; GP(μ, Σ/M) has {predicted:.3f}.",
-            covers=(f"blocks of {most} members", blocks),
+            covers=f"blocks of {most} members",
             at_most=0.7,
             by=theirs(f"{THEIRS}; the bound is our choice", _SPREAD),
         ),
@@ -383,7 +383,7 @@ def _rate(settings: Settings, results: Results) -> Claim:
         {"": found},
         measure="Exponent of the distance of the two means on the training spins after the last step against width, by "
         "weighted least squares on logarithms.",
-        covers=("members", settings.members),
+        covers="members",
         at_least=-1.1,
         at_most=-0.9,
         by=ours("the first correction in 1/width has exponent −1; the source states no rate", stated="−1 (theory)"),

@@ -164,7 +164,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         aggregate=("all four kernels together", rate(settings, results)),
         measure=f"Exponent of the root mean square deviation of means over {settings.samples} networks, relative to "
         "the kernel, against the width.",
-        covers=("batches of networks", settings.batches),
+        covers="batches of networks",
     )
     return [
         of_rate(

@@ -22,8 +22,8 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.extending import box_offsets
 from equitangents.groups import wallpaper
 from equitangents.inference import augment_inputs
-from equitangents.kernels import KeptKernel, KernelStore, orbit_average
-from equitangents.report import Figure, Table, palette
+from equitangents.kernels import orbit_average
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import kernel_classification
@@ -31,7 +31,7 @@ from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, table, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
@@ -89,32 +89,28 @@ def load_tissue(name: str, data_dir: Path | None, *, count: int | None, pixels: 
 
 
 def element_kernels(
-    kernel: KeptKernel, action: Action, x: Float[np.ndarray, "n ..."], step: Callable[[float, float], None]
+    net: nn.Sequential, action: Action, x: Float[np.ndarray, "n ..."], step: Callable[[float, float], None]
 ) -> GroupGrams:
     """The NTK Θ_g, (N, N), for one element of each pair g, g⁻¹; `step(done, total)` counts tiles.
 
     Raises InvalidArgumentError where the kernel of single images is not invariant, so that one orbit does not suffice.
     """
     group, n = action.group, len(x)
-    if not kernel.invariant_under(action, x.shape[1:]):
+    if not net.invariant_under(action, x.shape[1:]):
         raise InvalidArgumentError(f"the kernel is not known to be invariant under {action.name}")
     elements = [g for g in range(group.order) if g <= group.inverse(g)]
-    slices = kernel.slices(n)
+    slices = [slice(start, min(start + _TILE, n)) for start in range(0, n, _TILE)]
     tiles = [(g, a, b) for g in elements for a in slices for b in slices if group.inverse(g) != g or b.start >= a.start]
     grams = {g: np.empty((n, n), x.dtype) for g in elements}
     moved: dict[int, np.ndarray] = {}
-    read = 0
     for done, (g, a, b) in enumerate(tiles, 1):
         if g not in moved:
             moved = {g: np.asarray(action(g, x))}
         same = g == group.identity and a == b
-        found, known = kernel.one_tile(x[a], None if same else moved[g][b])
-        read += known
-        grams[g][a, b] = block = found.ntk
+        grams[g][a, b] = block = net.kernel(x[a], None if same else moved[g][b]).ntk
         if group.inverse(g) == g and a != b:
             grams[g][b, a] = block.T
         step(done, len(tiles))
-    kernel.report(read, len(tiles))
     return GroupGrams(group, grams)
 
 
@@ -130,6 +126,7 @@ def elements_of(part: Action, whole: Action, x: Float[np.ndarray, "n ..."]) -> l
 TITLES = {"cnn": "CNN", "C4": "group-convolutional, C4", "D4": "group-convolutional, D4"}
 GROUPS = SQUARE_GROUPS
 _CHANNELS, _W_STD, _B_STD = 8, 2**0.5, 0.1  # kernels do not depend on the number of channels
+_TILE = 250  # images of a side of a tile
 _TIMES = (1.0, 100.0)  # at which augmented and invariant kernels are compared, in units of the fastest decay
 _SMALL = 8  # pixels of images on which the group convolutions themselves are computed
 
@@ -229,7 +226,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 def _grams(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
     """The CNN's kernel and its means over the turns and over turns and reflections, each (N, N)."""
     whole = GROUPS["D4"]()
-    parts = element_kernels(KeptKernel(network(settings), KernelStore()), whole, tissue.x, task.step)
+    parts = element_kernels(network(settings), whole, tissue.x, task.step)
     over = {"cnn": [whole.group.identity]}
     over |= {group: elements_of(action(), whole, tissue.x[:1]) for group, action in GROUPS.items()}
     return {model: parts.mean(elements).astype(np.float32) for model, elements in over.items()}
@@ -356,7 +353,7 @@ def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> 
         aggregate=("the mean over training sizes", results.mean_lead(group).times(100)),
         measure=f"Accuracy of the {group} kernel on images not trained on, minus that of the CNN’s, in percentage "
         f"points of the images; the same {settings.folds} splits for both.",
-        covers=("splits, whose training parts share images", settings.folds),
+        covers="splits, whose training parts share images",
         at_least=0,
         unit="percentage points",
         by=theirs(THEIRS, "figure of accuracies on medical images", "better at every training size")
@@ -376,7 +373,7 @@ _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), str
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Accuracies against training images."""
     ahead = leads(settings, results)
-    return [_accuracy(settings, results, ahead, folder), _table(settings, results)]
+    return [_accuracy(settings, results, ahead, folder)]
 
 
 def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:
@@ -406,16 +403,6 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
         for axes in drawn:
             drawing.logarithmic(axes, "x", settings.sizes)
     return drawn.figure
-
-
-def _table(settings: Settings, results: Results) -> Table:
-    header = ["Training images", *TITLES.values(), *(f"{group} minus CNN, points" for group in GROUPS)]
-    rows = []
-    for j, size in enumerate(settings.sizes):
-        cells = [t_interval(results.accuracy[model][:, j], bounds=(0, 1)) for model in TITLES]
-        cells += [results.lead(group, j).times(100) for group in GROUPS]
-        rows.append([f"{size:,}", *cells])
-    return table(f"Accuracy; in brackets 95 % intervals over {settings.folds} splits.", header, rows)
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

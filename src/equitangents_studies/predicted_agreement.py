@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.report import Figure, Table, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, excess_exponent, shared_level
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
@@ -24,7 +24,7 @@ from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, table, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
@@ -213,7 +213,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         claim,
         measure=f"Exponent a in |difference| ∝ width^a of single networks, widths {widths[0]} to {widths[-1]}, by "
         f"weighted least squares; trained minus expected {when}, on the same inputs.",
-        covers=("members", settings.members),
+        covers="members",
         aggregate=(f"the mean over {len(names)} sets of inputs", every),
     )
     return [
@@ -256,7 +256,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Trained and expected agreement, and how their difference falls with width."""
-    return [_over_members(results, folder), _exponents(results)]
+    return [_over_members(results, folder)]
 
 
 def _over_members(results: Results, folder: RunFolder) -> Figure:
@@ -303,19 +303,6 @@ def _over_members(results: Results, folder: RunFolder) -> Figure:
             axes.set_ylim(1, order * 1.005)
             drawing.logarithmic(axes, "x", results.sizes, base=2)
     return drawn.figure
-
-
-def _exponents(results: Results) -> Table:
-    rows = []
-    for name, title in results.images.titles.items():
-        cells = [results.exponent(name, step) for step in results.steps]
-        rows.append([title, *[e if np.isfinite(e.value) else "–" for e in cells]])
-    return table(
-        "Exponent a in |difference| ∝ width^a of single networks; in brackets 95 % intervals over members. No number "
-        "where the difference cannot be told from 0 at some width.",
-        ["inputs", *[after(step) for step in results.steps]],
-        rows,
-    )
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

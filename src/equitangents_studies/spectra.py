@@ -7,6 +7,7 @@ the same nested training sets. Asked for in the reviews of the source: does theo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,22 +17,30 @@ from typing import Any
 import numpy as np
 
 from equitangents import nn
-from equitangents.report import Figure, Table, palette
+from equitangents.actions import Action, from_function
+from equitangents.groups import Group
+from equitangents.kernels import orbit_average
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, table, theirs
+from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
-from equitangents_studies.systems import exchange_rate, moved_at_random, spectrum
+from equitangents_studies.systems.conventions import Step
+from equitangents_studies.systems.curves import CurveData, curve_data, kernel_curve
+from equitangents_studies.systems.grams import PoolKernel, group_grams, spectrum, symmetric_kernel
+from equitangents_studies.systems.predictions import cavity_risk
+from equitangents_studies.systems.sample_efficiency import jackknifed, log_factor, measured_factor
 
 OURS = f"asked in review of {THEIRS}"
 KINDS = ("right", "subgroup", "wrong")
 CLOSE = 1.25  # factor within which a predicted number of samples counts as right
+_PARTS = 10  # of the images, each left out in turn for the interval of what is predicted
 _EXPLICIT = 6  # images whose copies are put into one matrix, to compare with
 
 
@@ -65,7 +74,7 @@ PRESETS = presets(
 @dataclass(frozen=True, eq=False)
 class Case:
     """One data set and group. `curves[kind]` (sizes, repetitions) are squared errors, `predicted[kind]` (sizes,), kinds
-    "plain" and KINDS; `measured` and `expected` the factors of samples by kind; `orders` those of the groups.
+    "plain" and KINDS; `measured` and `expected` the factors of samples by kind.
 
     `condition` numbers are those of the plain and the invariant kernel; `explicit` is the largest difference of the
     spectrum by irreps from that of all copies in one matrix.
@@ -75,7 +84,6 @@ class Case:
     predicted: dict[str, np.ndarray]
     measured: dict[str, Estimate]
     expected: dict[str, Estimate]
-    orders: dict[str, int]
     condition: tuple[float, float]
     explicit: float
 
@@ -96,8 +104,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Known groups and sets, sizes that the images suffice for."""
     at_least(settings, images=40, pixels=2, repetitions=2, spectrum_images=8, hidden_layers=1)
     check(settings.ridge > 0, "ridge", settings.ridge, "positive, since turned images may be alike")
-    known = (*GROUPS,)
-    check(len(settings.groups) >= 1 and set(settings.groups) <= set(known), "groups", settings.groups, f"of {known}")
+    check(0 < len(settings.groups) and {*settings.groups} <= {*GROUPS}, "groups", settings.groups, f"of {(*GROUPS,)}")
     for name in settings.sets:
         check(name in data.names(), "sets", name, f"data sets, {', '.join(data.names())}")
     check(len(chosen_sets(settings, data_dir)) >= 1, "sets", settings.sets, "there; digits always are")
@@ -137,22 +144,81 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     return Results({case: _case(found["rates", *case], found["spectrum", *case]) for case in cases})
 
 
-def _rates(settings: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
-    x, y = load(settings, name, group, data_dir)
-    s = settings
-    found = exchange_rate(
-        network(s), GROUPS[group](), x, y, sizes=s.sizes, repetitions=s.repetitions, ridge=s.ridge, seed=s.seed,
-        predict="inputs", progress=task.step,
-    )  # fmt: skip
+def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
+    """ρ′(g) = π⁻¹ ρ(g) π on signals (N, *positions, channels), with a random permutation π of the positions.
+
+    To an MLP this group looks as the right one does; the data know nothing of it.
+    """
+    pi = np.random.default_rng(seed).permutation(int(np.prod(shape[:-1])))
+    permuted = lambda x, order: np.asarray(x).reshape(len(x), len(pi), -1)[:, order].reshape(x.shape)
+    moved = lambda g, x: permuted(np.asarray(action(g, permuted(x, pi))), np.argsort(pi))
+    return from_function(action.group, moved, exact=action.exact, name=f"{action.name}, positions scrambled")
+
+
+def moved_at_random(action: Action, x: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Every input moved by a random element of its own, so that the group is a symmetry of the data."""
+    drawn = np.random.default_rng(seed).integers(action.group.order, size=len(x))
+    moved = np.array(x)
+    for g in np.unique(drawn):
+        moved[drawn == g] = np.asarray(action(int(g), x[drawn == g]))
+    return moved
+
+
+def largest_subgroup(group: Group) -> list[int]:
+    """Elements of a largest proper subgroup that one or two elements generate."""
+    pairs = itertools.combinations_with_replacement(group.elements, 2)
+    parts = [group.generated_subgroup(pair) for pair in pairs]
+    return [int(g) for g in max((p for p in parts if 1 < p.order < group.order), key=lambda p: p.order).elements]
+
+
+def kernels_of(net: nn.Sequential, action: Action, x: np.ndarray, seed: int, step: Step) -> dict[str, np.ndarray]:
+    """Kernel matrices of the plain network, and of those with the right group, a subgroup and a wrong one built in."""
+    group, other = action.group, scrambled(action, x.shape[1:], seed)
+    grams = group_grams(net, action, x, "ntk", lambda a, b: step(a / b, 3))
+    found = {"plain": [group.identity], "right": group.elements, "subgroup": largest_subgroup(group)}
+    kernels = {kind: grams.mean(elements) for kind, elements in found.items()}
+    wrong = symmetric_kernel(orbit_average(net, other), x, "ntk", lambda a, b: step(1 + a / b, 3))
+    return {**kernels, "wrong": wrong}
+
+
+def _rates(s: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
+    """Squared errors and predicted ones of every kernel, and the factors of samples with jackknife intervals: measured
+    ones over repetitions, whose training sets come from the same inputs, predicted ones over those inputs.
+    """
+    x, y = load(s, name, group, data_dir)
+    action, given, n = GROUPS[group](), curve_data(x, y), np.array(s.sizes)
+    kernels = kernels_of(network(s), action, x, s.seed, task.step)
+    splits = [given.split(r, s.seed) for r in range(s.repetitions)]
+    left_out, arrays = {}, dict[str, Any]()
+    for done, (kind, K) in enumerate(kernels.items(), 1):
+        matrices = PoolKernel(K)
+        errors, arrays[f"predicted_{kind}"] = kernel_curve(matrices, given, splits, n, s.ridge, "inputs")
+        arrays[f"squared_{kind}"] = errors[1]
+        left_out[kind] = _without_parts(matrices, given, n, s)
+        task.step(2 + done / len(kernels), 3)
     numbers = lambda e: np.array([e.value, e.low, e.high])
-    arrays: dict[str, Any] = {}
-    for kind, curve in found.curves.items():
-        assert curve.predicted is not None
-        arrays[f"squared_{kind}"], arrays[f"predicted_{kind}"] = curve.of("squared"), curve.predicted
-    for row in found.rows:
-        arrays[f"measured_{row.kind}"], arrays[f"expected_{row.kind}"] = numbers(row.measured), numbers(row.predicted)
-        arrays[f"order_{row.kind}"] = np.array(row.order)
+    # without a tenth of the inputs there may be too few for the largest sizes
+    reached, sizes = np.isfinite(left_out["plain"]).all(axis=0), n.astype(np.float64)
+    for kind in KINDS:
+        squared, predicted = ([arrays[f"{what}_{k}"] for k in ("plain", kind)] for what in ("squared", "predicted"))
+        pairs = zip(left_out["plain"][:, reached], left_out[kind][:, reached], strict=True)
+        parts = np.array([log_factor(sizes[reached], p, q) for p, q in pairs])
+        arrays[f"measured_{kind}"] = numbers(measured_factor(sizes, *squared, 0.95))
+        arrays[f"expected_{kind}"] = numbers(jackknifed(log_factor(sizes, *predicted), parts, 0.95))
     return arrays
+
+
+def _without_parts(matrices: PoolKernel, given: CurveData, sizes: np.ndarray, s: Settings) -> np.ndarray:
+    """What is predicted without each tenth of the pool in turn, (parts, sizes)."""
+    dealt = np.random.default_rng((s.seed, given.pool)).permutation(given.pool) % _PARTS
+    found = []
+    for part in range(_PARTS):
+        kept = np.flatnonzero(dealt != part)
+        reachable = sizes[sizes <= len(kept)]
+        K = matrices.matrix[np.ix_(kept, kept)]
+        risks = cavity_risk(K, given.targets[kept], reachable, ridge=s.ridge * matrices.unit)
+        found.append(np.append(risks, np.full(len(sizes) - len(reachable), np.nan)))
+    return np.array(found)
 
 
 def _spectrum(settings: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
@@ -170,16 +236,14 @@ def _spectrum(settings: Settings, name: str, group: str, data_dir: Path | None, 
 
 
 def _case(rates: Arrays, found: Arrays) -> Case:
-    kinds = [kind for kind in KINDS if f"measured_{kind}" in rates]
-    every = ("plain", *kinds)
-    estimates = lambda what: {kind: Estimate(*map(float, rates[f"{what}_{kind}"])) for kind in kinds}
+    every = ("plain", *KINDS)
+    estimates = lambda what: {kind: Estimate(*map(float, rates[f"{what}_{kind}"])) for kind in KINDS}
     plain, invariant = map(float, found["condition"])
     return Case(
         curves={kind: rates[f"squared_{kind}"] for kind in every},
         predicted={kind: rates[f"predicted_{kind}"] for kind in every},
         measured=estimates("measured"),
         expected=estimates("expected"),
-        orders={kind: int(rates[f"order_{kind}"]) for kind in kinds},
         condition=(plain, invariant),
         explicit=float(found["explicit"]),
     )
@@ -197,21 +261,15 @@ def mean_factor(factors: Mapping[str, Estimate]) -> Estimate:
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """What groups are worth, whether the spectrum says so, and how kernels are conditioned."""
-    of = lambda kind: {
-        f"{name}, {group}": case.measured[kind]
-        for (name, group), case in results.cases.items()
-        if kind in case.measured
-    }
+    cases = {", ".join(key): case for key, case in results.cases.items()}
+    of = lambda kind: {label: case.measured[kind] for label, case in cases.items()}
     close = {
-        f"{name}, {group}, {kind}": case.expected[kind].over(case.measured[kind])
-        for (name, group), case in results.cases.items()
-        for kind in case.measured
+        f"{label}, {kind}": case.expected[kind].over(case.measured[kind])
+        for label, case in cases.items()
+        for kind in KINDS
     }
-    explicit = {f"{name}, {group}": exactly(case.explicit) for (name, group), case in results.cases.items()}
-    conditioned = {
-        f"{name}, {group}": exactly(case.condition[1] / case.condition[0])
-        for (name, group), case in results.cases.items()
-    }
+    explicit = {label: exactly(case.explicit) for label, case in cases.items()}
+    conditioned = {label: exactly(case.condition[1] / case.condition[0]) for label, case in cases.items()}
     each = "Samples that the plain kernel needs over those of the invariant one, for the same squared errors."
     return [
         claim(
@@ -219,7 +277,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             of("right"),
             aggregate=("the geometric mean over sets and groups", mean_factor(of("right"))),
             measure=each,
-            covers=("training sets from the same images", settings.repetitions),
+            covers="training sets from the same images",
             at_least=1,
             by=theirs(THEIRS, "review", "invariant kernels need fewer samples"),
         ),
@@ -228,7 +286,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             of("wrong"),
             aggregate=("the geometric mean over sets and groups", mean_factor(of("wrong"))),
             measure=each + " The wrong group turns pixels that were scrambled.",
-            covers=("training sets from the same images", settings.repetitions),
+            covers="training sets from the same images",
             at_most=1,
             by=ours(OURS, place="review"),
         ),
@@ -238,7 +296,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             aggregate=("the geometric mean over sets and groups", mean_factor(close)),
             measure="Predicted over measured factor. The prediction is that of the squared error, from kernels and "
             "targets of the images alone, without training.",
-            covers=("training sets, and images (jackknife)", settings.repetitions),
+            covers="training sets, and images (jackknife)",
             at_least=1 / CLOSE,
             at_most=CLOSE,
             by=ours(OURS, place="review"),
@@ -265,8 +323,8 @@ _NAMES = {"plain": "plain", "right": "right group", "subgroup": "subgroup", "wro
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
-    """Errors against training images, and factors."""
-    return [_errors(settings, results, folder), _factors(results)]
+    """Errors against training images."""
+    return [_errors(settings, results, folder)]
 
 
 def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -294,20 +352,6 @@ def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 axes.plot(settings.sizes, case.predicted[kind], color=colour, lw=1)
             drawing.logarithmic(axes, "both", settings.sizes, fine=True)
     return drawn.figure
-
-
-def _factors(results: Results) -> Table:
-    rows = []
-    for (name, group), case in results.cases.items():
-        for kind in KINDS:
-            if kind in case.measured:
-                pair = (case.measured[kind], case.expected[kind])
-                rows.append([f"{name}, {group}: {_NAMES[kind]}", str(case.orders[kind]), *pair])
-    caption = (
-        "Samples that the plain kernel needs for the same error over those with the group built in: above 1 the group "
-        "saves samples, below 1 it costs some. In brackets 95 % intervals. Wrong groups turn scrambled pixels."
-    )
-    return table(caption, ["", "order", "measured", "predicted"], rows)
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)

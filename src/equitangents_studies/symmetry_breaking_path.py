@@ -224,7 +224,7 @@ def _along(settings: Settings, results: Results, other: str) -> Claim:
         measure=f"S-Dist to {OTHERS[other]} at t = {times[-1]:g} minus that at t = 0, without the bias of finite "
         f"ensembles, mean over widths at which VEC reaches {100 * COUNTED:.0f} % training accuracy at all t, as the "
         "source counts runs.",
-        covers=(MEMBERS, settings.members), by=theirs(THEIRS, FIGURE),
+        covers=MEMBERS, by=theirs(THEIRS, FIGURE),
         aggregate=(f"the mean over {', '.join(map(str, counted))} channels", e),
         at_least=at_least, at_most=at_most,
     )  # fmt: skip
@@ -236,7 +236,7 @@ def _width(settings: Settings, results: Results) -> Claim:
         "The distance of VEC of finite width to its limit falls with width",
         {f"t = {t:g}": width_change(results, s.widths, [t]) for t in s.times},
         measure=f"S-Dist to infinitely wide VEC at {s.widths[0]} channels minus that at {s.widths[-1]}.",
-        covers=(MEMBERS, s.members), at_least=0,
+        covers=MEMBERS, at_least=0,
         by=theirs(THEIRS, FIGURE, "it falls from 64 to 512 channels"),
         aggregate=("the mean over times", e),
     )  # fmt: skip
@@ -249,7 +249,7 @@ def _accuracy(settings: Settings, results: Results) -> Claim:
         "Accuracy of single networks falls along the path",
         numbers,
         measure=f"Test accuracy of single VEC networks at t = {s.times[-1]:g} minus that at t = 0.",
-        covers=(MEMBERS, s.members), at_most=0, unit="percentage points",
+        covers=MEMBERS, at_most=0, unit="percentage points",
         by=theirs(THEIRS, "appendix E", "decays monotonically along t and n"),
     )  # fmt: skip
 

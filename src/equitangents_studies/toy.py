@@ -271,7 +271,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             aggregate=("the mean over steps and regions", single),
             measure="Root mean square change of a member when its input is turned, relative to the standard deviation "
             "of the true function; mean over members.",
-            covers=("members", settings.members),
+            covers="members",
             at_least=0.01,
             by=theirs(f"{THEIRS}; the bound is our choice", "slides, members at steps 0, 1, 2, 3 and 2000"),
         ),
@@ -280,7 +280,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             each(lambda region, step: surviving(results, region, step, level)),
             measure="Share of the members’ mean square change that averaging over ever more members would leave "
             "(unbiased, so it may come out negative).",
-            covers=("members", settings.members),
+            covers="members",
             at_most=2,
             unit="%",
             by=proved(f"{THEIRS}; the bound is our choice", _THEOREM + "; slides", "0 %"),
@@ -312,7 +312,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Root mean square change of the mean of {together} members over that of single members; mean "
             "over ten disjoint parts of the ensemble. An invariant expectation leaves 1/√"
             f"{together} = {together**-0.5 if together else np.nan:.3f}.",
-            covers=("parts of the ensemble", 10),
+            covers="parts of the ensemble",
             at_most=0.5,
             by=theirs(f"{THEIRS}; the bound is our choice", "slides, members and mean at steps 0, 1, 2, 3 and 2000"),
         ),

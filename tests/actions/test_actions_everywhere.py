@@ -181,7 +181,7 @@ def test_a_name_means_to_measures_what_it_means_to_audits(name, shape):
     w = RNG.normal(size=int(np.prod(shape[1:])))
     f = lambda x: x.reshape(len(x), -1) @ w + 3
     measured = et.metrics.equivariance_error(f, name, x)
-    audited = et.audit(f, name, x, off_data=False, data_test=None, resamples=50)
+    audited = et.audit(f, name, x, off_data=False, resamples=50)
     of_each = [e.error.estimate.mean for e in audited.elements]
     np.testing.assert_allclose(np.sort(measured.errors[1:].mean(axis=1)), np.sort(of_each), rtol=1e-9)
 

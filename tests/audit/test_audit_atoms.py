@@ -18,7 +18,6 @@ import equitangents as et
 from audit.potentials import Cluster, clusters
 from equitangents.audit.potentials import conservation
 from equitangents.audit.potentials.calculator import QUANTITIES, feature
-from equitangents.audit.potentials.results import FOLLOWS
 from equitangents.audit.potentials.structures import supercell, translated, turned
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, ShapeError
 from equitangents.groups import so3
@@ -52,7 +51,6 @@ def test_a_planted_anisotropy_of_known_size_is_recovered_within_its_interval() -
         assert row.outcome == "fails"
         assert 0.01 < row.relative.mean < size
         assert report.row(test, "energy").outcome == "holds"
-    assert "average over rotations" in report.summary()
 
 
 def test_forces_of_a_separate_head_are_found_not_to_be_the_gradient() -> None:
@@ -66,7 +64,6 @@ def test_forces_of_a_separate_head_are_found_not_to_be_the_gradient() -> None:
     assert (gradient.outcome, asymmetry.outcome) == ("fails", "fails")
     assert report.row("rotation", "forces").outcome == "holds"
     assert report.first_line.startswith("fails (above the tolerance): ")
-    assert "no runs at constant energy" in report.summary()
 
 
 def test_the_asymmetry_of_the_jacobian_is_that_of_the_whole_matrix() -> None:
@@ -126,7 +123,6 @@ def test_every_symmetry_that_an_energy_lacks_is_named(test: str, energy) -> None
         Cluster(energy=energy), CLUSTERS, ["rotation", "reflection", "translation", "permutation"], elements=5, **FEW
     )
     assert report.row(test, "energy").outcome == "fails"
-    assert FOLLOWS[test] in report.advice
     assert report.row("permutation" if test != "permutation" else "translation", "forces").outcome == "holds"
 
 
@@ -286,7 +282,7 @@ def test_the_report_is_written_in_every_form(tmp_path: Path) -> None:
     assert data["verdict"] == report.verdict == "fails"
     assert data["rows"][0]["unit"] == "meV/atom"
     page = report.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "Results depend on the position" in page
+    assert "translation" in page
     assert "| rotation | energy |" in report.to_markdown()
     assert "fails" in report._repr_html_()
 

@@ -46,7 +46,6 @@ def test_errors_are_those_of_the_definition(seed: int, group: tuple[int, int], o
     np.testing.assert_allclose(report.errors, literal, rtol=1e-12)
     assert report.error.estimate.mean == pytest.approx(literal.mean())
     assert report.error.worst == pytest.approx(literal.max())
-    assert [e.worst_input for e in report.elements] == literal.argmax(axis=1).tolist()
     assert report.contract.complete
     if outputs > 1:
         osp = et.metrics.orbit_same_predictions(f, action, x).mean  # of n, the identity among them
@@ -111,13 +110,14 @@ def test_rounding_is_told_from_violation(dtype: type) -> None:
     assert tiny.verdict == "broken"
 
 
-def test_probabilities_are_seen_and_logits_are_stated() -> None:
+def test_probabilities_are_seen_unless_values_are_stated() -> None:
     rng = np.random.default_rng(8)
     x, w = rng.normal(size=(20, 4, 4, 1)), rng.normal(size=(16, 3))
     logits = lambda x: x.reshape(len(x), -1) @ w
     soft = lambda x: scipy.special.softmax(logits(x), axis=1)
-    kind = lambda f, **stated: et.audit(f, "C4", x, **stated, **QUIET).orbit.outputs
-    assert (kind(soft), kind(logits, outputs="logits"), kind(logits)) == ("probabilities", "logits", "values")
+    kind = lambda f, **stated: et.audit(f, "C4", x, **stated, **QUIET).headline.unit
+    assert kind(soft) == "probability"
+    assert not {"probability"} & {kind(logits), kind(soft, outputs="values")}
 
 
 def test_random_functions_and_functions_of_the_batch_are_recognised() -> None:
@@ -139,20 +139,19 @@ def test_the_scale_of_outputs_changes_nothing() -> None:
     f = lambda x: x.sum((1, 2)) + x[:, 0, 0]
     large, plain = (et.audit(lambda x, c=c: f(x) * c, "C4", x, **QUIET) for c in (2.0**490, 1.0))
     assert large.first_line == plain.first_line
-    assert large.relative.rms_norm == 2.0**490 * plain.relative.rms_norm
 
 
 def test_off_the_data_sets_are_measured_apart() -> None:
     rng = np.random.default_rng(11)
     x = np.full((20, 4, 4, 1), 1.0) + 1e-3 * rng.normal(size=(20, 4, 4, 1))  # nearly symmetric data
     f = lambda x: x[:, 0, 0] + 2
-    report = et.audit(f, "C4", x, off_data=True, data_test=None, resamples=200)
+    report = et.audit(f, "C4", x, off_data=True, resamples=200)
     assert [s.kind for s in report.sets] == ["data", "noise", "shuffled"]
-    assert report.sets[0].error == report.error.estimate
-    other = et.audit(f, "C4", x, off_data={"wide": rng.normal(size=(9, 4, 4, 1))}, data_test=None, resamples=200)
+    assert report.sets[0].judged == report.headline.error.estimate
+    other = et.audit(f, "C4", x, off_data={"wide": rng.normal(size=(9, 4, 4, 1))}, relative_to="norm", resamples=200)
     data, wide = other.sets
     assert (wide.name, wide.kind, wide.inputs) == ("wide", "other", 9)
-    assert wide.error.mean > 20 * data.error.mean
+    assert wide.judged.mean > 20 * data.judged.mean
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool])
@@ -167,18 +166,18 @@ def test_noise_and_shuffled_data_of_whole_numbers_are_not_the_data(dtype: type) 
         seen.append(x)
         return np.asarray(x, float)[:, 0] + 9
 
-    settings = {"off_data": True, "data_test": None, "resamples": 50}
+    settings = {"off_data": True, "resamples": 50}
     whole, real = (et.audit(f, "C4", a, **settings).sets for a in (x, x.astype(float)))
     for a, b in zip(whole[1:], real[1:], strict=True):
-        assert a.error.mean > 2 * whole[0].error.mean
-        assert a.error.mean == pytest.approx(b.error.mean, rel=0.3)
+        assert a.judged.mean > 2 * whole[0].judged.mean
+        assert a.judged.mean == pytest.approx(b.judged.mean, rel=0.3)
     assert all(x.min() <= a.min() and a.max() <= x.max() for a in seen if a.dtype == dtype)
 
 
 def test_names_of_nodes_have_no_noise() -> None:
     rng = np.random.default_rng(4)
     points, edges = rng.normal(size=(9, 5, 2)), rng.integers(0, 5, (9, 4, 2))
-    settings = {"off_data": True, "data_test": None, "resamples": 50}
+    settings = {"off_data": True, "resamples": 50}
     counts = lambda e: (e == 0).sum((1, 2)) + 1.0
     alone = et.audit(counts, "S5", edges, inputs="edges", **settings)
     assert [s.name for s in alone.sets] == ["data"]
@@ -194,18 +193,17 @@ def test_names_of_nodes_have_no_noise() -> None:
     assert all(a.dtype == edges.dtype and a.min() >= 0 and a.max() < 5 for a in given)
 
 
-def test_witnesses_can_be_replayed() -> None:
+def test_the_worst_input_can_be_replayed() -> None:
     rng = np.random.default_rng(14)
     x, w = rng.normal(size=(15, 4, 4, 1)), rng.normal(size=(16, 2))
     f = lambda x: np.tanh(x.reshape(len(x), -1) @ w)
     report = et.audit(f, "C4", x, relative_to="norm", **QUIET)
-    worst = report.witnesses[0]
-    assert worst.kind == "worst"
+    worst = report.witness
     assert worst.error == report.error.worst
     start, moved = x[worst.index][None], np.rot90(x[worst.index][None], worst.parameter, (1, 2))
     replayed = np.linalg.norm(f(moved) - f(start)) / np.linalg.norm(f(start))
     assert replayed == pytest.approx(worst.error)
-    shown = next(p for p in worst.orbit if p.parameter == worst.parameter)
+    shown = next(p for p in worst.orbit if p.label == worst.label)
     np.testing.assert_allclose(shown.inputs["x"], moved[0], rtol=1e-4)
     np.testing.assert_allclose(shown.prediction, f(moved)[0], rtol=1e-4)
     assert worst.orbit[0].label == "0°"
@@ -230,15 +228,12 @@ def test_floors_of_resampled_turns_are_round_trips_and_a_better_spline() -> None
     report = et.audit(f, "C8", x, **QUIET)
     for g, element in enumerate(report.elements, start=1):
         if g % 2 == 0:
-            assert element.round_trip_floor is None
             assert element.floor < 1e-9
             continue
         back = np.abs(f(plain(plain.group.inverse(g), plain(g, x))) - f(x)) / np.abs(f(x))
         better = np.abs(f(fine(g, x)) - f(plain(g, x))) / np.abs(f(x))
         assert np.any(back < better), "else it does not show that both are read"
         assert np.any(back > better)
-        assert element.round_trip_floor == pytest.approx(back.mean(), rel=1e-6)
-        assert element.reference_floor == pytest.approx(better.mean(), rel=1e-6)
         assert element.floor == pytest.approx(np.maximum(back, better).mean(), rel=1e-6)
 
 
@@ -249,8 +244,6 @@ def test_sizes_are_root_mean_squares_over_inputs_and_sums_over_outputs() -> None
     section = et.audit(f, "C4", x, y=y, **QUIET).relative
     moved = [f(np.rot90(x, k, (1, 2))) for k in (1, 2, 3)]
     rms = lambda rows: np.sqrt(np.mean(np.sum(np.square(rows), axis=-1)))
-    assert section.rms_norm == pytest.approx(rms(f(x)))
-    assert section.rms_violation == pytest.approx(rms(np.stack(moved) - f(x)))
     assert section.task == "root mean square error"
     assert section.task_error == pytest.approx(rms(f(x) - y))
     assert section.transformed_task_error == pytest.approx(rms(np.stack(moved) - y))

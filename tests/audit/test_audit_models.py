@@ -88,7 +88,7 @@ def test_modules_are_evaluated_in_their_own_mode_and_those_of_flax_show_their_la
 @pytest.mark.slow
 def test_the_layer_that_breaks_the_symmetry_of_an_nnx_module_is_named() -> None:
     module = Nnx(nnx.Rngs(0))
-    report = et.audit(module, "translations", X, elements=2, off_data=False, data_test=None, resamples=50)
+    report = et.audit(module, "translations", X, elements=2, off_data=False, resamples=50)
     assert report.layers.guilty == "edge"
     assert report.model.kind == "flax"
     assert not module.drop.deterministic, "the audited module stays in its mode"
@@ -99,58 +99,14 @@ def test_a_linen_module_needs_its_variables() -> None:
         et.audit(Linen(), "translations", X)
 
 
-def test_a_compiled_function_of_jax_is_given_the_batches_that_it_takes() -> None:
-    f = jax.jit(lambda x: x.sum((1, 2))).lower(X[:4]).compile()
-    report = et.audit(f, "C4", X, effort="quick")
-    assert report.verdict == "equivariant"
-    assert report.timing.evaluations % 4 == 0
-
-
-def test_a_model_of_single_inputs_is_given_one_at_a_time() -> None:
-    def one(x: np.ndarray) -> np.ndarray:
-        if len(x) != 1:
-            raise ValueError("one at a time")
-        return x.sum((1, 2))
-
-    report = et.audit(one, "C4", X, effort="quick")
-    assert report.verdict == "equivariant"
-    assert "given one input at a time" in next(m.reason for m in report.missing if m.section == "larger batches")
-    with pytest.raises(ValueError, match="two at a time") as refused:
-        et.audit(lambda x: one(x[:1]) if len(x) == 2 else (_ for _ in ()).throw(ValueError("two at a time")), "C4", X)
-    assert "batch_size=" in refused.value.__notes__[0]
-
-
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(6, 3))
 SWAP = et.actions.linear(et.groups.cyclic(2), np.stack([np.eye(3), np.eye(3)[[1, 0, 2]]]))
 
 
-@pytest.fixture(scope="module")
-def kernel():
+def test_a_linearised_model_is_audited_at_any_time():
     net = et.nn.Sequential(et.nn.Dense(8), et.nn.Erf(), et.nn.Dense(2))
-    return EmpiricalKernel(net.apply, net.init(jax.random.key(0), (3,), dtype="float64"))
-
-
-@pytest.mark.slow
-def test_a_kernel_answers_with_its_values_at_the_first_inputs_it_sees(kernel):
-    model = as_model(kernel)
-    first, again = model.run(POINTS), model.run(POINTS[4:])
-    assert np.array_equal(first, kernel.kernel(POINTS, POINTS).ntk)
-    assert np.max(np.abs(again - first[4:])) <= 1e-12 * np.max(np.abs(first))
-    with pytest.raises(et.errors.InvalidTypeError, match="a network without parameters"):
-        as_model(et.nn.Sequential(et.nn.Dense(1)))
-
-
-@pytest.mark.slow
-def test_a_kernel_is_audited_and_its_orbit_average_is_invariant(kernel):
-    report = et.audit(kernel, SWAP, POINTS)
-    assert (report.verdict, report.model.name, report.model.kind) == ("broken", "EmpiricalKernel", "kernel")
-    net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
-    assert et.audit(et.kernels.orbit_average(net, SWAP), SWAP, POINTS).verdict.startswith("equivariant")
-
-
-@pytest.mark.slow
-def test_a_linearised_model_is_audited_at_any_time(kernel):
+    kernel = EmpiricalKernel(net.apply, net.init(jax.random.key(0), (3,), dtype="float64"))
     model = et.InfiniteEnsemble(kernel, time=2.0).fit(POINTS, RNG.normal(size=6))
     assert et.audit(model, SWAP, POINTS).verdict == "broken"
 

@@ -13,7 +13,7 @@ from sklearn.ensemble import BaggingRegressor, GradientBoostingRegressor, Random
 from sklearn.linear_model import Ridge
 
 import equitangents as et
-from audit.verdict_cases import IMAGES, QUIET, features, shown
+from audit.verdict_cases import IMAGES, QUIET, features
 from equitangents.audit import parts
 from equitangents.errors import InvalidArgumentError
 
@@ -80,12 +80,12 @@ def test_the_law_of_ensembles_separates_what_members_cure() -> None:
     assert cured.members == 256
     assert cured.limit.low == 0
     assert cured.limit.high < cured.finite / 4  # twice t/√256: what 256 members tell from 0, on either side of it
-    assert cured.mean_error.mean < cured.member_error.mean / 4
     models, x = synthetic(64, common=1.0, own=1.0, seed=1)
     stays = et.audit(models, "C4", x, **QUIET).ensemble
     assert stays.limit.low > 0
-    alone = et.audit(lambda x: 10 + x[:, :1], "C4", x, **QUIET)
-    expected = alone.relative.rms_violation / alone.relative.rms_norm
+    f, turn = lambda x: 10 + x[:, :1], np.array([[0.0, -1.0], [1.0, 0.0]])
+    off = [np.mean((f(x @ np.linalg.matrix_power(turn, k)) - f(x)) ** 2) for k in (1, 2, 3)]
+    expected = np.sqrt(np.mean(off) / np.mean(f(x) ** 2))
     assert stays.limit.low < expected < stays.limit.high
     for size in stays.sizes:
         assert size.fitted == pytest.approx(stays.limit.mean**2 + stays.finite**2 / size.members)
@@ -121,7 +121,7 @@ def test_estimators_of_scikit_learn() -> None:
     forest = RandomForestClassifier(10, random_state=0).fit(flat, y)
     report = et.audit(forest, "C4", images, y=y, **QUIET)
     assert (report.model.kind, report.model.name) == ("scikit-learn", "RandomForestClassifier")
-    assert report.orbit.outputs == "probabilities"
+    assert report.headline.unit == "probability"
     assert report.ensemble.members == 10
     literal = et.metrics.equivariance_error(
         lambda x: forest.predict_proba(x.reshape(len(x), -1)), et.actions.image_rotations(4), images
@@ -137,35 +137,6 @@ def test_estimators_of_scikit_learn() -> None:
         assert (found.ensemble and found.ensemble.members) == members
     with pytest.raises(et.EquitangentsError, match="method is 'transform'"):
         et.audit(forest, "C4", images, method="transform", **QUIET)
-
-
-def test_whether_the_data_have_the_symmetry() -> None:
-    rng = np.random.default_rng(4)
-    tested = lambda group, x: et.audit(lambda x: x.sum((1, 2)) + 9, group, x, off_data=False, resamples=100).data
-    symmetric = rng.normal(size=(200, 6, 6, 1))
-    assert tested("C4", symmetric).symmetric
-    found = tested("C4", symmetric + np.linspace(-1, 1, 6)[None, :, None, None])
-    assert found.symmetric is False
-    assert found.p_value < 0.01
-    few = tested("C4", np.random.default_rng(0).normal(size=(10, 8, 8, 1)))
-    assert few.symmetric is None
-    assert 0 < few.p_value <= 1
-    i, j = np.indices((10, 10)) - 4.5
-    isotropic = rng.normal(size=(300, 10, 10, 1)) * (np.hypot(i, j) < 4)[None, ..., None]
-    assert tested("C8", isotropic).p_value > 0.01, "interpolation alone does not give the data away"
-
-
-@pytest.mark.slow
-def test_the_two_sample_test_keeps_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    left_out = lambda part: dataclasses.replace(part, measure=lambda *given: "left out")
-    skipped = [left_out(part) if part.name in ("remedies", "witnesses") else part for part in parts.PARTS]
-    monkeypatch.setattr("equitangents.audit.parts.PARTS", tuple(skipped))
-    p_values, settings = [], {"off_data": False, "resamples": 50}
-    for seed in range(60):
-        x = np.random.default_rng(seed).normal(size=(40, 3))
-        p_values.append(et.audit(lambda x: x[:, 0] + 9, "SO3", x, elements=8, seed=seed, **settings).data.p_value)
-    assert np.mean(np.array(p_values) <= 0.1) <= 0.2
-    assert np.mean(p_values) > 0.35
 
 
 def test_remedies_are_measured() -> None:
@@ -184,22 +155,9 @@ def test_remedies_are_measured() -> None:
     assert averaging.task_before == pytest.approx(rmse(f(x_new)))
     assert averaging.task_after == pytest.approx(rmse(averaged))
     assert averaging.task_after < averaging.task_before
-    assert augmentation.after.mean < augmentation.before.mean
+    assert augmentation.after.mean < report.headline.error.estimate.mean
     unknown = et.audit(f, "C4", x_new, **QUIET).remedies
     assert {r.name: r.how for r in unknown} == {averaging.name: "exact", augmentation.name: "no refit"}
-
-
-@pytest.mark.slow
-def test_averaging_over_a_sample_leaves_what_two_samples_differ_by() -> None:
-    x = np.random.default_rng(8).normal(size=(60, 3))
-    invariant = lambda x: 5 + np.sum(x * x, axis=1, keepdims=True)
-    f = lambda x: invariant(x) + x[:, :1]
-    settings = {**QUIET, "relative_to": "norm"}
-    few, many = (et.audit(f, "SO3", x, elements=e, **settings).remedies[0].after.mean for e in (16, 256))
-    assert few / many == pytest.approx(4, rel=0.5)
-    # the mean of x₀ over e random rotations keeps |x|/√(3e), and two such means differ by √2 of that
-    expected = (np.linalg.norm(x, axis=1) / invariant(x)[:, 0]).mean() * np.sqrt(2 / (3 * 256))
-    assert many == pytest.approx(expected, rel=0.2)
 
 
 def test_parts_need_what_is_measured_before_them_and_give_sections_of_the_report() -> None:
@@ -214,23 +172,21 @@ def test_parts_need_what_is_measured_before_them_and_give_sections_of_the_report
 def test_a_part_says_why_it_is_missing_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = {
         "layers": {"wanted_by": lambda m: "nobody looks inside"},
-        "data": {"wanted_by": lambda m: False},
-        "witnesses": {"measure": lambda m: "it is not known today"},
+        "remedies": {"wanted_by": lambda m: False},
+        "witness": {"measure": lambda m: "it is not known today"},
     }
     changed = [dataclasses.replace(part, **changes.get(part.name, {})) for part in parts.PARTS]
     monkeypatch.setattr("equitangents.audit.parts.PARTS", tuple(changed))
     x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
     report = et.audit(lambda x: x[:, 0, 0], "C4", x, resamples=50)
     missing = {m.section: m.reason for m in report.missing}
-    assert (missing["layers"], missing["witnesses"]) == ("nobody looks inside", "it is not known today")
-    assert "data" not in missing
-    assert (report.layers, report.data, report.witnesses) == (None, None, [])
+    assert (missing["layers"], missing["witness"]) == ("nobody looks inside", "it is not known today")
+    assert "remedies" not in missing
+    assert (report.layers, report.remedies, report.witness) == (None, [], None)
     assert [s.name for s in report.sets] == ["data", "noise", "shuffled"]
-    assert report.remedies
 
 
-def test_layers_show_where_the_error_grows_most() -> None:
-    """Of a network that is not built to be equivariant; the last layer mixes positions most."""
+def test_long_names_of_layers_are_folded() -> None:
     rng = np.random.default_rng(5)
     kernel, weights = 1 + 0.05 * rng.normal(size=(4, 4, 1)), rng.normal(size=(16, 8))
     long = "encoder." + "block." * 40 + "conv"
@@ -239,10 +195,7 @@ def test_layers_show_where_the_error_grows_most() -> None:
     layers = [(long, conv), ("relu", relu), ("dense", dense)]
     report = et.audit(lambda x: dense(relu(conv(x))), "C4", IMAGES, layers=layers, **QUIET)
     section = report.layers
-    assert (section.guilty, section.reason, section.steepest) == (long, "layer", "dense")
-    assert shown(report, "grows most in") == ["dense"]
-    errors = [layer.error for layer in section.layers]
-    assert section.layers[2].growth == pytest.approx(errors[2] - errors[1])
+    assert (section.guilty, section.reason) == (long, "layer")
     assert long not in "".join(re.findall(r"<!-- (.*?) -->", report.html())), "long names fold in drawings"
     assert f"| {long} |" not in report.to_markdown()
 
@@ -358,9 +311,8 @@ def test_what_differs_on_inputs_outside_the_sample_is_offered(monkeypatch: pytes
         assert any(r.name == "orbit averaging" for r in report.remedies) == offered
 
 
-@pytest.mark.slow
-def test_no_mean_over_random_rotations_is_offered_that_is_the_same_but_for_chance() -> None:
+def test_no_mean_over_infinitely_many_elements_is_offered() -> None:
     x = np.random.default_rng(7).normal(size=(40, 3))
-    offered = lambda f: any(r.name == "orbit averaging" for r in et.audit(f, "SO3", x, **QUIET).remedies)
-    assert not offered(lambda x: x[:, :1])
-    assert offered(lambda x: x[:, :1] + np.sum(x * x, axis=1, keepdims=True))
+    report = et.audit(lambda x: x[:, :1] + np.sum(x * x, axis=1, keepdims=True), "SO3", x, **QUIET)
+    assert not any(r.name == "orbit averaging" for r in report.remedies)
+    assert "infinitely many" in next(m.reason for m in report.missing if m.section == "orbit averaging")

@@ -1,4 +1,4 @@
-"""What an audit writes: JSON, Markdown, JUnit's XML, a page that shows what the report holds and loads nothing."""
+"""What an audit writes: JSON, Markdown, a page that shows what the report holds and loads nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 import re
 from dataclasses import fields, replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -32,7 +31,6 @@ VERDICTS = {
     ],
     "undecided": [
         "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
-        "interrupted",
     ],
 }  # fmt: skip
 
@@ -92,17 +90,16 @@ def test_markdown_is_made_of_tables(reports: dict, tmp_path: Path) -> None:
 
 def test_the_page_shows_every_section_there_is_and_loads_nothing(reports: dict, pages: dict) -> None:
     first, last = ["findings", "error-by-group-element"], ["what-was-tested", "settings", "cite"]
-    orbits = ["the-worst-input", "a-typical-input"]
+    orbits = ["the-worst-input"]
     assert sections(pages["forest"]) == [*first, *orbits, "members-and-their-mean", *last]
     assert sections(pages["turns"]) == [*first, *orbits, "layers", *last]
-    bare = replace(reports["turns"], layers=None, witnesses=[], citations=[]).html()
+    bare = replace(reports["turns"], layers=None, witness=None, citations=[]).html()
     assert sections(bare) == [*first, *last[:2]]
     for page in pages.values():
         assert outside_resources(page) == []
         assert page.startswith("<!doctype html>")
     guilty = replace(reports["turns"].layers, guilty="the guilty one", reason="layer")
     assert "<p>the guilty one</p>" in replace(reports["turns"], layers=guilty).html()
-    assert all(("Elements without an angle" in pages[name]) == wanted for name, wanted in (("forest", 1), ("turns", 0)))
 
 
 def test_numbers_of_the_page_are_those_of_the_report(reports: dict, pages: dict) -> None:
@@ -115,12 +112,11 @@ def test_numbers_of_the_page_are_those_of_the_report(reports: dict, pages: dict)
 
 def test_every_input_of_an_orbit_is_shown_with_its_answer(reports: dict, pages: dict) -> None:
     pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', pages["forest"])
-    assert len(pictures) == 16
-    assert len(set(pictures[:8])) == 8
+    assert len(set(pictures)) == len(pictures) == 8
     assert "data:image/png" not in pages["infinite"], "inputs that are no images have none"
     many = et.audit(lambda x: x.reshape(len(x), -1), "C2", np.arange(64.0).reshape(4, 4, 4, 1), effort="quick")
     worst = et.audit(lambda x: x.reshape(len(x), -1), "C2", np.arange(64.0).reshape(4, 4, 4, 1), resamples=50)
-    assert many.witnesses == []
+    assert many.witness is None
     assert "largest output: " in worst.html()
 
 
@@ -132,21 +128,20 @@ def test_places_that_cannot_be_written_are_named(reports: dict) -> None:
 
 def test_what_was_used_is_cited_and_what_was_left_out_is_said(reports: dict) -> None:
     forest, turns = (" ".join(reports[name].citations) for name in ("forest", "turns"))
-    assert "Kernel Two-Sample" in forest
+    assert "Emergent Equivariance" in forest
     assert all(title in turns for title in ("Splines", "Pigeonhole", "Procrustes"))
     assert {m.section for m in reports["forest"].missing} == {"layers"}
     assert {m.section for m in reports["turns"].missing} == {"ensemble"}
     assert all(m.reason for report in reports.values() for m in report.missing)
 
 
-@pytest.mark.parametrize("partial", [False, True])
-def test_first_lines_have_at_most_120_characters(reports: dict, partial: bool) -> None:
+def test_first_lines_have_at_most_120_characters(reports: dict) -> None:
     report = reports["turns"]
     contract = replace(report.contract, group="translations of a torus of 1,024 × 1,024 pixels" * 4)
     means = (0.0, 1.23e-15, 0.123, 12.3, 1.23e5, np.inf, np.nan)
     for verdict, reason, mean in ((v, r, m) for v, rs in VERDICTS.items() for r in rs for m in means):
         headline = Headline("spread", "", replace(report.error, estimate=Estimate(mean, mean, mean)), 1.23e-16, mean)
-        settings = {"verdict": verdict, "reason": reason, "partial": partial, "headline": headline}
+        settings = {"verdict": verdict, "reason": reason, "headline": headline}
         line = replace(report, contract=contract, **settings).first_line
         assert len(line) <= 120
         assert "noise floor 1.2·10⁻¹⁶, " in line
@@ -180,8 +175,8 @@ def unescaped(text: str) -> str:
     return html_text.unescape(re.sub(r"\\([\\`*\[\]|~$_])", r"\1", text))
 
 
-def test_names_are_shown_as_they_are_in_markdown_xml_and_on_pages(reports: dict) -> None:
-    plain = replace(reports["infinite"], witnesses=[])
+def test_names_are_shown_as_they_are_in_markdown_and_on_pages(reports: dict) -> None:
+    plain = replace(reports["infinite"], witness=None)
     for name in HOSTILE:
         report = replace(plain, model=replace(plain.model, name=name))
         heading = report.to_markdown().splitlines()[0]
@@ -191,9 +186,6 @@ def test_names_are_shown_as_they_are_in_markdown_xml_and_on_pages(reports: dict)
         rows = markdown_table(Table("", ["test"], [[name]])).splitlines()
         assert unescaped(rows[2]) == f"| {wanted} |"
         assert len(re.findall(r"(?<!\\)\|", rows[2])) == 2
-        suite = ElementTree.fromstring(report.to_junit().encode("utf-8"))
-        shown = re.sub("[\x00\x1b\ud800]", "\N{REPLACEMENT CHARACTER}", name)
-        assert " ".join(suite.get("name").split()) == " ".join(f"equitangents audit of {shown} under SO(3)".split())
     for name in ("<script>alert(1)</script>", "</script><b>"):
         page = replace(plain, model=replace(plain.model, name=name)).html()
         assert name not in page

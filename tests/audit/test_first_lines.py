@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant, shown
-from equitangents.audit.report.checks import below, each_below, no_worse
+from equitangents.audit.report.checks import below, each_below
 from equitangents.audit.report.rows import rows
 from equitangents.errors import InvalidTypeError, NotFiniteError
 from equitangents.testing import assert_equivariant
@@ -62,13 +60,10 @@ def test_inputs_that_nothing_moves_leave_the_sample():
     assert report.unmoved == 11
     assert shown(report, "inputs that nothing moves") == ["11 inputs"]
     assert report.headline.error.estimate.mean == left.headline.error.estimate.mean
-    errors = np.array(report.input_errors)
-    assert np.isnan(errors[[*range(5, 15), 20]]).all()
-    assert np.isfinite(errors).sum() == 49
-    moved = np.flatnonzero(np.isfinite(errors))
+    moved = np.delete(np.arange(60), [*range(5, 15), 20])
     off = np.array([np.linalg.norm(features(turn(x)) - features(x), axis=1)[moved] for turn in TURNS])
     at = int(np.argmax((off / np.linalg.norm(features(x[moved]), axis=1)).max(axis=0)))
-    assert report.witnesses[0].index == moved[at], "rows are those of the sample"
+    assert report.witness.index == moved[at], "rows are those of the sample"
 
 
 def test_only_inputs_that_nothing_moves_decide_nothing():
@@ -109,7 +104,7 @@ def test_the_worst_input_of_the_sentence_is_the_one_of_the_page(unit):
     scale = np.linspace(0.1, 20, 30)[:, None, None, None]  # relative to ‖f(x)‖ another input is the worst
     f = lambda x: np.concatenate([x.sum((1, 2)), x[:, 0, 0] + 0.05 * x[:, 1, 0] ** 2], axis=1)
     report = audited(f, scale * x, relative_to=unit)
-    witness = report.witnesses[0]
+    witness = report.witness
     moved = np.stack([f(turn(scale * x)) for turn in TURNS]) - f(scale * x)
     off = np.linalg.norm(moved, axis=2)
     off = off / np.linalg.norm(f(scale * x), axis=1) if unit == "norm" else off
@@ -136,7 +131,7 @@ def test_an_error_that_does_not_come_back_is_noise():
 
     def spiking(x):
         y = invariant(x)
-        y[3] += 5.0 * (next(calls) == 1)
+        y[3:4] += 5.0 * (next(calls) == 1)
         return y
 
     report = audited(spiking)
@@ -234,21 +229,6 @@ def test_weights_without_a_network_take_one_line():
             audited(model)
         assert len(str(error.value)) < 400
         assert "\n" not in str(error.value)
-
-
-# --- baselines
-
-
-def test_a_baseline_is_compared_in_every_unit(tmp_path: Path):
-    x = np.random.default_rng(4).normal(size=(60, 4, 4, 1))
-    old = audited(lambda x: 5 + invariant(x) + 0.1 * features(x), x)
-    now = audited(lambda x: 50 + invariant(x) + 0.5 * features(x), x)
-    assert now.error.estimate.mean < old.error.estimate.mean, "of the norm it is less"
-    path = old.to_json(tmp_path / "old.json")
-    check = no_worse(now, path)
-    assert not check.passed
-    assert check.value.endswith("of the spread")
-    assert no_worse(old, path).passed
 
 
 RNG = np.random.default_rng(0)
@@ -386,7 +366,6 @@ def test_every_output_says_what_its_error_is_relative_to() -> None:
         assert row.cells[1:3] == [o.name, f"{100 * o.judged.mean:.3g} %"]
         assert row.unit == f"of {unit}"
     assert each_below(report, {"forces": 1e-3})[0].value.endswith("of output_scale")
-    assert "of output_scale, 90°" in report.to_junit()
 
 
 def test_outputs_that_vanish_on_the_inputs_alone_or_at_thresholds_do_not_vanish() -> None:

@@ -72,7 +72,6 @@ def test_a_perfect_crystal_that_shows_an_error_all_the_same_counts() -> None:
     assert report.row("rotation", "forces").outcome == "fails"
     assert report.row("supercell", "energy").outcome == "holds"
     assert report.row("supercell", "forces").outcome == "fails"
-    assert "A doubled cell" in report.summary()
 
 
 class Noisy(Cluster):
@@ -117,8 +116,6 @@ def test_a_pose_without_a_result_is_a_finding_that_loses_nothing() -> None:
     assert not all(check.passed for check in below(report, 0.1))
     assert "NaN or infinite forces" in report.summary()
     assert "NaN" in report.to_markdown()
-    assert "A run ends where a result is NaN" in report.html()
-    assert "<failure" in report.to_junit()
 
 
 def test_an_exception_in_a_pose_is_one_line_with_its_place() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from equitangents.audit.report.rows import rows
 
-QUIET = {"off_data": False, "data_test": None, "resamples": 100}
+QUIET = {"off_data": False, "resamples": 100}
 RNG = np.random.default_rng(0)
 IMAGES = RNG.normal(size=(60, 4, 4, 1))
 WEIGHTS = RNG.normal(size=(16, 3))

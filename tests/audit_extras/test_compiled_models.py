@@ -15,7 +15,7 @@ import equitangents as et
 from equitangents.audit.adapters.choose import load_model
 from equitangents.errors import InvalidArgumentError, NetworkError
 
-QUIET = {"layout": "channels_first", "off_data": False, "data_test": None, "resamples": 50}
+QUIET = {"layout": "channels_first", "off_data": False, "resamples": 50}
 X = np.random.default_rng(0).normal(size=(10, 1, 6, 6)).astype(np.float32)
 
 

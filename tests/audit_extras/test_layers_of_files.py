@@ -17,7 +17,7 @@ import equitangents as et
 from equitangents.audit.adapters import as_model
 from equitangents.audit.adapters.choose import load_model
 
-SETTINGS = {"off_data": False, "data_test": None, "resamples": 200, "layout": "channels_first"}
+SETTINGS = {"off_data": False, "resamples": 200, "layout": "channels_first"}
 
 
 def images(seed: int, n: int = 30, size: int = 12) -> np.ndarray:

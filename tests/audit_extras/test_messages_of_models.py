@@ -16,7 +16,7 @@ import equitangents as et
 from equitangents.cli.main import main
 from equitangents.errors import ModelError, ShapeError
 
-QUIET = {"off_data": False, "data_test": None, "resamples": 50}
+QUIET = {"off_data": False, "resamples": 50}
 LAST = np.random.default_rng(0).normal(size=(9, 6, 6, 1)).astype(np.float32)
 FIRST = np.ascontiguousarray(np.moveaxis(LAST, -1, 1))
 

@@ -22,7 +22,7 @@ from transformers import (
 import equitangents as et
 from equitangents.errors import EquitangentsError
 
-QUIET = {"off_data": False, "data_test": None, "resamples": 50}
+QUIET = {"off_data": False, "resamples": 50}
 SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
 RNG = np.random.default_rng(0)
 IMAGES = RNG.normal(size=(6, 1, 8, 8)).astype(np.float32)

@@ -36,8 +36,11 @@ def test_first_lines_of_potentials_are_right(bench):
 
 def test_the_table_sees_first_lines_that_are_wrong(bench, monkeypatch):
     few = {name: bench.KINDS[name] for name in ("exact", "rare")}
-    for always, alarms, misses in (("broken", [1, 0], [0, 0]), ("equivariant", [0, 0], [0, 1])):
-        monkeypatch.setattr("equitangents.audit.data_pass.decide", lambda *args, said=always: said)
+    for always, alarms, misses in (
+        (("broken", "single input"), [1, 0], [0, 0]),
+        (("equivariant", "at noise floor"), [0, 0], [0, 1]),
+    ):
+        monkeypatch.setattr("equitangents.audit.run.decide", lambda *args, said=always: said)
         rows = bench.measure(2, few)
         assert ([row.alarms for row in rows], [row.misses for row in rows]) == (alarms, misses)
 
@@ -88,7 +91,7 @@ def test_the_table_sees_wrong_verdicts(verdicts, monkeypatch):
         patch.setattr(numbers, "FACTOR", 0.0)  # no floor
         rows = verdicts.measure(chosen(verdicts, "invariant, float32", "resampled C8, invariant"), models=1)
     assert [row.false_alarms for row in rows] == [1, 1]
-    monkeypatch.setattr("equitangents.audit.data_pass.decide", lambda *args: "equivariant")
+    monkeypatch.setattr("equitangents.audit.run.decide", lambda *args: ("equivariant", "at noise floor"))
     rows = verdicts.measure(chosen(verdicts, "off by 1 %", "5 % of class numbers change"), models=1)
     assert [row.misses for row in rows] == [1, 1]
 

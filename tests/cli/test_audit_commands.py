@@ -16,9 +16,6 @@ import pytest
 
 import equitangents as et
 from audit.potentials import clusters
-from equitangents.audit.report.checks import no_worse
-from equitangents.cli.main import main
-from equitangents.errors import InvalidArgumentError
 
 MODULE = """
 import numpy as np
@@ -51,8 +48,16 @@ def centre(inputs):
     return (inputs["p"] * inputs["m"][..., None]).sum(1)
 
 
-class Holder:
-    inner = pooled
+def scores(x):
+    return x.reshape(len(x), -1) @ np.random.default_rng(1).normal(size=(16, 3))
+
+
+def named(x):
+    return {"sum": 5 + x.sum((1, 2)), "scores": scores(x)}
+
+
+def corners(x):
+    return np.stack([x[:, 0, 0, 0], x[:, 0, -1, 0], x[:, -1, -1, 0], x[:, -1, 0, 0]], 1)
 """
 
 
@@ -89,16 +94,7 @@ def test_files_are_written(folder: Path, run: Callable) -> None:
 
 
 def test_the_exit_status_follows_the_larger_error_unless_told(folder: Path, run: Callable) -> None:
-    options = [
-        "audited_models:lifted",
-        "--data",
-        "images.npy",
-        "--group",
-        "C4",
-        "--on-data-only",
-        "--fail-above",
-        "0.05",
-    ]
+    options = ["audited_models:lifted", "--data=images.npy", "--group=C4", "--on-data-only", "--fail-above=0.05"]
     status, out, err = run(*options)
     assert status == 3
     assert err.rstrip().endswith("of the spread")
@@ -133,16 +129,7 @@ def test_python_and_the_command_line_fill_the_same_audit(folder: Path, run: Call
 
 
 def test_a_threshold_of_outputs_that_vanish_asks_for_a_scale(folder: Path, run: Callable) -> None:
-    options = [
-        "audited_models:rounding",
-        "--data",
-        "images.npy",
-        "--group",
-        "C4",
-        "--on-data-only",
-        "--fail-above",
-        "0.05",
-    ]
+    options = ["audited_models:rounding", "--data=images.npy", "--group=C4", "--on-data-only", "--fail-above=0.05"]
     status, out, err = run(*options)
     assert status == 3  # nothing was shown
     assert out.startswith("undecided (vanishing): ")
@@ -185,84 +172,45 @@ def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, run: Callable
     assert Path("was_run").exists(), "the probe itself must do what it is refused for"
 
 
-QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
 X = np.random.default_rng(0).normal(size=(40, 4, 4, 1))
-WEIGHTS = np.random.default_rng(1).normal(size=(16, 3))
-MODELS = """
-import numpy as np
-W = np.random.default_rng(1).normal(size=(16, 3))
-def scores(x):
-    return x.reshape(len(x), -1) @ W
-def pooled(x):
-    return x.sum((1, 2))
-def corners(x):
-    return np.stack([x[:, 0, 0, 0], x[:, 0, -1, 0], x[:, -1, -1, 0], x[:, -1, 0, 0]], 1)
-def both(x):
-    return {"sum": 5 + pooled(x), "scores": scores(x)}
-"""
 
 
 @pytest.fixture
-def ci_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    np.save(tmp_path / "x.npy", X)
-    (tmp_path / "models_in_ci.py").write_text(MODELS)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    return tmp_path
+def audited(folder: Path, run: Callable) -> Callable:
+    np.save("x.npy", X)
+    options = ("--data", "x.npy", "--group", "C4", "--on-data-only")
+    return lambda model, *more: run(f"audited_models:{model}", *options, *more)
 
 
-def audit_in_ci(model: str, *options: str) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(["audit", f"models_in_ci:{model}", "--data", "x.npy", "--group", "C4", "--on-data-only", *options])
-    return end.value.code
+@pytest.mark.parametrize(
+    ("model", "options", "status", "message"),
+    [
+        ("named", "--fail-above sum=1e-6,scores=5", 0, ""),
+        ("named", "--fail-above sum=1e-6,scores=0.1", 3, "not met: output scores ≤ 10 %: "),
+        ("named", "--fail-above invariant=0.1", 3, ""),
+        ("named", "--fail-above energy=1", 2, "is 'energy'; expected"),
+        ("corners", "--outputs labels:3,0,1,2 --fail-above labels=1e-6", 0, ""),
+        ("scores", "--min-agreement 0.9", 3, "not met: agreement ≥ 90 %: "),
+        ("scores", "--min-agreement 0.01", 0, ""),
+        ("pooled", "--min-agreement 0.9", 2, ""),
+        ("scores", "--min-agreement 90", 2, ""),
+    ],
+)
+def test_outputs_and_predictions_have_limits(audited, model, options, status, message) -> None:
+    found, out, err = audited(model, *options.split())
+    assert (found, message in err) == (status, True)
+    assert status != 0 or "met: " in out
 
 
-def test_outputs_have_limits_of_their_own(ci_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit_in_ci("both", "--fail-above", "sum=1e-6,scores=5") == 0
-    assert audit_in_ci("both", "--fail-above", "sum=1e-6,scores=0.1") == 3
-    assert "not met: output scores ≤ 10 %: " in capsys.readouterr().err
-    assert audit_in_ci("both", "--fail-above", "invariant=0.1") == 3
-    assert audit_in_ci("both", "--fail-above", "energy=1") == 2
-    assert audit_in_ci("corners", "--outputs", "labels:3,0,1,2", "--fail-above", "labels=1e-6") == 0
-    assert "is 'energy'; expected" in capsys.readouterr().err
-
-
-def test_predictions_must_agree_often_enough(ci_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit_in_ci("scores", "--min-agreement", "0.9") == 3
-    assert "not met: agreement ≥ 90 %: " in capsys.readouterr().err
-    assert audit_in_ci("scores", "--min-agreement", "0.01") == 0
-    assert "met: agreement ≥ 1 %: " in capsys.readouterr().out
-    assert audit_in_ci("pooled", "--min-agreement", "0.9") == 2
-    assert audit_in_ci("scores", "--min-agreement", "90") == 2
-
-
-def test_a_model_that_got_worse_fails_by_a_paired_test(tmp_path: Path) -> None:
-    model = lambda share: lambda x: 5 + x.sum((1, 2)) + share * (x.reshape(len(x), -1) @ WEIGHTS)[:, :1]
-    audit = lambda share, x=X: et.audit(model(share), "C4", x, **QUIET)
-    old = audit(0.1).to_json(tmp_path / "old.json")
-    assert no_worse(audit(0.1), old).passed
-    assert no_worse(audit(0.05), old).passed
-    worse = no_worse(audit(0.102), old)  # 2 % worse of every input: seen, since inputs are paired
-    assert not worse.passed
-    assert " before, " in worse.value
-    with pytest.raises(InvalidArgumentError, match="same inputs"):
-        no_worse(audit(0.1, X[:30]), old)
-    exact = et.audit(lambda x: x.sum((1, 2)), "C4", X, **QUIET).to_json(tmp_path / "exact.json")
-    assert no_worse(et.audit(lambda x: 3 * x.sum((1, 2)), "C4", X, **QUIET), exact).passed  # rounding is not worse
-
-
-def test_baseline_and_junit_on_the_command_line(ci_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit_in_ci("pooled", "--json", "good.json") == 0
-    assert audit_in_ci("pooled", "--baseline", "good.json", "--fail-above", "0.1", "--junit", "good.xml") == 0
-    assert audit_in_ci("both", "--baseline", "good.json", "--junit", "bad.xml") == 3
-    assert "not met: no worse than good.json: " in capsys.readouterr().err
-    assert audit_in_ci("pooled", "--baseline", "none.json") == 2
-    assert capsys.readouterr().out == "", "nothing is audited before that is known"
-    good, bad = (ElementTree.parse(name).getroot() for name in ("good.xml", "bad.xml"))
-    assert (good.get("tests"), good.get("failures")) == ("3", "0")
-    assert [case.get("name") for case in bad] == ["scores (invariant)", "sum (invariant)", "no worse than good.json"]
-    assert (bad.get("tests"), bad.get("failures")) == ("3", "2")
-    assert "90°" in bad[0][0].get("message")
+def test_junit_has_a_case_an_output_and_one_a_demand(audited: Callable) -> None:
+    assert audited("named", "--fail-above", "0.1", "--junit", "found.xml")[0] == 3
+    suite = ElementTree.parse("found.xml").getroot()
+    assert [case.get("name") for case in suite][:2] == ["scores (invariant)", "sum (invariant)"]
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(suite)), str(len(failed)))
+    assert failed[0] == "scores (invariant)"
+    assert "sum (invariant)" not in failed
+    assert "90°" in suite[0][0].get("message")
 
 
 ATOMS = """
@@ -275,45 +223,37 @@ def tilted(share=0.02):
 """
 
 
-def test_potentials_have_the_same_demands(ci_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_potentials_have_the_same_demands(folder: Path, command: Callable) -> None:
     from ase.io import write
 
-    (ci_folder / "potentials_in_ci.py").write_text(ATOMS)
+    (folder / "audited_potentials.py").write_text(ATOMS)
     write("s.xyz", clusters(2))
+    same = ("--elements", "6", "--tests", "rotation,permutation")
 
-    def atoms(name: str, *options: str) -> int:
-        with pytest.raises(SystemExit) as end:
-            main(["audit-potential", "s.xyz", "--calculator", f"potentials_in_ci:{name}", "--elements", "6",
-                  "--tests", "rotation,permutation", *options])  # fmt: skip
-        return end.value.code
+    def atoms(name: str, *options: str) -> tuple[int, str]:
+        return command("audit-potential", "s.xyz", "--calculator", f"audited_potentials:{name}", *same, *options)[::2]
 
-    assert atoms("tilted", "--json", "old.json", "--junit", "old.xml") == 0
-    suite = ElementTree.parse("old.xml").getroot()
-    assert [case.get("name") for case in suite if case.find("failure") is not None] == ["rotation, forces"]
-    assert atoms("tilted", "--baseline", "old.json") == 0
-    assert atoms("good", "--baseline", "old.json", "--json", "good.json") == 0
-    assert atoms("tilted", "--baseline", "good.json", "--junit", "new.xml") == 3
-    assert "not met: rotation, forces: no worse than good.json: " in capsys.readouterr().err
-    failed = [c.get("name") for c in ElementTree.parse("new.xml").getroot() if c.find("failure") is not None]
-    assert failed == ["rotation, forces", "rotation, forces: no worse than good.json"]
-    assert atoms("good", "--baseline", "old.json", "--seed", "1") == 2
-    assert "the same structures, seed" in capsys.readouterr().err
-    assert atoms("good", "--fail-above", "force=0.1") == 2
-    assert "is 'force'; expected" in capsys.readouterr().err
-    assert atoms("good", "--fail-above", "forces=0.1,permutation=0.2") == 0
+    status, err = atoms("tilted", "--fail-above", "1e-6", "--junit", "tilted.xml")
+    assert (status, "not met: rotation, forces ≤ 1e-06: " in err) == (3, True)
+    suite = ElementTree.parse("tilted.xml").getroot()
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failed == ["rotation, forces", "rotation, forces ≤ 1e-06"]
+    status, err = atoms("good", "--fail-above", "force=0.1")
+    assert (status, "is 'force'; expected" in err) == (2, True)
+    assert atoms("good", "--fail-above", "forces=0.1,permutation=0.2")[0] == 0
 
 
 ACTION = Path(__file__).parents[2] / ".github" / "actions" / "audit"
 
 
-def test_the_composite_action_runs_the_command_and_keeps_its_status(ci_folder: Path) -> None:
+def test_the_composite_action_runs_the_command_and_keeps_its_status(folder: Path) -> None:
     said = (ACTION / "action.yml").read_text(encoding="utf-8")
     script = (ACTION / "audit.sh").read_text(encoding="utf-8")
     names = re.findall(r"^        ([A-Z_]+): \$\{\{ inputs\.", said, re.MULTILINE)
     assert {name for name in names if name != "PACKAGE"} == {*re.findall(r"\$\{?([A-Z_]+)", script)} - {
         "GITHUB_STEP_SUMMARY"
     }
-    command = ci_folder / "bin" / "equitangents"
+    command = folder / "bin" / "equitangents"
     command.parent.mkdir()
     command.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > told\necho summary > report/summary.md\nexit 3\n')
     command.chmod(0o755)
@@ -329,7 +269,7 @@ def test_the_composite_action_runs_the_command_and_keeps_its_status(ci_folder: P
         "--fail-above\n0.05",
         "--effort\nquick",
         "--seed\n3",
-        "--junit\nreport/audit.xml",
+        "--json\nreport/audit.json",
     ):
         assert option in "\n".join(told)
     assert "--min-agreement" not in told

@@ -80,7 +80,7 @@ def test_what_auto_does_not_take(run, tiles):
     alone = "--ridge was given as 0.1; expected none with --net auto; leave it out, or name a network by --net\n"
     for words, said in (
         ((*folder, "--net", "auto", "--ridge", "0.1"), alone),
-        ((*folder, "--net", "auto", "--group", "S5"), "group is 'S5'"),
+        ((*folder, "--net", "auto", "--group", "S5"), "is 'S5'"),
         ((*numbers, "--keep-together", "x"), "--keep-together was given as 'x'; expected none without --net auto"),
         ((*numbers, "--net", "mlp", "--minutes", 1), "--minutes was given as 1.0"),
     ):
@@ -92,4 +92,4 @@ def test_what_auto_does_not_take(run, tiles):
     assert "network: mlp" not in err
     status, out, err = run(*folder, "--ridge", "0.1")
     assert status == 0
-    assert "network: mlp (auto takes no --ridge)" in err
+    assert "network: mlp (auto takes no ridge)" in err

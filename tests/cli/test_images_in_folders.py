@@ -13,7 +13,7 @@ from PIL import Image
 
 import equitangents as et
 from cli.small_images import save, write_tiles
-from equitangents.cli import networks
+from equitangents.cli.options import network
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.held_out import HeldOut
 from equitangents.formatting import percent
@@ -185,7 +185,7 @@ def test_tables_of_calibrated_models_need_no_deviations_and_chunks_follow_the_wo
     assert run("fit", "--data", "tiles", *net, "--out", "model", "--means-only")[0] == 0
     found = et.data.load_labelled_images("tiles")
     options = {"ridge": 1e-2, "augmentation": "C4", "standardise": True, "calibrate": True}
-    whole = et.InfiniteEnsembleClassifier(networks.network("GAP", 1, 1.0, 0.0), **options).fit(found.x, found.y)
+    whole = et.InfiniteEnsembleClassifier(network("GAP", 1), **options).fit(found.x, found.y)
     monkeypatch.setattr("equitangents.ensembles.streaming._WORK", 2**15)
     calls, kernel = [], OrbitAverage.kernel
     monkeypatch.setattr(OrbitAverage, "kernel", lambda k, *x: calls.append(len(x[0])) or kernel(k, *x))

@@ -14,7 +14,6 @@ import pytest
 from equitangents import InfiniteEnsemble, actions, nn, plan_ensemble
 from equitangents.actions import as_action
 from equitangents.cli.main import main
-from equitangents.planning.question import read_data
 from equitangents_studies import StudyResult
 from equitangents_studies.claim import Claim
 from equitangents_studies.framework.places import PLACES
@@ -105,20 +104,13 @@ def run_plan(command):
 def test_the_answer_is_that_of_plan_ensemble(run_plan, images, tmp_path):
     written = tmp_path / "out" / "plan.json"
     options = [
-        "--depth",
-        "1",
-        "--b-std",
-        "0.5",
-        "--time",
-        "30",
-        "--learning-rate",
-        "1",
-        "--target",
-        "0.05",
-        "--draws",
-        "200",
-        "--pilot",
-        "0",
+        "--depth=1",
+        "--b-std=0.5",
+        "--time=30",
+        "--learning-rate=1",
+        "--target=0.05",
+        "--draws=200",
+        "--pilot=0",
     ]
     status, out, err = run_plan("--data", images, "--group", "C4", *options, "--json", written)
     assert (status, err) == (0, "")
@@ -134,22 +126,7 @@ def test_the_answer_is_that_of_plan_ensemble(run_plan, images, tmp_path):
 
 @pytest.mark.slow
 def test_labels_make_a_classifier_and_augmentation_can_be_left_out(run_plan, vectors):
-    options = [
-        "--group",
-        "S3",
-        "--epochs",
-        "50",
-        "--measure",
-        "osp",
-        "--target",
-        "0.2",
-        "--draws",
-        "100",
-        "--width",
-        "8",
-        "--pilot",
-        "5",
-    ]
+    options = ["--group=S3", "--epochs=50", "--measure=osp", "--target=0.2", "--draws=100", "--width=8", "--pilot=5"]
     status, out, _ = run_plan("--data", vectors, *options)
     assert (status, "share of transformed inputs that get another class" in out) == (0, True)
     status, out, _ = run_plan("--data", vectors, *options, "--no-augment", "--target", 0.001)
@@ -161,8 +138,7 @@ def test_a_network_and_data_are_planned_for_by_a_pilot(run_plan, images, tmp_pat
     written = tmp_path / "plan.json"
     options = ["--depth", 1, "--width", 8, "--pilot", 5, "--epochs", 20, "--target", 0.2, "--draws", 100]
     status, out, err = run_plan("--data", images, "--group", "C4", *options, "--json", written)
-    assert (status, err) == (0, "")
-    assert out.startswith("training a pilot of 5 networks")
+    assert (status, err) == (0, "training a pilot of 5 networks for 20 epochs\n"), out
     plan = json.loads(written.read_text())
     assert plan["pilot"]["members"] == 5
     assert plan["pilot"]["seconds"] > 0
@@ -188,12 +164,6 @@ def test_actions_by_name():
     image = np.arange(16.0).reshape(1, 4, 4, 1)
     assert as_action("group", "D4", image.shape) == actions.image_dihedral(4)
     assert not as_action("group", "C8", image.shape).exact
-
-
-def test_planned_inputs_are_the_first_of_the_test_or_training_inputs(images, vectors):
-    assert read_data(images, 3).inputs.shape == (3, 3, 3, 1)
-    assert read_data(images, 100).targets.shape == (4,)
-    assert read_data(vectors, 5).targets.tolist() == list("abcab")
 
 
 OPTIONS = ("--architectures", "FCN,GAP", "--groups", "O(3d)", "--depth", 1, "--repetitions", 5)

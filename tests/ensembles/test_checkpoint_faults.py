@@ -12,7 +12,7 @@ from test_deep_checkpoints import X, Y, settings
 
 from equitangents import DeepEnsemble, nn
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.locks import alone
+from equitangents.files import alone
 from permissions import public_folder, without_permission
 
 EPOCHS = {"epochs": 3, "augmentation": None}

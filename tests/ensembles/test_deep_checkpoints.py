@@ -10,7 +10,6 @@ import threading
 
 import jax
 import numpy as np
-import optax
 import pytest
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, nn
@@ -87,25 +86,6 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, uninterrupted, kills):
     assert seen
     assert seen == list(range(seen[0], 13))
     assert seen[0] > 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gd", "momentum")),
-        optax.adamw(optax.linear_schedule(0.1, 0.01, 10)),
-    ],
-)
-def test_optimizer_state_and_schedules_survive(tmp_path, optimizer):
-    def model(epochs, **changed):
-        own = {"optimizer": optimizer, "epochs": epochs, "augmentation": None, "zero_output": False}
-        return DeepEnsemble(**settings(**own | changed, batch_size=None))
-
-    straight = model(6).fit(X, Y)
-    model(2, checkpoint_dir=tmp_path, checkpoint_every=5).fit(X, Y)
-    resumed = model(6, checkpoint_dir=tmp_path).fit(X, Y, resume=True)
-    bits_equal(state(resumed), state(straight))
 
 
 @pytest.mark.slow

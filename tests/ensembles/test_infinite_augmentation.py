@@ -22,7 +22,7 @@ _c, _s = np.cos(2 * np.pi / 3), np.sin(2 * np.pi / 3)
 turned = actions.linear(C3, np.stack([np.linalg.matrix_power(np.array([[_c, -_s], [_s, _c]]), k) for k in range(3)]))
 GROUPS = [C8, D4, Q8, groups.symmetric(3), groups.direct_product(Q8, C3), groups.cyclic(5), groups.tetrahedral()]
 GROUPS += [groups.cyclic(1), groups.wallpaper(4, False, (3, 3))]  # irreps of dimensions 1, 2 and 4
-LABELS = ["invariant", "equivariant", "for every copy"]
+LABELS = ["invariant", "equivariant"]
 labels_of = st.sampled_from(LABELS)
 
 
@@ -32,23 +32,19 @@ def problem(group, labels, seed, symmetric=False, agree=True):
     action, rng = on_regular(group), np.random.default_rng(seed)
     x, x_test = rng.normal(size=(3, group.order)), rng.normal(size=(2, group.order))
     label_action = on_regular(group) if labels == "equivariant" else None
-    y = rng.normal(size={"invariant": (3, 2), "equivariant": (3, group.order)}.get(labels, (group.order, 3, 1)))
+    y = rng.normal(size=(3, 2 if labels == "invariant" else group.order))
     if symmetric:
         H, moved = group.generated_subgroup(rng.integers(0, group.order, 1)).elements, int(rng.integers(group.order))
         x[1] = action.orbit(x[1:2], H)[:, 0].mean(axis=0)
         x[2] = action(moved, x[1:2])[0]
         if not agree:
             pass
-        elif labels == "for every copy":
-            y[:, 1] = np.mean([y[group.table[:, h], 1] for h in H], axis=0)
-            y[:, 2] = y[group.table[:, moved], 1]
         elif label_action is not None:
             y[1] = label_action.orbit(y[1:2], H)[:, 0].mean(axis=0)
             y[2] = label_action(moved, y[1:2])[0]
         else:
             y[2] = y[1]
-    copies = y if labels == "for every copy" else copies_of_labels(group, label_action, y)
-    return action, label_action, x, y, copies, x_test
+    return action, label_action, x, y, copies_of_labels(group, label_action, y), x_test
 
 
 @given(
@@ -92,11 +88,8 @@ def test_images_points_and_permutations(name, time, labels):
     how = {
         "invariant": {"kernel": "ntk", "ridge": 0.0},
         "equivariant": {"kernel": "ntk", "ridge": 0.1},
-        "for every copy": {"kernel": "nngp", "ridge": 0.05},
     }[labels]
     copies = copies_of_labels(action.group, label_action if labels == "equivariant" else None, y)
-    if labels == "for every copy":
-        y = copies = np.random.default_rng(3).normal(size=(action.group.order, len(x), 2))
     of_labels = {"label_action": label_action} if labels == "equivariant" else {}
     model = InfiniteEnsemble(mlp, augmentation=action, time=time, **of_labels, **how).fit(x, y)
     assert model.covariance_solver_.startswith(f"irreps of {action.group.name}: 5 blocks, largest ")
@@ -254,12 +247,6 @@ class TestTheExplicitProblem:
             assert model.solver_ == explicit if weights else "explicit" not in model.solver_
             np.testing.assert_allclose(model.predict(x_test), mean, atol=1e-11)
             np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-11)
-        if weights is None:  # and labels of its own for every copy
-            labels = np.random.default_rng(1).normal(size=(4, 3, 2))
-            inputs = np.concatenate([action(g, x) for g in elements])
-            mean, _ = literal_augmentation.train(mlp, inputs, labels.reshape(12, 2), x_test, **how)
-            model = InfiniteEnsemble(mlp, augmentation=some, **how).fit(x, labels)
-            np.testing.assert_allclose(model.predict(x_test), mean, atol=1e-11)
 
     def test_weights_are_how_often_an_element_is_drawn(self):
         action, _, _ = CASES["D4"]

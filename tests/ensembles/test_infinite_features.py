@@ -69,7 +69,6 @@ def test_approximation_falls_with_the_number_of_features(data):
     x, y, _ = data
     each = [et.InfiniteEnsemble(random_features(NET, m), ridge=0.1).fit(x, y).approximation_ for m in (64, 2048)]
     assert each[1].difference < each[0].difference / 3
-    assert each[1].kernel_error < each[0].kernel_error / 3
     assert 0 < each[1].difference < 0.2
     assert (each[0].samples, each[0].predicted) == (60, 15)
     assert et.InfiniteEnsemble(NET, ridge=0.1).fit(x, y).approximation_ is None

@@ -98,8 +98,9 @@ class TestAugmentation:
         assert model.solver_.startswith("explicit N|G|")
 
     def test_that_needs_irreps_is_decomposed_or_refused(self):
-        y = RNG.normal(size=(4, 6, 2))
-        settings = {"augmentation": actions.image_rotations(4), "ridge": 1e-2}
+        turns, y = actions.image_rotations(4), RNG.normal(size=(6, 4))
+        classes = actions.labels(turns.group, np.add.outer(range(4), range(4)) % 4)
+        settings = {"augmentation": turns, "label_action": classes, "ridge": 1e-2}
         report = InfiniteEnsemble(NET, **settings).fit(self.IMAGES, y).solution_
         assert report.solver == "eigh"
         assert "irreps" in report.reason
@@ -136,7 +137,7 @@ def test_the_solution_says_what_was_used_and_why(caplog):
 
 def test_auto_goes_on_to_other_solvers_where_a_decomposition_is_too_large(monkeypatch):
     monkeypatch.setattr(problem, "DECOMPOSED", 10)
-    monkeypatch.setattr(solvers.choosing, "DECOMPOSED", 10)
+    monkeypatch.setattr(solvers.solving, "DECOMPOSED", 10)
     model = InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
     assert model.solution_.solver == "cholesky"
     assert model.solution_.reason == "auto: a factor fits into memory"

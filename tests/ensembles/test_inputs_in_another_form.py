@@ -20,7 +20,7 @@ FLAT, TRANSPOSED = IMAGES.reshape(6, -1), np.moveaxis(IMAGES, -1, 1)
 MLP = N.Sequential(N.Flatten(), N.Dense(4), N.Relu(), N.Dense(1))
 CNN = N.Sequential(N.Conv(4, (3, 3)), N.Relu(), N.GlobalAvgPool(), N.Dense(1))
 ROT = et.actions.image_rotations(4)
-ALONE = {"off_data": False, "data_test": None, "resamples": 50}
+ALONE = {"off_data": False, "resamples": 50}
 
 
 def infinite(x: Any, **settings: Any) -> Any:

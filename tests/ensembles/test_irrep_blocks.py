@@ -95,8 +95,6 @@ OTHER_GROUP, TURNING = {"label_action": actions.trivial(groups.cyclic(6))}, {"la
 @pytest.mark.parametrize(
     ("how", "labels", "error", "said"),
     [
-        ({}, (7, 3, 2), ShapeError, r"y has shape \(7, 3, 2\).*expected \(8, 3, outputs\)"),
-        (TURNING, (8, 3, 2), ShapeError, "no label_action"),
         ({"augmentation": None}, (8, 3, 2), ShapeError, "y has rank 3"),
         (OTHER_GROUP, (3, 8), InvalidArgumentError, "label_action is of .*; the group of augmentation"),
         ({"label_action": Skewed()}, (3, 8), NotAnActionError, "."),

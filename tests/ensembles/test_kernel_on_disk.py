@@ -40,8 +40,9 @@ def test_a_second_fit_computes_no_kernel_of_the_training_set(tmp_path, monkeypat
 
 def test_other_data_and_problems_of_several_matrices_are_refused(tmp_path):
     et.InfiniteEnsemble(NET, store=tmp_path / "k").fit(X, Y)
-    with pytest.raises(StoreError, match="the data x1"):
+    with pytest.raises(StoreError, match="x1 has other values"):
         et.InfiniteEnsemble(NET, store=tmp_path / "k").fit(X + 1, Y)
-    model = et.InfiniteEnsemble(NET, ROT, store="k")
+    classes = et.actions.labels(ROT.group, np.add.outer(range(4), range(4)) % 4)
+    model = et.InfiniteEnsemble(NET, ROT, label_action=classes, store="k")
     with pytest.raises(InvalidArgumentError, match="store is 'k'; it keeps one kernel matrix"):
-        model.fit(X, RNG.normal(size=(4, 6, 1)))  # a label for each copy: solved irrep by irrep
+        model.fit(X, RNG.normal(size=(6, 4)))  # solved irrep by irrep

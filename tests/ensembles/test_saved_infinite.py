@@ -28,6 +28,8 @@ FLAT, ROWS, QUERY = RNG.normal(size=(20, 9)), RNG.normal(size=(20, 2)), RNG.norm
 ROTATIONS = et.actions.image_rotations(4)
 LABELS_MOVE = {"augmentation": "C4", "label_action": et.actions.linear(ROTATIONS.group, [np.eye(2), -np.eye(2)] * 2)}
 FIELDS = nn.Sequential(nn.Conv(1, 3, padding="circular"), nn.Relu(), nn.Conv(1, 3, padding="circular"))
+SIGNS = et.actions.linear(ROTATIONS.group, [np.eye(1) * (-1) ** g for g in range(4)])
+SIGNED, Y_FIELDS = et.actions.tensor_product(ROTATIONS, SIGNS), RNG.normal(size=(3, 3, 3, 1))
 TWICE, TARGETS_TWICE = np.concatenate([FLAT, FLAT[:2]]), np.concatenate([ROWS, ROWS[:2]])
 S3 = et.groups.symmetric(3)
 LIFT = nn.Lift(et.actions.permutations(S3, S3.table), 8)
@@ -50,10 +52,9 @@ def cases(folder: Path):
     }
     made = {name: (regression(NET, **{"ridge": 1e-3} | how), X, Y, NEW) for name, how in images.items()}
     copies = {"augmentation": "C4", "ridge": 1e-2, "time": 5.0}
-    made["labels of copies"] = regression(NET, **copies), X, RNG.normal(size=(4, 6, 2)), NEW
     again = np.concatenate([X, X[:2]]), RNG.normal(size=(8, 2)), NEW
     made["irreps of equal inputs"] = regression(NET, **copies, label_action=LABELS_MOVE["label_action"]), *again
-    made["fields of copies"] = regression(FIELDS, **copies), X[:3], RNG.normal(size=(4, 3, 3, 3, 1)), NEW
+    made["fields that move"] = regression(FIELDS, **copies, label_action=SIGNED), X[:3], Y_FIELDS, NEW
     made["fields"] = regression(PATCHES, ridge=0.1), X, RNG.normal(size=(6, 3, 3, 2)), NEW
     made["outputs that transform"] = regression(TURNING, time=2.0), SETS[:4], ROWS[:4], SETS[4:]
     rows = {
@@ -84,7 +85,7 @@ def cases(folder: Path):
     return made
 
 
-WHOLE_STATE = {"irreps", "labels of copies", "irreps of equal inputs", "fields of copies"}
+WHOLE_STATE = {"irreps", "irreps of equal inputs", "fields that move"}
 
 
 def answers(model, new):

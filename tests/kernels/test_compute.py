@@ -1,7 +1,5 @@
 """Tiles, precision, types and derivatives of kernel computations; fibres and all pairs of positions are one kernel."""
 
-import importlib
-
 import jax
 import numpy as np
 import pytest
@@ -10,13 +8,12 @@ import equitangents as et
 from equitangents import nn
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.dispatch import compute
-from equitangents.kernels.engines.reference import run, tile
+from equitangents.kernels.engines.reference import engine, tile
 from equitangents.kernels.plans.plan import over_all_pairs
 from equitangents.nn import Conv, Dense, Erf, GlobalAvgPool, Relu, Sequential
 from laws.networks import network
 from laws.test_grid_kernels import TABLE
 
-run_module = importlib.import_module("equitangents.kernels.engines.reference.run")
 NET = Sequential(Conv(2, 3, W_std=1.4, b_std=0.1), Relu(), Conv(2, 2), Erf(), GlobalAvgPool(), Dense(1))
 
 
@@ -38,13 +35,13 @@ def test_tiles_of_any_raggedness_give_one_matrix(n1, n2, rng, small_tiles):
 
 def test_only_half_of_the_tiles_run(rng, small_tiles, monkeypatch):
     ran = []
-    run = run_module._compiled
+    run = engine._compiled
 
     def counted(rule, *args):
         ran.extend([rule] * (rule is tile.tile))
         return run(rule, *args)
 
-    monkeypatch.setattr(run_module, "_compiled", counted)
+    monkeypatch.setattr(engine, "_compiled", counted)
     x, net = rng.standard_normal((8, 5, 2)), Sequential(Conv(2, 3), GlobalAvgPool())
     net.kernel(x, engine="reference")
     half = len(ran)
@@ -114,7 +111,7 @@ def test_fibres_agree_with_all_pairs(name, rng, monkeypatch):
     fibre, own = net.kernel(x[:3], x[3:]), net.kernel_diagonal(x[:3])
     given, program = net.lower(x.shape[1:])
     assert (fibre.form, given) == ("fibre", 0)
-    monkeypatch.setattr(run, "plan_of", lambda program, part=None: over_all_pairs(program, "wanted"))
+    monkeypatch.setattr(engine, "plan_of", lambda program, part=None: over_all_pairs(program, "wanted"))
     pairs = compute(program, x, x, engine="reference")  # compiled once for all that follows
     for kind in ("nngp", "ntk"):
         whole = getattr(pairs, kind)

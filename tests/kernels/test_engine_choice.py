@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from equitangents import kernels
-from equitangents.cli import self_test
+from equitangents.cli import doctor as doctor_command
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import octahedral
@@ -38,6 +38,15 @@ def test_the_cpu_engine_is_built_and_chosen():
     assert net.kernel(np.ones((2, 3))).engine == "cpu"
     assert net.kernel(np.ones((2, 3)), engine="reference").engine == "reference"
     assert net.kernel(np.ones((2, 3))).notes == ()
+
+
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_on_accelerators_the_reference_engine_runs(platform, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    assert select.engine_name() == "reference"
+    found = Sequential(Dense(1), Dense(1)).kernel(np.ones((2, 5)))
+    assert found.engine == "reference"
+    assert f"reference engine in place of cpu: JAX runs on {platform}" in found.notes
 
 
 @pytest.mark.slow
@@ -174,7 +183,7 @@ def test_no_call_of_the_library_is_registered_then(refused: None) -> None:
 
 @pytest.mark.parametrize("asked", [None, "reference"])
 def test_doctor_says_why_in_one_line(refused: None, asked: str | None, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(self_test, "CHECKS", [])
+    monkeypatch.setattr(doctor_command, "CHECKS", [])
     if asked is not None:
         monkeypatch.setenv(select.VARIABLE, asked)
     with pytest.raises(SystemExit) as stop:

@@ -1,10 +1,9 @@
-"""Results that cannot fit in memory are refused; memory of results is used again, and never while anybody holds it."""
+"""Results that cannot fit in memory are refused."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from equitangents.errors import MemoryLimitError
 from equitangents.kernels import fields
 from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import run
-from equitangents.kernels.engines.cpu.memory import BLOCKS, LINE, ResultMemory
 from equitangents.kernels.tangent import empirical_matrix
 from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
 
@@ -217,65 +215,3 @@ print("same")
 def test_without_further_processes_the_engine_goes_on_alone():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "same\n"), done.stderr
-
-
-SHAPE, DTYPE = (512, 1024), np.dtype(np.float32)
-
-
-def address(array):
-    return array.ctypes.data
-
-
-@pytest.fixture
-def blocks():
-    return ResultMemory()
-
-
-def test_memory_that_nobody_holds_is_used_again(blocks):
-    first = address(blocks.array(SHAPE, DTYPE))
-    again = blocks.array(SHAPE, DTYPE)
-    assert address(again) == first
-    assert address(again) % LINE == 0
-    assert address(blocks.array((500, 1024), DTYPE)) != first
-
-
-@pytest.mark.parametrize(
-    "hold",
-    [
-        lambda a: a,
-        lambda a: a[3:4, 5],
-        lambda a: a.T,
-        lambda a: memoryview(a),
-        lambda a: np.asarray(a).view(np.int32)[:1],
-        lambda a: np.frombuffer(a, np.uint8, 4),
-        lambda a: {"result": [a]},
-    ],
-)
-def test_memory_that_is_held_is_left_alone(blocks, hold):
-    held = hold(blocks.array(SHAPE, DTYPE))
-    others = [blocks.array(SHAPE, DTYPE) for _ in range(2 * BLOCKS)]
-    starts = [address(a) for a in others]
-    assert len(set(starts)) == len(starts)
-    for other in others:
-        other.fill(1)
-    del others
-    kept = blocks.array(SHAPE, DTYPE)
-    assert not np.shares_memory(kept, np.asarray(held["result"][0] if isinstance(held, dict) else held))
-
-
-def test_threads_never_share_a_block(blocks):
-    wrong = []
-
-    def work(number):
-        for _ in range(20):
-            a = blocks.array(SHAPE, DTYPE)
-            a[:] = number
-            wrong.append(bool((a != number).any()))
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(wrong) == 60
-    assert not any(wrong)

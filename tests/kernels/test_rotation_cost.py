@@ -10,8 +10,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.groups import icosahedral, o3, so3
 from equitangents.kernels import cost as costs
 from equitangents.kernels.engines.reference.rotations import sphere_samples
-from equitangents.kernels.rotations.program import sections
-from equitangents.kernels.rotations.sampling import rings_of
+from equitangents.kernels.rotations import rings_of, sections
 from equitangents.nn import Dense, Erf, Flatten, GroupConv, GroupPool, Relu, Sequential, SphereLift
 
 WINDOW = lambda t: np.exp(4 * (t - 1))

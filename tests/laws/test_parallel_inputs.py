@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from equitangents import Masked, nn, precision
 from equitangents.kernels import duals
-from equitangents.kernels.engines.reference import run as by_reference
+from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.nearly_parallel import parallel_too
 from kernels.comparison import assert_within
 from laws.networks import dense
@@ -151,8 +151,8 @@ def test_single_precision_asks_the_reference_engine_for_the_closest_pairs_alone(
     scaled = np.stack([2 * x[0] + 1e-6 * beside[0], -x[1] + 1e-6 * beside[1], x[2] + 1e-4 * beside[2], 3 * x[3], -x[4]])
     x = np.concatenate([x, scaled]).astype(np.float32)
     exact, asked = net.kernel(x.astype(np.float64), engine="reference"), []
-    listed = by_reference.listed
-    monkeypatch.setattr(by_reference, "listed", lambda *of: asked.append(len(of[1])) or listed(*of))
+    listed = REFERENCE.listed
+    monkeypatch.setattr(REFERENCE, "listed", lambda *of: asked.append(len(of[1])) or listed(*of))
     found = net.kernel(x, engine="cpu")
     assert 0 < sum(asked) <= 2  # 3x and -x, whose rounding alone is beside them
     for values, of in ((found.nngp, exact.nngp), (found.ntk, exact.ntk)):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from equitangents import groups, nn
-from equitangents.errors import InvalidArgumentError, NetworkError, NotFittedError, ShapeError
+from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.molecules import MoleculeRegressor, kernels
 from equitangents.molecules.joint import Layout, joint_kernels
 from equitangents.molecules.resolution import kernel_for_forces
@@ -155,20 +155,6 @@ def test_what_cannot_be_differentiated_is_refused(monkeypatch):
         kernel_for_forces(large, BATCH, SIGNALS)
     with pytest.raises(NetworkError, match="SphereLift"):
         kernel_for_forces(nn.Sequential(nn.Flatten(), nn.Dense(1)), BATCH, SIGNALS)
-
-
-def test_bad_arguments():
-    model = MoleculeRegressor(network(), signals=SIGNALS)
-    with pytest.raises(NotFittedError):
-        model.predict(BATCH)
-    with pytest.raises(InvalidArgumentError, match="both None"):
-        model.fit(BATCH)
-    with pytest.raises(ShapeError, match="energies has shape"):
-        model.fit(BATCH, np.zeros(2))
-    with pytest.raises(InvalidArgumentError, match="forces holds"):
-        model.fit(BATCH, forces=np.full(BATCH.positions.shape, np.nan))
-    with pytest.raises(InvalidArgumentError, match="kernel is"):
-        MoleculeRegressor(network(), kernel="x").fit(BATCH, np.zeros(3))
 
 
 def test_flattening_looks_at_one_rotation():

@@ -69,7 +69,7 @@ def test_settings(regressor, settings, error, words, nothing_computed):
             InvalidArgumentError,
             "NaN or infinite",
         ),
-        (lambda y: [[1, 2], [3]], ShapeError, "expected a rectangular array"),
+        (lambda y: [[1, 2], [3]], ShapeError, "rectangular array"),
     ],
 )
 def test_targets(regressor, change, error, words, nothing_computed):
@@ -136,6 +136,19 @@ def test_a_singular_kernel_at_the_end_of_time():
     assert np.isfinite(model.predict(twice).energies).all()
     with pytest.raises(NotPositiveDefiniteError, match="set ridge"):
         model.predict(twice, time=np.inf)
+
+
+def test_targets_of_one_kind(nothing_computed):
+    with pytest.raises(InvalidArgumentError, match="both None"):
+        MoleculeRegressor(NET, signals=SIGNALS).fit(BATCH)
+    with pytest.raises(InvalidArgumentError, match="not symmetric"):
+        TensorRegressor(NET, signals=SIGNALS).fit(BATCH, np.arange(27.0).reshape(3, 3, 3))
+
+
+@BOTH
+def test_before_a_fit(regressor):
+    with pytest.raises(NotFittedError):
+        regressor(NET, signals=SIGNALS).predict(BATCH)
 
 
 def test_tensors_need_a_mean_over_rotations():

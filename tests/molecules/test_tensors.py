@@ -7,7 +7,6 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from equitangents import groups, nn, sphere
-from equitangents.errors import InvalidArgumentError, NotFittedError, ShapeError
 from equitangents.molecules import TensorRegressor
 from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors, steering_error
 from equitangents.molecules.tensors import DEGREES, basis, components, tensor_kernels
@@ -110,18 +109,6 @@ def test_predictions_and_covariances_turn(rank):
     expected = T @ before.covariance @ T.swapaxes(1, 2)
     np.testing.assert_allclose(after.covariance, expected, rtol=0, atol=1e-2 * np.abs(expected).max())
     assert np.linalg.eigvalsh(before.covariance).min() > -1e-8 * np.abs(expected).max()
-
-
-def test_bad_arguments():
-    model = TensorRegressor(NET, signals=SIGNALS)
-    with pytest.raises(NotFittedError):
-        model.predict(BATCH)
-    with pytest.raises(ShapeError, match="tensors has shape"):
-        model.fit(BATCH, np.zeros((3, 2)))
-    with pytest.raises(InvalidArgumentError, match="not symmetric"):
-        model.fit(BATCH, np.arange(27.0).reshape(3, 3, 3))
-    with pytest.raises(InvalidArgumentError, match="tensors holds NaN"):
-        model.fit(BATCH, np.full((3, 3), np.nan))
 
 
 @pytest.mark.slow

@@ -5,16 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from equitangents import (
-    DeepEnsemble,
-    DeepEnsembleClassifier,
-    InfiniteEnsemble,
-    actions,
-    groups,
-    metrics,
-    nn,
-    plan_ensemble,
-)
+from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, groups, metrics, nn, plan_ensemble
 from equitangents.ensembles.orbits import orbit_batch
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError
 from equitangents.planning.pilot import PilotDraws
@@ -97,6 +88,9 @@ def test_without_augmentation_the_limit_is_that_of_many_networks():
     assert plan._violations.limit(0.025) < limit < plan._violations.limit(0.975)
 
 
+TURNS = actions.linear(groups.cyclic(4), np.stack([np.linalg.matrix_power([[0, -1], [1, 0]], g) for g in range(4)]))
+
+
 @pytest.mark.slow
 def test_the_mean_is_equivariant_only_if_training_is():
     half = ensemble(5, augmentation=actions.subset(ROT, [0, 2])).fit(*task())
@@ -110,26 +104,22 @@ def test_the_mean_is_not_equivariant_where_the_network_or_the_optimizer_minds_th
     uneven = nn.Sequential(nn.Conv(4, (2, 2), padding="zero"), nn.Relu(), nn.Flatten(), nn.Dense(1))
     odd = DeepEnsemble(uneven, 5, ROT, optimizer="gd", epochs=2).fit(*task(side=3))
     assert not plan_ensemble(odd, ROT, task(side=3)[0], 0.5, draws=20).equivariant
-    turned = actions.linear(
-        groups.cyclic(4), np.stack([np.linalg.matrix_power([[0, -1], [1, 0]], g) for g in range(4)])
-    )
     vectors, y = np.random.default_rng(0).normal(size=(8, 2)), np.ones(8)
-    bent = DeepEnsemble(mlp(8), 5, turned, optimizer="adam", epochs=2).fit(vectors, y)
-    assert not plan_ensemble(bent, turned, vectors, 0.5, draws=20).equivariant
+    bent = DeepEnsemble(mlp(8), 5, TURNS, optimizer="adam", epochs=2).fit(vectors, y)
+    assert not plan_ensemble(bent, TURNS, vectors, 0.5, draws=20).equivariant
 
 
 @pytest.mark.slow
 def test_outputs_that_move_are_carried_back():
-    turns = actions.linear(groups.cyclic(4), np.stack([np.linalg.matrix_power([[0, -1], [1, 0]], g) for g in range(4)]))
     x = np.random.default_rng(0).normal(size=(12, 2))
     y = x * np.linalg.norm(x, axis=1, keepdims=True)
-    settings = {"augmentation": turns, "label_action": turns, "optimizer": "gd", "learning_rate": 0.3, "epochs": 20}
+    settings = {"augmentation": TURNS, "label_action": TURNS, "optimizer": "gd", "learning_rate": 0.3, "epochs": 20}
     pilot = DeepEnsemble(mlp(16, 2), 20, **settings).fit(x, y)
-    plan = plan_ensemble(pilot, turns, x + 0.1, 0.05, "equivariance_error", output_action=turns, draws=500)
+    plan = plan_ensemble(pilot, TURNS, x + 0.1, 0.05, "equivariance_error", output_action=TURNS, draws=500)
     assert plan.equivariant
     assert plan.limit < 1e-12
     others = DeepEnsemble(mlp(16, 2), 5, seed=3, **settings).fit(x, y)
-    error = metrics.equivariance_error(others.predict, turns, x + 0.1, turns).mean
+    error = metrics.equivariance_error(others.predict, TURNS, x + 0.1, TURNS).mean
     point = plan.violation(5)
     assert point.lower / 1.5 < error < 1.5 * point.upper
 
@@ -177,15 +167,6 @@ def test_a_mean_that_the_pilot_does_not_show_is_no_mean_of_nothing():
     assert 1 / 8**2 / 3 < size / (1 / 4) < 1 / 8
 
 
-def test_that_no_number_suffices_and_that_more_than_the_most_are_needed_are_two_outcomes():
-    model = InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0).fit(*task())
-    many = plan_ensemble(model, ROT, NEW, 1e-4, max_members=50, draws=100)
-    assert (many.members, many.outcome) == (None, "more than max_members")
-    plain = InfiniteEnsemble(mlp(), time=20.0).fit(*task())
-    none = plan_ensemble(plain, ROT, NEW, 1e-4, draws=100)
-    assert (none.members, none.outcome) == (None, "limit misses the target")
-
-
 def test_the_table_and_the_file_name_group_and_outcome(plan, tmp_path):
     written = json.loads(plan.to_json(tmp_path / "plan.json").read_text())
     assert written["outcome"] == plan.outcome == "met"
@@ -218,10 +199,3 @@ def test_bad_arguments_are_named(change, error, said):
     arguments = {"ensemble": mlp(8), "action": ROT, "x": NEW, "data": task(), "pilot": 4, **change}
     with pytest.raises(error, match=said):
         plan_ensemble(**arguments)
-
-
-@pytest.mark.parametrize("change", [{"data": task()}, {"pilot": 4}])
-def test_infinite_ensembles_are_planned_for_by_theory_alone(change):
-    model = InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0).fit(*task())
-    with pytest.raises(InvalidArgumentError, match=f"{next(iter(change))} is 'given'; expected none"):
-        plan_ensemble(model, ROT, NEW, **change)

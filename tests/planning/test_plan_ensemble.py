@@ -82,6 +82,11 @@ def test_members_follow_from_the_chi_square_law_of_a_single_orbit():
     assert abs(plan.members / expected - 1) < 0.06
 
 
+def test_more_members_than_the_most_are_an_outcome(model, new):
+    plan = plan_ensemble(model, ROT, new, 1e-4, max_members=50, draws=100)
+    assert (plan.members, plan.outcome) == (None, "more than max_members")
+
+
 def test_later_training_changes_the_plan_and_the_time_is_the_ensembles_by_default(model, new):
     assert plan_ensemble(model, ROT, new, time=20.0).members == plan_ensemble(model, ROT, new).members
     assert plan_ensemble(model, ROT, new, time=1.0).members > 2 * plan_ensemble(model, ROT, new).members
@@ -115,6 +120,7 @@ def test_infinite_values_are_text_in_json(tmp_path):
 def test_violations_of_other_numbers_come_from_the_same_draws(model, new):
     plan = plan_ensemble(model, ROT, new, target=0.01, draws=100)
     assert plan.curve[0] == plan.violation(1)
+    assert all(point.lower < point.median < point.upper for point in plan.curve)
     with pytest.raises(InvalidArgumentError, match="members is 0"):
         plan.violation(0)
 
@@ -138,6 +144,8 @@ def test_a_plan_is_reproducible(model, new):
         ({"ensemble": 3}, InvalidTypeError, "ensemble is 3"),
         ({"ensemble": InfiniteEnsemble(mlp())}, NotFittedError, "fit"),
         ({"draws": 10**12}, MemoryLimitError, "draws"),
+        ({"data": task()}, InvalidArgumentError, "data is 'given'; expected none"),
+        ({"pilot": 4}, InvalidArgumentError, "pilot is 'given'; expected none"),
     ],
 )
 def test_bad_arguments_are_named(model, new, change, error, said):
@@ -241,8 +249,3 @@ def test_errors_of_labels_at_positions_are_planned_for():
     np.testing.assert_allclose(wrong[0], (mean.argmax(axis=-1) != labels[:2]).mean(axis=(1, 2)))
     with pytest.raises(InvalidArgumentError, match="needs a regression"):
         plan_ensemble(model, ROT, x[:2], measure="spread_over_error", y=labels[:2])
-
-
-def test_the_ends_of_a_violation_are_in_order(model, new):
-    for point in plan_ensemble(model, ROT, new, target=0.05, draws=200).curve:
-        assert point.lower < point.median < point.upper

@@ -95,9 +95,6 @@ def test_classifiers_meet_targets_exactly_too():
     rng = np.random.default_rng(1)
     x, labels = rng.normal(size=(12, 2, 2, 1)), np.array(list("abc" * 4))
     model = InfiniteEnsembleClassifier(net(), augmentation=ROT, time=30.0).fit(x, labels)
-    members = lambda t: plan_ensemble(model, ROT, rng_inputs(), t, "osp", draws=200).members
+    new = np.random.default_rng(2).normal(size=(5, 2, 2, 1))
+    members = lambda t: plan_ensemble(model, ROT, new, t, "osp", draws=200).members
     assert members(0.15) == members(0.15 + 1e-9)
-
-
-def rng_inputs():
-    return np.random.default_rng(2).normal(size=(5, 2, 2, 1))

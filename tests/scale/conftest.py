@@ -18,8 +18,8 @@ def bucket(monkeypatch):
 
 @pytest.fixture
 def s3():
-    """The environment of s3://bucket, on a server."""
+    """The server of s3://bucket."""
     from s3 import server
 
-    with server() as environment:
-        yield environment
+    with server() as running:
+        yield running

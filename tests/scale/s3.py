@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.request import Request, urlopen
+
+from moto.server import ThreadedMotoServer
 
 from equitangents.tiles import place
 
 
 @contextmanager
-def server() -> Iterator[dict[str, str]]:
-    """The environment in which s3://bucket is there; this process has it as long as the server runs."""
-    from moto.server import ThreadedMotoServer
+def server() -> Iterator[ThreadedMotoServer]:
+    """The server, which may stop and start meanwhile; this process has the environment in which s3://bucket is there."""
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    running = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    running = ThreadedMotoServer("127.0.0.1", port, verbose=False)
     running.start()
-    host, port = running.get_host_and_port()
-    address = f"http://{host}:{port}"
+    address = f"http://127.0.0.1:{port}"
     given = {
         "AWS_ACCESS_KEY_ID": "someone",
         "AWS_SECRET_ACCESS_KEY": "secret",
@@ -35,7 +38,7 @@ def server() -> Iterator[dict[str, str]]:
         for method, name in (("POST", "moto-api/reset"), ("PUT", "bucket")):
             with urlopen(Request(f"{address}/{name}", method=method), timeout=30):
                 pass
-        yield given
+        yield running
     finally:
         running.stop()
         place.bucket.cache_clear()

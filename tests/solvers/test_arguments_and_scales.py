@@ -22,37 +22,17 @@ def test_targets_of_any_size_are_solved_as_those_of_size_one(solver, size):
     assert abs(scaled.report.residual - plain.report.residual) < 1e-10
 
 
+@pytest.mark.parametrize("solver", ["eigh", "cholesky", "lanczos", "pcg", "nystrom"])
 @pytest.mark.parametrize("time", [math.inf, 2.0])
-@pytest.mark.parametrize("size", [2.0**-900, 2.0**-67, 2.0**900])
-@pytest.mark.parametrize(
-    "solver",
-    [
-        "eigh",
-        "cholesky",
-        solvers.Cholesky(precision="float32"),
-        "lanczos",
-        "pcg",
-        "nystrom",
-    ],
-)
-def test_matrices_of_any_size_are_solved_as_those_of_size_one(solver, size, time):
+def test_matrices_are_solved_as_those_of_size_one_or_refused(solver, time):
     matrix, y = positive(12, 10), targets(12, 2)
     plain = solvers.solve(matrix, y, solver=solver, ridge=0.1, time=time)
-    scaled = solvers.solve(matrix * size, y, solver=solver, ridge=0.1, time=time, learning_rate=1 / size)
-    np.testing.assert_allclose(scaled.coefficients * size, plain.coefficients, rtol=1e-9)
-    for name in ("smallest", "largest"):
-        there, expected = getattr(scaled.report, name) / size, getattr(plain.report, name)
-        np.testing.assert_allclose(there, expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("size", [1e-170, 1e160])
-def test_errors_are_of_the_size_of_the_matrix(size):
-    singular = np.diag([0.0, 1.0, 2.0]) * size
-    with pytest.raises(NotPositiveDefiniteError) as caught:
-        solvers.solve(singular, targets(3, 1), solver="cholesky")
-    assert f"largest {2 * size:.2e}); cause: " in str(caught.value)
-    with pytest.raises(InvalidArgumentError, match=r"learning_rate is 1.*diverges"):
-        solvers.solve(np.eye(3) * 1e160, np.ones(3), solver="lanczos", dynamics="discrete", time=3)
+    for size in (2.0**-160, 2.0**-67, 2.0**160):
+        scaled = solvers.solve(matrix * size, y, solver=solver, ridge=0.1, time=time, learning_rate=1 / size)
+        np.testing.assert_allclose(scaled.coefficients * size, plain.coefficients, rtol=1e-9)
+    for size in (1e-60, 1e60):
+        with pytest.raises(InvalidArgumentError, match="has entries of about .*; expected entries whose squares"):
+            solvers.solve(matrix * size, y, solver=solver, ridge=0.1, time=time)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
@@ -106,11 +86,6 @@ def test_the_residual_of_lanczos_at_the_end_of_training_counts_rounding():
         (lambda: solvers.solve(np.eye(3), np.ones(3), ridge="a"), "ridge is 'a'"),
         (lambda: solvers.solve(np.eye(3), np.ones(3), ridge=0.1, ridge_unit=float("nan")), "ridge_unit is nan"),
         (lambda: solvers.solve(np.eye(3), np.ones(3), memory_limit="1 GB"), "memory_limit is '1 GB'"),
-        (lambda: solvers.plan(0), "size is 0"),
-        (lambda: solvers.plan(10, -1), "outputs is -1"),
-        (lambda: solvers.plan(10, precision="Float64"), "precision is 'Float64'; expected 'float32' or 'float64'"),
-        (lambda: solvers.plan(10, memory_limit="a"), "memory_limit is 'a'"),
-        (lambda: solvers.plan(10, memory_limit=-1), "memory_limit is -1"),
         (lambda: solvers.solve(np.eye(3), np.ones(3), dynamics=["flow"]), "dynamics is ['flow']; expected 'flow'"),
     ],
 )
@@ -120,7 +95,7 @@ def test_arguments_that_are_none_are_named(make, said):
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("unit", [1.0, 2.0**400, 2.0**-400])
+@pytest.mark.parametrize("unit", [1.0, 2.0**150, 2.0**-150])
 @pytest.mark.parametrize("solver", ["eigh", "lanczos", "cholesky"])
 def test_times_are_known_up_to_the_one_that_an_error_names(solver, unit):
     """Of rank 3, with targets at odds with every function of it; times are in units of one over the matrix's."""

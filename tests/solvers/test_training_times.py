@@ -70,7 +70,7 @@ def test_the_stated_error_bounds_the_error(dynamics):
         for tolerance in (0.3, 1e-2, 1e-5):
             found = evolve(system, y, time, tolerance, n)
             errors = np.linalg.norm(y - matrix @ found.coefficients - left, axis=0) / np.linalg.norm(y, axis=0)
-            assert np.max(errors) <= found.error <= tolerance
+            assert np.max(errors) <= found.report.residual <= tolerance
 
 
 def test_a_singular_kernel_trains_for_finite_times():

@@ -73,6 +73,10 @@ def test_lost_power_is_that_of_the_degrees_cut(bandlimit, seed):
 def test_signals_outside_the_bandlimit_are_refused():
     with pytest.raises(EquitangentsError, match=r"outside the grid's bandlimit.*sphere\.project"):
         sphere.from_grid(np.random.default_rng(0).normal(size=(1, 3, 5, 1)))
+    values = sphere.to_grid(np.random.default_rng(0).normal(size=(1, 9, 1)))
+    values[0, 0, 0] += 1e-6  # a share of 1e-13 of the power, far above rounding
+    with pytest.raises(EquitangentsError, match=r"outside the grid's bandlimit"):
+        sphere.from_grid(values)
 
 
 @given(BANDLIMITS, SEEDS, st.booleans())

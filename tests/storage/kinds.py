@@ -18,7 +18,6 @@ from equitangents.ensembles.storage import array_folder
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot
 from equitangents.errors import EquitangentsError, StoreError
 from equitangents.files import whole_file
-from equitangents.kernels import Kernels, KernelStore
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore
 from equitangents_studies.framework import stage_files
@@ -144,23 +143,6 @@ def read_factor(path: Path) -> int:
     return 1
 
 
-KEY = "0" * 64
-
-
-def write_kept(path: Path, which: int) -> None:
-    KernelStore(path).write(KEY, Kernels(MATRIX + which, MATRIX - which))
-
-
-def read_kept(path: Path) -> int:
-    found = KernelStore(present(path)).read(KEY)
-    if found is None:
-        raise FileNotFoundError(path)
-    which = round(float(found.nngp[0, 0] - MATRIX[0, 0]))
-    assert np.array_equal(found.nngp, MATRIX + which)
-    assert np.array_equal(found.ntk, MATRIX - which)
-    return which
-
-
 def write_stage(path: Path, which: int) -> None:
     stage_files.write(path, {"x": MATRIX + which, "label": np.array(["a", str(which)])}, "print")
 
@@ -261,7 +243,6 @@ KINDS = {
         predictions(".npz"),
         Kind("Gram store", write_gram, read_gram, grows=True),
         Kind("factor on disk", write_factor, read_factor, grows=True, flips="computed again"),
-        Kind("kept kernel", write_kept, read_kept, lost=True, flips="computed again"),
         Kind("stage.npz", write_stage, read_stage, lost=True, flips="computed again"),
         Kind("page.html", write_page, read_page, flips="no checksum"),
         CHECKPOINTS,

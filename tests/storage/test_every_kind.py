@@ -28,7 +28,7 @@ from storage.every_call import listed
 from storage.kinds import ARRAYS, KINDS, path_of, read_arrays, said, write_arrays
 
 ALL = list(KINDS)
-QUICK = ["arrays of a model", "kept kernel", "stage.npz", "page.html"]
+QUICK = ["arrays of a model", "stage.npz", "page.html"]
 REST = [name for name in ALL if name not in QUICK]
 
 
@@ -256,8 +256,6 @@ def test_the_table_of_the_guide_is_that_of_these_tests():
     for kind in KINDS.values():
         cells = [grows if kind.grows else other for grows, other in COLUMNS.values()]
         cells[2] = kind.flips
-        if kind.name == "kept kernel":  # whose store says in the log that nothing can be kept
-            cells[3:5] = ["a warning", "a warning, read"]
         assert found.pop(kind.name) == ["refused", *cells]
     assert not found
 

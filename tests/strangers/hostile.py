@@ -41,7 +41,7 @@ def objects(command: str) -> list[Any]:
     words = {"is": "list", "items": ["sh", "-c", command]}
     return [
         thing("equitangents.audit.adapters.callables:CallableModel", function=words),
-        thing("equitangents.kernels.store:KernelStore", folder="/nowhere/else", limit=1),
+        thing("equitangents.scale.gram:GramStore", path="/nowhere/else"),
         thing("planted_module:Thing", x=1),
         thing("os:system"),
         thing("subprocess:Popen", args=words),

@@ -16,15 +16,10 @@ import zarr
 
 import equitangents as et
 from equitangents import nn
-from equitangents.array_files import load_data, read_arrays
 from equitangents.audit.adapters.choose import load_model
-from equitangents.audit.potentials.report import outcomes
-from equitangents.audit.report.checks import read_baseline
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.training.variations import ZeroOutput
-from equitangents.file_limits import part
-from equitangents.kernels import Kernels
-from equitangents.kernels.store import KernelStore
+from equitangents.foreign_files import load_data, part, read_arrays
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
 from equitangents_studies.data.folder import load_own
@@ -58,7 +53,8 @@ def _predicted(path: Path) -> Any:
 
 def _means(path: Path) -> Any:
     means = saving.load_means(path)
-    et.ensembles.predict_to_file(path, NEW, path.parent / "predicted.npy", restart=True, force=True)
+    (path.parent / "predicted.npy").unlink(missing_ok=True)
+    et.ensembles.predict_to_file(path, NEW, path.parent / "predicted.npy")
     return [np.load(path.parent / "predicted.npy")] if means is None else [means(NEW)]
 
 
@@ -114,15 +110,6 @@ def _store(path: Path) -> Any:
     return [et.scale.GramStore(path, NET, X, tile=64).compute().ntk[:]]
 
 
-def _cache(path: Path) -> None:
-    KernelStore(path.parent).write(path.stem, Kernels(np.eye(3), 2 * np.eye(3)))
-
-
-def _cached(path: Path) -> Any:
-    found = KernelStore(path.parent).read(path.stem)
-    return None if found is None else [found.nngp, found.ntk]
-
-
 def _stage(path: Path) -> None:
     stage_files.write(path, {"a": np.arange(6.0), "b": np.eye(3), "names": np.array(["x", "y"])}, "f" * 64)
 
@@ -145,16 +132,6 @@ def _studied(path: Path) -> Any:
     finished(path)
 
 
-def _baseline(path: Path) -> None:
-    path.write_text(json.dumps({"input_errors": [0.1, None, 0.2], "inputs_digest": "d"}))
-
-
-def _atoms(path: Path) -> None:
-    row = {"test": "turned", "quantity": "energy", "outcome": "holds", "error": {"mean": 0.1}, "errors": [[0.1, None]]}
-    content = {"format": "equitangents.audit.atoms/1", "structures_digest": "d", "rows": [row]}
-    path.write_text(json.dumps(content))
-
-
 KINDS: dict[str, FileKind] = {
     "model": FileKind(_infinite(), _predicted),
     "model.means": FileKind(_infinite(solver="cholesky"), _means),
@@ -169,11 +146,8 @@ KINDS: dict[str, FileKind] = {
     "inputs.zarr": FileKind(_zarr, _rows_of_zarr),
     "net.json": FileKind(_specification, lambda path: repr(read_network(path))),
     "gram.zarr": FileKind(_store, _store),
-    "cache.npz": FileKind(_cache, _cached),
     "stage.npz": FileKind(_stage, _staged),
     "study": FileKind(_study, _studied),
-    "baseline.json": FileKind(_baseline, lambda path: read_baseline(path)["input_errors"] and None),
-    "atoms.json": FileKind(_atoms, lambda path: outcomes(path, "d") and None),
     "model.pt": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
     "model.joblib": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
 }

@@ -45,7 +45,6 @@ def _is_elsewhere(path: Any) -> bool:
         "/dev/",
         os.path.expanduser("~/.cache"),
         sys.prefix,
-        os.environ.get("EQUITANGENTS_CACHE", "/dev"),
         os.environ.get("JAX_COMPILATION_CACHE_DIR", "/dev"),  # where tests keep compiled programs
     )
     return bool(place) and not place.startswith(allowed) and "__pycache__" not in place

@@ -33,10 +33,6 @@ TINY = {
         "train_images": "4", "test_images": "4", "foreign_images": "3", "members": "5", "steps": "2", "channels": "2",
         "hidden_layers": "1", "draws": "20", "pixels": "4", "random": "mini-batches,dropout",
     },
-    "mean-field": {
-        "train_images": "3", "test_images": "3", "widths": "2,5,8", "scales": "1", "members": "5", "steps": "2",
-        "pixels": "4",
-    },
     "predicted-agreement": {
         "train_images": "4", "test_images": "4", "foreign_images": "3", "widths": "1,2", "members": "5", "steps": "1,2",
         "hidden_layers": "1", "draws": "20",
@@ -70,10 +66,6 @@ TINY = {
         "tasks": "ising,digits", "lattice": "4", "pixels": "4", "train_spins": "3", "test_spins": "3",
         "train_images": "3", "test_images": "3", "widths": "2,4,8", "channels": "1,2,3", "group_channels": "1,2",
         "members": "12", "cnn_members": "12", "group_members": "2", "sizes": "1,2,4", "steps": "1,3",
-        "hidden_layers": "1",
-    },
-    "frozen-kernel": {
-        "pixels": "4", "train_images": "4", "kernel_images": "2", "widths": "2,4,8", "networks": "2", "steps": "1,2",
         "hidden_layers": "1",
     },
     "other-ensembles": {
@@ -133,13 +125,6 @@ TINY = {
         "sets": "digits", "groups": "C4", "images": "60", "pixels": "4", "sizes": "8,16,32", "repetitions": "3",
         "spectrum_images": "10", "hidden_layers": "1",
     },
-    "exchange-rate": {
-        "points": "8", "orders": "2,4,8", "samples": "60", "sizes": "8,16,32", "repetitions": "5",
-    },
-    "partial-orbits": {
-        "classes": "4", "per_class": "2", "test_per_class": "2", "draws": "2", "orders": "2,4", "rings": "2",
-        "angles": "8", "pixels": "4", "hidden_layers": "1",
-    },
     "moving-outputs": {
         "pixels": "4", "sizes": "1,2", "test": "2", "draws": "2", "hidden_layers": "1", "few": "1", "units": "1,inf",
         "members": "5", "channels": "2", "trained": "1", "steps": "1,2",
@@ -173,8 +158,6 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "gaussian-vs-uniform": (0, 1, 3),
     "learning-curves": (1,),
     "spectra": (3, 4),
-    "exchange-rate": (2,),
-    "partial-orbits": (0, 3),
     "moving-outputs": (2, 3, 6),
 }
 

@@ -227,7 +227,6 @@ class TestAsTheSourceStatesThem:
         found = self._judged(agreeing(share, off))["Orbit same predictions out of distribution: ensemble"]
         assert found.outcome == outcome
         assert (found.kind, found.stated) == ("source", "3.85 ± 0.12")
-        assert found.repeated == 5
         assert list(found.numbers) == ["noise"]
 
     def test_exactness_agrees_with_exactness_alone(self):

@@ -1,4 +1,4 @@
-"""Claims of learning curves, spectra and partial orbits follow from the numbers, made up here; letters."""
+"""Claims of learning curves and spectra follow from the numbers, made up here; letters."""
 
 from __future__ import annotations
 
@@ -7,24 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from equitangents import actions, data, groups, nn
-from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
-from equitangents.kernels import orbit_average
+from equitangents import data
+from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
-from equitangents_studies import partial_orbits as partial
 from equitangents_studies import spectra
 from equitangents_studies.learning_curves import page
 from equitangents_studies.learning_curves import settings as settings_of
 from studies.small import follow
-
-NET = nn.Sequential(nn.Flatten(), nn.Dense(8, W_std=2**0.5, b_std=0.2), nn.Relu(), nn.Dense(1))
-S3 = groups.symmetric(3)
-ORBITS = {
-    "C4": (actions.image_rotations(4), (4, 4, 1)),
-    "D4": (actions.image_dihedral(4), (2, 2, 2)),
-    "S3": (actions.permutations(S3, [S3.element(g) for g in range(6)]), (3, 2)),
-    "C5 of rings": (actions.ring_rotations(5), (2, 5, 1)),
-}
 
 
 def noisy(mean, count=6, spread=0.01, seed=0):
@@ -185,7 +174,6 @@ class TestSpectra:
             predicted=dict.fromkeys(rows, np.ones(6)),
             measured={"right": around(right), "subgroup": around(1.6), "wrong": around(wrong)},
             expected={"right": around(expected), "subgroup": around(1.6), "wrong": around(0.9)},
-            orders={"right": 4, "subgroup": 2, "wrong": 4},
             condition=(100.0, 50.0),
             explicit=explicit,
         )
@@ -211,88 +199,6 @@ class TestSpectra:
         assert turned.shape == (50, 8, 8, 1)
         with pytest.raises(InvalidArgumentError, match="sizes"):
             spectra.check_settings(dataclasses.replace(settings, sizes=(10, 45)), None)
-
-
-class TestPartialOrbits:
-    SETTINGS = partial.Settings(draws=4)
-
-    def results(self, **changed):
-        rng = np.random.default_rng(0)
-        near = lambda value: np.clip(value + 0.02 * rng.normal(size=4), 0, 1)
-        accuracy, different = {}, {}
-        for key in partial.cases(self.SETTINGS):
-            _, model, group, _ = key
-            dense = {"C4": 0.4, "C8": 0.6, "C16": 0.8, "D4": 0.4}[group]
-            seen = near(0.9)
-            one = {
-                "unseen": near(0.3), "one": near(dense), "further_seen": seen,
-                "further_unseen": seen if model == "invariant" else near(0.2), "whole_unseen": near(0.9),
-                "different": np.full(4, 1e-12),
-            } | changed.get("-".join(key), {})  # fmt: skip
-            different[key] = one.pop("different")
-            accuracy |= {(*key, what): values for what, values in one.items()}
-        return partial.Results(accuracy, different)
-
-    HALF = tuple("-".join(k) for k in partial.cases(SETTINGS) if k[1] == "mlp" and k[3] == "half")
-
-    @pytest.mark.parametrize(
-        ("keys", "change", "expected"),
-        [
-            ([], {}, ["holds"] * 4),
-            (["digits-mlp-C4-half"], {"different": np.full(4, 1e-3)}, {0: "fails"}),
-            (HALF, {"further_unseen": np.array([0.99, 1, 0.98, 1])}, {1: "fails"}),
-            ([f"{name}-mlp-C16-one" for name in partial.SETS], {"one": np.array([0.1, 0.12, 0.1, 0.13])}, {2: "fails"}),
-            (["letters-invariant-C8-one"], {"further_unseen": np.zeros(4)}, {3: "fails"}),
-        ],
-    )
-    def test_claims_follow_their_numbers(self, keys, change, expected):
-        follow(partial.claims(self.SETTINGS, self.results(**dict.fromkeys(keys, change))), expected)
-
-    def test_a_draw_has_other_images_to_train_on_than_to_predict(self):
-        for name in partial.SETS:
-            x, y, further, labels = partial.images(name, self.SETTINGS, 1)
-            assert np.bincount(y).tolist() == np.bincount(labels).tolist() == [5] * 6
-            assert not {row.tobytes() for row in further} & {row.tobytes() for row in x}
-
-    def predicted(self, name, labels, unseen, further=0, net=NET, ridge=1e-6):
-        """Regression without the elements `unseen` of the last classes, and which copies it has seen."""
-        action, shape = ORBITS[name]
-        rng, labels = np.random.default_rng(0), np.array(labels)
-        missing = np.outer(np.isin(np.arange(action.group.order), unseen), labels > 0)
-        x, other = rng.normal(size=(len(labels), *shape)), 1 + rng.normal(size=(further, *shape))
-        return partial.predicted(net, action, x, labels, missing, other, ridge), ~missing, x, other
-
-    @pytest.mark.parametrize("name", ORBITS)
-    def test_irreps_give_what_an_exact_solve_gives(self, name):
-        order = ORBITS[name][0].group.order
-        for count in (1, order // 2, order - 1):
-            found, *_ = self.predicted(name, [0, 1, 2] * 2, np.random.default_rng(2).permutation(order)[:count])
-            np.testing.assert_allclose(found.outputs, found.exact, atol=1e-8 * np.abs(found.exact).max())
-
-    def test_the_exact_solve_is_regression_on_the_copies_that_are_seen(self):
-        found, seen, x, other = self.predicted("D4", [0, 0, 1, 1], [1, 2, 4, 6, 7], further=1, ridge=1e-4)
-        copies = lambda z: np.concatenate([np.asarray(ORBITS["D4"][0](g, z)) for g in range(8)])
-        chosen = seen.ravel()
-        K = np.asarray(NET.kernel(copies(x)).ntk)
-        targets = np.tile((np.eye(2) - 0.5)[[0, 0, 1, 1]], (8, 1))
-        delta = 1e-4 * np.diagonal(K).mean()
-        alpha = np.linalg.solve(K[np.ix_(chosen, chosen)] + delta * np.eye(chosen.sum()), targets[chosen])
-        np.testing.assert_allclose(found.exact.reshape(32, 2), K[:, chosen] @ alpha, atol=1e-9)
-        cross = np.asarray(NET.kernel(copies(other), copies(x)).ntk)[:, chosen]
-        np.testing.assert_allclose(found.outputs[:, 4], cross @ alpha, atol=1e-9)
-
-    def test_one_missing_copy_has_its_closed_form(self):
-        found, *_ = self.predicted("C4", [0, 0, 0, 1], [2])
-        np.testing.assert_allclose(found.one_missing[3], found.exact[2, 3], atol=1e-8)
-
-    def test_an_invariant_network_predicts_alike_what_it_has_and_has_not_seen(self):
-        net = orbit_average(NET, ORBITS["C4"][0])
-        found, *_ = self.predicted("C4", [0, 1] * 3, [1, 2, 3], net=net, ridge=1e-3)
-        np.testing.assert_allclose(found.outputs, np.broadcast_to(found.outputs[:1], found.outputs.shape), atol=1e-8)
-
-    def test_a_matrix_that_is_not_positive_definite_is_refused(self):
-        with pytest.raises(NotPositiveDefiniteError, match="ridge"):
-            self.predicted("C4", [0, 1] * 3, [1], ridge=-1.0)
 
 
 def test_letters_are_all_there_centred_and_different():

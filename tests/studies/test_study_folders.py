@@ -18,9 +18,9 @@ from studies.miniatures import EXACT, TINY, run, study
 # laws of `forces` in tests/molecules, too, and `comparison` runs with one's own model in test_comparison.py
 SLOW = (
     "admissible", "augmented-cnn-to-gcnn", "comparison", "continuous", "cross-product",
-    "finite-width", "finite-width-vec", "forces", "frozen-kernel", "gaussian-vs-uniform", "histology",
-    "imagenet-scale", "ising", "kernel-convergence", "learning-curves", "mean-field", "mlp-to-gcnn",
-    "moving-outputs", "other-ensembles", "partial-orbits", "predicted-agreement", "rotated-images", "sampling",
+    "finite-width", "finite-width-vec", "forces", "gaussian-vs-uniform", "histology",
+    "imagenet-scale", "ising", "kernel-convergence", "learning-curves", "mlp-to-gcnn",
+    "moving-outputs", "other-ensembles", "predicted-agreement", "rotated-images", "sampling",
     "spurious-symmetries", "symmetry-breaking-path", "symmetry-groups", "toy",
 )  # fmt: skip
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TINY]

@@ -14,7 +14,7 @@ import equitangents as et
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import KeptKernel, KernelStore, kernel_invariance_error, orbit_average
+from equitangents.kernels import kernel_invariance_error, orbit_average
 from equitangents_studies import ising, toy
 from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common import kernel_classification
@@ -185,20 +185,21 @@ class TestSplits:
 
 
 class TestOrbitKernels:
-    def test_means_over_subgroups_are_the_orbit_averages(self, rng, tmp_path):
+    def test_means_over_subgroups_are_the_orbit_averages(self, rng, monkeypatch):
+        monkeypatch.setattr(medical, "_TILE", 2)
         x, D4 = rng.normal(size=(5, 4, 4, 1)), actions.image_dihedral(4)
-        parts = element_kernels(KeptKernel(NET, KernelStore(tmp_path), tile=2), D4, x, lambda done, total: None)
+        parts = element_kernels(NET, D4, x, lambda done, total: None)
         assert len(parts.matrices) == 7  # of 8: a quarter turn and its inverse share one
         for part in (actions.image_rotations(4), D4):
             mean = parts.mean(elements_of(part, D4, x))
             np.testing.assert_allclose(mean, orbit_average(NET, part).kernel(x).ntk, rtol=1e-12)
 
-    def test_a_kernel_that_is_not_invariant_is_refused(self, rng, tmp_path):
+    def test_a_kernel_that_is_not_invariant_is_refused(self, rng):
         net = nn.Sequential(nn.Conv(1, (2, 2), padding="zero"), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
         x = np.zeros((3, 6, 6, 1))
         x[:, 2:4, 2:4] = rng.normal(size=(3, 2, 2, 1))  # on a black ground moves change nothing
         with pytest.raises(ValueError, match="not known to be invariant under"):
-            element_kernels(KeptKernel(net, KernelStore(tmp_path)), actions.image_dihedral(4), x, print)
+            element_kernels(net, actions.image_dihedral(4), x, print)
 
 
 class TestRidges:

@@ -41,11 +41,6 @@ BAD = {  # settings of the quick preset, each as text, and what its refusal says
         ("pixels=7", "pixels was 7"), ("data=mine.npz", "expected a file"), ("channels=4", "channels"),
         *((f"tolerated={loss}", "tolerated was .*between 0 and 1") for loss in ("0", "1", "nan", "-0.1")),
     ],
-    "frozen-kernel": [
-        ("widths=8,16", "widths was"), ("networks=1", "networks was 1"), ("steps=0,1", "steps was"),
-        ("train_images=4 kernel_images=9", "kernel_images was 9"), ("b_std=0", "b_std was 0"), ("rate=0", "rate was 0"),
-        ("smooth=relu", "smooth was 'relu'"),
-    ],
     "medical-kernels": [
         *((f"data=digits images=60 pixels=8 patch=2 stride=2 {bad}", message) for bad, message in (
             ("sizes=10,20 patch=3", "patch was 3"), ("sizes=10,20 pixels=7", "pixels was 7"),
@@ -59,10 +54,6 @@ BAD = {  # settings of the quick preset, each as text, and what its refusal says
     ],
     "forces": [("molecule=water", "molecule was 'water'"), ("sizes=4", "sizes was")],
     "kernel-convergence": [("widths=4,8", "widths was"), ("sampled=1", "sampled was 1")],
-    "exchange-rate": [
-        ("orders=3,4", "orders"), ("orders=4", "orders"), ("sizes=8,300000", "sizes"), ("ridge=0", "ridge"),
-    ],
-    "partial-orbits": [("angles=20", "angles")],
     "learning-curves": [
         *((f"{kind}=VEC,FNC", f"{kind} is 'FNC'; expected 'FCN', .*; did you mean 'FCN'")
           for kind in ("models", "networks", "whole", "approximated")),

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,15 +17,15 @@ from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED, Claim, decide
 from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, By, Records, agreement, claim, ours, theirs
 
 
-def judged(statement, *estimates, covers="inputs", repeated=None, **how):
+def judged(statement, *estimates, covers="inputs", **how):
     numbers = {f"case {i}": e for i, e in enumerate(estimates)}
     said = {name: how.pop(name, known) for name, known in (("kind", "source"), ("place", "Table 1"), ("stated", ""))}
     how = {"by": By(source="s", **said), "measure": "m"} | how
-    return claim(statement, numbers, covers=covers if repeated is None else (covers, repeated), **how)
+    return claim(statement, numbers, covers=covers, **how)
 
 
-def compared(value, half, stated=7.72, spread=0.34, repeated=None, **changes):
-    said = {"measure": "m", "covers": "repetitions" if repeated is None else ("repetitions", repeated)}
+def compared(value, half, stated=7.72, spread=0.34, **changes):
+    said = {"measure": "m", "covers": "repetitions"}
     said |= {"by": theirs("s", "Table 1"), "stated_value": stated, "stated_spread": spread}
     return agreement("D", Estimate(value, value - half, value + half), **said | changes)
 
@@ -36,7 +35,6 @@ def compared(value, half, stated=7.72, spread=0.34, repeated=None, **changes):
     [
         ({"place": ""}, "place is empty"),
         ({"kind": "theirs"}, "kind is 'theirs'; expected 'source', 'ours' or 'check'"),
-        ({"repeated": 0}, "repeated is 0"),
         ({"covers": ""}, "covers is empty"),
     ],
 )
@@ -86,51 +84,11 @@ class TestAgreement:
         assert (found.outcome, found.stated, found.bound_cell) == ("fails", "7.72 ± 0.34 of 8", "7.72 ± 0.34")
 
 
-class TestFurther:
-    """Of an undecided claim: how many more repetitions decide it if the number stays where it is."""
-
-    @staticmethod
-    def at(mean, half, n, k):
-        """Student's interval about the same mean and spread with k repetitions more."""
-        t = lambda m: scipy.stats.t.ppf(0.975, m - 1) / m**0.5
-        half = half * t(n + k) / t(n)
-        return Estimate(mean, mean - half, mean + half)
-
-    @given(st.floats(-3, 3), st.floats(0.01, 3), st.integers(2, 40))
-    def test_so_many_more_decide_a_claim_and_one_fewer_does_not(self, mean, half, n):
-        bounds = {"at_least": -1.0, "at_most": 2.0}
-        found = judged("A", self.at(mean, half, n, 0), repeated=n, **bounds)
-        if found.further is not None:
-            assert found.outcome == judged("A", self.at(mean, half, n, found.further - 1), **bounds).outcome
-            assert judged("A", self.at(mean, half, n, found.further), **bounds).outcome != found.outcome
-
-    @given(st.floats(-3, 3), st.floats(0.01, 3), st.floats(0.05, 1), st.integers(2, 40))
-    def test_and_a_number_of_the_sources(self, mean, half, spread, n):
-        def asked(k):
-            e = self.at(mean, half, n, k)
-            return compared(mean, e.high - mean, stated=0.0, spread=spread, repeated=n)
-
-        found = asked(0)
-        if found.further is not None:
-            assert found.outcome == asked(found.further - 1).outcome
-            assert asked(found.further).outcome != found.outcome
-
-    def test_a_family_waits_for_its_last_member_unless_one_misses(self):
-        near, far, missing = (self.at(m, 1.0, 5, 0) for m in (0.2, 0.8, -0.6))
-        alone = {name: judged("A", e, at_least=0, repeated=5).further for name, e in (("n", near), ("m", missing))}
-        assert judged("A", near, far, at_least=0, repeated=5).further == alone["n"]
-        assert judged("A", near, far, missing, at_least=0, repeated=5).further == alone["m"]
-
-    def test_on_the_bound_no_number_of_them_decides(self):
-        assert judged("A", self.at(0.0, 1.0, 5, 0), at_least=0, repeated=5).further is None
-        assert judged("A", self.at(5.0, 1.0, 5, 0), at_least=0, repeated=5).further is None
-
-
 class TestWrittenDown:
     @pytest.mark.parametrize(
         "claimed",
         [
-            judged("A", Estimate(0, -1, math.nan), Estimate(math.nan, -math.inf, 1), at_most=0.5, repeated=3),
+            judged("A", Estimate(0, -1, math.nan), Estimate(math.nan, -math.inf, 1), at_most=0.5),
             judged("A", Estimate(0, -1, 1), at_least=0, aggregate=("mean", Estimate(2, 1, 3)), stated="2"),
             compared(6.98, 0.2, numbers={"noise": Estimate(5.77, 5, 6)}),
         ],
@@ -242,16 +200,6 @@ class TestDecide:
     def test_what_is_not_a_number_is_not_decided(self):
         assert decide(Estimate(np.nan, np.nan, np.nan), (-np.inf, 1)) == UNDECIDED
         assert decide(Estimate(0.0, -np.inf, 0.5), (-np.inf, 1)) == UNDECIDED
-
-
-def test_accuracies_of_partial_orbits_stay_between_none_and_all():
-    from equitangents_studies.partial_orbits import Results
-
-    for share in (np.array([0.0, 0.02, 0.01, 0.0, 0.03, 0.02]), np.array([1.0, 0.98, 0.99, 1.0, 0.97, 0.98])):
-        case = ("digits", "net", "C4", "one")
-        found = Results({(*case, "unseen"): share}, {}).estimate(case, "unseen")
-        assert found.value == pytest.approx(share.mean())
-        assert 0 <= found.interval[0] <= found.value <= found.interval[1] <= 1
 
 
 def test_agreements_of_trained_ensembles_lie_between_one_and_the_order():

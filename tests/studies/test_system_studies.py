@@ -361,8 +361,7 @@ def test_features_learn_as_their_kernel_does_with_the_ridge_that_is_best_in_vali
     assert found["feature_right"][0].tolist() == right[chosen][10:].tolist()
 
 
-def test_the_exact_kernel_and_features_classify_the_same_images(tmp_path, monkeypatch):
-    monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path))
+def test_the_exact_kernel_and_features_classify_the_same_images():
     found = beside_exact(APPROXIMATED, None, "GAP", Quiet())
     assert found["exact_right"].shape == (3, 24)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,8 +12,11 @@ from hypothesis import strategies as st
 from equitangents import actions, groups, nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import orbit_average
-from equitangents_studies.systems import exchange_rate, moved_at_random, spectrum
-from equitangents_studies.systems.exchange import log_factor, scrambled
+from equitangents.statistics import Estimate
+from equitangents_studies import spectra
+from equitangents_studies.spectra import moved_at_random, scrambled
+from equitangents_studies.systems import spectrum
+from equitangents_studies.systems.sample_efficiency import log_factor
 from examples import examples
 
 NET = nn.Sequential(nn.Flatten(), nn.Dense(8, W_std=2**0.5, b_std=0.2), nn.Relu(), nn.Dense(1))
@@ -57,11 +62,9 @@ class TestSpectrum:
             spectrum(net, "C4", inputs("C4", 3))
         with pytest.raises(InvalidArgumentError, match="ring_rotations"):
             spectrum(NET, actions.image_rotations(8), inputs("C4", 3))
-        with pytest.raises(InvalidArgumentError, match="two or more"):
-            exchange_rate(NET, "C4", inputs("C4", 30), np.zeros(30), sizes=[8])
 
 
-class TestExchangeRates:
+class TestFactorsOfSamples:
     @given(st.floats(0.2, 5.0), st.floats(0.1, 1.5))
     @examples(10, random=50)
     def test_of_shifted_power_laws_are_the_shift(self, factor, exponent):
@@ -88,45 +91,28 @@ class TestExchangeRates:
         assert len(np.unique(moved.reshape(40, -1), axis=0)) == 4
 
     @pytest.mark.slow
-    def test_the_right_group_saves_more_than_a_subgroup_and_a_wrong_one_costs(self):
+    def test_the_right_group_saves_more_than_a_subgroup_and_a_wrong_one_costs(self, monkeypatch):
         x = np.zeros((150, 4, 4, 1))
         x[:, 1:3, 1:3] = np.random.default_rng(0).normal(size=(150, 2, 2, 1))
         y = np.tanh(x[:, 1, 1, 0] * x[:, 2, 2, 0] + x[:, 1, 2, 0] * x[:, 2, 1, 0])
-        found = exchange_rate(NET, "C4", x, y, sizes=[10, 20, 40, 80, 120], ridge=1e-3, repetitions=8, predict="inputs")
-        right, part, wrong = found.rows
-        assert [row.order for row in found.rows] == [4, 2, 4]
-        assert part.measured.low > 1
-        assert part.measured.value < right.measured.value
-        assert wrong.measured.high < 1
-        for row in found.rows:
-            assert row.predicted.low < row.measured.high
-            assert row.measured.low < row.predicted.high
-        assert found.right is right
-        assert found.table["kind"] == ["right", "subgroup", "wrong"]
+        monkeypatch.setattr(spectra, "load", lambda *asked: (x, y))
+        monkeypatch.setattr(spectra, "network", lambda settings: NET)
+        settings = spectra.Settings(sizes=(10, 20, 40, 80, 120), ridge=1e-3, repetitions=8)
+        found = spectra._rates(settings, "digits", "C4", None, SimpleNamespace(step=lambda done, total: None))
+        measured, expected = (
+            {k: Estimate(*found[f"{of}_{k}"]) for k in spectra.KINDS} for of in ("measured", "expected")
+        )
+        assert measured["subgroup"].low > 1
+        assert measured["subgroup"].value < measured["right"].value
+        assert measured["wrong"].high < 1
+        for kind in spectra.KINDS:
+            assert expected[kind].low < measured[kind].high
+            assert measured[kind].low < expected[kind].high
 
     def test_kernels_are_those_of_orbit_averages(self):
         x = inputs("C4", 30)
-        y = x.sum(axis=(1, 2, 3))
-        how = {"sizes": [8, 16], "ridge": 1e-3, "repetitions": 2}
-        from equitangents_studies.systems import learning_curve
-
-        found = exchange_rate(NET, "C4", x, y, **how)
-        direct = learning_curve(orbit_average(NET, CASES["C4"][0]), x, y, **how)
-        np.testing.assert_allclose(found.curves["right"].squared, direct.squared, rtol=1e-8)
-        wrong = learning_curve(orbit_average(NET, scrambled(CASES["C4"][0], (4, 4, 1))), x, y, **how)
-        np.testing.assert_allclose(found.curves["wrong"].squared, wrong.squared, rtol=1e-8)
-
-    def test_a_test_set_of_its_own_and_a_group_with_a_name(self):
-        x = inputs("C4", 50)
-        y = np.tanh(3 * x).sum(axis=(1, 2, 3))
-        found = exchange_rate(NET, groups.cyclic(4), (x[:30], y[:30], x[30:], y[30:]), sizes=[8, 16, 30], ridge=1e-3)
-        assert found.curves["plain"].test_inputs == 20
-        assert found.curves["wrong"].pool == 30
-        assert np.isfinite(found.curves["right"].predicted).all()
-        assert np.isfinite(found.right.measured.interval).all()
-
-    def test_a_group_without_a_proper_subgroup_has_no_such_row(self):
-        x = inputs("C5 of rings", 30)
-        found = exchange_rate(NET, CASES["C5 of rings"][0], x, x.sum(axis=(1, 2, 3)), sizes=[8, 16], ridge=1e-3)
-        assert found.subgroup is None
-        assert len(found.rows) == 2
+        found = spectra.kernels_of(NET, CASES["C4"][0], x, 0, lambda done, total: None)
+        right, wrong = CASES["C4"][0], scrambled(CASES["C4"][0], (4, 4, 1))
+        for kind, action in (("right", right), ("wrong", wrong)):
+            np.testing.assert_allclose(found[kind], orbit_average(NET, action).kernel(x).ntk, rtol=1e-8)
+        assert spectra.largest_subgroup(right.group) == [0, 2]

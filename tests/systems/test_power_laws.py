@@ -24,12 +24,14 @@ from equitangents_studies.systems import (
 )
 from equitangents_studies.systems.architecture_comparison import (
     ArchitectureComparison,
-    check_groups,
+    cell,
+    compared,
     default_architectures,
     notices,
 )
 from equitangents_studies.systems.curves import LearningCurve
-from equitangents_studies.systems.exchange import cell, compared, log_factor_at_end
+from equitangents_studies.systems.sample_efficiency import log_factor_at_end
+from equitangents_studies.systems.transformations import data_group
 from examples import examples
 
 SIZES = np.geomspace(100, 10_000, 12)
@@ -140,19 +142,6 @@ class TestGrowth:
         assert fit_power_law(SIZES, SIZES**-0.3 * noise, 1).grows.verdict == "undecided"
 
 
-class TestAutomaticSegments:
-    @pytest.mark.quick(1)
-    @pytest.mark.parametrize(("exponents", "expected"), [((0.3, 0.3), 1), ((0.2, 0.5), 2)])
-    def test_as_many_as_there_are_in_nine_of_ten_curves(self, exponents, expected):
-        rng, right = np.random.default_rng(0), 0
-        for _ in range(20):
-            y = joined(SIZES, exponents)[:, None] * np.exp(0.05 * rng.normal(size=(12, 5)))
-            law = fit_power_law(SIZES, y, "auto")
-            assert min(law.criterion, key=law.criterion.__getitem__) == law.segments
-            right += law.segments == expected
-        assert right >= 18
-
-
 @pytest.mark.parametrize(
     ("error", "sizes", "errors", "how", "said"),
     [
@@ -225,11 +214,12 @@ class TestCandidates:
         assert default_architectures((5, 7, 1)) == ("FCN", "VEC", "GAP")
 
     def test_groups_are_named_for_the_channels_of_the_data_and_the_identity_is_left_out(self):
-        names = ["I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)", "O(2d)"]
-        assert [g.name for g in check_groups(names, (4, 4, 2))] == ["O(2)xI", "O(2)^d", "P(2d)", "O(2d)"]
+        x, labels = textures(40, (4, 4, 2), classes=2)
+        found = compare_architectures(x, labels, **{**SMALL, "groups": ["I", "O(3)xI", "O(3d)", "O(2d)"]})
+        assert found.groups == ("O(2)xI", "O(2d)")
 
     def test_moved_data_are_measured_where_theorem_4_1_lets_predictions_change(self):
-        groups = check_groups(["O(3)xI", "O(3)^d", "P(3d)", "O(3d)"], (4, 4, 3))
+        groups = [data_group(name, (4, 4, 3)) for name in ("O(3)xI", "O(3)^d", "P(3d)", "O(3d)")]
         noticed = {name: [notices(name, g, (4, 4, 3)) for g in groups] for name in ("FCN", "LCN", "VEC", "LAP2", "GAP")}
         assert noticed["FCN"] == [False] * 4
         assert noticed["LCN"] == noticed["VEC"] == [False, False, True, True]
@@ -255,8 +245,8 @@ class TestCurves:
 
     def test_show_every_factor_and_the_best(self, found):
         text = str(found)
-        for what, factor, verdict in found.factor_rows():
-            assert f"samples, {what}: {factor}: {verdict}" in text
+        for f in found.factors:
+            assert f": {cell(f)}: {f.verdict}" in text
         assert f"not beaten: {', '.join(found.best)}" in text
 
     def test_of_numbers_and_of_a_test_set_of_their_own(self, drawn):
@@ -319,7 +309,7 @@ class TestFactors:
     def test_curves_without_a_common_error_have_a_bound_that_an_interval_supports(self):
         found = Made(0.01)(FCN=1 + 0.1 / DOUBLING, GAP=0.1 / DOUBLING)
         assert (found.factors[0].bound, found.factors[0].verdict) == (16, "fewer")
-        assert found.factor_rows()[0][1] == "> 16"
+        assert cell(found.factors[0]) == "> 16"
         flat = Made(0.3)(FCN=1 + 0 * DOUBLING, GAP=np.array([0.98, 0.9, 0.8, 0.6, 0.1]))
         assert (flat.factors[0].bound, flat.factors[0].verdict) == (None, "fewer")
 

@@ -85,8 +85,6 @@ def test_kernels_are_products_of_derivatives_whether_these_fit_into_memory_or_no
     np.testing.assert_allclose(kernel.ntk(x, other, "full"), full, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(kernel.ntk(x, other, "each"), np.einsum("ijoo->ijo", full), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(kernel.ntk(x, other), np.einsum("ijoo->ij", full) / 2, rtol=1e-9, atol=1e-11)
-    v = RNG.normal(size=(2, 2))
-    np.testing.assert_allclose(kernel.product(x, other, v), np.einsum("ijop,jp->io", full, v), rtol=1e-9, atol=1e-11)
     assert all(part.training for part in module.modules())
 
 
@@ -113,8 +111,6 @@ def test_what_is_no_module_is_refused():
         EmpiricalKernel(torch.nn.Flatten())
     with pytest.raises(InvalidArgumentError, match="form is 'trace'"):
         EmpiricalKernel(mlp()).ntk(np.ones((2, 3)), form="trace")
-    with pytest.raises(ShapeError, match="vectors has shape"):
-        EmpiricalKernel(mlp()).product(np.ones((2, 3)), None, np.ones(2))
     with pytest.raises(ShapeError, match=r"expected one tensor \(N, outputs\)"):
         EmpiricalKernel(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Unflatten(1, (2, 1)))).kernel(
             np.ones((2, 3))

@@ -87,7 +87,7 @@ def orientation() -> Any:
     model = as_model(str(path))
     model.name = path.name
     swapped = et.audit.Labels([1, 0])
-    return audit(model, "C2", lines_of_text(48), swapped, layout="channels_first", off_data=False, data_test=None)
+    return audit(model, "C2", lines_of_text(48), swapped, layout="channels_first", off_data=False)
 
 
 def potential() -> Any:
@@ -107,7 +107,7 @@ def potential() -> Any:
 def sound() -> Any:
     """A detector of speech, which should not care which way the membrane of the microphone moves."""
     found = speech()
-    return None if found is None else audit(found, "sign", vowels(32), off_data=False, data_test=None, layers=False)
+    return None if found is None else audit(found, "sign", vowels(32), off_data=False, layers=False)
 
 
 def speech() -> Any:

@@ -4,7 +4,7 @@ set -uo pipefail
 
 mkdir -p "$REPORT"
 summary=$REPORT/summary.md
-options=(--html "$REPORT/audit.html" --json "$REPORT/audit.json" --junit "$REPORT/audit.xml")
+options=(--html "$REPORT/audit.html" --json "$REPORT/audit.json")
 options+=(--markdown "$summary")
 add() { # add OPTION VALUE, unless the value is empty
   [ -z "$2" ] || options+=("$1" "$2")
@@ -16,7 +16,6 @@ add --calculator "$CALCULATOR"
 add --fail-above "$FAIL_ABOVE"
 add --min-agreement "$MIN_AGREEMENT"
 add --tolerance "$TOLERANCE"
-add --baseline "$BASELINE"
 [ "$EFFORT" = full ] || options+=(--effort "$EFFORT")
 read -r -a more <<<"$ARGUMENTS"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from dataclasses import replace
 from functools import partial
@@ -10,20 +9,18 @@ from functools import partial
 import numpy as np
 
 from equitangents.audit.contract.trees import Shared
-from equitangents.audit.data_pass import measure_data
 from equitangents.audit.measure.input_sets import measure_set, set_result
 from equitangents.audit.measure.judge import Measured
-from equitangents.audit.measure.orbits import output_kind, task_error
+from equitangents.audit.measure.orbits import task_error
 from equitangents.audit.measure.remedies import averaged
 from equitangents.audit.measure.task import AuditTask
-from equitangents.audit.parts import Bench, measure_parts
-from equitangents.audit.report.findings import FORMAT, cited
+from equitangents.audit.parts import Notes, measure_parts
 from equitangents.audit.report.forms import versions
-from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
-from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.result import FORMAT, AuditReport, cited
 from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
+    AuditSettings,
     ContractSection,
     ElementResult,
     InputContract,
@@ -33,37 +30,29 @@ from equitangents.audit.report.sections import (
     OutputContract,
     Reason,
     RelativeSection,
-    RuleResult,
     SetResult,
+    Timing,
     Verdict,
 )
-from equitangents.metrics.measure import norms
 
 _LIBRARIES = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}
 
 
-def assemble(
-    task: AuditTask,
-    began: float,
-    y: np.ndarray | None,
-    bench: Bench,
-    sought: list[RuleResult] | None = None,
-) -> AuditReport:
-    """The whole report; of an audit that is stopped, what was measured until then.
-
-    `sought`: what was found of how the outputs move, where that was asked for; otherwise failing outputs are tried.
-    """
-    m = measure_data(task, y, sought, bench)
+def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
+    """The whole report, with the parts beside the pass over the data."""
     orbits, floors, judgement, task = m.orbits, m.floors, m.judgement, m.task
-    sets = [bench.measured(f"set {s[0]!r}", partial(measure_set, m, s), counted="other sets") for s in m.sets]
-    found = measure_parts(m, bench)
+    with task.clock.during("other sets"):
+        sets = [notes.measured(task.clock, f"set {s[0]!r}", partial(measure_set, m, s)) for s in m.sets]
+    found = measure_parts(m, notes)
     headline, error, floor = (
         judgement.headline,
         task.resampler(task.x.n).spread(orbits.errors),
         floors.of_elements.mean(),
     )
-    by_norm, by_unit = (error.estimate, float(floor)), (headline.error.estimate, headline.floor)
-    sets = [set_result(task, "data", "data", orbits, by_norm, by_unit), *(s for s in sets if s is not None)]
+    sets = [
+        set_result(task, "data", "data", orbits, headline.error.estimate, headline.floor),
+        *(s for s in sets if s is not None),
+    ]
     rules = found.pop("rules")
     verdict, reason = off_data(m, sets)
     settings = task.settings
@@ -71,7 +60,6 @@ def assemble(
     values = {
         "outputs": settings.outputs,
         "off_data": asked if isinstance(asked, bool) else sorted(map(str, asked or {})),
-        "data_test": settings.data_test,
     }
     report = AuditReport(
         format=FORMAT,
@@ -93,15 +81,12 @@ def assemble(
         float_floor=floors.float_floor,
         orbit=OrbitSection(
             same_predictions=m.same,
-            outputs=output_kind(orbits, settings.outputs),
             answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
         ),
         relative=_relative(m),
         sets=sets,
-        missing=_missing(m, bench),
-        settings=AuditSettings(
-            **vars(settings.bootstrap), batch_size=task.clock.most or task.batch_size, inputs=task.x.n, values=values
-        ),
+        missing=list(notes),
+        settings=AuditSettings(**vars(settings.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values),
         versions=versions(
             "jax", "numpy", "scipy", *([_LIBRARIES[kind]] if (kind := task.model.kind) in _LIBRARIES else [])
         ),
@@ -111,22 +96,17 @@ def assemble(
             task.clock.evaluations,
             task.clock.batches,
             dict(task.clock.parts),
-            task.clock.evaluations / task.x.n,
         ),
         citations=[],
         errors=orbits.errors,
         floors=floors.table,
         parameters=task.elements,
-        partial=bench.stopped,
         headline=headline,
-        rules=rules if sought is None else sought,
+        rules=rules if m.sought is None else m.sought,
         averaged=averaged(m),
-        input_errors=_whole(task, orbits.errors),
-        errors_by_unit=_errors_by_unit(m),
         counterexample=judgement.counterexample,
         undefined=judgement.undefined,
         unmoved=task.unmoved,
-        inputs_digest=_digest(task),
         **found,
     )
     return replace(report, citations=cited(report))
@@ -145,9 +125,7 @@ def _elements(m: Measured) -> list[ElementResult]:
     contract = task.contract
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
     same = orbits.same_class
-    round_trip, reference = floors.relative(floors.round_trip), floors.relative(floors.reference)
     of_elements = floors.of_elements
-    mean_or_none = lambda row: None if np.isnan(row).all() else float(row.mean())
     results = []
     for k, g in enumerate(task.elements):
         errors = orbits.errors[k]
@@ -159,9 +137,6 @@ def _elements(m: Measured) -> list[ElementResult]:
                 angle=contract.angle(g),
                 exact=task.contract.inputs.moves_exactly(g),
                 error=resampler.spread(errors),
-                worst_input=task.row(int(errors.argmax())),
-                round_trip_floor=mean_or_none(round_trip[k]),
-                reference_floor=mean_or_none(reference[k]),
                 floor=floor,
                 at_floor=bool(judgement.at_floor[:, k].all()),
                 same_prediction=None if same is None else float(same[k].mean()),
@@ -173,60 +148,6 @@ def _elements(m: Measured) -> list[ElementResult]:
     return results
 
 
-def _errors_by_unit(m: Measured) -> dict[str, list[float]]:
-    """The mean error of every input in every unit that a headline may have, and the share of labels that change."""
-    orbits, scales, unit = m.orbits, m.judgement.scales, m.judgement.headline.unit
-    plain = lambda unit: scales.largest(unit, orbits.separate, own=False)
-    tables = {"norm": plain("norm")} | ({} if m.judgement.by_spread is None else {"spread": plain("spread")})
-    tables[unit] = scales.largest(unit, orbits.separate)
-    if orbits.same_class is not None and len(orbits.kept) == m.task.x.n:
-        tables["labels"] = (~orbits.same_class).astype(np.float64)
-    return {name: _whole(m.task, table) for name, table in tables.items()}
-
-
-def _whole(task: AuditTask, table: np.ndarray) -> list[float]:
-    """The mean over elements for every input of the sample; NaN of those left out."""
-    if task.sample is None:
-        return [float(e) for e in table.mean(axis=0)]
-    found = np.full(task.sample.n, np.nan)
-    found[task.sample_rows] = table.mean(axis=0)
-    return [float(e) for e in found]
-
-
-def _digest(task: AuditTask) -> str:
-    """A hash of the inputs, the group and its elements."""
-    found = hashlib.sha256(task.contract.group.name.encode())
-    for leaf in (*(task.sample or task.x).leaves, *task.elements):
-        a = np.ascontiguousarray(leaf.value if isinstance(leaf, Shared) else leaf)
-        found.update(f"{a.shape}{a.dtype}".encode())
-        found.update(a.data if a.size else b"")
-    return found.hexdigest()[:16]
-
-
-def _missing(m: Measured, bench: Bench) -> list[Missing]:
-    """What the report lacks, and why: first where the audit was stopped."""
-    clock = m.task.clock
-    first = [_stopped(m.asked, m.task), *(part for part in bench.interrupted if part.section != "elements")]
-    refused = []
-    if clock.refused is not None:  # of a model that takes one size alone
-        alone = clock.largest == 1
-        given = "it was given one input at a time" if alone else "they were filled up"
-        refused = [Missing("larger batches" if alone else "smaller batches", f"{given}: {clock.refused}")]
-    if clock.most is not None:
-        refused.append(Missing("larger batches", "out of memory; fewer inputs were given at a time"))
-    return (first if bench.stopped else []) + bench.missing + refused
-
-
-def _stopped(asked: AuditTask, task: AuditTask) -> Missing:
-    """How far the pass over the data came."""
-    inputs, elements = (
-        f"{task.x.n:,} of {asked.x.n:,} inputs",
-        f"{len(task.elements)} of {len(asked.elements)} elements",
-    )
-    cut = task.x.n < asked.x.n or len(task.elements) < len(asked.elements)
-    return Missing("elements" if cut else "the rest of the audit", f"interrupted after {inputs} and {elements}")
-
-
 def _contract(m: Measured) -> ContractSection:
     """What group moved which inputs and outputs, and each output's errors."""
     task, contract = m.task, m.task.contract
@@ -234,7 +155,7 @@ def _contract(m: Measured) -> ContractSection:
     for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
         a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
         said = "none" if action is None else action.name
-        inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.exact))
+        inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.action.exact))
     outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
     return ContractSection(
         group=contract.name,
@@ -286,17 +207,14 @@ def _matching(task: AuditTask, matched: np.ndarray) -> Matching:
 
 
 def _relative(m: Measured) -> RelativeSection:
-    """All of them; the task's error on transformed inputs is that of the pulled back signal."""
+    """The task's error on transformed inputs is that of the pulled back signal."""
     orbits = m.orbits
-    rms = lambda a: float(np.sqrt(np.mean(a**2)))
     (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
     transformed = None
     if error is not None:
         each = np.array([e or 0.0 for e, _ in moved])
-        transformed = float(each.mean()) if name == "error rate" else rms(each)
+        transformed = float(each.mean() if name == "error rate" else np.sqrt(np.mean(each**2)))
     return RelativeSection(
-        rms_norm=rms(norms(orbits.separate_sizes.T)),
-        rms_violation=rms(norms(np.moveaxis(orbits.separate, 0, -1).reshape(-1, len(orbits.separate)))),
         task=name,
         task_error=error,
         transformed_task_error=transformed,

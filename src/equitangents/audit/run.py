@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -17,22 +18,26 @@ from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
 from equitangents.audit.contract.trees import Inputs, as_inputs
-from equitangents.audit.measure import floors, input_sets
-from equitangents.audit.measure.orbits import check_labels, is_classes
-from equitangents.audit.measure.rules import settled
+from equitangents.audit.measure import input_sets
+from equitangents.audit.measure import rules as rules_of_outputs
+from equitangents.audit.measure.again import confirmed, is_open, settled
+from equitangents.audit.measure.floors import ROWS, measure_floors
+from equitangents.audit.measure.judge import Measured, decide, judge
+from equitangents.audit.measure.orbits import Orbits, check_labels, is_classes, measure_orbits, misfit, same_predictions
 from equitangents.audit.measure.task import AuditTask, default_batch_size
-from equitangents.audit.parts import Bench
+from equitangents.audit.parts import Notes
 from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.sections import TASK, RuleResult, UndefinedPose
 from equitangents.audit.settings import AuditedAction, Keywords, OutputAction, Settings, settings_of
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.metrics.measure import check_order
 from equitangents.progress import Progress, ProgressCallback, told_by
-
-logger = logging.getLogger("equitangents.audit")
 
 _ENSEMBLE = 48 * 17  # members are given some inputs and elements
 _FEW = 12
 """Elements of a quick audit, of groups of which a sample is tried."""
+_QUICK_ROWS = 16
+_MOSTLY = 0.5  # an element under which more inputs than this share give NaN is left out, rather than the inputs
 
 
 def audit(
@@ -65,23 +70,22 @@ def audit(
 
     Settings, by keyword:
         elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
-        batch_size: inputs at a time; None: as many as take 64 MiB, at most 256; halved where memory does not suffice.
+        batch_size: inputs at a time, the last batch filled up, for models of one size; None: as many as take 64 MiB,
+            at most 256.
         effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not
             tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for; "full".
         inputs: with a named group, what each input is to it: "images", "vectors", "points", …, None for not moved.
         layout: where images keep channels, "channels_last" or "channels_first". None: of PyTorch and ONNX models it is
-            read off the ONNX file or the shape of x, and must be given where these leave a doubt, (N, 8, 8, 8); of
-            others channels are last, unless x looks like channels first, which is an error.
+            read off the shape of x, and must be given where that leaves a doubt, (N, 8, 8, 8); of others channels are
+            last, unless x looks like channels first, which is an error.
         output_layout: the same for outputs that are images, if different.
-        outputs: what the model returns, "values", "logits" or "probabilities"; "auto" recognises probabilities and
-            takes everything else as values.
+        outputs: what the model returns; "auto" recognises probabilities and class numbers, "values": neither.
         method: which method of an estimator gives its outputs; None: predict_proba, decision_function or predict.
-        select: which output is audited, of a model that returns several: its name ("logits"; "a.b" within another), or
-            its position; None: all of them. Dictionaries of any class, dataclasses and named tuples have names.
+        select: which output is audited, of a model that returns several: its name ("logits"), or its position; None:
+            all of them. Dictionaries of any class, dataclasses and named tuples have names.
         off_data: True: also noise and shuffled inputs; or other sets by name; False: the data alone.
         layers: False: do not look inside; or functions that make up the model when they are applied one after another.
         train: (x, y) to refit an estimator on, with augmentation, to measure what that would bring.
-        data_test: how the data's own symmetry is tested, "kernel"; None: not at all.
         relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the root mean
             square distance of f(x) from its mean over the inputs; "larger", that of both that gives the larger error.
         tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor.
@@ -90,8 +94,6 @@ def audit(
         confidence: of the intervals, 0.95.
         resamples: of the bootstrap, 1000.
         seed: of everything random in the audit: the same seed gives the same report.
-
-    Ctrl-C ends an audit with a report of what was measured until then (`partial` is True), if any element was.
 
     Returns:
         A report with `.summary()`, `.to_json(path)`, `.to_html(path)`, `.to_markdown(path)`.
@@ -123,15 +125,14 @@ def audit(
         complete=complete,
         output_action=output_action,
         regression=labels is not None and not is_classes(labels),
-        batch_size=asked.batch_size or default_batch_size(batch),
+        batch_size=min(asked.batch_size or default_batch_size(batch), batch.n),
         settings=asked,
     )
-    bench = Bench(task.clock)
-    task.clock.check = bench.check
+    notes = Notes()
     task.clock.progress = Progress(0, planned_inputs(task), progress, task="audit", unit="inputs")
-    with model.ready(), bench.watching():
-        task, labels, rules = settled(task, labels)
-        return assemble(task, began, labels, bench, rules)
+    with model.ready():
+        task, labels, rules = rules_of_outputs.settled(task, labels)
+        return assemble(measure_data(task, labels, rules, notes), notes, began)
 
 
 def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tuple[Inputs, Contract]:
@@ -145,8 +146,7 @@ def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tupl
         if asked.elements is not None or asked.inputs is not None:
             raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
         return batch, contract_of_changes(action, batch)
-    stated = model.stated_shapes(batch.tree(), batch.axes)
-    contract = make_contract(action, batch, asked.inputs, asked.layout, asked.output_layout, stated)
+    contract = make_contract(action, batch, asked.inputs, asked.layout, asked.output_layout, model.states_layout)
     verify(contract, batch, asked.seed)
     return batch, contract
 
@@ -168,10 +168,60 @@ def _drawn(contract: Contract, asked: Settings) -> tuple[list[Any], bool]:
 def planned_inputs(task: AuditTask) -> int:
     """Inputs of the pass over the data, of the floors, the other sets and members."""
     n, along, off_data = task.x.n, len(task.elements) + 1, task.settings.off_data
-    resampled = 0 if task.contract.inputs.exact else 2 * len(task.elements)
+    resampled = 0 if task.contract.inputs.exact else 3 * len(task.elements)
     rows = min(n, input_sets.ROWS)
     sets = 2 * [rows] if off_data is True else [rows] * len(off_data if isinstance(off_data, Mapping) else ())
-    total = n * along + min(n, floors.ROWS) * (2 + resampled)
+    total = n * along + min(n, ROWS) * (3 + resampled)
     total += sum(m * along + min(m, 16) * (1 + resampled) for m in sets)
     members = None if task.settings.quick else task.model.members()
     return int(total + (0 if members is None else len(members) * _ENSEMBLE))
+
+
+def measure_data(task: AuditTask, y: np.ndarray | None, sought: list[RuleResult] | None, notes: Notes) -> Measured:
+    """The pass over the data: orbits, floors, judgement and verdict, from which every part of an audit starts."""
+    sets = input_sets.off_data_sets(task, notes.without)
+    with task.clock.during("elements"):
+        task, y, orbits, undefined = _passed(task, y)
+    wrong = misfit(orbits, y)
+    if wrong:
+        notes.without(TASK, wrong)
+        y = None
+    with task.clock.during("floors"):
+        floors = measure_floors(task, orbits.actions, _QUICK_ROWS if task.settings.quick else ROWS)
+        judgement = replace(judge(task, orbits, floors), undefined=undefined)
+        same = same_predictions(task, orbits)
+        m = Measured(task, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
+        if orbits.moved.any() and is_open(m):
+            m = settled(m)
+        m = notes.measured(task.clock, "single inputs", partial(confirmed, m), m)
+    if not orbits.moved.any():
+        return m
+    verdict, reason = decide(m.judgement, m.floors)
+    return replace(m, verdict=verdict, reason=reason)
+
+
+def _passed(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarray | None, Orbits, list[UndefinedPose]]:
+    """The task that counts with its labels and orbits, and the elements under which there were NaN.
+
+    Inputs that no element moves, and inputs and elements for which the model gives NaN, are left out, and the others
+    are measured once more.
+    """
+    orbits = measure_orbits(task)
+    bad, moved = orbits.undefined, orbits.moved
+    if not moved.any():  # which decides nothing, but is measured all the same
+        return replace(task, unmoved=task.x.n), y, orbits, []
+    if moved.all() and not bad.any():
+        return task, y, orbits, []
+    left = np.flatnonzero(bad.mean(axis=1) <= _MOSTLY)
+    rows = np.flatnonzero(moved & ~bad[left].any(axis=0))
+    found = [
+        UndefinedPose(task.contract.label(task.elements[k]), int(bad[k].sum()), task.row(int(np.argmax(bad[k]))))
+        for k in np.flatnonzero(bad.any(axis=1))
+    ]
+    if not len(left) or not len(rows):
+        one = found[0]
+        where = f"inputs moved by {one.label}, the first of them input {one.index}"
+        raise NotFiniteError(f"f(x) holds NaN or infinite values for {where}")
+    elements, unmoved = [task.elements[k] for k in left], int((~moved).sum())
+    kept = replace(task.of_rows(rows), elements=elements, unmoved=unmoved)
+    return kept, None if y is None else y[rows], measure_orbits(kept), found

@@ -38,7 +38,7 @@ OutputAction = (
 
 InputKinds = str | Custom | Sequence[Any] | Mapping[str, Any] | None
 Effort = Literal["quick", "full"]
-OutputKind = Literal["auto", "values", "logits", "probabilities"]
+OutputKind = Literal["auto", "values"]
 RelativeTo = Literal["larger", "norm", "spread"]
 
 
@@ -58,7 +58,6 @@ class Settings:
     off_data: bool | Mapping[str, Any] = True
     layers: Sequence[Any] | bool = True
     train: tuple[Any, Any] | None = None
-    data_test: Literal["kernel"] | None = "kernel"
     relative_to: RelativeTo = "larger"
     tolerance: float | None = None
     output_scale: float | Mapping[str, float] | None = None
@@ -110,7 +109,6 @@ class Keywords(TypedDict, total=False):
     off_data: bool | Mapping[str, Any]
     layers: Sequence[Any] | bool
     train: tuple[Any, Any] | None
-    data_test: Literal["kernel"] | None
     relative_to: RelativeTo
     tolerance: float | None
     output_scale: float | Mapping[str, float] | None
@@ -125,10 +123,9 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "layout": _LAYOUTS,
     "output_layout": _LAYOUTS,
     "outputs": get_args(OutputKind),
-    "data_test": (None, "kernel"),
     "relative_to": get_args(RelativeTo),
 }
-_QUICK: dict[str, Any] = {"off_data": False, "layers": False, "data_test": None, "resamples": 200}
+_QUICK: dict[str, Any] = {"off_data": False, "layers": False, "resamples": 200}
 """What settings of a quick audit are that are not given."""
 
 

@@ -1,20 +1,17 @@
-"""`equitangents audit`: how equivariant a model in a file is.
-
-It ends with the table, the files that were asked for, and an exit status for continuous integration.
-"""
+"""`equitangents audit` and `audit-potential`: a table, files, and an exit status for continuous integration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equitangents.cli.common import announced, argument, command, flag, option, stages
-from equitangents.cli.completion import GROUPS, any_group, local_file, numbers, one_of, positive, writable
+from equitangents.cli.options import announced, argument, command, flag, option, pick, stages
+from equitangents.cli.values import a_group, irreps_by_name, local_file, numbers, writable
 from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -26,25 +23,20 @@ if TYPE_CHECKING:
 
 ABOVE = 3
 """The exit status of a model whose error is above --fail-above."""
-PARTIAL = "interrupted; the report is of what was measured until then: the same command measures all"
 
 
 def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: bool = True) -> None:
     """Print the table, write the files, and end with status ABOVE if something that was demanded is not met.
 
-    `o`: the command's options, `REPORTS` among them; `met`: also say what is met.
+    `o`: the command's options, `_REPORTS` among them; `met`: also say what is met.
     """
     typer.echo(report.summary())
     junit = partial(report.to_junit, checks=checks)
-    writers: dict[str, Callable[[Path], Any]] = {
-        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit,
-    }  # fmt: skip
+    writers = {"html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit}
     for form, write in writers.items():
         if (path := getattr(o, form)) is not None:
             write(path)
             typer.echo(f"written: {path}")
-    if report.partial:
-        raise KeyboardInterrupt(PARTIAL)
     for check in checks:
         state = "met" if check.passed else "undecided" if check.undecided else "not met"
         if met or not check.passed:
@@ -53,39 +45,32 @@ def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: 
         raise typer.Exit(ABOVE)
 
 
-REPORTS = {
+_REPORTS = {
     "html": option(Path, "Write the report as one HTML page.", callback=writable),
     "json": option(Path, "Write the report as JSON.", callback=writable),
     "markdown": option(Path, "Write a summary that GitHub renders.", callback=writable),
     "junit": option(Path, "Write JUnit's XML, one test case a finding and limit.", callback=writable),
 }
+_share = numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1)
+_positive = numbers("a number above 0, 0.01 or 1%", lambda error: 0 < error < math.inf)
+_scale = numbers("a number, or NAME=NUMBER,…", named=True)
+_tolerances = numbers("NAME=NUMBER,…", single=False)
+LIMITS = numbers("a number, at least 0", lambda limit: 0 <= limit < math.inf, named=True)
 _OF_MODEL = {
-    "model": argument(
-        str, "file.onnx, .pt2 (torch.export), .pt (TorchScript), package.module:object; .keras with --trust.", ...
-    ),
+    "model": argument(str, "file.onnx, .pt2 (torch.export), .pt (TorchScript) or package.module:object."),
     "select": option(str, "Audit this one of several outputs, by name (logits) or position."),
     "trust": flag("Load a pickled model, too. It runs whatever code its author put in."),
 }
 _OF_DATA = {
     "data": option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ..., callback=local_file),
     "inputs": option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
-    "layout": option(
-        str,
-        "Where images keep channels, if shapes do not tell: channels_last or channels_first.",
-        **one_of("channels_last", "channels_first"),
-    ),
-    "limit": option(int, "Use this many inputs, drawn at random.", callback=positive),
-    "batch_size": option(int, "Inputs at a time.", callback=positive),
+    "layout": pick("Where images keep channels, if shapes do not tell", None, "channels_last", "channels_first"),
+    "limit": option(int, "Use this many inputs, drawn at random.", min=1),
+    "batch_size": option(int, "Inputs at a time.", min=1),
     "batch_axis": option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
 }
 _OF_GROUP = {
-    "group": option(
-        str,
-        "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …",
-        ...,
-        autocompletion=GROUPS,
-        callback=any_group,
-    ),
+    "group": option(str, "C4, D4, S5 (any number), SO2, SO3, O3, translations, …", ..., **a_group(finite=False)),
     "outputs": option(
         str,
         "What each output is to the group: invariant (the default), vectors, images, masks, boxes (xyxy), cxcywh, "
@@ -93,50 +78,27 @@ _OF_GROUP = {
         "points, pairs, edges, sequences, states, …, labels:3,0,1,2 for classes that change places (generators apart "
         "by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1.",
     ),
-    "elements": option(int, "How many elements of the group to try.", callback=positive),
+    "elements": option(int, "How many elements of the group to try.", min=1),
 }
 _MEASURED = {
     "on_data_only": flag("No noise and no shuffled inputs."),
     "seed": option(int, "Seed of everything random in the audit.", 0),
-    "effort": option(
-        str, "full, or quick: the error and its floor alone, on few evaluations.", "full", **one_of("full", "quick")
-    ),
+    "effort": pick("quick measures the error and its floor alone, on few evaluations", "full", "full", "quick"),
 }
-LIMITS = numbers("a number, at least 0", lambda limit: 0 <= limit < math.inf)
 _OF_VERDICT = {
     "fail_above": option(
         str,
-        "Exit with status 3 unless the error is at most this, on the data and off it: 0.05 or 5%; or of single "
-        "outputs or kinds: forces=0.05,invariant=1%.",
+        "Exit with status 3 unless errors, on data and off, are at most this: 5%, or forces=5%,invariant=1%.",
         callback=LIMITS,
     ),
     "min_agreement": option(
-        str,
-        "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.",
-        callback=numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1, by_name=False),
+        str, "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.", callback=_share
     ),
-    "baseline": option(
-        Path,
-        "An earlier --json: exit with status 3 if errors grew, by a paired test of the inputs.",
-        callback=local_file,
-    ),
-    "tolerance": option(
-        str,
-        "The mean error that is acceptable under every element: 0.01 or 1%.",
-        callback=numbers("a number above 0, 0.01 or 1%", lambda error: 0 < error < math.inf, by_name=False),
-    ),
-    "relative_to": option(
-        str,
-        "What errors are relative to: norm, spread (between inputs), or larger (error of both).",
-        "larger",
-        **one_of("norm", "spread", "larger"),
-    ),
-    "output_scale": option(
-        str,
-        "The size of outputs that counts as 100 %, in their own unit: 0.1, or forces=0.1,energy=1.",
-        callback=numbers("a number, or NAME=NUMBER,…"),
-    ),
+    "tolerance": option(str, "The mean error that every element may have: 0.01 or 1%.", callback=_positive),
+    "relative_to": pick("Errors relative to (spread: between inputs)", "larger", "norm", "spread", "larger"),
+    "output_scale": option(str, "Size of outputs that is 100 %: 0.1, or forces=0.1,energy=1.", callback=_scale),
 }
+_SAME = ("elements", "batch_size", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
 
 
 @command(
@@ -145,7 +107,7 @@ _OF_VERDICT = {
     ("Group", _OF_GROUP),
     ("What to measure", _MEASURED),
     ("Verdict", _OF_VERDICT),
-    ("Report", REPORTS),
+    ("Report", _REPORTS),
 )
 def audit(o: Any) -> None:
     """Measure how far a model is from being equivariant, and where it breaks.
@@ -156,50 +118,37 @@ def audit(o: Any) -> None:
 
     The error is relative, and printed with the noise floor that interpolation and rounding explain.
     """
-    from equitangents.array_files import load_data
-    from equitangents.model_files import check_model
+    from equitangents.foreign_files import check_model, load_data
 
     check_model(o.model, o.trust)
-    with stages() as stage, announced("equitangents.audit.layouts", err=True):
+    with stages() as stage, announced("equitangents.audit.layouts"):
         stage(f"reading {o.data}")
         x, y = load_data(str(o.data))
-        kinds = kinds_of(o.inputs, x)
-        x, y = limited(x, y, o.limit, o.seed, o.batch_axis)
+        kinds = _input_kinds(o.inputs, x)
+        x, y = _limited(x, y, o.limit, o.seed, o.batch_axis)
         stage("importing JAX")
         from equitangents.audit.adapters import as_model
         from equitangents.audit.adapters.choose import load_model
         from equitangents.audit.contract.trees import along_axis
-        from equitangents.audit.report.checks import read_baseline
+        from equitangents.audit.report import checks
         from equitangents.audit.run import audit as measure
 
         expected = output_kinds(o.outputs)
-        if o.baseline is not None:
-            read_baseline(o.baseline)
         stage(f"loading {o.model}")
         f = as_model(load_model(o.model, o.trust))
         f.foreign = True  # of a function, too, an error is told in one line, with where it came from
         stage(f"evaluating {f.name}")
-        same = ("elements", "batch_size", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
-        settings: dict[str, Any] = {name: getattr(o, name) for name in same} | {"inputs": kinds}
+        settings: dict[str, Any] = {name: getattr(o, name) for name in _SAME} | {"inputs": kinds}
         settings["select"] = int(o.select) if o.select is not None and o.select.isdigit() else o.select
         settings["off_data"] = not o.on_data_only and o.effort != "quick"
         report = measure(f, o.group, along_axis(x, o.batch_axis), expected, y=y, progress=True, **settings)
-    finish(report, o, _checks(report, o.fail_above, o.min_agreement, o.baseline))
+    demanded: list[Check] = checks.each_below(report, o.fail_above) if isinstance(o.fail_above, dict) else []
+    demanded += [checks.below(report, o.fail_above)] if isinstance(o.fail_above, float) else []
+    demanded += [checks.agrees(report, o.min_agreement)] if o.min_agreement is not None else []
+    finish(report, o, demanded)
 
 
-def _checks(
-    report: AuditReport, limits: float | dict[str, float] | None, min_agreement: float | None, baseline: Path | None
-) -> list[Check]:
-    """Everything that was demanded of the report."""
-    from equitangents.audit.report.checks import agrees, below, each_below, no_worse
-
-    found = each_below(report, limits) if isinstance(limits, dict) else []
-    found += [below(report, limits)] if isinstance(limits, float) else []
-    found += [agrees(report, min_agreement)] if min_agreement is not None else []
-    return found + ([no_worse(report, baseline)] if baseline is not None else [])
-
-
-def kinds_of(text: str | None, x: object) -> Any:
+def _input_kinds(text: str | None, x: object) -> Any:
     """--inputs: "vectors,none" as the tree of kinds that belongs to x."""
     if text is None:
         return None
@@ -211,7 +160,7 @@ def kinds_of(text: str | None, x: object) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int = 0) -> tuple[Any, Any]:
+def _limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int) -> tuple[Any, Any]:
     """--limit: at most so many rows of x, whose batch is along `axis`, and of y."""
     if limit is None:
         return x, y
@@ -228,40 +177,97 @@ def output_kinds(text: str | None) -> Any:
     """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as what `output_action` takes."""
     if text is None:
         return None
-    parts: list[str] = []
-    for part in text.replace(" ", "").split(","):
-        if parts and parts[-1].rpartition("=")[2].startswith("labels:") and part.replace("/", "").isdigit():
-            parts[-1] += f",{part}"
-        else:
-            parts.append(part)
-    named = [part.partition("=") for part in parts]
-    if all(equals for _, equals, _ in named):
-        return {name: _output_kind(kind) for name, _, kind in named}
-    if any(equals for _, equals, _ in named):
+    parts = re.split(r",(?!\d+(?:[,/]|$))", text.replace(" ", ""))  # those of labels stay together
+    named = [part.rpartition("=")[::2] for part in parts]
+    if all(name for name, _ in named):
+        return {name: _output_kind(kind) for name, kind in named}
+    if any(name for name, _ in named):
         raise InvalidArgumentError("--outputs", text, "a kind for each output, all with NAME= or none")
-    kinds = [_output_kind(part) for part in parts]
+    kinds = [_output_kind(kind) for _, kind in named]
     return kinds[0] if len(kinds) == 1 else tuple(kinds)
 
 
 def _output_kind(text: str) -> Any:
     """One output's kind; "@1" after it: its batch is along axis 1."""
+    from equitangents.audit.contract import kinds, trees, unordered
+
     kind, at, axis = text.partition("@")
     if at:
-        from equitangents.audit.contract.trees import Batch
-
         if not axis.isdigit():
             raise InvalidArgumentError("--outputs", text, "KIND@AXIS, such as vectors@1")
-        return Batch(_output_kind(kind), int(axis))
+        return trees.Batch(_output_kind(kind), int(axis))
     if kind.startswith("unordered"):
-        from equitangents.audit.contract.unordered import parse
-
-        return parse(kind)
+        return unordered.parse(kind)
     if not kind.startswith("labels:"):
         return None if kind == "none" else kind
-    from equitangents.audit.contract.kinds import Labels
-
     try:
         rows = [[int(c) for c in row.split(",")] for row in kind.removeprefix("labels:").split("/")]
     except ValueError:
         raise InvalidArgumentError("--outputs", text, "labels:3,0,1,2, where each class goes") from None
-    return Labels(rows)
+    return kinds.Labels(rows)
+
+
+@command(
+    (
+        "Potential",
+        {
+            "structures": argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", callback=local_file),
+            "calculator": option(str, "package.module:object, an ASE calculator, its class or a function.", ...),
+            "features": option(
+                str,
+                "Further results, a row an atom, and their irreps: node_feats=8x0e+4x1o.",
+                callback=irreps_by_name,
+            ),
+        },
+    ),
+    (
+        "What to measure",
+        {
+            "tests": option(str, "Some tests: rotation,permutation,conservation,dynamics,smoothness,…"),
+            "elements": option(int, "Random moves of every structure.", 8, min=1),
+            "limit": option(int, "Use this many structures, drawn at random.", min=1),
+            "time_step": option(float, "Femtoseconds of a step of the short run: 0.25."),
+            "seed": option(int, "Seed of everything random.", 0),
+        },
+    ),
+    (
+        "Verdict",
+        {
+            "tolerances": option(
+                str, "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom).", callback=_tolerances
+            ),
+            "fail_above": option(
+                str, "Exit with status 3 unless relative errors are at most this: 5%, or forces=5%,…", callback=LIMITS
+            ),
+        },
+    ),
+    ("Report", _REPORTS),
+)
+def audit_potential(o: Any) -> None:
+    """Test an interatomic potential: symmetries, forces as a gradient, conserved energy, smoothness.
+
+    equitangents audit-potential water.xyz --calculator mine:potential --html potential.html
+
+    equitangents audit-potential crystals.xyz --calculator mine:potential --tests rotation,dynamics --time-step 0.25
+    """
+    from equitangents.foreign_files import check_name
+
+    check_name(o.calculator, "calculator")
+    with stages() as stage:
+        stage("importing JAX and ASE")
+        from equitangents.audit.adapters.choose import imported
+        from equitangents.audit.potentials import report as reports
+        from equitangents.audit.potentials.run import atoms
+        from equitangents.audit.potentials.structures import read_structures
+        from equitangents.extras import require
+
+        require("ase", "atoms", "the audit of potentials")
+        stage(f"reading {o.structures}")
+        structures = read_structures(o.structures, o.limit, o.seed)
+        stage(f"loading {o.calculator}")
+        potential = imported(o.calculator, "calculator")
+        stage(f"evaluating {o.calculator}")
+        tests = None if o.tests is None else [test.strip() for test in o.tests.split(",")]
+        settings = {name: getattr(o, name) for name in ("elements", "tolerances", "features", "time_step", "seed")}
+        report = atoms(potential, structures, tests, progress=True, **settings)
+    finish(report, o, [] if o.fail_above is None else reports.below(report, o.fail_above), met=False)

@@ -17,13 +17,13 @@ from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.tables import quoted
 
 if TYPE_CHECKING:
-    from equitangents.file_limits import Rows
+    from equitangents.foreign_files import Rows
 
 TABLES = (".csv", ".tsv", ".txt")
 _FORM = "images.json"  # in the folder of a model: the form of its images, and of which model
 _ZARR = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
 _SIDE = 2**20  # pixels of a side, at most
-_SHARE = 0.01  # of all images, after which progress is told
+_STEPS = 100  # in which progress is shown
 
 Stage = Callable[[str], None]
 
@@ -36,22 +36,22 @@ def are_images(data: str, targets: str | None = None) -> bool:
     if targets is not None and Path(targets).suffix.lower() in TABLES:
         return True
     if not beside.room("data").labelled_images.images_in(folder):
-        raise InvalidArgumentError(
-            "data",
-            data,
-            "images (PNG, JPEG, TIFF or BMP), one folder a class or a table of labels, or a Zarr array or group",
-        )
+        expected = "images (PNG, JPEG, TIFF or BMP), one folder a class or a table of labels, or a Zarr array or group"
+        raise InvalidArgumentError("data", data, expected)
     return True
 
 
-def read_labelled(
-    data: str, targets: str | None, size: int | None, together: str | None, skip_bad: bool, stage: Stage
-) -> Any:
-    """The labelled images (`et.data.LabelledImages`), with a line on stderr of what they are."""
-    stage(f"looking through {data}")
-    load = beside.room("data").load_labelled_images
-    images = load(data, targets, size=size, together=together, skip_bad=skip_bad, progress=_progress(stage))
-    _say(f"{data}: {len(images):,} images of {images.form}", *images.told)
+def read_labelled(o: Any, stage: Stage) -> Any:
+    """The labelled images (`et.data.LabelledImages`) of --data, with lines on stderr of what they are."""
+    images = beside.room("data").load_labelled_images(
+        o.data,
+        o.targets,
+        size=o.size,
+        together=o.keep_together,
+        skip_bad=o.skip_bad,
+        progress=_progress(stage, o.data),
+    )
+    typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.told]), err=True)
     return images
 
 
@@ -59,15 +59,11 @@ def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     """Images in the form of those that the model was fitted to; InvalidArgumentError where they are others."""
     form = form_of(model)
     if form is None:
-        raise InvalidArgumentError(
-            "data",
-            data,
-            "arrays, since the model was fitted to arrays or its fit was interrupted",
-            "or fit on a folder",
-        )
-    stage(f"looking through {data}")
-    found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage))
-    _say(*found.told)
+        expected = "arrays, since the model was fitted to arrays or its fit was interrupted"
+        raise InvalidArgumentError("data", data, expected, "or fit on a folder")
+    found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
+    for line in found.told:
+        typer.echo(line, err=True)
     return found
 
 
@@ -90,15 +86,15 @@ def keep_form(form: Any, model: Path) -> None:
     """Write beside a saved model which form its images have."""
     from equitangents.files import whole_file
 
-    about = {"model": digest(model), "form": dataclasses.asdict(form)}
+    about = {"model": _digest(model), "form": dataclasses.asdict(form)}
     with whole_file(model / _FORM) as partial:
         partial.write_text(json.dumps(about, indent=1), "utf-8")
 
 
 def form_of(model: Path) -> Any:
     """The form of the images that a saved model was fitted to; None for one of arrays, or of an earlier save."""
-    from equitangents.file_limits import UNREADABLE, read_json
     from equitangents.files import file_bytes
+    from equitangents.foreign_files import UNREADABLE, read_json
 
     place = model / _FORM
     if not place.is_file():
@@ -108,7 +104,7 @@ def form_of(model: Path) -> Any:
     try:
         about = read_json(file_bytes(place, _SIDE))
         form = about["form"]
-        if about["model"] != digest(model):
+        if about["model"] != _digest(model):
             return None
         if set(form) != set(kinds) or any(type(form[name]) is not kind for name, kind in kinds.items()):
             raise ValueError("its entries are others")
@@ -126,14 +122,6 @@ def is_calibrated(model: Path) -> bool:
     return about_model(model)["facts"]["temperature"] is not None
 
 
-def check_calibrated(model: Path) -> None:
-    """Raise InvalidArgumentError unless it is one."""
-    if not is_calibrated(model):
-        raise InvalidArgumentError(
-            "model", str(model), "calibrated probabilities, for --min-confidence", "fit it again by --calibrate"
-        )
-
-
 def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float | None) -> None:
     """The arrays of predictions as a table: file, label and its probability; of a regression file, mean and std.
 
@@ -144,11 +132,9 @@ def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float
 
     columns: dict[str, Any] = {"file": files}
     if "label" in predicted:
-        probability = predicted["probability"].max(axis=-1)
-        labels = [
-            label if least is None or p >= least else ""
-            for label, p in zip(predicted["label"], probability, strict=True)
-        ]
+        labels, probability = predicted["label"].tolist(), predicted["probability"].max(axis=-1)
+        if least is not None:
+            labels = [label if p >= least else "" for label, p in zip(labels, probability, strict=True)]
         columns |= {"label": labels, "probability": probability}
     else:
         mean = predicted["mean"].reshape(len(files), -1)
@@ -167,23 +153,19 @@ def _cell(value: Any) -> str:
     return f"{float(value):.6g}" if isinstance(value, float | np.floating) else str(quoted(str(value)))
 
 
-def _progress(stage: Stage) -> Callable[[int, int], None]:
-    def told(done: int, count: int) -> None:
-        if done == count or done % max(1, int(_SHARE * count)) == 0:
+def _progress(stage: Stage, data: str) -> Callable[[int, int], None]:
+    stage(f"looking through {data}")
+
+    def progress(done: int, count: int) -> None:
+        if done == count or done % max(1, count // _STEPS) == 0:
             stage(f"reading images: {done:,} of {count:,}")
 
-    return told
+    return progress
 
 
-def _say(*lines: str) -> None:
-    for line in lines:
-        typer.echo(line, err=True)
-
-
-def digest(model: Path) -> str | None:
+def _digest(model: Path) -> str | None:
     """Which model is saved in a folder; None where there is none."""
     from equitangents.ensembles.storage import array_folder
-    from equitangents.errors import StoreError
 
     try:
         return array_folder.digest(model)

@@ -18,48 +18,46 @@ import typer
 from typer.core import TyperGroup
 
 from equitangents import __version__, beside
-from equitangents.cli.audit import audit
-from equitangents.cli.audit_potential import audit_potential
-from equitangents.cli.cache import cache
-from equitangents.cli.common import AGAIN, LocalPaths
+from equitangents.cli.audit import audit, audit_potential
 from equitangents.cli.doctor import doctor
-from equitangents.cli.fit import EXAMPLES, fit
+from equitangents.cli.fit import fit
 from equitangents.cli.gram import gram
 from equitangents.cli.plan import plan
 from equitangents.cli.predict import predict
-from equitangents.errors import EquitangentsError, ModelError
+from equitangents.errors import EquitangentsError
 from equitangents.memory import check_start, ran_out
 
-_OF_PYTHON = {"fit": {"augmentation": "--group"}}  # what subcommands give on under another name
-_VERBS = ("is ", "has ", "holds ")
-
-
-def by_option(error: EquitangentsError, options: Mapping[str, str]) -> str:
-    """The message of an error, with the argument that it is about as the option of the same name.
-
-    >>> from equitangents.errors import InvalidArgumentError
-    >>> by_option(InvalidArgumentError("learning_rate", 0.0, "a positive number"), {"learning_rate": "--learning-rate"})
-    '--learning-rate is 0.0; expected a positive number'
-    """
-    if error.argument is not None:
-        return error.shown(options)
-    first, _, rest = str(error).partition(" ")
-    return f"{options[first]} {rest}" if first in options and rest.startswith(_VERBS) else str(error)
+INTERRUPTED = "interrupted; the same command goes on with what is on disk, or starts again"
+UsageError: Any = typer.BadParameter.__base__  # of all of typer's complaints about usage, which it does not export
+_ELSEWHERE = {"X": "x", "augmentation": "--group"}  # names of arguments in Python, and on the command line
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 def options_of(command: Any) -> dict[str, str]:
-    """The options of a command by the names of its parameters, and by Python's: --W-std is that of W_std."""
-    found = {str(p.name): p.opts[0] for p in command.params if p.opts and p.opts[0].startswith("--")}
-    capital = {option[2:].replace("-", "_"): option for option in found.values() if option != option.lower()}
-    return {"X": "x"} | found | capital | _OF_PYTHON.get(str(command.name), {})  # X: scikit-learn's name of inputs
+    """The options of a command by the names of arguments: --W-std is that of W_std."""
+    options = {p.name: p.opts[0] for p in command.params if p.opts and p.opts[0].startswith("--")}
+    return _ELSEWHERE | options | {option[2:].replace("-", "_"): option for option in options.values()}
 
 
-# The class of all of typer's complaints about usage, which it does not export by name.
-UsageError: Any = typer.BadParameter.__base__
+def line_of(error: Exception, options: Mapping[str, str]) -> str | None:
+    """What bad input, too little memory or a disk gets, with arguments by the names of options; None for a crash.
 
-
-_WITHOUT_JAX = {"list", "cache"}
-INTERRUPTED = f"interrupted; nothing new is kept: {AGAIN}"
+    >>> from equitangents.errors import InvalidArgumentError
+    >>> line_of(InvalidArgumentError("learning_rate", 0.0, "a positive number"), {"learning_rate": "--learning-rate"})
+    '--learning-rate is 0.0; expected a positive number'
+    """
+    if isinstance(error, EquitangentsError):
+        return error.shown(options)
+    if isinstance(error, MemoryError | RuntimeError) and ran_out(error):
+        lacking = (str(error) or "none was left").splitlines()[0]
+        return (
+            f"memory ran out ({lacking}); compute fewer inputs at a time, give a smaller memory limit, or allow this "
+            "process more (ulimit -v, the container's limit)"
+        )
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in _OF_DISKS):
+        where = "" if error.filename is None else f": {error.filename}"
+        return f"a file or folder cannot be read or written: {error.strerror}{where}"
+    return None
 
 
 class OneLineErrors(TyperGroup):
@@ -68,7 +66,7 @@ class OneLineErrors(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The chosen subcommand, where there is room for what it computes with."""
         name, command, rest = super().resolve_command(ctx, args)
-        if name not in _WITHOUT_JAX and "--help" not in rest:
+        if name != "list" and "--help" not in rest:
             check_start()
         return name, command, rest
 
@@ -78,54 +76,24 @@ class OneLineErrors(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
             _stop(str(stop) or INTERRUPTED, 130)
-        except EquitangentsError as error:
-            if ctx.params["debug"]:
+        except Exception as error:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            line = line_of(error, {} if command is None else options_of(command))
+            if line is None or ctx.params["debug"]:
                 raise
-            raise UsageError(self._said(ctx, error)) from error
-        except (MemoryError, RuntimeError) as error:
-            if ctx.params["debug"] or not ran_out(error):
-                raise
-            found = (str(error) or "none was left").splitlines()[0]
-            raise UsageError(
-                f"memory ran out ({found}); compute fewer inputs at a time, give a smaller memory limit, or allow this "
-                "process more (ulimit -v, the container's limit)"
-            ) from error
-        except OSError as error:
-            if ctx.params["debug"] or not of_files(error):
-                raise
-            where = "" if error.filename is None else f": {error.filename}"
-            raise UsageError(f"a file or folder cannot be read or written: {error.strerror}{where}") from error
-
-    def _said(self, ctx: Any, error: EquitangentsError) -> str:
-        """The error in the words of the subcommand; what a model raised stays as it is."""
-        command = self.get_command(ctx, ctx.invoked_subcommand or "")
-        if command is None or isinstance(error, ModelError):
-            return str(error)
-        return by_option(error, options_of(command))
-
-
-def of_files(error: OSError) -> bool:
-    """Whether a file, a folder or a disk is the cause: not a closed pipe, a connection, or a fault of the program."""
-    return error.filename is not None or error.errno in {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-        errno.EROFS,
-        errno.EIO,
-    }
+            raise UsageError(line) from error
 
 
 app = typer.Typer(name="equitangents", cls=OneLineErrors, pretty_exceptions_enable=False)
 for _name, _command in beside.commands().items():
-    app.command(_name, cls=LocalPaths)(_command)
-app.command("audit", cls=LocalPaths)(audit)
-app.command("audit-potential", cls=LocalPaths)(audit_potential)
-app.command("plan", cls=LocalPaths)(plan)
-app.command("gram", cls=LocalPaths)(gram)
-app.command("fit", cls=LocalPaths, epilog=EXAMPLES)(fit)
-app.command("predict", cls=LocalPaths)(predict)
-app.command("doctor", cls=LocalPaths)(doctor)
-app.command("cache", cls=LocalPaths)(cache)
+    app.command(_name)(_command)
+app.command("audit")(audit)
+app.command("audit-potential")(audit_potential)
+app.command("plan")(plan)
+app.command("gram")(gram)
+app.command("fit")(fit)
+app.command("predict")(predict)
+app.command("doctor")(doctor)
 
 
 def _print_version(wanted: bool) -> None:
@@ -152,7 +120,9 @@ def _equitangents(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on `arguments` (default: those of the process) and exit with its status."""
-    _never_fail_to_write()
+    for stream in (sys.stdout, sys.stderr):  # what an encoding lacks, such as ∞ in Latin-1, becomes "?"
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
     try:
         status = _command_line()(arguments, prog_name="equitangents", standalone_mode=False)
     except UsageError as error:
@@ -171,13 +141,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _command_line() -> Any:
     """The command with its subcommands: built once a process, since that takes longer than most of what these do."""
     return typer.main.get_command(app)
-
-
-def _never_fail_to_write() -> None:
-    """What the encoding of a terminal or pipe lacks, such as ∞ in Latin-1, becomes "?", and no result is lost."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="replace")
 
 
 def _stop(message: str, status: int) -> NoReturn:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from equitangents.cli.common import AGAIN, announced, command, kept, option, stages
-from equitangents.cli.completion import GROUPS, group_name, one_of, there, writable
+from equitangents.cli.options import STDS, announced, command, option, pick, plain_network, stages
+from equitangents.cli.values import a_group, there, writable
 from equitangents.errors import InvalidArgumentError
+
+_SAME = ("target", "measure", "confidence", "over_inputs", "draws", "seed", "max_members")  # as of plan_ensemble
 
 
 @command(
@@ -18,34 +19,22 @@ from equitangents.errors import InvalidArgumentError
         None,
         {
             "data": option(Path, ".npz file with x, y and optionally x_test, y_test.", ..., callback=there),
-            "group": option(
-                str,
-                "C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).",
-                ...,
-                autocompletion=GROUPS,
-                callback=group_name,
-            ),
-            "net": option(str, "mlp or cnn.", "mlp", **one_of("mlp", "cnn")),
-            "depth": option(int, "Hidden layers.", 2),
-            "width": option(int, "Of the hidden layers: units, or channels.", 64),
+            "group": option(str, "C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", ..., **a_group()),
+            "net": pick("Network", "mlp", "mlp", "cnn"),
+            "depth": option(int, "Hidden layers.", 2, min=1),
+            "width": option(int, "Of the hidden layers: units, or channels.", 64, min=1),
             "pilot": option(int, "Networks trained as a pilot, by default 20; 0: plan from theory, at infinite width."),
-            "w_std": option(float, "Standard deviation of weights.", math.sqrt(2), "--W-std"),
-            "b_std": option(float, "Standard deviation of biases.", 0.1, "--b-std"),
+            **STDS,
             "augment": option(bool, "Train on all transformed copies, or on the data as they are.", True),
             "target": option(float, "The largest violation that is accepted.", 0.01),
-            "measure": option(
-                str,
-                "rsd, osp, equivariance_error, spread_over_error or error.",
-                "rsd",
-                **one_of("rsd", "osp", "equivariance_error", "spread_over_error", "error"),
-            ),
-            "over_inputs": option(str, "mean, median or max over inputs.", "mean", **one_of("mean", "median", "max")),
+            "measure": pick("Violation", "rsd", "rsd", "osp", "equivariance_error", "spread_over_error", "error"),
+            "over_inputs": pick("How inputs are summarised", "mean", "mean", "median", "max"),
             "confidence": option(float, "Share of ensembles that are to meet the target.", 0.95),
             "epochs": option(int, "Steps of full-batch gradient descent.", 100),
             "learning_rate": option(float, "Of gradient descent, or of gradient flow.", 0.1),
             "time": option(float, "With --pilot 0: training time, or inf. [default: epochs]"),
-            "ridge": option(float, "With --pilot 0: relative to the kernel's mean diagonal.", 0.0),
-            "inputs": option(int, "Plan for at most so many inputs.", 100),
+            "ridge": option(float, "With --pilot 0: relative to the kernel's mean diagonal."),
+            "inputs": option(int, "Plan for at most so many inputs.", 100, min=1),
             "draws": option(int, "Ensembles that are drawn.", 2000),
             "max_members": option(int, "The most members to consider.", 1_000_000),
             "seed": option(int, "Seed of the pilot and the draws.", 0),
@@ -65,46 +54,47 @@ def plan(o: Any) -> None:
 
     Labels (whole numbers or text in y) make a classifier, other targets a regression.
     """
-    with stages() as stage:
+    for name in ("time", "ridge"):
+        if o.pilot != 0 and getattr(o, name) is not None:
+            raise InvalidArgumentError(name, getattr(o, name), "none for a pilot", "give --pilot 0")
+    with stages() as stage, announced("equitangents.pilot"):
         stage("loading what trains networks and computes kernels")
-        from equitangents.actions import as_action
-        from equitangents.planning import plan_ensemble, question
+        import numpy as np
 
-    if o.pilot != 0 and (o.time is not None or o.ridge != 0):
-        name, value = ("ridge", o.ridge) if o.time is None else ("time", o.time)
-        raise InvalidArgumentError(name, value, "none for a pilot", "give --pilot 0")
-    with stages() as stage:
+        from equitangents import ensembles
+        from equitangents.actions import as_action
+        from equitangents.foreign_files import read_named
+        from equitangents.planning import plan_ensemble
+        from equitangents.planning.pilot import are_labels
+
         stage(f"reading {o.data}")
-        asked = question.read_data(o.data, o.inputs)
-        action = as_action("group", o.group, asked.x.shape)
-        network = question.network(o.net, o.depth, o.w_std, o.b_std, o.width, asked.outputs)
+        arrays = read_named("data", o.data, ("x", "y"))
+        x, y = arrays["x"], arrays["y"]
+        inputs, truth = (arrays["x_test"], arrays.get("y_test")) if "x_test" in arrays else (x, y)
+        action, labels = as_action("group", o.group, x.shape), are_labels(y)
+        outputs = len(np.unique(y)) if labels else 1 if y.ndim == 1 else int(y.shape[-1])
+        network = plain_network(o.net, o.depth, o.w_std, o.b_std, o.width, outputs)
         augmentation = action if o.augment else None
+        ensemble: Any
         if o.pilot == 0:
             stage("computing kernels of infinite width")
-            reached = float(o.epochs) if o.time is None else o.time
-            ensemble = question.fit(
-                asked, network, augmentation, time=reached, learning_rate=o.learning_rate, ridge=o.ridge
-            )
+            infinite = ensembles.InfiniteEnsembleClassifier if labels else ensembles.InfiniteEnsemble
+            time, ridge = float(o.epochs) if o.time is None else o.time, o.ridge or 0.0
+            ensemble = infinite(network, augmentation, time=time, learning_rate=o.learning_rate, ridge=ridge).fit(x, y)
         else:
-            ensemble = question.pilot(asked, network, augmentation, o.epochs, o.learning_rate, o.seed)
-    with stages() as stage, announced("equitangents.pilot"):
-        stage("drawing ensembles" if o.pilot == 0 else "training a pilot")
+            stage("training a pilot")
+            finite = ensembles.DeepEnsembleClassifier if labels else ensembles.DeepEnsemble
+            how: dict[str, Any] = {name: getattr(o, name) for name in ("epochs", "learning_rate", "seed")}
+            ensemble = finite(network, augmentation=augmentation, optimizer="gd", loss="mse", **how)
         found = plan_ensemble(
             ensemble,
             action,
-            asked.inputs,
-            o.target,
-            o.measure,
-            o.confidence,
-            y=asked.targets,
-            pilot=None if o.pilot == 0 else o.pilot,
-            data=None if o.pilot == 0 else (asked.x, asked.y),
-            over_inputs=o.over_inputs,
-            draws=o.draws,
-            seed=o.seed,
-            max_members=o.max_members,
+            inputs[: o.inputs],
+            y=None if truth is None else truth[: o.inputs],
+            pilot=o.pilot or None,
+            data=None if o.pilot == 0 else (x, y),
+            **{name: getattr(o, name) for name in _SAME},
         )
-    with kept(lambda: f"the plan is made, and files that were named as written are whole: {AGAIN}"):
-        typer.echo(str(found))
-        if o.json is not None:
-            typer.echo(f"written: {found.to_json(o.json)}")
+    typer.echo(str(found))
+    if o.json is not None:
+        typer.echo(f"written: {found.to_json(o.json)}")

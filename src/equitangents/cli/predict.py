@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from equitangents.cli.common import (
-    PLACE,
-    SHARD,
-    announced,
-    argument,
-    command,
-    flag,
-    goes_on,
-    kept,
-    option,
-    stages,
-)
-from equitangents.cli.completion import net_name, probability, there
+from equitangents.cli.options import SHARD, announced, argument, command, flag, network, option, path, stages
+from equitangents.cli.values import a_net, probability, there
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
 
@@ -33,26 +22,19 @@ _BAR = 20  # characters
     (
         None,
         {
-            "model": argument(Path, "Folder in which `equitangents fit` saved a model.", ..., callback=there),
-            "data": option(
-                str,
-                "Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.",
-                ...,
-                metavar=PLACE,
-                callback=there,
-            ),
-            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ..., metavar=PLACE),
+            "model": argument(Path, "Folder in which `equitangents fit` saved a model.", callback=there),
+            "data": path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
+            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
             "skip_bad": flag("Leave out images that cannot be read, and name them."),
             "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
             "std": flag("Standard deviations, too; of a classifier probabilities as well."),
             "min_confidence": option(
-                float, "In a table .csv leave labels empty whose probability is lower.", callback=probability
+                str, "In a table .csv leave labels empty whose probability is lower.", callback=probability
             ),
             "time": option(float, "Another training time than the model's."),
             "rows": option(int, "Inputs predicted, and kept, at once."),
             "shard": SHARD,
-            "net": option(str, "package.module:object, where the network could not be saved.", callback=net_name),
-            "restart": flag("Remove what was predicted first."),
+            "net": option(str, "package.module:object, where the network could not be saved.", **a_net()),
             "force": flag("Replace a file that is there."),
         },
     )
@@ -67,7 +49,7 @@ def predict(o: Any) -> None:
     What is predicted stays in the folder OUT.parts: the same command goes on after any interruption, and the file
     appears whole in the end.
     """
-    from equitangents.cli import images, networks
+    from equitangents.cli import images
 
     table = Path(o.out) if o.out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
@@ -86,41 +68,37 @@ def predict(o: Any) -> None:
             if table is not None:
                 raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy or .npz")
         stage("loading what computes kernels")
-        if o.min_confidence is not None:
-            if table is None:
-                raise InvalidArgumentError("--min-confidence", o.min_confidence, "a table, --out NAME.csv")
-            images.check_calibrated(o.model)
         from equitangents.ensembles import predict_to_file
-    given = None if o.net is None else networks.network(o.net, None, 1.0, 0.0)
-    probabilities = table is not None and o.time is None and images.is_calibrated(o.model)
-    file = o.out if table is None else str(table.with_name(f".{table.name}.npz"))
-    within = None if table is None else Path(file).name  # is gone in the end
-    with stages() as stage, kept(lambda: _in_parts(file, o.restart)), ExitStack() as lines:
-        predicting = lambda: stage(f"predicting {x.shape[0]:,} inputs")
-        lines.enter_context(announced("equitangents", True, within, predicting))
-        predicting()
+        from equitangents.foreign_files import read_arrays
+
+        calibrated = table is not None and images.is_calibrated(o.model)
+        if o.min_confidence is not None and table is None:
+            raise InvalidArgumentError("--min-confidence", o.min_confidence, "a table, --out NAME.csv")
+        if o.min_confidence is not None and not calibrated:
+            raise InvalidArgumentError(
+                "model", str(o.model), "calibrated probabilities, for --min-confidence", "fit it again by --calibrate"
+            )
+    calibrated = calibrated and o.time is None
+    # the file from which a table is made is gone in the end, and not announced
+    with stages() as stage, nullcontext() if table else announced("equitangents"):
+        stage(f"predicting {x.shape[0]:,} inputs")
         path = predict_to_file(
             o.model,
             x,
-            file,
-            time=o.time,
-            return_std=o.std or (table is not None and not probabilities),
-            probabilities=probabilities,
+            o.out if table is None else str(table.with_name(f".{table.name}.npz")),
+            return_std=o.std or (table is not None and not calibrated),
+            probabilities=calibrated,
             progress=_progress(stage),
-            rows=o.rows,
-            shard=o.shard,
-            restart=o.restart,
             force=o.force or table is not None,
-            net=given,
+            net=None if o.net is None else network(o.net),
+            **{name: getattr(o, name) for name in ("time", "rows", "shard")},
         )
     if not path.exists():  # other parts are missing
         typer.echo(f"{o.out}: part {o.shard[0]}/{o.shard[1]} is done; the file is made with the last part")
         return
     if table is not None:
-        from equitangents.array_files import read_arrays
-
         images.write_table(table, files, read_arrays("out", str(path)), o.min_confidence)
-        Path(str(path)).unlink()
+        path.unlink()
     typer.echo(f"{o.out}: predictions of {x.shape[0]:,} inputs")
 
 
@@ -129,14 +107,6 @@ def _progress(stage: Callable[[str], None]) -> Callable[[int, int, float], None]
 
     def report(done: int, count: int, seconds: float) -> None:
         left = f", {duration(seconds)} left" if math.isfinite(seconds) else ""
-        bar = "█" * (_BAR * done // count)
-        stage(f"predicting {bar:░<{_BAR}} {done / count:.0%}{left}")
+        stage(f"predicting {'█' * (_BAR * done // count):░<{_BAR}} {done / count:.0%}{left}")
 
     return report
-
-
-def _in_parts(file: str, restart: bool) -> str:
-    """What is kept of predictions that were interrupted."""
-    parts = f"{file}.parts"
-    kept = f"what was predicted is kept in {parts}: {goes_on(restart)}"
-    return kept if "://" in file or Path(parts).exists() else f"nothing of {file} was predicted"

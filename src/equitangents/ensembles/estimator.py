@@ -25,7 +25,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from equitangents import notebook
 from equitangents._types import ArrayLike, InputShape, Numbers, Targets
 from equitangents.actions.action import channels_first, remedy
 from equitangents.ensembles.fields.kernel import equivariant_outputs
@@ -38,7 +37,7 @@ from equitangents.errors import (
     NotFittedError,
     ShapeError,
 )
-from equitangents.keywords import CheckedKeywords, named_also, unknown
+from equitangents.keywords import named_also, unknown
 from equitangents.nn import Sequential
 from equitangents.structured import is_structured
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape, check_unmasked
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
         def __sklearn_tags__(self) -> Tags: ...
         def __getstate__(self) -> dict[str, Any]: ...
         def __getattr__(self, name: str) -> Any: ...
-        def _repr_html_(self) -> str: ...
 else:
     from sklearn.base import BaseEstimator
 
@@ -67,7 +65,7 @@ class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError)
     """Raised before `fit`; scikit-learn's error and ours in one."""
 
 
-class Estimator(CheckedKeywords, BaseEstimator):
+class Estimator(BaseEstimator):
     """scikit-learn's base with errors that say which parameter was meant, or how it is changed."""
 
     fitted_attribute: ClassVar[str]
@@ -99,22 +97,12 @@ class Estimator(CheckedKeywords, BaseEstimator):
                 )
         return super().set_params(**params)
 
-    def _facts(self) -> list[tuple[str, object]]:
-        """What a notebook shows of a fitted ensemble, above scikit-learn's own diagram."""
-        return []
-
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self.fitted_attribute)
-
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        diagram: Callable[[], str] = super()._repr_html_
-        facts = self._facts()
-        return diagram if not facts else lambda: notebook.table(type(self).__name__, facts) + diagram()
 
 
 def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, reset: bool) -> np.ndarray:
@@ -177,22 +165,19 @@ def check_network(net: object, x: ArrayLike) -> None:
         raise NetworkError(f"{error} (X has shape {x.shape}){remedy('X', x.shape)}") from None
 
 
-def check_targets(
-    x: ArrayLike, y: Targets, positions: Positions | None = None, *, copies: bool = False
-) -> tuple[np.ndarray, np.ndarray, bool]:
+def check_targets(x: ArrayLike, y: Targets, positions: Positions | None = None) -> tuple[np.ndarray, np.ndarray, bool]:
     """(y as given, (N, outputs) or at positions (N, *positions, outputs), whether y came without the outputs' axis).
 
-    Finite, in float64, with as many rows as x; with `copies` also with an axis of |G| in front.
+    Finite, in float64, with as many rows as x.
     """
     if y is None:
         expected = "; expected (N,) or (N, outputs)" if positions is None else ""
         raise InvalidArgumentError(f"this estimator requires y to be passed, but the target y is None{expected}")
-    ranks = None if positions is not None else (1, 2, 3) if copies else (1, 2)
+    ranks = None if positions is not None else (1, 2)
     y = np.asarray(check_array("y", _dense("y", y), rank=ranks), dtype=np.float64)
     if positions is not None:
-        return y, *positions.checked(y, len(x), copies=copies)
-    if y.ndim < 3:
-        check_same_length("X", x, "y", y)
+        return y, *positions.checked(y, len(x))
+    check_same_length("X", x, "y", y)
     return (y, y[:, None], True) if y.ndim == 1 else (y, y, False)
 
 
@@ -282,14 +267,12 @@ def labels_of(
     y: Targets,
     ends_on: Callable[[Any, np.ndarray], Positions | None],
     *,
-    copies: bool = False,
     name: str = "X",
 ) -> tuple[np.ndarray, Positions | None]:
     """(labels of samples x, the positions that they are at): (N,), or (N, *positions) where networks end on positions.
 
     Labels are discrete, of any type; a last axis of length 1 is dropped with a warning, as scikit-learn does.
-    `ends_on(x, targets)` says which the positions are. With `copies` labels may have an axis more in front, of the
-    elements of a group. Errors call the samples `name`.
+    `ends_on(x, targets)` says which the positions are. Errors call the samples `name`.
     """
     if y is None:
         raise InvalidArgumentError(
@@ -305,7 +288,7 @@ def labels_of(
         y = y[..., 0]
     if positions is None and y.ndim == 1:
         check_same_length(name, x, "y", y)
-    if y.shape != whole and not (copies and y.shape[1:] == whole):
+    if y.shape != whole:
         if positions is None:
             raise ShapeError("y", y.shape, "labels of shape (N,)")
         raise ShapeError(

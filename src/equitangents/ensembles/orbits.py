@@ -48,12 +48,6 @@ _TEMPORARIES = 3  # arrays of all draws that sampling holds at once
 _ROUNDING = 1e-12  # of a share that a whole number of draws makes
 
 
-def is_own_action(ensemble: object, action: object) -> bool:
-    """Whether the orbits are those that the ensemble was augmented with, so that it knows a shorter way to them."""
-    own = getattr(ensemble, "augmentation_", None)
-    return own is not None and hasattr(ensemble, "sample_orbits") and action == own
-
-
 def orbit_batch(action: OrbitMap, x: Numbers) -> np.ndarray:
     """All ρ(g)x_i as one batch (n·|G|, …), g fastest."""
     orbit = np.moveaxis(np.asarray(action.orbit(x)), 0, 1)
@@ -112,7 +106,9 @@ def orbit_law(
     key = as_key("key", key)
     action, x = check_orbit_inputs(action, x)
     points, order = len(x) * action.group.order, action.group.order
-    own, grid = is_own_action(ensemble, action), math.prod(getattr(ensemble, "positions_", ()))
+    known = getattr(ensemble, "augmentation_", None)  # of whose orbits the ensemble knows a shorter way
+    own = known is not None and hasattr(ensemble, "sample_orbits") and action == known
+    grid = math.prod(getattr(ensemble, "positions_", ()))
     points, outputs = points * grid, getattr(ensemble, "n_outputs_", 1)
     needed = 8 * ((0 if own else 4 * points**2) + _TEMPORARIES * draws * points * outputs)
     check_memory(
@@ -225,12 +221,19 @@ class OrbitStatistic:
     @property
     def expected(self) -> Float[np.ndarray, " members"]:
         """The mean or median across ensembles."""
-        return self._central(self.of_ensembles)
+        if self.centre == "mean":
+            return self.of_ensembles.mean(axis=1)
+        return np.quantile(self.of_ensembles, 0.5, axis=1, method="inverted_cdf")
 
     @property
     def expected_interval(self) -> Float[np.ndarray, "members 2"]:
         """Where `expected` would be with infinitely many draws, at `confidence`."""
-        ends = [_interval_of_centre(v, self.centre, self.confidence) for v in self.of_ensembles]
+        values, centre = self.of_ensembles, self.expected
+        if self.centre == "mean":
+            error = scipy.stats.norm.ppf((1 + self.confidence) / 2) * scipy.stats.sem(values, axis=1)
+            ends = np.stack([centre - error, centre + error], axis=1)
+        else:
+            ends = np.array([quantile_interval(v, 0.5, self.confidence) for v in values])
         return np.clip(ends, *self.bounds)
 
     @property
@@ -239,33 +242,15 @@ class OrbitStatistic:
         tail = (1 - self.confidence) / 2
         return self.quantiles([tail, 1 - tail])
 
-    @property
-    def per_input(self) -> Float[np.ndarray, "members n"]:
-        """For every input the mean or median across ensembles."""
-        return self._central(self.values)
-
     def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles across ensembles: (members,) or (members, len(q)); always the value of one of them."""
         return sample_quantiles(self.of_ensembles, q)
 
     def rows(self) -> list[dict[str, float]]:
         """One dictionary an ensemble size: members, expected, and both intervals."""
-        return [
-            {
-                "members": m,
-                "expected": float(e),
-                "expected_low": float(el),
-                "expected_high": float(eh),
-                "low": float(lo),
-                "high": float(hi),
-            }
-            for m, e, (el, eh), (lo, hi) in zip(
-                self.members, self.expected, self.expected_interval, self.interval, strict=True
-            )
-        ]
-
-    def _central(self, values: np.ndarray) -> np.ndarray:
-        return values.mean(axis=1) if self.centre == "mean" else np.quantile(values, 0.5, axis=1, method="inverted_cdf")
+        names = ("members", "expected", "expected_low", "expected_high", "low", "high")
+        table = np.column_stack([self.expected, self.expected_interval, self.interval]).tolist()
+        return [dict(zip(names, (m, *row), strict=True)) for m, row in zip(self.members, table, strict=True)]
 
     def __repr__(self) -> str:
         lines = [
@@ -338,17 +323,9 @@ def check_measures(
     return OrbitMeasures(action.group.identity, cast(FiniteGroupMap | None, output_action), truth, fields)
 
 
-def check_time(ensemble: AnyModel, time: Times | None) -> float:
-    """One training time; None: the ensemble's own."""
-    own = getattr(ensemble, "time", math.inf) if time is None else time
-    return one_time(own, "orbit statistics are those of one time")
-
-
 def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
-    if isinstance(members, int | np.integer):
-        members = [members]
     try:
-        sizes = list(members)
+        sizes = [members] if isinstance(members, int | np.integer) else list(members)
     except TypeError:
         raise InvalidTypeError("members", members, "a list of ensemble sizes") from None
     if not sizes:
@@ -356,13 +333,6 @@ def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
     for m in sizes:
         check_whole("members", m, 1)
     return tuple(int(m) for m in sizes)
-
-
-def _interval_of_centre(values: np.ndarray, centre: str, confidence: float) -> tuple[float, float]:
-    if centre == "mean":
-        error = scipy.stats.norm.ppf((1 + confidence) / 2) * values.std(ddof=1) / math.sqrt(len(values))
-        return float(values.mean() - error), float(values.mean() + error)
-    return quantile_interval(values, 0.5, confidence)
 
 
 def sample_quantiles(values: np.ndarray, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
@@ -433,7 +403,8 @@ class OrbitQuestions:
         ensemble, x, truth = self._orbit_question(x, y)
         chosen: Action = as_action("action", action, np.shape(x))
         sizes = _check_members(members)
-        t = check_time(ensemble, time)
+        own = getattr(ensemble, "time", math.inf) if time is None else time
+        t = one_time(own, "orbit statistics are those of one time")
         check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
         measures = check_measures(chosen, output_action, x, truth, confidence, field_rows(ensemble))
         law = orbit_law(ensemble, chosen, x, draws=draws, key=seed, time=t)

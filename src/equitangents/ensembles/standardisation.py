@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,14 +22,13 @@ from jaxtyping import Float
 from equitangents._types import ArrayLike, Network
 from equitangents.actions import Action
 from equitangents.actions.subset import ActionSubset, Augmentation
-from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
+from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.nn import PointCloud, Sequential
 from equitangents.nn.layer import Layer
 
 logger = logging.getLogger("equitangents")
 
 _UNIT = 30.0  # how far the root mean square of inputs may be from 1 before it is warned of
-_NOTHING = "each channel of X has one value in all %d inputs, so that standardised they are all equal, 0"
 _NESTED = 4  # how many averages and priors may lie around a network
 _SAME = 1e-6  # relative to the signals' size: what counts as commuting; a wrong shift or scale is off by its own size
 
@@ -89,19 +87,12 @@ class StandardisedInputs:
             _warn_of_units(x)
         trained = self._as_trained(x)
         if self.standardisation_ is not None and not np.any(trained):
-            logger.warning(_NOTHING, len(trained))
+            logger.warning(
+                "each channel of X has one value in all %d inputs, so that standardised they are all equal, 0; without "
+                "biases no kernel of them is positive definite",
+                len(trained),
+            )
         return trained
-
-    @contextmanager
-    def _told_of_equal_inputs(self, trained: np.ndarray) -> Iterator[None]:
-        """A kernel that is singular since nothing is left of the standardised inputs says so."""
-        try:
-            yield
-        except NotPositiveDefiniteError:
-            if self.standardisation_ is None or np.any(trained):
-                raise
-            remedy = "; give inputs that differ, a ridge with b_std above 0, or standardise=False (--no-standardise)"
-            raise NotPositiveDefiniteError(_NOTHING % len(trained) + remedy) from None
 
     def _as_trained(self, x: np.ndarray) -> np.ndarray:
         """Inputs (M, …, channels), checked, as the networks take them."""

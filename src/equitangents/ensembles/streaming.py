@@ -6,13 +6,11 @@ Predicted are means, labels, standard deviations and probabilities, as named arr
 .npz    arrays mean, std, label, probability, as far as they were asked for; uncompressed
 
 Chunks of rows are archives in `PATH.parts`, in a folder that is named by what they are predictions of: those of two
-models, or of other inputs, never lie together. The last line of a file that is done says the same, with a checksum; of
-an object in an object store an attribute does.
+models, or of other inputs, never lie together. The last line of a file that is done says the same, with a checksum.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import math
@@ -20,7 +18,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -34,10 +32,9 @@ from equitangents._version import __version__
 from equitangents.archives import Archive, write_archive
 from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import MeansAtATime
-from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase
 from equitangents.ensembles.training.settings import array_digest
 from equitangents.errors import (
     EquitangentsError,
@@ -48,28 +45,18 @@ from equitangents.errors import (
     ShapeError,
     StoreError,
 )
-from equitangents.file_limits import part
-from equitangents.files import append_checksum, checked, checksum, real, sweep_partials, whole_file
+from equitangents.files import alone, append_checksum, checked, checksum, real, sweep_partials, whole_file
+from equitangents.foreign_files import part
 from equitangents.inference.dynamics import one_time
+from equitangents.kernels.content import VERSION
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.store import VERSION
 from equitangents.nn import Sequential
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import rows_digest
 from equitangents.scale.record import opened
-from equitangents.tiles.place import (
-    DamagedTileError,
-    ObjectPath,
-    Place,
-    alone,
-    check_room,
-    local,
-    place,
-    remove_all,
-    store_errors,
-)
+from equitangents.tiles.place import DamagedTileError, check_room, local, remove_all, store_errors
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -79,7 +66,6 @@ _INPUT_BYTES = 2**27  # of the inputs of a chunk
 _ROWS = 64, 16384  # of a chunk, at least and at most
 _WORK = 2**34  # `Predictor.work` of a chunk: some ten seconds of two cores
 _PATIENCE = 60.0  # seconds to wait for another process that makes the file
-_ATTRIBUTE = "equitangents"  # of an object, a checksum of what it holds predictions of
 _ATTEMPTS = 5  # at a chunk in a folder that others remove
 _GROUP = re.compile("[0-9a-f]{16}")  # the name of a folder of chunks
 CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
@@ -260,11 +246,10 @@ def predict_to_file(
     probabilities: bool = False,
     rows: int | None = None,
     shard: tuple[int, int] | None = None,
-    restart: bool = False,
     force: bool = False,
     net: Network = None,
     progress: bool | ProgressCallback | None = False,
-) -> Place:
+) -> Path:
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
 
     What is predicted is kept chunk by chunk in the folder `PATH.parts`: the same call goes on after an interruption,
@@ -277,14 +262,13 @@ def predict_to_file(
             whose mean are the probabilities.
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,)) or .npz (arrays mean, std, label,
-            probability). Also s3://bucket/name, gs:// or az:// (`equitangents[scale]`).
+            probability).
         time: the training time; None: the ensemble's. Of finite networks None.
         return_std: standard deviations, too, and of an infinite classifier probabilities; into .npz.
         probabilities: of a calibrated infinite classifier, too, without the cost of standard deviations.
         rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB, or some seconds.
         shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
-        restart: remove the chunks of these predictions first.
-        force: replace a file that is there; with `restart` also one that holds these very predictions.
+        force: replace a file that is there and holds something else.
         net: the network, of a saved model whose network could not be saved.
         progress: True shows it on stderr; a function is called as progress(chunks that are there, all chunks, seconds
             left); False: it is logged.
@@ -301,7 +285,7 @@ def predict_to_file(
     True
     """
     told_by(progress)
-    given = place("path", path)
+    given = local("path", path)
     if given.suffix not in (".npy", ".npz"):
         raise InvalidArgumentError("path", str(path), "a name that ends in .npy or .npz")
     if given.suffix == ".npy" and (return_std or probabilities):
@@ -309,7 +293,7 @@ def predict_to_file(
     if rows is not None:
         check_whole("rows", rows, 1)
     by = predictor(ensemble, time, return_std, net, probabilities)
-    task = PredictionTask(real(given) if isinstance(given, Path) else given, x, by, rows)
+    task = PredictionTask(real(given), x, by, rows)
     mine = part_of(list(task.chunks), shard)
     kept = lambda: (
         f"; what is predicted is kept in {task.folder}, and the same call goes on from it"
@@ -317,13 +301,10 @@ def predict_to_file(
         else "; nothing is kept"
     )
     with store_errors(f"{task.out} cannot be written", kept, with_file=True):
-        if restart:
-            remove_all(task.folder)
-        if task.is_done() and not (restart and force):
+        if task.is_done():
             with suppress(StoreError, OSError), task.alone():  # what a process left that was killed
                 task.remove()
-                if isinstance(task.out, Path):
-                    sweep_partials(task.out)
+                sweep_partials(task.out)
             logger.info("predict: %s is there already, whole, for this model and these inputs", given)
             return given
         task.check_name(force)
@@ -336,7 +317,7 @@ def predict_to_file(
             logger.info("predict: part %d/%d is done, others are missing", *shard)
             return given
         with task.alone():
-            if not task.is_done() or (restart and force):
+            if not task.is_done():
                 task.check_name(force)
                 task.assemble()
             task.remove()
@@ -351,7 +332,7 @@ class PredictionTask:
     predictions share, in `parts`, the folder of whatever is to become this file.
     """
 
-    def __init__(self, out: Place, x: Numbers, by: Predictor, rows: int | None) -> None:
+    def __init__(self, out: Path, x: Numbers, by: Predictor, rows: int | None) -> None:
         self.out, self.by, self.x = out, by, cast(ArrayLike, opened("x", x))
         shape, numbers = tuple(self.x.shape[1:]), int(np.prod(by.sample_shape))
         if shape not in (by.sample_shape, (numbers,)):
@@ -381,7 +362,7 @@ class PredictionTask:
         self.parts = out.with_name(f"{out.name}.parts")
         self.folder = self.parts / checksum({**self.record, "rows": rows})[:16]
 
-    def path(self, chunk: int) -> Place:
+    def path(self, chunk: int) -> Path:
         """The file of one chunk."""
         return self.folder / f"{chunk}.npz"
 
@@ -398,22 +379,17 @@ class PredictionTask:
         wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
         if wrong:
             raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
-        content, path = io.BytesIO(), self.path(chunk)
-        write_archive(content, {}, list(values.values()))
-        if isinstance(path, ObjectPath):
-            path.write_bytes(content.getvalue())
-            return values
         for _ in range(_ATTEMPTS):
-            with suppress(FileNotFoundError), whole_file(path) as partial:
-                partial.write_bytes(content.getvalue())
+            with suppress(FileNotFoundError), whole_file(self.path(chunk)) as partial:
+                write_archive(partial, {}, list(values.values()))
                 break
         return values
 
     def read(self, chunk: int) -> dict[str, np.ndarray]:
         """One chunk; FileNotFoundError, or DamagedTileError."""
-        span, content = self._span(chunk), io.BytesIO(self.path(chunk).read_bytes())
+        span, file = self._span(chunk), self.path(chunk).open("rb")
         try:
-            archive = Archive(content)
+            archive = Archive(file)
             values = {name: archive.array(number) for number, name in enumerate(self.by.arrays)}
         except (ValueError, IndexError) as error:
             raise DamagedTileError(f"{self.path(chunk)} is damaged: {error}") from None
@@ -422,9 +398,7 @@ class PredictionTask:
         return values
 
     def is_done(self) -> bool:
-        """Whether the file is there with these predictions, to the last byte; of an object an attribute says so."""
-        if isinstance(self.out, ObjectPath):
-            return bool(self.out.attributes().get(_ATTRIBUTE) == checksum(self.record))
+        """Whether the file is there with these predictions, to the last byte."""
         try:
             with self.out.open("rb") as file:
                 return checked(file) == self.record
@@ -446,37 +420,24 @@ class PredictionTask:
 
     def assemble(self) -> None:
         """Put the chunks together; those that are damaged, or gone, are predicted again."""
-        with self._appearing() as file:
-            if self.out.suffix == ".npy":
-                self._write(file, *self.arrays)
-                return
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-                for name in self.arrays:
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                        self._write(entry, name)
-
-    @contextmanager
-    def _appearing(self) -> Iterator[IO[bytes]]:
-        """A file to write to, which is at `out` in the end, whole, and says what it holds."""
-        if isinstance(self.out, ObjectPath):
-            with self.out.writer({_ATTRIBUTE: checksum(self.record)}) as file:
-                yield file
-            return
         with whole_file(self.out) as partial:
             with partial.open("wb") as file:
-                yield file
+                if self.out.suffix == ".npy":
+                    self._write(file, *self.arrays)
+                else:
+                    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+                        for name in self.arrays:
+                            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                                self._write(entry, name)
             append_checksum(partial, self.record)
 
     def remove(self) -> None:
         """Remove all chunks of what was to become this file; others that are under way predict theirs again."""
-        parts = self.parts
         with suppress(OSError):
-            there = [name for name, _ in parts.sizes()] if isinstance(parts, ObjectPath) else os.listdir(parts)
-            for name in {path.partition("/")[0] for path in there}:
+            for name in os.listdir(self.parts):
                 if _GROUP.fullmatch(name):
-                    remove_all(parts / name)
-            if isinstance(parts, Path):
-                parts.rmdir()
+                    remove_all(self.parts / name)
+            self.parts.rmdir()
 
     def _write(self, file: IO[bytes], name: str) -> None:
         labels = self.by.classes if name == "label" else None

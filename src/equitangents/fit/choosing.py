@@ -204,16 +204,15 @@ def _trials(
         action = training.augmentation
         if isinstance(action, Action) and not action.exact:
             averages = (replace(each, net=orbit_average(each.net, action)) for each in every)
-            trials += [Trial(each, None, action.group.name, upright) for each in averages]
+            trials += [Trial(each, None, upright) for each in averages]
             continue
         if action is not None and training.reason is not None:
             raise InvalidArgumentError(
                 "augmentation", group, "a group of turns and reflections, such as C4 or D4", "or name a network for it"
             )
-        name, shape = "" if action is None else action.group.name, upright.x.shape[1:]
         for each in every:
-            trial = Trial(each, group, name, training)
-            if action is None or known_invariant(each.net, action, shape):
+            trial = Trial(each, group, training)
+            if action is None or known_invariant(each.net, action, upright.x.shape[1:]):
                 trials.append(trial)
             else:
                 refused.append((trial.name, _UNKNOWN))
@@ -221,7 +220,7 @@ def _trials(
     actions = [] if None in groups else [trial.action for trial in trials]
     for each in as_they_are:
         if all(known_invariant(each.net, action, upright.x.shape[1:]) for action in actions):
-            trials.append(Trial(each, None, "", upright))
+            trials.append(Trial(each, None, upright))
         else:
             refused.append((each.name, _UNKNOWN))
     return model, trials, refused

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import DTypeLike
 
-from equitangents._types import AnyAction, ArrayLike
+from equitangents._types import ArrayLike
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.kernels import Kernels
@@ -163,22 +163,6 @@ class FeatureNetwork:
         dtype = working_dtype(x1, x2)
         second = None if x2 is None else self._features(x2).astype(dtype)
         return self.base.kernel(self._features(x1).astype(dtype), second)
-
-    def averaged(self, x: Float[np.ndarray, "n height width channels"], action: AnyAction) -> Kernels:
-        """(1/|G|) Σ_g K(x, ρ(g)x), both (N, N): as `orbit_average` has it, the features of each copy computed once.
-
-        One copy is held at a time.
-        """
-        first = self._features(x).astype(x.dtype)
-        if action is None:
-            return self.base.kernel(first)
-        n, order = len(x), action.group.order
-        nngp, ntk = np.zeros((n, n), x.dtype), np.zeros((n, n), x.dtype)
-        for g in range(order):
-            k = self.base.kernel(first, self._features(action(g, x)).astype(x.dtype))
-            nngp += np.asarray(k.nngp) / order
-            ntk += np.asarray(k.ntk) / order
-        return Kernels(nngp, ntk)
 
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"

@@ -25,14 +25,17 @@ _BINS = 10
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Left-out samples: probabilities (N, K), their labels and predictions as indices of K `classes`, their names."""
+    """Left-out samples: probabilities (N, K), their labels as indices of K `classes`, their names."""
 
     probabilities: Float[np.ndarray, "n classes"]
     labels: Int[np.ndarray, " n"]
-    predictions: Int[np.ndarray, " n"]
     classes: tuple[str, ...]
     names: tuple[str, ...]
-    temperature: float
+
+    @property
+    def predictions(self) -> Int[np.ndarray, " n"]:
+        """The most probable classes, as indices."""
+        return self.probabilities.argmax(axis=1)
 
     @property
     def hits(self) -> np.ndarray:
@@ -65,10 +68,8 @@ class HeldOut:
         called = tuple(names) or tuple(f"sample {i}" for i in range(len(labels)))
         if len(called) != len(labels):
             raise InvalidArgumentError("names", len(called), len(labels), "give one for each sample", verb="has length")
-        return HeldOut(
-            scipy.special.softmax(outputs / temperature, axis=1), labels, np.argmax(outputs, axis=1),
-            tuple(map(str, model.classes_)), called, temperature,
-        )  # fmt: skip
+        probabilities = scipy.special.softmax(outputs / temperature, axis=1)
+        return HeldOut(probabilities, labels, tuple(map(str, model.classes_)), called)
 
     @property
     def accuracy(self) -> Estimate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +13,9 @@ from equitangents.fit.left_out import Sets
 from equitangents.fit.problem import Part, Problem
 from equitangents.formatting import decimals, percent
 from equitangents.report import Table
+from equitangents.report.render import text_of
 from equitangents.statistics import Estimate, bootstrap
 
-_WIDTH = 80  # of tables
 _COLUMNS = ["network", "kernel", "ridge", "log loss", "accuracy", "per s"]
 FAST = 20.0  # images a second
 _SHOWN = 20  # candidates of a table
@@ -165,7 +164,7 @@ class Choice:
         """What was tried, the best first, by left-out samples that it was chosen by."""
         order = sorted(range(len(self.tried)), key=lambda i: (self.tried[i].log_loss, i))
         rows = [
-            [" *"[i == self.chosen] + _named(each.name, each.group), each.kernel, f"{each.ridge:.0e}" + "↓" * each.ends,
+            [" *"[i == self.chosen] + named(each.name, each.group), each.kernel, f"{each.ridge:.0e}" + "↓" * each.ends,
              decimals(each.log_loss), percent(each.accuracy), decimals(each.images_a_second, 0)]
             for i, each in ((i, self.tried[i]) for i in order[:_SHOWN])
         ]  # fmt: skip
@@ -203,7 +202,7 @@ def scored(
     rows = part.rows
     probabilities = probabilities[rows]
     names = tuple(f"sample {i}" for i in rows)
-    held = HeldOut(probabilities, problem.labels[rows], probabilities.argmax(axis=1), problem.classes, names, 1.0)
+    held = HeldOut(probabilities, problem.labels[rows], problem.classes, names)
     loss = -np.log(np.maximum(held.of_label, np.finfo(np.float64).tiny))
     beyond = held.hits * 1.0 - (held if chosen is None else chosen).hits
     return Scored(
@@ -229,29 +228,10 @@ def interval(value: Estimate) -> str:
     return f"{value.value:.1%}{ends}"
 
 
-def text_of(*tables: Table) -> str:
-    """Tables as text of 80 columns."""
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    out = io.StringIO()
-    console = Console(file=out, width=_WIDTH, color_system=None, markup=False, emoji=False, highlight=False)
-    for each in tables:
-        console.print(each.caption)
-        grid = Grid(*each.header, box=SIMPLE, pad_edge=False)
-        grid.show_header, grid.show_edge, grid.padding = any(each.header), False, (0, 1, 0, 0)
-        for column in () if each.text else grid.columns[1:]:
-            column.justify = "right"
-        for row in each.rows:
-            grid.add_row(*row)
-        console.print(grid)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip()) + "\n"
-
-
 def _ends(value: Estimate) -> str:
     return f"{100 * value.low:+.1f} to {100 * value.high:+.1f}" if value.has_interval else ""
 
 
-def _named(name: str, group: str) -> str:
+def named(name: str, group: str) -> str:
+    """A candidate's name with that of the group, "" for none."""
     return f"{name}, {group}" if group else name

@@ -19,7 +19,7 @@ import numpy as np
 
 from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite.rows import kernel_diagonal
+from equitangents.ensembles.infinite.predictor import kernel_diagonal
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.assessing import Assessed, as_good, assessed, best_of, chosen_of
@@ -27,7 +27,7 @@ from equitangents.fit.candidates import Candidate
 from equitangents.fit.features import FeatureNetwork
 from equitangents.fit.left_out import Gram
 from equitangents.fit.problem import Problem
-from equitangents.fit.result import FAST, Tried
+from equitangents.fit.result import FAST, Tried, named
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.cost import CostedKernel, KernelCost
 from equitangents.kernels.orbit import OrbitAverage
@@ -60,13 +60,17 @@ class Trial:
 
     candidate: Candidate
     group: Any
-    group_name: str  # "" for none
     training: Training
 
     @property
     def name(self) -> str:
         """Name of the candidate, with the group."""
-        return f"{self.candidate.name}, {self.group_name}" if self.group_name else self.candidate.name
+        return named(self.candidate.name, self.group_name)
+
+    @property
+    def group_name(self) -> str:
+        """That of the group of `action`; "" for none."""
+        return "" if self.action is None else self.action.group.name
 
     @property
     def action(self) -> AnyAction:
@@ -229,9 +233,9 @@ class Search:
 
     def _computed(self, trial: Trial, x: np.ndarray, in_time: bool = True) -> Kernels | None:
         """Both kernels of x with itself, tile by tile; None where another has a score and the time is too short."""
-        n, kernel, net = len(x), trial.kernel, trial.candidate.net
-        if isinstance(net, FeatureNetwork):
-            return net.averaged(x, trial.training.augmentation)
+        n, kernel = len(x), trial.kernel
+        if isinstance(trial.candidate.net, FeatureNetwork):
+            return cast(Kernels, kernel.kernel(x))  # at once: features are computed anew in each tile
         nngp, ntk = (np.empty((n, n), x.dtype if x.dtype.kind == "f" else np.float64) for _ in range(2))
         edges = np.linspace(0, n, min(_TILES, 1 + n // _SIDE) + 1).astype(int)
         parts = [slice(a, b) for a, b in pairwise(edges)]
@@ -260,10 +264,10 @@ class Search:
                 self.refused.append((f"{trial.name} ({name})", str(error)))
                 continue
             best, n = found.best, len(problem.labels)
-            named = trial.candidate.name, trial.group_name, name, gram.precision
+            about = trial.candidate.name, trial.group_name, name, gram.precision
             speed = (n + 1) / 2 / max(seconds, 1e-9)
             score = best.ridge, best.log_loss, best.accuracy
-            tried = Tried(*named, *score, seconds, speed, best.ridge == found.least)
+            tried = Tried(*about, *score, seconds, speed, best.ridge == found.least)
             self.results.append(Result(tried, found, trial, double, gram, kernels))
             kept = as_good([each.assessed.best for each in self.results])
             self.results = [

@@ -25,7 +25,6 @@ class _OfPlane(Immutable, CompactGroup):
 
     dimension = 1
     default_draws = 24
-    draws_are_independent = False
     bandlimit: int
 
     def __init__(self, bandlimit: int):

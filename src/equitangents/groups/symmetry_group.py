@@ -45,8 +45,6 @@ class SymmetryGroup(ABC):
     """Of the group as a manifold; 0 for finite groups."""
     default_draws: int = 32
     """How many elements are tried where nobody says how many."""
-    draws_are_independent: bool = True
-    """Whether a mean over `count` draws errs as 1/√count; False for equidistant angles, which do better."""
 
     @property
     def is_finite(self) -> bool:

@@ -3,10 +3,6 @@
 Loss L = (1/2N) Σ_i |f(x_i) − y_i|², learning rate η. Along an eigenvector of Θ with eigenvalue λ the residual f − y
 has shrunk by   flow at time t:  e^{−ηλt/N}      descent after k steps:  (1 − ηλ/N)^k
 and the function has moved by the response φ(λ) = (1 − decay)/λ times the data's pull (λ → 0: φ = ηt/N or ηk/N).
-
-With momentum, v ← m v + ∇L, θ ← θ - η v, from v = 0: along an eigenvector with a = ηλ/N the residual obeys
-r_{k+1} = (1 + m - a) r_k - m r_{k-1}, r_0 = r_{-1} = 1. What is learnt, u_k = (1 - r_k)/a, obeys
-u_{k+1} = 1 + (1 + m - a) u_k - m u_{k-1}, u_0 = u_{-1} = 0: a power of a 3×3 matrix.
 """
 
 from __future__ import annotations
@@ -14,7 +10,6 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -89,40 +84,13 @@ class Flow(Dynamics):
         """Flow reaches every time with every learning rate."""
 
 
-class Steps(Dynamics):
-    """Full-batch training in steps, of which time counts how many."""
-
-    _name: ClassVar[str]  # what errors call it
-
-    def check(self, largest_eigenvalue: float, time: float) -> None:
-        """Steps must be whole, and above the largest stable learning rate they diverge."""
-        if not math.isinf(time) and time != math.floor(time):
-            raise InvalidArgumentError("time", time, "0, 1, 2, … or inf, since it counts steps", self._name)
-        largest = self.max_learning_rate(largest_eigenvalue)
-        if time > 0 and self.learning_rate > largest * (1 + _ROUNDING):
-            raise InvalidArgumentError(
-                "learning_rate",
-                self.learning_rate,
-                f"at most {largest:.6g}, above which gradient descent on these data diverges",
-                "take a smaller one, or dynamics='flow'",
-            )
-        if math.isinf(time) and self.learning_rate >= largest * (1 - _ROUNDING):
-            raise InvalidArgumentError(
-                "learning_rate",
-                self.learning_rate,
-                f"below {largest:.6g} at time inf, where gradient descent oscillates for ever",
-            )
-
-
-class Descent(Steps):
+class Descent(Dynamics):
     """Full-batch gradient descent in steps: time k = 0, 1, 2, …, decay (1 − ηλ/N)^k.
 
     >>> import numpy as np
     >>> Descent(learning_rate=1.0, samples=2).decay(np.array([0.0, 1.0]), time=3).tolist()
     [1.0, 0.125]
     """
-
-    _name = "dynamics='discrete'"
 
     def decay(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
         """What k steps of gradient descent have left of each mode's error, (1 − ηλ/N)^k."""
@@ -143,60 +111,24 @@ class Descent(Steps):
         moved = np.where(overshoot, 1 + np.exp(log_decay), -np.expm1(log_decay))
         return np.where(a > 0, moved / _nonzero(eigenvalues), self.rate * time)
 
-
-@dataclass(frozen=True)
-class HeavyBall(Steps):
-    """Full-batch gradient descent with momentum: time k = 0, 1, 2, … counts steps.
-
-    >>> import numpy as np
-    >>> HeavyBall(learning_rate=1.0, samples=2, momentum=0.5).decay(np.array([0.0, 1.0]), time=2).tolist()
-    [1.0, 0.0]
-    """
-
-    momentum: float = 0.9
-
-    _name: ClassVar[str] = "momentum"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (isinstance(self.momentum, int | float | np.number) and 0 <= self.momentum < 1):
-            raise InvalidArgumentError("momentum", self.momentum, "a number from 0 to below 1")
-
-    def decay(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """What k steps have left of each mode's error, r_k."""
-        if math.isinf(time):
-            return np.zeros_like(eigenvalues)
-        return 1 - self.rate * eigenvalues * self._learnt(eigenvalues, time)
-
-    def response(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """What k steps make of each mode's targets, (1 - r_k)/λ."""
-        return 1 / eigenvalues if math.isinf(time) else self.rate * self._learnt(eigenvalues, time)
-
-    def max_learning_rate(self, largest_eigenvalue: float) -> float:
-        """2 (1 + m) N/λ_max: above it, steps diverge."""
-        return (1 + self.momentum) * super().max_learning_rate(largest_eigenvalue)
-
-    def _learnt(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """u_k of each eigenvalue."""
-        a = self.rate * np.asarray(eigenvalues, np.float64)
-        step = np.zeros((*a.shape, 3, 3))
-        step[..., 0, 0], step[..., 0, 1], step[..., 0, 2] = 1 + self.momentum - a, -self.momentum, 1
-        step[..., 1, 0] = step[..., 2, 2] = 1
-        return np.linalg.matrix_power(step, int(time))[..., 0, 2]
-
-
-@dataclass(frozen=True)
-class Momentum:
-    """The `dynamics` of an ensemble that trains with momentum: `InfiniteEnsemble(net, dynamics=Momentum(0.9))`."""
-
-    momentum: float = 0.9
-
-    def __post_init__(self) -> None:
-        HeavyBall(1.0, 1, self.momentum)
-
-    def __call__(self, learning_rate: float, samples: int) -> HeavyBall:
-        """With this learning rate on so many samples."""
-        return HeavyBall(learning_rate, samples, self.momentum)
+    def check(self, largest_eigenvalue: float, time: float) -> None:
+        """Steps must be whole, and above the largest stable learning rate they diverge."""
+        if not math.isinf(time) and time != math.floor(time):
+            raise InvalidArgumentError("time", time, "0, 1, 2, … or inf, since dynamics='discrete' counts steps")
+        largest = self.max_learning_rate(largest_eigenvalue)
+        if time > 0 and self.learning_rate > largest * (1 + _ROUNDING):
+            raise InvalidArgumentError(
+                "learning_rate",
+                self.learning_rate,
+                f"at most {largest:.6g}, above which gradient descent on these data diverges",
+                "take a smaller one, or dynamics='flow'",
+            )
+        if math.isinf(time) and self.learning_rate >= largest * (1 - _ROUNDING):
+            raise InvalidArgumentError(
+                "learning_rate",
+                self.learning_rate,
+                f"below {largest:.6g} at time inf, where gradient descent oscillates for ever",
+            )
 
 
 DYNAMICS: dict[str, type[Dynamics]] = {"flow": Flow, "discrete": Descent}

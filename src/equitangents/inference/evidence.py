@@ -46,23 +46,25 @@ def evidence(
     *,
     weight: float = 1.0,
     repeats: float = 1.0,
-    unit: float = 1.0,
 ) -> Evidence:
     """One block's share: `targets` in its eigenbasis, their squares times `weight`, each eigenvalue `repeats` times.
 
-    unit: eigenvalues count in multiples of it.
+    Raises NotPositiveDefiniteError, with the ridge that helps, unless targets have a density.
     """
-    check_density(spectrum)
+    if not is_positive(spectrum.smallest, spectrum.largest, spectrum.blur):
+        raise NotPositiveDefiniteError(
+            f"the {spectrum.name} is not positive definite to working precision (smallest eigenvalue "
+            f"{spectrum.smallest:.2e}, largest {spectrum.largest:.2e}), so its targets have no Gaussian density; "
+            f"{spectrum.remedy()}"
+        )
     values = spectrum.eigenvalues
     squares = (np.abs(targets) ** 2).sum(axis=1) * weight
-    total = float(np.log(values / unit).sum()) * repeats
+    total = float(np.log(values).sum()) * repeats
     slope = float((squares / values**2 - repeats / values).sum()) / 2 * spectrum.ridge_unit
     return Evidence(float((squares / values).sum()), total, round(len(values) * repeats), slope)
 
 
-def noise(
-    spectrum: Spectrum, directions: int, squares: float = 0.0, *, unit: float = 1.0, above: float = 0.0
-) -> Evidence:
+def noise(spectrum: Spectrum, directions: int, squares: float = 0.0, *, above: float = 0.0) -> Evidence:
     """The share of `directions` in which Θ vanishes, as where samples are equal: the ridge alone, δ + above.
 
     squares: |Y|² there.
@@ -76,15 +78,4 @@ def noise(
             f"them apart, so its targets have no density; {spectrum.remedy(delta)}, or take each sample once"
         )
     slope = (squares / delta**2 - directions / delta) / 2 * spectrum.ridge_unit
-    return Evidence(squares / delta, directions * math.log(delta / unit), directions, slope)
-
-
-def check_density(spectrum: Spectrum) -> None:
-    """Raise NotPositiveDefiniteError, with the ridge that helps, unless targets have a density."""
-    if is_positive(spectrum.smallest, spectrum.largest, spectrum.blur):
-        return
-    raise NotPositiveDefiniteError(
-        f"the {spectrum.name} is not positive definite to working precision (smallest eigenvalue "
-        f"{spectrum.smallest:.2e}, largest {spectrum.largest:.2e}), so its targets have no Gaussian density; "
-        f"{spectrum.remedy()}"
-    )
+    return Evidence(squares / delta, directions * math.log(delta), directions, slope)

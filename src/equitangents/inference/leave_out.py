@@ -3,8 +3,8 @@
 Row r of Θ stands for samples of total weight ω_r, times √ω_r, as do its targets. For rows I and a shift δ, with
     P = [(Θ + δ)⁻¹]_II,   q = [(Θ + δ)⁻¹ √ω y]_I
 the training without I predicts y − e at I, e = P⁻¹ q/√ω, with the posterior covariance S = (P⁻¹ − δ)/√ω√ω.
-If weights ω′ of those rows stay, with labels y′, the prediction moves from there by
-    S √ω′ (√ω′ S √ω′ + δ)⁻¹ √ω′ (e + y′ − y).
+If weights ω′ of those rows stay, the prediction moves from there by
+    S √ω′ (√ω′ S √ω′ + δ)⁻¹ √ω′ e.
 
 All of it holds for complex δ, too. The response of gradient flow is a superposition of ridges,
     (1 − e^{−sλ})/λ = (1/2πi) ∫ (e^z/z) / (λ + z/s) dz
@@ -32,12 +32,10 @@ def errors_without(
     shifts: Inexact[np.ndarray, " m"],
     weights: Float[np.ndarray, "m b"],
     kept: Float[np.ndarray, "m b"],
-    changes: Inexact[np.ndarray, "m b outputs"] | None = None,
 ) -> Inexact[np.ndarray, "m b outputs"]:
     """y − prediction at the rows I of each of m trainings without them, with its own shift δ.
 
-    targets: √ω y in the basis of `vectors`. weights, kept: ω of the rows, and what of it stays in the training;
-    changes: y′ − y, the labels of what stays against those of the whole (None: 0).
+    targets: √ω y in the basis of `vectors`. weights, kept: ω of the rows, and what of it stays in the training.
     """
     b = rows.shape[1]
     step = max(1, _ENTRIES // (len(eigenvalues) * b))
@@ -55,27 +53,18 @@ def errors_without(
             scaled = inverse @ q
         errors = scaled / root[..., None]
         for i in np.flatnonzero((kept[at] > _KEPT * weights[at]).any(axis=1)):
-            change = None if changes is None else changes[start + i]
-            errors[i] -= _gain(inverse[i], shifts[start + i], root[i], kept[start + i], errors[i], change)
+            errors[i] -= _gain(inverse[i], shifts[start + i], root[i], kept[start + i], errors[i])
         parts.append(errors)
     return np.concatenate(parts)
 
 
-def _gain(
-    inverse: np.ndarray,
-    shift: complex,
-    root: np.ndarray,
-    kept: np.ndarray,
-    errors: np.ndarray,
-    change: np.ndarray | None,
-) -> np.ndarray:
+def _gain(inverse: np.ndarray, shift: complex, root: np.ndarray, kept: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """How far the prediction moves by what is kept of the rows."""
     stay = kept > _KEPT * root**2
     S = (inverse - shift * np.eye(len(inverse))) / np.outer(root, root)
     k = np.sqrt(kept[stay])
-    known = errors[stay] if change is None else (errors + change)[stay]
     inner = k[:, None] * S[np.ix_(stay, stay)] * k + shift * np.eye(len(k))
-    return (S[:, stay] * k) @ np.linalg.solve(inner, k[:, None] * known)
+    return (S[:, stay] * k) @ np.linalg.solve(inner, k[:, None] * errors[stay])
 
 
 def flow_ridges() -> tuple[np.ndarray, np.ndarray]:

@@ -57,8 +57,7 @@ class Ridge:
     def number(cls, ridge: object, why: str) -> float:
         """The number that it is; InvalidArgumentError, with the reason, where samples have their own."""
         found = cls.read(ridge)
-        if found.above is not None:
-            raise InvalidArgumentError("ridge", "a value for each sample", "one number", why, verb="has")
+        found.check_one(why)
         return found.least
 
     def check_one(self, why: str) -> None:

@@ -48,30 +48,6 @@ def longest_time(rate: float, rounding: float) -> str:
     return f"{math.floor(most / digit * (1 - 1e-12)) * digit:.1e}"
 
 
-def is_positive_row_by_row(values: np.ndarray, vectors: np.ndarray, resolution: float) -> bool:
-    """Whether U Λ U* is positive definite with rows and columns scaled to a diagonal of 1.
-
-    Entries are known relative to their own rows: inputs of a large norm hide nothing of the others.
-    """
-    matrix = (vectors * values) @ vectors.conj().T
-    norms = np.sqrt(np.maximum(np.diagonal(matrix).real, 0.0))
-    if not norms.all():
-        return False
-    scaled = scipy.linalg.eigvalsh(matrix / np.outer(norms, norms), check_finite=False)
-    return is_positive(float(scaled[0]), float(scaled[-1]), resolution * float(scaled[-1]))
-
-
-def is_semidefinite(smallest: float, largest: float, blur: float) -> bool:
-    """Whether no eigenvalue is too negative to be rounding."""
-    return smallest >= -_INDEFINITE * blur and largest >= 0
-
-
-def advice(wanted: float) -> str:
-    """To set the ridge so, rounded up to one digit."""
-    digit = 10.0 ** math.floor(math.log10(wanted))
-    return f"set ridge={math.ceil(wanted / digit) * digit:.0e} or more"
-
-
 def equal_rows(size: int, eps: float, product: Product, entry: Entry) -> tuple[int, int] | None:
     """Two rows that are the same up to rounding, if there are any: they have the same product with random numbers.
 
@@ -111,14 +87,9 @@ class Ends:
     equal: Callable[[], tuple[int, int] | None]
     factor_blur: float = 0.0
 
-    def check_positive(self) -> None:
-        """Raise NotPositiveDefiniteError unless λ_min lies above what rounding of the entries can move it by."""
-        if not is_positive(self.smallest, self.largest, self.blur):
-            raise self.refused()
-
     def check_semidefinite(self) -> None:
         """Raise NotPositiveDefiniteError where eigenvalues are too negative to be rounding."""
-        if not is_semidefinite(self.smallest, self.largest, max(self.blur, 0.0)):
+        if not (self.smallest >= -_INDEFINITE * max(self.blur, 0.0) and self.largest >= 0):
             raise self._refused("indefinite", "", "")
 
     def refused(self, longest: str | None = None) -> NotPositiveDefiniteError:
@@ -154,7 +125,9 @@ class Ends:
         if not self.unit > 0:
             return NO_RIDGE
         missing = 10 * max(self.blur, self.factor_blur) - self.smallest
-        return advice(self.ridge + missing / (1 - 10 * self.resolution) / self.unit)
+        wanted = self.ridge + missing / (1 - 10 * self.resolution) / self.unit
+        digit = 10.0 ** math.floor(math.log10(wanted))
+        return f"set ridge={math.ceil(wanted / digit) * digit:.0e} or more"  # rounded up to one digit
 
 
 @dataclass(frozen=True)
@@ -196,12 +169,13 @@ class Spectrum:
             ridge=ridge,
             smallest=self.smallest + more,
         )
-        found.check_semidefinite()
+        found.ends.check_semidefinite()
         return found
 
     def check_invertible(self) -> None:
         """Raise NotPositiveDefiniteError, with the ridge that helps, unless Θ + δ is surely invertible."""
-        self.ends.check_positive()
+        if not is_positive(self.smallest, self.largest, self.blur):
+            raise self.ends.refused()
 
     def check_known(self, rate: float, time: float) -> None:
         """Raise NotPositiveDefiniteError where training for this time, at `rate` η/N, is not known to rounding.
@@ -219,13 +193,18 @@ class Spectrum:
 
     @cached_property
     def _is_positive_row_by_row(self) -> bool:
-        """Whether Θ + δ is positive definite once its rows and columns have one norm."""
-        whole = self.scale <= self.largest
-        return whole and is_positive_row_by_row(self.eigenvalues, self.vectors, self.resolution)
+        """Whether Θ + δ is positive definite once its rows and columns have one norm.
 
-    def check_semidefinite(self) -> None:
-        """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
-        self.ends.check_semidefinite()
+        Entries are known relative to their own rows: inputs of a large norm hide nothing of the others.
+        """
+        if self.scale > self.largest:
+            return False
+        matrix = (self.vectors * self.eigenvalues) @ self.vectors.conj().T
+        norms = np.sqrt(np.maximum(np.diagonal(matrix).real, 0.0))
+        if not norms.all():
+            return False
+        scaled = scipy.linalg.eigvalsh(matrix / np.outer(norms, norms), check_finite=False)
+        return is_positive(float(scaled[0]), float(scaled[-1]), self.resolution * float(scaled[-1]))
 
     def remedy(self, smallest: float | None = None) -> str:
         """The ridge that makes Θ + δ invertible; `smallest` replaces its own smallest eigenvalue."""
@@ -280,7 +259,7 @@ def decompose(
     values, vectors = scipy.linalg.eigh((matrix + adjoint) / 2, driver="evd", check_finite=False, overwrite_a=True)
     values = values + ridge * unit
     spectrum = Spectrum(np.maximum(values, 0.0), vectors, ridge, unit, resolution, float(values[0]), scale, name)
-    spectrum.check_semidefinite()
+    spectrum.ends.check_semidefinite()
     return spectrum
 
 

@@ -7,14 +7,11 @@ from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.orbit import equivariant_average, orbit_average
 from equitangents.kernels.random_features import random_features
 from equitangents.kernels.result import KernelFunction, Kernels
-from equitangents.kernels.store import KeptKernel, KernelStore
 from equitangents.kernels.tangent import empirical, monte_carlo
 
 __all__ = [
     "Engine",
-    "KeptKernel",
     "KernelFunction",
-    "KernelStore",
     "Kernels",
     "empirical",
     "equivariant_average",

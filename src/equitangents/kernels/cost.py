@@ -28,7 +28,10 @@ from equitangents.kernels.plans.plan import PairPlan
 from equitangents.kernels.plans.stages import AlongFibres, Step, stages_of
 from equitangents.kernels.program import Op, Positions, Program, flat
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers
-from equitangents.kernels.rotations.program import (
+from equitangents.kernels.rotations import (
+    LADDER,
+    LADDER_OF_FIELDS,
+    Resolution,
     RotationSections,
     Sphere,
     Zonal,
@@ -37,15 +40,9 @@ from equitangents.kernels.rotations.program import (
     sections,
     sphere_resolution,
 )
-from equitangents.kernels.rotations.sampling import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.runs import programs, rotations, steerable, structured
-from equitangents.kernels.steerable.program import Points, SteerableProgram
-from equitangents.kernels.structured import (
-    StructuredPositions,
-    StructuredProgram,
-    positions,
-    reads_graphs,
-)
+from equitangents.kernels.steerable import Points, SteerableProgram
+from equitangents.kernels.structured import StructuredPositions, StructuredProgram, positions, reads_graphs
 from equitangents.memory import threads
 from equitangents.structured import Graphs
 from equitangents.validation import check_whole

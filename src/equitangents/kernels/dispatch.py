@@ -21,19 +21,11 @@ from equitangents.errors import NetworkError
 from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.operations import Box, Pool, Standardise
 from equitangents.kernels.program import GroupFibres, Join, Op, Parallel, Positions, Program, residual
-from equitangents.kernels.projected import (
-    EquivariantOutputs,
-    RotationMoves,
-    diagonal,
-    numbers,
-    one_orbit,
-    resolve,
-)
+from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, diagonal, numbers, one_orbit, resolve
 from equitangents.kernels.result import Kernels, result
-from equitangents.kernels.rotations.program import Sphere
-from equitangents.kernels.rotations.sampling import Resolution
+from equitangents.kernels.rotations import Resolution, Sphere
 from equitangents.kernels.runs import programs, rotations, steerable, structured
-from equitangents.kernels.steerable.program import Points
+from equitangents.kernels.steerable import Points
 from equitangents.kernels.structured import (
     BlockSums,
     Normalise,

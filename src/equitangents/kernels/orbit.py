@@ -31,7 +31,7 @@ from equitangents.kernels.fields import check_result, result_bytes
 from equitangents.kernels.invariance import draws_noise, is_invariant, known_invariant
 from equitangents.kernels.projected import Nodes, Sums, both_orbits, diagonal, one_orbit, rows_of
 from equitangents.kernels.result import KernelFunction, Kernels, result
-from equitangents.kernels.rotations.sampling import sampled_for
+from equitangents.kernels.rotations import sampled_for
 from equitangents.precision import is_traced, scope, working_dtype
 from equitangents.structured import is_structured
 from equitangents.validation import check_array

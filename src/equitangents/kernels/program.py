@@ -15,17 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from equitangents.kernels.operation import FrozenArray, HashedOnce, Operation
-from equitangents.kernels.operations import (
-    Affine,
-    Box,
-    Decouple,
-    Dual,
-    Flatten,
-    Pool,
-    Standardise,
-    Table,
-    WindowPool,
-)
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, Standardise, Table, WindowPool
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,12 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations.program import Accuracy, Sphere
-from equitangents.kernels.rotations.sampling import (
+from equitangents.kernels.rotations import (
     AS_ASKED,
     LADDER,
+    Accuracy,
     Resolution,
+    Sphere,
     closed_nodes,
     coarser,
     sample,

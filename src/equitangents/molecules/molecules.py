@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,10 @@ from jaxtyping import Float, Int, Real
 from equitangents._types import ArrayLike, Numbers, Rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.extras import require
-from equitangents.validation import as_rectangular, check_array, is_half
+from equitangents.validation import as_rectangular, check_array
 
 if TYPE_CHECKING:
     from ase import Atoms
-
-logger = logging.getLogger("equitangents")
 
 LARGEST_ATOMIC_NUMBER = 118
 _CLOSEST = 1e-3  # Å: nearer atoms are one atom given twice
@@ -51,11 +48,11 @@ class Molecules:
         positions: Real[ArrayLike, "n a 3"] | Sequence[Sequence[Sequence[float]]],
     ) -> None:
         numbers = _checked_numbers(atomic_numbers)
-        x = _array("positions", positions)
+        x = as_rectangular("positions", positions)
         if x.shape != (*numbers.shape, 3):
             raise ShapeError("positions", x.shape, (*numbers.shape, 3), "as atomic_numbers has")
-        x = np.where(numbers[..., None] > 0, x, 0).astype(np.float32 if x.dtype == np.float32 else np.float64)
-        check_array("positions", x, rank=3)
+        x = check_array("positions", np.where(numbers[..., None] > 0, x, np.zeros((), x.dtype)))
+        x = x.astype(np.float32 if x.dtype == np.float32 else np.float64)
         if np.abs(x).max() > _FARTHEST:
             raise InvalidArgumentError("positions", float(x.flat[np.abs(x).argmax()]), "at most 1e6 Å", verb="holds")
         _check_apart(numbers, x)
@@ -148,30 +145,17 @@ def _list_of_atoms(atoms: Any) -> list[Any]:
 
 
 def _checked_numbers(atomic_numbers: Numbers) -> Int[np.ndarray, "n a"]:
-    numbers = _array("atomic_numbers", atomic_numbers)
-    if numbers.ndim != 2 or 0 in numbers.shape:
-        raise ShapeError("atomic_numbers", numbers.shape, "(molecules, atoms)")
-    if not (np.issubdtype(numbers.dtype, np.integer) or np.array_equal(numbers, np.round(numbers))):
+    numbers = np.asarray(check_array("atomic_numbers", atomic_numbers, rank=2))
+    if not np.array_equal(numbers, np.round(numbers)):
         raise InvalidArgumentError("atomic_numbers", numbers.dtype, "whole numbers", verb="has type")
     if numbers.min() < 0 or numbers.max() > LARGEST_ATOMIC_NUMBER:
-        wrong = numbers[(numbers < 0) | (numbers > LARGEST_ATOMIC_NUMBER)][0]
+        wrong = int(numbers[(numbers < 0) | (numbers > LARGEST_ATOMIC_NUMBER)][0])
         raise InvalidArgumentError("atomic_numbers", wrong, "1 to 118, or 0 for no atom", verb="holds")
     numbers = numbers.astype(np.int64)
     empty = np.flatnonzero((numbers > 0).sum(axis=1) == 0)
     if len(empty):
         raise InvalidArgumentError("atomic_numbers", 0, "at least one atom", verb="has atoms,", at=int(empty[0]))
     return numbers
-
-
-def _array(name: str, values: Numbers) -> np.ndarray:
-    """Real numbers as an array."""
-    values = as_rectangular(name, values)
-    if is_half(values.dtype):
-        logger.info("%s has dtype %s; it is converted to float32", name, values.dtype)
-        values = values.astype(np.float32)
-    if values.dtype.kind not in "fiu":
-        raise InvalidTypeError(name, values.dtype, "real numbers", verb="has dtype")
-    return values
 
 
 def _check_apart(numbers: np.ndarray, x: np.ndarray) -> None:

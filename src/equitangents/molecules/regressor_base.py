@@ -15,23 +15,16 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from equitangents._types import KernelName, Network, Numbers, Times
-from equitangents.errors import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    NotFittedError,
-    NotPositiveDefiniteError,
-    ShapeError,
-)
+from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError, ShapeError
 from equitangents.inference.dynamics import Flow, one_time
 from equitangents.inference.gaussian import TrainedProcess
 from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import Spectrum, decompose
-from equitangents.keywords import CheckedKeywords
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
 from equitangents.molecules.smooth_kernel import SmoothKernel
-from equitangents.validation import check_choice
+from equitangents.validation import check_array, check_choice
 
 logger = logging.getLogger("equitangents")
 
@@ -80,7 +73,7 @@ class LearntRows:
 
 
 @dataclass(eq=False)
-class MolecularRegressor(CheckedKeywords):
+class MolecularRegressor:
     """Settings, stored as they are given and checked by `fit`; `MoleculeRegressor` says what they are."""
 
     net: Network
@@ -192,21 +185,10 @@ def _rounded_up(number: float) -> float:
 
 def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.ndarray:
     """Targets as finite float64 numbers of one of these shapes."""
-    try:
-        values = np.asarray(values)
-    except ValueError as error:
-        raise ShapeError(name, "entries of unequal shape", "a rectangular array", str(error), verb="has") from None
-    if values.shape not in shapes:
-        raise ShapeError(name, values.shape, " or ".join(map(str, shapes)))
-    if values.dtype.kind not in "fiu":
-        raise InvalidTypeError(name, values.dtype, "real numbers", verb="has dtype")
-    values = values.astype(np.float64)
-    if not np.isfinite(values).all():
-        first = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise InvalidArgumentError(
-            name, first, remedy="remove or impute them", verb="holds NaN or infinite values, the first at index"
-        )
-    return values
+    found = check_array(name, values, min_rank=0).astype(np.float64)
+    if found.shape not in shapes:
+        raise ShapeError(name, found.shape, " or ".join(map(str, shapes)))
+    return np.asarray(found)
 
 
 def check_lone_atoms(

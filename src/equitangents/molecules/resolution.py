@@ -14,7 +14,7 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import so3
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.rotations.sampling import LADDER
+from equitangents.kernels.rotations import LADDER
 from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals

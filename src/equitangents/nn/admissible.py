@@ -21,7 +21,7 @@ from equitangents._protocols import FiniteNetwork
 from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
-from equitangents.kernels.finite_width.recursion import LinearBlock, linear_block
+from equitangents.kernels.finite_width.first_order import LinearBlock, linear_block
 from equitangents.kernels.invariance import is_invariant
 from equitangents.nn.layer import Layer
 from equitangents.nn.nonlinearities import Identity
@@ -71,15 +71,13 @@ def is_admissible(
     infinite width at best, where the kernel is invariant; with windows that are not carried to one another it is not.
     Layers without windows (attention, graphs, branches) and networks that are no `Sequential` are tested numerically on
     `members` draws of the initial network: second moments of outputs before and after a move, compared member by
-    member, one by one and in the combination that differs most. Modules of Flax, Equinox and PyTorch are asked through
-    the ensemble that trains them: `DeepEnsemble(net).is_admissible(action, input_shape)`.
+    member, one by one and in the combination that differs most.
     """
     if not isinstance(net, FiniteNetwork) or isinstance(net, Layer) or _of_flax(net):
         raise InvalidTypeError(
             "net",
             type(net),
             "a network with init(key, input_shape, dtype) and apply(params, x)",
-            "ask the ensemble of another library's module: DeepEnsemble(net).is_admissible(action, input_shape)",
             verb="is of type",
         )
     shape = check_shape("input_shape", input_shape)
@@ -96,25 +94,14 @@ def is_admissible(
         for begin in range(0, members, _AT_ONCE):
             yield np.asarray(drawn(keys[begin : begin + _AT_ONCE]))
 
-    return is_admissible_law(outputs, action, shape, seed=seed)
+    moving = _moving(action, shape)
+    return moving if isinstance(moving, Admissible) else _sampled(outputs, *moving, shape, seed)
 
 
 def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible | None:
     """`is_admissible` by windows; None if a layer has no windows, so that networks must be sampled."""
     moving = _moving(action, input_shape)
     return moving if isinstance(moving, Admissible) else _walked(net, *moving, input_shape, seed)
-
-
-def is_admissible_law(
-    outputs: Outputs, action: AnyAction, input_shape: tuple[int, ...], *, seed: int = 0
-) -> Admissible:
-    """`is_admissible` of any networks; outputs(x) yields blocks (members, N, …) of independent initial networks.
-
-    The second moments of their outputs at 4 inputs are compared with those at the inputs moved by up to 8 elements.
-    """
-    shape = check_shape("input_shape", input_shape)
-    moving = _moving(action, shape)
-    return moving if isinstance(moving, Admissible) else _sampled(outputs, *moving, shape, seed)
 
 
 def _of_flax(net: object) -> bool:

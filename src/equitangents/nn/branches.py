@@ -21,22 +21,10 @@ from equitangents.groups import Group
 from equitangents.kernels import program
 from equitangents.kernels.program import Op, residual
 from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure
-from equitangents.nn.lowering import (
-    chain,
-    fold_layers,
-    init_layers,
-    lowered,
-    run_layers,
-    why_no_ntk,
-)
+from equitangents.nn.lowering import chain, fold_layers, init_layers, lowered, run_layers, why_no_ntk
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.signal import Signal, Signals
-from equitangents.nn.steerable.signal import (
-    check_passed_on,
-    check_summands,
-    shape_of,
-    summed,
-)
+from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
 
 
 @dataclass(frozen=True)

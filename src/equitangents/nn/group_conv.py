@@ -32,7 +32,7 @@ from equitangents.groups.wallpaper_group import GridGroup
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Affine, Table
 from equitangents.kernels.program import GroupFibres, Op
-from equitangents.kernels.rotations.program import RotationOp
+from equitangents.kernels.rotations import RotationOp
 from equitangents.nn.layer import FilterLayer
 from equitangents.nn.patches import symmetric_box
 from equitangents.nn.signal import OnGroup, OnRotations, Signal

@@ -22,9 +22,8 @@ from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operations import Affine, Dual, Flatten, Pool, RatedAffine
 from equitangents.kernels.program import GroupFibres, Op
-from equitangents.kernels.rotations.program import Sphere
+from equitangents.kernels.rotations import Sphere
 from equitangents.kernels.structured import BlockSums
-from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 from equitangents.normals import standard_normal
 from equitangents.structured import SMALLER
@@ -89,7 +88,7 @@ class _OfPlainNumbers(abc.ABCMeta):
             return super().__call__(*map(plain, args), **{name: plain(value) for name, value in keywords.items()})
 
 
-class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
+class Layer(metaclass=_OfPlainNumbers):
     """A layer: `init` makes parameters, `apply` maps signals, `lower` gives its operations on kernels."""
 
     has_weights: ClassVar[bool] = True

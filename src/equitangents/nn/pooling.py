@@ -18,7 +18,7 @@ from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Box, Pool, WindowPool
 from equitangents.kernels.operations import Flatten as FlattenOp
 from equitangents.kernels.program import Op
-from equitangents.kernels.rotations.program import HaarMean, RotationOp
+from equitangents.kernels.rotations import HaarMean, RotationOp
 from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
 from equitangents.nn.layer import ParameterFree, Structure, pooled
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension

@@ -19,7 +19,7 @@ from equitangents.groups.representations import Representation, RepresentationLi
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import GroupFibres, Program
 from equitangents.kernels.projected import EquivariantOutputs, PositionMoves, RotationMoves
-from equitangents.kernels.rotations.program import Sphere
+from equitangents.kernels.rotations import Sphere
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.signal import Grid, OnGroup, Signal
 

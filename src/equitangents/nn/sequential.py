@@ -25,10 +25,8 @@ from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernels
-from equitangents.kernels.rotations.sampling import sample as hardest
-from equitangents.kernels.steerable.program import Points
-from equitangents.kernels.store import described
-from equitangents.keywords import CheckedKeywords
+from equitangents.kernels.rotations import sample as hardest
+from equitangents.kernels.steerable import Points
 from equitangents.nn.layer import Layer, Structure
 from equitangents.nn.lowering import (
     AnyProgram,
@@ -44,15 +42,7 @@ from equitangents.nn.lowering import (
 )
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.linear import equivariant_dimension
-from equitangents.structured import (
-    SMALLER,
-    Graphs,
-    Inputs,
-    Masked,
-    checked,
-    is_structured,
-    without_empty_masks,
-)
+from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_key, check_shape
 
 PositionPairs = Literal["all", "same"] | npt.ArrayLike
@@ -63,7 +53,7 @@ MOST_LAYERS = 10_000
 """Layers of a network at most: lowering, and every message that names it, take time and memory for each."""
 
 
-class Sequential(CheckedKeywords):
+class Sequential:
     """Layers one after another; immutable, hashable, with three meanings.
 
     ```python
@@ -380,12 +370,6 @@ class Sequential(CheckedKeywords):
             if after.mask is not None and y.ndim > 2:
                 return Masked(y, after.mask, after.masks)
             return np.asarray(y) if isinstance(getattr(x, "x", x), np.ndarray) else y
-
-
-def described_field(net: Sequential, shape: tuple[int, ...]) -> str:
-    """A text that identifies the kernel field on inputs of `shape`."""
-    given, program = lower_field(net.layers, net.signals(shape))
-    return f"{described(net.layers[:given])}{described(program)}"
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from typing import Any
 from equitangents import nn
 from equitangents._types import Tree
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
+from equitangents.foreign_files import read_json
 from equitangents.keywords import unknown
 from equitangents.nn.layer import Layer
 from equitangents.nn.sequential import MOST_LAYERS, Sequential

@@ -25,7 +25,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.rotations.program import FULL, Accuracy, RotationOp, Sphere, Zonal
+from equitangents.kernels.rotations import FULL, Accuracy, RotationOp, Sphere, Zonal
 from equitangents.nn.layer import FilterLayer, check_scale
 from equitangents.nn.signal import OnGroup, OnRotations, Signal
 from equitangents.sphere import gauss_legendre

@@ -44,7 +44,7 @@ from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
 from equitangents.ensembles.networks import as_network
-from equitangents.ensembles.orbits import OrbitLaw, check_time
+from equitangents.ensembles.orbits import OrbitLaw
 from equitangents.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -54,6 +54,7 @@ from equitangents.errors import (
 )
 from equitangents.groups import Group
 from equitangents.groups.group import FiniteGroupMap
+from equitangents.inference.dynamics import one_time
 from equitangents.memory import check_memory
 from equitangents.metrics.on_orbits import carried_back, moved
 from equitangents.nn.admissible import MeanLaw, commutes, mean_law
@@ -250,7 +251,7 @@ class Source:
             symmetry = kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count))
         except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it
             return None
-        return MeanLaw(None, True) if symmetry.invariant else None
+        return MeanLaw(None, True) if symmetry is not None else None
 
 
 def make_source(
@@ -278,7 +279,7 @@ def make_source(
                 "give a DeepEnsemble or a network",
             )
         theory, inputs, truth = ensemble._orbit_question(x, y)
-        return Source(theory, inputs, truth, None, check_time(theory, time))
+        return Source(theory, inputs, truth, None, one_time(theory.time if time is None else time))
     if time is not None:
         raise InvalidArgumentError("time", time, "None", "finite networks are trained for the epochs of their ensemble")
     if not isinstance(ensemble, FiniteEnsemble):

@@ -4,6 +4,7 @@ stand inside.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, se
 from equitangents._version import __version__
 from equitangents.files import whole_file
 from equitangents.report.palette import COLOURS, SURFACES
+
+_WIDTH = 80  # of tables as text
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,26 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     text: bool = False
+
+
+def text_of(*tables: Table) -> str:
+    """Tables as text of 80 columns, without colours."""
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    out = io.StringIO()
+    console = Console(file=out, width=_WIDTH, color_system=None, markup=False, emoji=False, highlight=False)
+    for each in tables:
+        console.print(each.caption)
+        grid = Grid(*each.header, box=SIMPLE, pad_edge=False)
+        grid.show_header, grid.show_edge, grid.padding = any(each.header), False, (0, 1, 0, 0)
+        for column in () if each.text else grid.columns[1:]:
+            column.justify = "right"
+        for row in each.rows:
+            grid.add_row(*row)
+        console.print(grid)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip()) + "\n"
 
 
 @dataclass(frozen=True)

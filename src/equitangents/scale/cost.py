@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from equitangents.formatting import FORESEEN, duration, memory_size
+from equitangents.kernels.content import LoweredNetwork
 from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype, count
 from equitangents.kernels.engines import choose
 from equitangents.kernels.program import Positions
-from equitangents.kernels.store import LoweredNetwork
 from equitangents.tiles.chunks import Grid
 from equitangents.validation import check_whole
 

@@ -13,11 +13,8 @@ import numpy as np
 
 from equitangents._protocols import ExecutorLike
 from equitangents._types import FileName, Numbers
-from equitangents.actions import Action
-from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.inference.group_fourier import fourier_irreps
+from equitangents.errors import StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors
@@ -27,17 +24,17 @@ from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, 
 from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
 from equitangents.tiles.chunks import Tile, check_library
 from equitangents.tiles.place import PARTIAL, check_room, place, remove_all, sweep
-from equitangents.validation import check_whole, is_whole
+from equitangents.validation import check_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
-    from equitangents.scale.arrays import CheckedArray, IrrepGram
+    from equitangents.scale.arrays import CheckedArray
 
 logger = logging.getLogger("equitangents")
 
 _A_TILE = 120  # bytes of a tile's name in a list of them
 
 
-class GramStore(CheckedKeywords):
+class GramStore:
     """NNGP and NTK between x1 (N1, …) and x2 (N2, …; None: x1 with itself), tile by tile in the folder `path`.
 
     ```python
@@ -57,8 +54,6 @@ class GramStore(CheckedKeywords):
         net: a network of equitangents.nn, or an orbit average of one.
         x1: inputs (N1, *positions, channels); also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         x2: other inputs (N2, *positions, channels), for a rectangular matrix.
-        action: an action of a group on x2: the arrays are (|G|, N1, N2) then, Θ(x1_i, ρ(g) x2_j), as problems with
-            full augmentation need it. Without x2 the kernel has to be invariant, k(ρ(g)x, ρ(g)x′) = k(x, x′).
         precision: "float32" or "float64"; None: float32 where all inputs are, else float64.
         tile: side of a tile; None: that of the store, or for a new one a sixteenth of the matrix, from 64 to 1000, and
             up to 2000 where the kernel is so fast that a tile would take less than some tenths of a second.
@@ -81,7 +76,6 @@ class GramStore(CheckedKeywords):
         x1: Numbers,
         x2: Numbers | None = None,
         *,
-        action: Action | None = None,
         tile: int | None = None,
         precision: str | None = None,
     ) -> None:
@@ -93,50 +87,24 @@ class GramStore(CheckedKeywords):
         dtype = precision_of(precision, self._data)
         with self._files():
             stored = read_record(self.path)
-            self._check_room(stored, action, dtype)
+            self._check_room(stored, dtype)
             side = stored.tile if tile is None and stored is not None else tile
-            wanted = problem(net, self._data, action, side, dtype)
+            wanted = problem(net, self._data, side, dtype)
             needed = tile_bytes(wanted.tile, int(np.prod(wanted.x1.shape)), dtype.itemsize)
             task = f"a tile of {wanted.tile} × {wanted.tile} inputs"
             check_fits(task, needed, "give a smaller tile to a new store")
             record = open_store(self.path, wanted, self._data)
-        self._work = Work(self.path.resolve(), net, action, record)
+        self._work = Work(self.path.resolve(), net, record)
 
     @property
     def ntk(self) -> CheckedArray:
-        """The NTK as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
+        """The NTK as a Zarr array that is read: (N1, N2)."""
         return self._array("ntk")
 
     @property
     def nngp(self) -> CheckedArray:
-        """The NNGP as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
+        """The NNGP as a Zarr array that is read: (N1, N2)."""
         return self._array("nngp")
-
-    def irreps(self, kernel: str = "ntk") -> tuple[IrrepGram, ...]:
-        """The matrices of the irreps of the group, made of those of its elements; one of each pair of conjugates.
-
-        >>> import tempfile, equitangents as et
-        >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
-        >>> x = np.random.default_rng(0).normal(size=(5, 3, 3, 1))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     turns = et.actions.image_rotations(4)
-        ...     store = et.scale.GramStore(folder + "/k", net, x, action=turns, tile=4).compute()
-        ...     [(gram.shape, gram.count, gram.dtype.name) for gram in store.irreps()]
-        [((5, 5), 1, 'float64'), ((5, 5), 2, 'complex128'), ((5, 5), 1, 'float64')]
-        """
-        from equitangents.scale.arrays import IrrepGram
-
-        if kernel not in FIELDS:
-            raise InvalidArgumentError("kernel", kernel, list(FIELDS))
-        action = self._work.action
-        if action is None:
-            raise InvalidArgumentError("this store has no group; give action= to have a matrix for each element")
-        if self.missing:
-            there = len(self.tiles) - self.missing
-            raise StoreError("store", there, len(self.tiles), "compute() computes the others", verb="holds tiles,")
-        inputs = (self.shape[1], self.shape[2])
-        read = partial(self._array, kernel)
-        return tuple(IrrepGram(irrep, read, inputs, self.tile) for irrep in fourier_irreps(action.group))
 
     @property
     def array(self) -> CheckedArray:
@@ -144,8 +112,8 @@ class GramStore(CheckedKeywords):
         return self.ntk
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of each matrix, (N1, N2) or (|G|, N1, N2)."""
+    def shape(self) -> tuple[int, int]:
+        """The shape of each matrix, (N1, N2)."""
         return self._work.record.grid.shape
 
     @property
@@ -155,7 +123,7 @@ class GramStore(CheckedKeywords):
 
     @property
     def tiles(self) -> list[Tile]:
-        """All tiles that are computed: (i, j), or (g, i, j); of a symmetric matrix those with i ≤ j."""
+        """All tiles that are computed: (i, j); of a symmetric matrix those with i ≤ j."""
         return self._work.record.grid.tiles()
 
     @property
@@ -217,23 +185,20 @@ class GramStore(CheckedKeywords):
     def verify(
         self,
         sample: int | None = 16,
-        repair: bool = True,
         *,
-        seed: int | None = None,
         executor: ExecutorLike | None = None,
     ) -> Verification:
         """Check all metadata, inputs and checksums, recompute `sample` tiles (None: all), and repair what is wrong.
 
-        Tiles that were never computed are counted and left to `compute`. `seed` chooses the sample; None: a new one.
-        `repair=False` only looks. `executor` repairs, as in `compute`.
+        Tiles that were never computed are counted and left to `compute`. `executor` repairs, as in `compute`.
         """
         executors.check_executor(executor)
         if sample is not None:
             check_whole("sample", sample, 0)
         with self._files():
             self._check_current()
-            found, wrong = verify(self._work, self._data, sample, repair, seed)
-            if repair and wrong:
+            found, wrong = verify(self._work, self._data, sample)
+            if wrong:
                 for tile in wrong:
                     self._work.tiles.remove(tile)
                 self._compute(wrong, len(wrong), executor, None)
@@ -272,13 +237,12 @@ class GramStore(CheckedKeywords):
         with self._files():
             return open_checked(self._work.path / name)
 
-    def _check_room(self, stored: Record | None, action: Action | None, dtype: np.dtype) -> None:
+    def _check_room(self, stored: Record | None, dtype: np.dtype) -> None:
         """Before the inputs are read: StoreError where the disk has no room for their matrices, MemoryLimitError where
         the list of their tiles is too long.
         """
         sizes = [x.shape[0] for x in self._data.values()]
-        order = getattr(getattr(action, "group", None), "order", 1)
-        needed = 2 * dtype.itemsize * sizes[0] * sizes[-1] * (order if is_whole(order) else 1)
+        needed = 2 * dtype.itemsize * sizes[0] * sizes[-1]
         tiles = math.prod(-(-size // LARGEST) for size in (sizes[0], sizes[-1]))
         check_fits(
             f"the list of the tiles of {sizes[0]:,} × {sizes[-1]:,} inputs", _A_TILE * tiles, "give fewer inputs"

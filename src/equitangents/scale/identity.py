@@ -6,7 +6,6 @@ what all its elements make of a probe.
 
 from __future__ import annotations
 
-import abc
 import hashlib
 from typing import cast
 
@@ -15,29 +14,15 @@ import numpy as np
 from equitangents.actions import Action
 from equitangents.actions.subset import ActionSubset
 from equitangents.errors import InvalidTypeError
-from equitangents.file_limits import Rows
-from equitangents.file_limits import part as part_of
+from equitangents.foreign_files import Rows
+from equitangents.foreign_files import part as part_of
+from equitangents.kernels.content import LoweredNetwork, described
 from equitangents.kernels.dispatch import engine_for
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.store import KeptKernel, LoweredNetwork, described
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once
 _MOVED = 2**28  # bytes of copies of two inputs at a time
-
-
-class SelfDescribed(abc.ABC):
-    """A kernel of rows that are no inputs of a network; it says itself what is read off the layers of one."""
-
-    @property
-    @abc.abstractmethod
-    def description(self) -> str:
-        """What the numbers depend on, but for the rows."""
-
-    @property
-    @abc.abstractmethod
-    def engine(self) -> str:
-        """The name of the engine that computes it."""
 
 
 def network_hash(kernel: object, shape: tuple[int, ...]) -> str:
@@ -74,8 +59,6 @@ def _size(action: Action | ActionSubset) -> int:
 
 def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:
     """The name of the engine that will compute `kernel` here."""
-    if isinstance(kernel, SelfDescribed):
-        return kernel.engine
     return engine_for(_network(kernel).lower(shape)[1], dtype)
 
 
@@ -97,11 +80,9 @@ def rows_of(name: str, x: Rows, rows: slice, dtype: np.dtype) -> np.ndarray:
 
 
 def _network(kernel: object) -> LoweredNetwork:
-    """The network under an orbit average, or under a kernel that is kept."""
+    """The network under an orbit average."""
     if isinstance(kernel, OrbitAverage):
         return _network(kernel.base)
-    if isinstance(kernel, KeptKernel):
-        return _network(kernel.net)
     if not hasattr(kernel, "lower"):  # of a protocol `isinstance` takes longer than all else here
         raise InvalidTypeError(
             "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can tell apart"
@@ -110,8 +91,6 @@ def _network(kernel: object) -> LoweredNetwork:
 
 
 def _description(kernel: object, shape: tuple[int, ...]) -> str:
-    if isinstance(kernel, SelfDescribed):
-        return kernel.description
     net = _network(kernel)
     if isinstance(kernel, OrbitAverage):
         return f"mean({action_hash(kernel.action, shape)},{_description(kernel.base, shape)})"

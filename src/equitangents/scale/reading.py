@@ -1,47 +1,42 @@
-"""Inputs and targets in files: memory maps of .npy and of uncompressed .npz, Zarr, that of object stores included."""
+"""Inputs and targets in files: memory maps of .npy, arrays of .npz, Zarr, that of object stores included."""
 
 from __future__ import annotations
 
 import os
-import struct
-import zipfile
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import numpy as np
 
 from equitangents._types import FileName
-from equitangents.array_files import read_arrays
 from equitangents.errors import InvalidArgumentError
 from equitangents.extras import require
-from equitangents.file_limits import UNREADABLE, Rows, check_arrays, check_zarr
 from equitangents.files import open_regular
+from equitangents.foreign_files import UNREADABLE, Rows, check_arrays, check_zarr, read_arrays
 from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
 
-_BLOCK = 2**24  # bytes whose checksum is computed at once
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
-_NAMES = 26  # bytes of the header of a member of a zip file, before the lengths of the two names that end it
 
 
 def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
     """The array in an .npy file, array `key` of an .npz file, or a Zarr array (or `key` of a group).
 
-    .npy files and uncompressed .npz files stay on disk; of an object store Zarr alone is read. Raises
-    InvalidArgumentError, which names `name`, for others.
+    .npy files and Zarr stay on disk; of an object store Zarr alone is read. Raises InvalidArgumentError, which names
+    `name`, for others.
     """
     path = place(name, file)
-    if isinstance(path, ObjectPath):
-        if path.suffix in (".npy", ".npz"):
-            raise InvalidArgumentError(
-                name, str(path), remedy="of an object store Zarr is read: copy the file here, or write it as Zarr"
-            )
+    if isinstance(path, ObjectPath) and path.name.endswith((".npy", ".npz")):
+        raise InvalidArgumentError(
+            name, str(path), remedy="of an object store Zarr is read: copy the file here, or write it as Zarr"
+        )
+    if isinstance(path, ObjectPath) or path.is_dir():
         return _zarr(name, path, key)
-    if path.is_dir():
-        return _zarr(name, path, key)
-    mapped = _mapped(path, key)
-    if mapped is not None:
-        return mapped
+    if path.suffix == ".npy":
+        with suppress(*UNREADABLE):  # what is wrong with it `read_arrays` says
+            with open_regular(path) as opened:
+                check_arrays(opened, whole=False)
+            return cast(Rows, np.load(path, mmap_mode="r", allow_pickle=False))
     arrays = read_arrays(name, path)
     if isinstance(arrays, np.ndarray):
         return arrays
@@ -59,34 +54,6 @@ def read_pair(file: FileName) -> tuple[Rows, Rows]:
             "data", str(path), "an .npz file or Zarr group with x and y", "or give targets as well (--targets)"
         )
     return read_inputs("data", file, "x"), read_inputs("data", file, "y")
-
-
-def _mapped(path: Path, key: str) -> np.ndarray | None:
-    """A memory map of an .npy file, or of an uncompressed array of .npz, whose checksum is right; else None."""
-    if path.suffix not in (".npy", ".npz"):
-        return None
-    try:
-        with open_regular(path) as file:
-            check_arrays(file, whole=False)
-            if path.suffix == ".npz":
-                with zipfile.ZipFile(file) as archive:
-                    entry = archive.getinfo(f"{key}.npy")
-                    if entry.compress_type != zipfile.ZIP_STORED:
-                        return None
-                    with archive.open(entry) as member:
-                        while member.read(_BLOCK):  # raises at the end where the checksum is another one
-                            pass
-                file.seek(entry.header_offset + _NAMES)
-                names = struct.unpack("<2H", file.read(4))
-                file.seek(sum(names), os.SEEK_CUR)
-            version = np.lib.format.read_magic(file)
-            read = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
-            shape, fortran, dtype = read(file)
-            if dtype.hasobject or 0 in shape:
-                return None
-            return np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")
-    except UNREADABLE:
-        return None  # what is wrong with it `read_arrays` says
 
 
 def _zarr(name: str, path: Place, key: str) -> Rows:

@@ -15,19 +15,16 @@ import numpy as np
 
 from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
-from equitangents.actions import Action
-from equitangents.actions.compact import check_finite_group
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
-from equitangents.file_limits import Rows, read_json
-from equitangents.files import LEFTOVER, checksum, whole_file
+from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
+from equitangents.files import LEFTOVER, alone, checksum, whole_file
+from equitangents.foreign_files import Rows, read_json
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.invariance import is_invariant
-from equitangents.kernels.store import VERSION
+from equitangents.kernels.content import VERSION
 from equitangents.precision import working_dtype
 from equitangents.scale.cost import side_of_tile
-from equitangents.scale.identity import action_hash, engine_of, network_hash, rows_digest, rows_of
+from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
 from equitangents.tiles.chunks import Chunks, Grid
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, alone, content, remove_all, write_together
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, content, remove_all, write_together
 from equitangents.validation import check_unmasked
 
 FIELDS = ("nngp", "ntk")
@@ -47,18 +44,15 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that the numbers of a store depend on; `network` and `action` in words, and by hash."""
+    """Everything that the numbers of a store depend on; `network` is its text."""
 
     network: str
     network_hash: str
-    action: str | None
-    action_hash: str | None
     x1: Inputs
     x2: Inputs | None
     engine: str
     precision: str
     tile: int
-    inverses: tuple[int, ...] | None
     version: str = __version__
     numbers: int = VERSION
     format: int = FORMAT
@@ -70,21 +64,20 @@ class Record:
 
     def arrays(self, path: Place) -> dict[str, Chunks]:
         """The arrays of the store in `path` by name: the kernels `nngp` and `ntk`, and the inputs."""
-        shapes = dict.fromkeys(FIELDS, self.grid.chunk) | {n: (self.tile, *x.shape) for n, x in self.inputs.items()}
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(FIELDS, (self.tile, self.tile))
+        shapes |= {name: (self.tile, *x.shape) for name, x in self.inputs.items()}
         return {name: Chunks(path / name, shape, np.dtype(self.precision)) for name, shape in shapes.items()}
 
     @property
     def grid(self) -> Grid:
         """The tiles of the matrix."""
-        return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile, self.inverses)
+        return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile)
 
     def grew_from(self, other: Record) -> bool:
         """Whether it is the other one, perhaps with rows added."""
-        if differences(other, self):
-            return False
-        pairs = [(self.inputs[name], there) for name, there in other.inputs.items()]
-        return all(
-            (one.rows[: len(two.rows)], one.digests[: len(two.rows)]) == (two.rows, two.digests) for one, two in pairs
+        return _compared(other) == _compared(self) and all(
+            (here.rows[: len(x.rows)], here.digests[: len(x.rows)]) == (x.rows, x.digests)
+            for here, x in zip(self.inputs.values(), other.inputs.values(), strict=True)
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -114,9 +107,8 @@ class Record:
         """ValueError unless all is of its type: a checksum says that nothing has changed, not who wrote it."""
         given = list(self.inputs.values())
         text = [self.network, self.network_hash, self.engine, self.precision, self.version]
-        text += [each for each in (self.action, self.action_hash) if each is not None]
         text += [digest for x in given for digest in x.digests]
-        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, *x.rows)), *(self.inverses or ())]
+        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, *x.rows))]
         if not all(isinstance(each, str) for each in text) or not all(type(each) is int for each in numbers):
             raise ValueError("the record has entries of other types")
         if min(numbers) < 0 or self.tile < 1 or not all(x.rows for x in given):
@@ -125,33 +117,19 @@ class Record:
             raise ValueError(f"the record's precision is {self.precision!r}")
 
 
-def differences(stored: Record, asked: Record) -> list[str]:
-    """What is not the same, each as a phrase; the data are compared elsewhere."""
-    one, two = _compared(stored), _compared(asked)
-    return [
-        f"{label}: {one[label][0]} there, {two[label][0]} here" for label in one if one[label][-1] != two[label][-1]
-    ]
-
-
-def _compared(record: Record) -> dict[str, tuple[object, ...]]:
-    """What two records have to agree in, by its label: (what is shown, what is compared), or one for both."""
-    return {
-        "the network": (f"{record.network} ({record.network_hash})", record.network_hash),
-        "the action": (record.action and f"{record.action} ({record.action_hash})",),
-        "the engine": (record.engine,),
-        "the precision": (record.precision,),
-        "the version of equitangents": (record.version,),
-        "the version of the numbers": (record.numbers,),
-        "the side of a tile": (record.tile,),
-        "the shape of the inputs x1": (record.x1.shape,),
-        "the columns, the shape of the inputs x2": (record.x2 and record.x2.shape,),
-    }
+def _compared(record: Record) -> dict[str, object]:
+    """What two records have to agree in; the data are compared elsewhere."""
+    shapes = {f"shape of a row of {name}": x.shape for name, x in record.inputs.items()}
+    names = {"network": record.network_hash, "engine": record.engine, "precision": record.precision}
+    return (
+        names | {"version": (record.version, record.numbers), "tile": record.tile, "x2": record.x2 is not None} | shapes
+    )
 
 
 def metadata(path: Place, record: Record) -> dict[Place, bytes]:
     """What every `zarr.json` holds, by its folder; the store's own comes last."""
     about = {KEY: record.as_json()}
-    shapes = dict.fromkeys(FIELDS, record.grid.shape)
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(FIELDS, record.grid.shape)
     shapes |= {name: (x.rows[-1], *x.shape) for name, x in record.inputs.items()}
     texts = {
         path / name: chunks.metadata(shapes[name], about if name in FIELDS else {})
@@ -161,8 +139,8 @@ def metadata(path: Place, record: Record) -> dict[Place, bytes]:
     return {folder: json.dumps(text, indent=1).encode() for folder, text in texts.items()}
 
 
-def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Place]:
-    """Write every `zarr.json` that is not as it must be, unless `repair` is False; returns those that were not."""
+def write_metadata(path: Place, record: Record) -> list[Place]:
+    """Write every `zarr.json` that is not as it must be; returns those that were not."""
     differing = []
     for folder, text in metadata(path, record).items():
         file = folder / NAME
@@ -172,9 +150,8 @@ def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Pla
             right = False
         if not right:
             differing.append(file)
-            if repair:
-                folder.mkdir(parents=True, exist_ok=True)
-                write_together([(file, path / FIELDS[0] / PARTIAL, text)])
+            folder.mkdir(parents=True, exist_ok=True)
+            write_together([(file, path / FIELDS[0] / PARTIAL, text)])
     return differing
 
 
@@ -234,7 +211,7 @@ def precision_of(precision: str | None, data: Data) -> np.dtype:
     return np.dtype(precision)
 
 
-def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype) -> Record:
+def problem(net: KernelFunction, data: Data, tile: int | None, dtype: np.dtype) -> Record:
     """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none.
 
     `tile` None: a side that suits the network and the numbers of inputs.
@@ -243,21 +220,17 @@ def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | 
     shape = tuple(x1.shape[1:])
     if x2 is not None and tuple(x2.shape[1:]) != shape:
         raise ShapeError("x2", tuple(x2.shape), ("N", *shape), "give inputs of the shape of x1")
-    inverses = None if action is None else _elements(net, x1, x2, action, dtype)
     inputs = {
         name: Inputs(shape, (x.shape[0],), (rows_digest(name, x, dtype, x.shape[0]),)) for name, x in data.items()
     }
     return Record(
         network=repr(net),
         network_hash=network_hash(net, shape),
-        action=None if action is None else action.name,
-        action_hash=None if action is None else action_hash(action, shape),
         x1=inputs["x1"],
         x2=inputs.get("x2"),
         engine=engine_of(net, shape, dtype),
         precision=dtype.name,
         tile=tile or side_of_tile(net, shape, dtype, x1.shape[0], None if x2 is None else x2.shape[0]),
-        inverses=inverses,
     )
 
 
@@ -280,6 +253,9 @@ def open_store(path: Place, wanted: Record, data: Data) -> Record:
                 remove_all(path)
             raise
         return record
+    if isinstance(path, ObjectPath):
+        remedy = "an object store has no locks: add rows to a store in a folder, or give another path"
+        raise StoreError("store", str(path), "all rows that it will ever have", remedy)
     with alone(path / FIELDS[0] / ".growing", f"rows are added to the store in {path} by another process; try again"):
         stored = read_record(path) or stored
         record = _joined(path, stored, wanted, data)
@@ -295,17 +271,15 @@ def write_inputs(
     *,
     known: dict[str, int] | None = None,
     thorough: bool = False,
-    repair: bool = True,
 ) -> list[Place]:
     """Write inputs that are missing, those beyond `known` rows, or, if `thorough`, all that are not those of `data`.
 
-    Returns the files. With `repair` False nothing is written.
+    Returns the files.
     """
     differing: list[Place] = []
     for name, about in record.inputs.items():
         chunks, tile, count = record.arrays(path)[name], record.tile, about.rows[-1]
-        if repair:
-            chunks.folder.mkdir(parents=True, exist_ok=True)
+        chunks.folder.mkdir(parents=True, exist_ok=True)
         indices = [(index, *(0,) * len(about.shape)) for index in range(-(-count // tile))]
         lacking = set(chunks.missing(indices))
         for index in indices:
@@ -316,8 +290,7 @@ def write_inputs(
             values = rows_of(name, data[name], rows, chunks.dtype)
             if not wrong and _holds(chunks, index, values):
                 continue
-            if repair:
-                chunks.write(index, values)
+            chunks.write(index, values)
             differing.append(chunks.path(index))
     return differing
 
@@ -335,16 +308,15 @@ def _make(path: Place, record: Record) -> Record:
     `open_store` adds what lacks, whoever made the store.
     """
     text = metadata(path, record)[path]
-    made = True
-    if isinstance(path, ObjectPath):
-        made = (path / NAME).put_if(text, None) is not None
-    else:
-        try:
+    stored: Record | None = record
+    try:
+        if isinstance(path, ObjectPath):
+            (path / NAME).write_bytes(text, once=True)
+        else:
             with whole_file(path / NAME, once=True) as partial:
                 partial.write_bytes(text)
-        except FileExistsError:
-            made = False
-    stored = record if made else read_record(path)
+    except FileExistsError:
+        stored = read_record(path)
     if stored is None:
         raise StoreError("store", str(path), "to stay", "it was removed while it was made; try again")
     return stored
@@ -352,29 +324,19 @@ def _make(path: Place, record: Record) -> Record:
 
 def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
     """The stored record with the rows that `data` adds to it; StoreError where it is another problem's."""
-    differ, grown = differences(stored, wanted), dict[str, Inputs]()
-    for name, there in stored.inputs.items() if not differ else ():
-        here, known = wanted.inputs[name], there.rows[-1]
-        count, dtype = here.rows[-1], np.dtype(stored.precision)
-        if count < known:
-            differ.append(f"the data {name}: {known} rows there, {count} here")
-        elif there.digests[-1] != (here.digests[0] if count == known else rows_digest(name, data[name], dtype, known)):
-            differ.append(f"the data {name}: other values in the first {known} rows")
-        elif count > known:
-            grown[name] = Inputs(there.shape, (*there.rows, count), (*there.digests, here.digests[0]))
-    if differ:
-        expected = f"a store of the same kernel matrix; it differs in {'; '.join(differ)}"
-        raise StoreError("path", str(path), expected, "give another path")
+    there, here = _compared(stored), _compared(wanted)
+    remedy = f"the store in {path} is of another problem, {stored.network}: give another path"
+    for name, value in here.items():
+        if value != there.get(name):
+            raise StoreError(name, value, there.get(name), remedy)
+    grown = dict[str, Inputs]()
+    for name, known in stored.inputs.items():
+        new, rows = wanted.inputs[name], known.rows[-1]
+        count, dtype = new.rows[-1], np.dtype(stored.precision)
+        if count < rows:
+            raise StoreError(name, count, f"at least {rows}", remedy, verb="has rows,")
+        if known.digests[-1] != (new.digests[0] if count == rows else rows_digest(name, data[name], dtype, rows)):
+            raise StoreError(name, rows, "those of the store", remedy, verb="has other values in the first rows,")
+        if count > rows:
+            grown[name] = Inputs(known.shape, (*known.rows, count), (*known.digests, new.digests[0]))
     return replace(stored, **grown)  # type: ignore[arg-type]
-
-
-def _elements(net: KernelFunction, x1: Rows, x2: Rows | None, action: Action, dtype: np.dtype) -> tuple[int, ...]:
-    """The inverse of every element, after checking that the action is one that can be used."""
-    if not isinstance(action, Action):
-        raise InvalidTypeError("action", action, "an action of a finite group, of equitangents.actions")
-    check_finite_group("action", action, "a kernel for each element")
-    if x2 is None and not is_invariant(net, action, rows_of("x1", x1, slice(0, 256), dtype)):
-        raise InvalidArgumentError(
-            "action", action, "one under which the kernel is known to be invariant", "give x2=x1 for the whole matrix"
-        )
-    return tuple(int(g) for g in action.group.inverses)

@@ -16,10 +16,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from equitangents._version import __version__
-from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.store import VERSION
+from equitangents.kernels.content import VERSION
 from equitangents.scale.record import FIELDS, Data, Record, read_record, write_inputs, write_metadata
 from equitangents.tiles.chunks import Chunks, Tile, Values, ZarrTiles
 from equitangents.tiles.place import DamagedTileError, Place, store_errors
@@ -40,7 +39,6 @@ class Work:
 
     path: Place
     kernel: KernelFunction
-    action: Action | None
     record: Record
 
     @cached_property
@@ -75,10 +73,9 @@ class Work:
         """NNGP and NTK of one tile; `inputs` is used in place of ours."""
         grid, read = self.record.grid, inputs or self.inputs
         rows, columns = grid.spans(tile)
-        x1, x2 = read("x1", tile[-2])[: rows.stop - rows.start], None
+        x1, x2 = read("x1", tile[0])[: rows.stop - rows.start], None
         if not grid.halved(tile):
-            x2 = read("x1" if grid.symmetric else "x2", tile[-1])[: columns.stop - columns.start]
-            x2 = x2 if self.action is None else np.asarray(self.action(tile[0], x2))
+            x2 = read("x1" if grid.symmetric else "x2", tile[1])[: columns.stop - columns.start]
         try:
             kernels = self.kernel.kernel(x1, x2)
         except (MemoryError, MemoryLimitError):
@@ -146,8 +143,8 @@ class Verification:
 
     `damaged` tiles do not have their checksum, are cut off or gone in part, or differ from their mirror; `wrong` ones
     have their checksum and are not what is computed again. `files` are metadata and inputs that were not as they must
-    be. All these are `repaired`, or were only looked at. `missing` tiles were never computed. `largest_difference` is
-    that of the sample, relative to the largest entry of the tile; None without a sample.
+    be. All these are repaired. `missing` tiles were never computed. `largest_difference` is that of the sample,
+    relative to the largest entry of the tile; None without a sample.
     """
 
     checked: int
@@ -157,7 +154,6 @@ class Verification:
     wrong: tuple[Tile, ...]
     files: tuple[Place, ...]
     largest_difference: float | None
-    repaired: bool
 
     @property
     def ok(self) -> bool:
@@ -173,25 +169,21 @@ class Verification:
             "damaged": _listed(self.damaged),
             "wrong numbers": _listed(self.wrong),
             "damaged files": len(self.files),
-            "repaired": self.repaired and not self.ok,
         }
         lines = [f"{label:28}{value}" for label, value in rows.items()]
         return "\n".join([*lines, *([_MORE] if self.wrong else [])])
 
 
-def verify(
-    work: Work, data: Data, sample: int | None, repair: bool, seed: int | None
-) -> tuple[Verification, list[Tile]]:
-    """(what was found, tiles to be computed again); metadata and inputs are written again if `repair`."""
-    files = [
-        *write_metadata(work.path, work.record, repair),
-        *write_inputs(work.path, work.record, data, thorough=True, repair=repair),
-    ]
+def verify(work: Work, data: Data, sample: int | None) -> tuple[Verification, list[Tile]]:
+    """(what was found, tiles to be computed again); metadata and inputs are written again."""
+    files = [*write_metadata(work.path, work.record), *write_inputs(work.path, work.record, data, thorough=True)]
     states = {tile: work.tiles.state(tile) for tile in work.record.grid.tiles()}
     whole = [tile for tile, state in states.items() if state == "whole"]
     damaged = tuple(tile for tile, state in states.items() if state == "damaged")
-    again = _sample(whole, sample, seed)
-    differences = {} if files and not repair else {tile: _difference(work, tile) for tile in again}
+    again = whole
+    if sample is not None and sample < len(whole):
+        again = [whole[k] for k in sorted(np.random.default_rng().choice(len(whole), sample, replace=False))]
+    differences = {tile: _difference(work, tile) for tile in again}
     limit = _TOLERANCE[work.record.precision]
     wrong = tuple(tile for tile, difference in differences.items() if not difference <= limit)
     found = Verification(
@@ -202,7 +194,6 @@ def verify(
         wrong=wrong,
         files=tuple(files),
         largest_difference=float(np.max(list(differences.values()))) if differences else None,
-        repaired=repair,
     )
     return found, [*damaged, *wrong]
 
@@ -213,13 +204,6 @@ def _difference(work: Work, tile: Tile) -> float:
     for there, again in zip(work.tiles.read(tile), work.values(tile), strict=True):
         errors.append(np.max(np.abs(there - again)) / max(float(np.max(np.abs(again))), 1e-300))
     return float(np.max(errors))
-
-
-def _sample(tiles: list[Tile], sample: int | None, seed: int | None) -> list[Tile]:
-    if sample is None or sample >= len(tiles):
-        return tiles
-    chosen = np.random.default_rng(seed).choice(len(tiles), sample, replace=False)
-    return [tiles[k] for k in sorted(chosen)]
 
 
 def _listed(tiles: tuple[Tile, ...]) -> str:

@@ -1,7 +1,6 @@
 """Solving what training at infinite width asks for: (Θ + δ)⁻¹Y and training times, at any size."""
 
 from equitangents.solvers.cholesky import Cholesky
-from equitangents.solvers.choosing import plan
 from equitangents.solvers.lanczos import Lanczos
 from equitangents.solvers.low_rank import Nystrom
 from equitangents.solvers.out_of_core import OutOfCore
@@ -14,6 +13,5 @@ __all__ = [
     "Lanczos",
     "Nystrom",
     "OutOfCore",
-    "plan",
     "solve",
 ]

@@ -100,8 +100,7 @@ class Factorised(AtTheEnd):
             raise lost_in_factor(system, factor.precision, ended, smallest)
         notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
         if factor.shift:
-            shift = system.divisor * factor.shift
-            notes += (f"the factor is that of the matrix + {shift:.1e}, and refinement takes that back",)
+            notes += (f"the factor is that of the matrix + {factor.shift:.1e}, and refinement takes that back",)
         report = Report(
             precision=factor.precision,
             residual=residual,
@@ -182,7 +181,7 @@ class Triangle(SymmetricMatrix):
         """Θ V in float64."""
         if self.array.dtype == np.float64 and not self._small:
             above = scipy.linalg.blas.dsymm(1.0, self.array.T, np.asfortranarray(vectors), lower=1)
-            return self.checked(above + (self.entries - np.diagonal(self.array))[:, None] * vectors)
+            return self.finite(above + (self.entries - np.diagonal(self.array))[:, None] * vectors)
         total = self.entries[:, None] * vectors
         for rows in spans(self.size, _ROWS):
             corner = np.triu(self.array[rows, rows], 1).astype(np.float64)
@@ -190,7 +189,7 @@ class Triangle(SymmetricMatrix):
             beside = self.array[rows, rows.stop :].astype(np.float64)
             total[rows] += beside @ vectors[rows.stop :]
             total[rows.stop :] += beside.T @ vectors[rows]
-        return self.checked(total)
+        return self.finite(total)
 
     def restore(self, added: float) -> None:
         """Put Θ + added back into the lower triangle and the diagonal."""

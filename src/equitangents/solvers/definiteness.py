@@ -94,20 +94,20 @@ def lost_in_factor(system: System, precision: str, ended: str, smallest: float =
 
 
 def ends(system: System, smallest: float, largest: float, factor: str = "float64") -> Ends:
-    """What errors say of the undivided matrix; rounding in a factor moves λ by about eps · max(λ_max, √N · unit)."""
-    eps, times, matrix = float(np.finfo(factor).eps), system.divisor, system.matrix
+    """What errors say of the matrix; rounding in a factor moves λ by about eps · max(λ_max, √N · unit)."""
+    eps, matrix = float(np.finfo(factor).eps), system.matrix
     entry = lambda i, j: float(matrix.block(slice(i, i + 1), slice(j, j + 1))[0, 0])
     hidden = blur(system, largest)
     in_factor = max(eps * max(abs(largest), system.scale, math.sqrt(system.size) * system.unit), hidden)
     return Ends(
         f"kernel matrix of the {system.size} training inputs",
-        times * smallest,
-        times * largest,
-        times * hidden,
+        smallest,
+        largest,
+        hidden,
         system.ridge,
-        times * system.unit,
+        system.unit,
         max(system.resolution, eps),
         matrix.dtype == np.float32,
         lambda: equal_rows(system.size, float(np.finfo(matrix.dtype).eps), matrix.product, entry),
-        times * in_factor,
+        in_factor,
     )

@@ -36,20 +36,10 @@ _CHECKED = 12  # the error is looked at after every such part of the steps
 _EXPECTED = 60  # steps that forecasts assume
 
 
-@dataclass(frozen=True)
-class Evolved:
-    """α (N, k), the largest relative bound on its error (see above), steps, and Ritz values of all columns."""
-
-    coefficients: np.ndarray
-    error: float
-    steps: int
-    smallest: float
-    largest: float
-
-
-def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, steps: int) -> Evolved:
+def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, steps: int) -> Solution:
     """α = φ_t(Θ + δ) Y for all columns at once, by at most so many steps, each one product with all of them.
 
+    The report has the largest relative bound on the error of α (see above), steps, and Ritz values of all columns.
     Raises InvalidArgumentError where the steps do not reach the tolerance.
     """
     n, k = targets.shape
@@ -86,15 +76,15 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
             f"at least {error:.1e}, the error after {m} steps of Lanczos",
             "allow more steps (Lanczos(max_iterations=...)), a larger tolerance or ridge, or take solver='eigh'",
         )
-    return Evolved(alpha, error, m, smallest, largest)
+    return Solution(alpha, Report(residual=error, iterations=m, smallest=smallest, largest=largest))
 
 
 def _check_rate(system: System, largest: float, time: float) -> None:
     """Raise where training diverges, and name the bound of λ_max itself, of which few steps know little."""
     try:
-        system.check(largest, time)
+        system.dynamics.check(largest, time)
     except InvalidArgumentError:
-        system.check(max(largest, extremes(system)[1]), time)
+        system.dynamics.check(max(largest, extremes(system)[1]), time)
         raise
 
 
@@ -147,19 +137,15 @@ class Lanczos(Method):
 class AtTheEnd:
     """A method of time inf, by Lanczos unless it says how, in whose place Lanczos answers at finite ones.
 
-    tolerance: of the relative residual. steps: Lanczos vectors, at most. What is solved is the system of moderate
-    numbers.
+    tolerance: of the relative residual. steps: Lanczos vectors, at most.
     """
 
     def __init__(self, system: System, tolerance: float, task: Task, steps: int = 1000) -> None:
-        self.system, self.tolerance, self.task, self.steps = system.moderate(), tolerance, task, steps
+        self.system, self.tolerance, self.task, self.steps = system, tolerance, task, steps
 
     def respond(self, targets: np.ndarray, time: float) -> Solution:
         """α at one time: by the method at inf, else by Lanczos."""
-        found = self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
-        divisor, report = self.system.divisor, found.report
-        report = replace(report, smallest=report.smallest * divisor, largest=report.largest * divisor)
-        return Solution(found.coefficients / divisor, report, found.support)
+        return self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
 
     def solved(self, targets: np.ndarray) -> Solution:
         """(Θ + δ)⁻¹ Y."""
@@ -182,11 +168,12 @@ class AtTheEnd:
             )
         columns = (targets[:, start : start + together] for start in range(0, k, together))
         parts = [evolve(system, some, time, self.tolerance, steps) for some in columns]
-        smallest, largest = min(part.smallest for part in parts), max(part.largest for part in parts)
+        told = [part.report for part in parts]
+        smallest, largest = min(each.smallest for each in told), max(each.largest for each in told)
         _check_known(system, smallest, largest, time)
-        system.check(largest, time)
+        system.dynamics.check(largest, time)
         alpha = np.concatenate([part.coefficients for part in parts], axis=1)
-        residual = float(np.max([part.error for part in parts]))
+        residual = float(np.max([each.residual for each in told]))
         if math.isinf(time):  # the bound knows nothing of rounding
             left = system.left(targets, alpha)
             if not are_solved(left, targets, alpha, self.tolerance, largest):
@@ -201,7 +188,7 @@ class AtTheEnd:
             residual=residual,
             smallest=max(smallest, system.delta) if smallest > 0 else smallest,
             largest=largest,
-            iterations=max(part.steps for part in parts),
+            iterations=max(each.iterations for each in told),
         )
         return Solution(alpha, report)
 
@@ -213,7 +200,7 @@ def _check_known(system: System, smallest: float, largest: float, time: float) -
         return
     said = ends(system, smallest, largest)
     said.check_semidefinite()
-    rate, rounding = system.divisor * system.dynamics.rate, system.size * float(np.finfo(float).eps) * largest
+    rate, rounding = system.dynamics.rate, system.size * float(np.finfo(float).eps) * largest
     if hides(rate, time, rounding) and not is_positive(smallest, largest, rounding):
         raise said.refused(longest_time(rate, rounding))
 

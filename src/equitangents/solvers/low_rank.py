@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -32,16 +32,11 @@ _BLOCK = 64  # pivots drawn at once, at most
 _NEGATIVE = 1e3  # times the rounding of entries: below minus that a diagonal entry is no matter of rounding
 
 
-class Pivoted(NamedTuple):
-    """F (N, rank), the pivots in their order, and what is left of the trace."""
+def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """F (N, rank), and its pivots in their order, drawn with probability proportional to the residual diagonal.
 
-    factor: np.ndarray
-    pivots: np.ndarray
-    trace_left: float
-
-
-def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivoted:
-    """Pivots drawn with probability proportional to the residual diagonal; ends early where nothing is left."""
+    Ends early where nothing is left.
+    """
     rng = np.random.default_rng(seed)
     n = matrix.size
     left = matrix.diagonal()
@@ -68,7 +63,7 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivote
         pivots[held : held + len(chosen)] = proposed[chosen]
         held += len(chosen)
         left = left - np.einsum("nk,nk->n", new, new)
-    return Pivoted(factor[:, :held], pivots[:held], max(0.0, float(left.sum())))
+    return factor[:, :held], pivots[:held]
 
 
 def cheap_pivots(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray | None:
@@ -78,7 +73,7 @@ def cheap_pivots(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray
         return None
     entries = matrix.block(rows, rows)
     held = ArrayMatrix((entries + entries.T) / 2, matrix.words)
-    return rows[pivoted_cholesky(held, rank, seed=seed).pivots]
+    return rows[pivoted_cholesky(held, rank, seed=seed)[1]]
 
 
 def factor_on(matrix: SymmetricMatrix, pivots: np.ndarray) -> np.ndarray:
@@ -157,9 +152,9 @@ class Nystrom(Method):
         if cheap is not None:
             return cheap
         if matrix.size <= _OVERSAMPLED * rank:
-            return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
+            return pivoted_cholesky(matrix, rank, seed=self.seed)[1]
         drawn = np.sort(np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False))
-        return drawn[pivoted_cholesky(PartMatrix(matrix, drawn), rank, seed=self.seed).pivots]
+        return drawn[pivoted_cholesky(PartMatrix(matrix, drawn), rank, seed=self.seed)[1]]
 
     def rank_of(self, size: int) -> int:
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""
@@ -199,7 +194,8 @@ class _Span:
         self._pulls += features.T @ targets
 
     @cached_property
-    def _modes(self) -> tuple[np.ndarray, np.ndarray]:
+    def modes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues of Θ̂ + δ, ascending, and its modes."""
         values, vectors = scipy.linalg.eigh((self._squares + self._squares.T) / 2)
         return np.maximum(values, 0.0) + self._system.delta, vectors
 
@@ -208,14 +204,9 @@ class _Span:
         features = rows @ self._root
         return features @ features.T
 
-    @property
-    def spectrum(self) -> np.ndarray:
-        """Eigenvalues of Θ̂ + δ, ascending."""
-        return self._modes[0]
-
     def weights(self, time: float) -> np.ndarray:
         """Weights of the landmarks at one time; at inf, of what is above rounding."""
-        values, vectors = self._modes
+        values, vectors = self.modes
         rounding = self._system.size * np.finfo(np.float64).eps * float(values[-1])
         response = self._system.response(values, time, rounding)
         return self._root @ (vectors @ (response[:, None] * (vectors.T @ self._pulls)))
@@ -232,13 +223,14 @@ class _Spanned:
         if self._kept is None or not np.array_equal(self._kept[0], targets):
             self._kept = targets, *self._pass(targets)
         _, span, half = self._kept
-        system.dynamics.check(float(span.spectrum[-1]), time)
+        smallest, largest = (float(span.modes[0][at]) for at in (0, -1))
+        system.dynamics.check(largest, time)
         weights = span.weights(time)
         error, residual = self._compare(span, targets, time, weights, half.weights(time))
         report = Report(
             residual=residual,
-            smallest=float(span.spectrum[0]),
-            largest=float(span.spectrum[-1]),
+            smallest=smallest,
+            largest=largest,
             precision=f"float64 on {system.matrix.dtype.name} entries",
             rank=len(self._landmarks),
             error=error,

@@ -16,8 +16,8 @@ import numpy as np
 
 from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
+from equitangents.kernels.content import VERSION, described
 from equitangents.kernels.invariance import draws_noise
-from equitangents.kernels.store import VERSION, described
 from equitangents.scale import GramStore
 from equitangents.scale.identity import network_hash
 from equitangents.tiles.place import Place
@@ -63,7 +63,7 @@ class SymmetricMatrix(abc.ABC):
             total[rows] += entries @ vectors[columns]
             if rows != columns:
                 total[columns] += entries.T @ vectors[rows]
-        return self.checked(total)
+        return self.finite(total)
 
     def assembled(self, dtype: np.dtype | None = None) -> np.ndarray:
         """All entries in one array of `dtype`; those below the diagonal are mirrored. NotFiniteError for NaN."""
@@ -93,21 +93,14 @@ class SymmetricMatrix(abc.ABC):
         parts = list(spans(self.size, self.tile))
         return ((parts[i], parts[j]) for i in range(len(parts)) for j in range(i, len(parts)))
 
-    def finite(self, entries: np.ndarray) -> np.ndarray:
-        """Entries that were read, unless they are not finite; then NotFiniteError."""
-        if not np.isfinite(entries).all():
-            raise self._not_finite(entries, "finite entries")
-        return entries
-
-    def checked(self, product: np.ndarray) -> np.ndarray:
-        """A product, unless it is not finite; then NotFiniteError."""
-        if not np.isfinite(product).all():
-            raise self._not_finite(product, "finite entries, which float64 can multiply")
-        return product
-
-    def _not_finite(self, numbers: np.ndarray, expected: str) -> NotFiniteError:
-        first = float(numbers[~np.isfinite(numbers)][0])
-        return NotFiniteError(self.words, first, expected, verb="holds NaN or infinite values, such as")
+    def finite(self, numbers: np.ndarray) -> np.ndarray:
+        """Entries that were read, or a product; NotFiniteError where some are not finite."""
+        bad = ~np.isfinite(numbers)
+        if bad.any():
+            expected = "finite entries, whose products float64 holds"
+            verb = "holds NaN or infinite values, such as"
+            raise NotFiniteError(self.words, float(numbers[bad][0]), expected, verb=verb)
+        return numbers
 
 
 class ArrayMatrix(SymmetricMatrix):
@@ -153,8 +146,8 @@ class ArrayMatrix(SymmetricMatrix):
         if not self.in_memory:
             return super().product(vectors)
         if self.array.dtype == np.float64:
-            return self.checked(self.array @ vectors)
-        return self.checked(np.concatenate([self.block(s, slice(None)) @ vectors for s in spans(self.size, 256)]))
+            return self.finite(self.array @ vectors)
+        return self.finite(np.concatenate([self.block(s, slice(None)) @ vectors for s in spans(self.size, 256)]))
 
 
 class StoreMatrix(ArrayMatrix):
@@ -232,18 +225,11 @@ class KernelMatrix(SymmetricMatrix):
     def fingerprint(self) -> str:
         """A hash of network and inputs; of all entries, where the network has no description by content."""
         try:
-            network = self._network_hash()
+            network = network_hash(self.kernel, self.x.shape[1:])
         except InvalidTypeError:
             return super().fingerprint()
-        parts = (VERSION, self.field, network, *map(described, self._input_arrays()))
+        parts = (VERSION, self.field, network, described(np.asarray(self.x)))
         return hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()
-
-    def _network_hash(self) -> str:
-        """Raises InvalidTypeError for kernels without a description by content."""
-        return network_hash(self.kernel, self.x.shape[1:])
-
-    def _input_arrays(self) -> tuple[np.ndarray, ...]:
-        return (np.asarray(self.x),)
 
     def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
         """Which input each row is of: those of one input share its noise."""

@@ -17,7 +17,7 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.spectrum import relative_resolution
-from equitangents.solvers.matrices import ScaledMatrix, SymmetricMatrix
+from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.validation import check_whole
 
 
@@ -67,7 +67,6 @@ class Solution:
 
 
 TOLERANCE = 1e-10
-_LARGE = 1e30  # entries beyond it, or below its inverse, are scaled
 
 
 @dataclass(frozen=True)
@@ -85,11 +84,6 @@ class System:
         """The number of rows and columns of Θ."""
         return self.matrix.size
 
-    @property
-    def divisor(self) -> float:
-        """What all that is in the unit of Θ was divided by; training is that of the undivided matrix."""
-        return 1.0
-
     @cached_property
     def unit(self) -> float:
         """What the ridge is multiplied by."""
@@ -105,23 +99,11 @@ class System:
         """How far rounding of the entries may move eigenvalues, over the largest."""
         return relative_resolution(self.size, self.matrix.dtype)
 
-    def moderate(self) -> System:
-        """This system, over a power of 2 where squares of its numbers might leave the range of float64."""
-        size = self._entries()
-        if size == 0 or not math.isfinite(size) or _is_moderate(size):
-            return self
-        root = np.ldexp(1.0, max(-510, min(510, math.frexp(size)[1] // 2)))
-        divided = ScaledMatrix(self.matrix, np.full(self.size, 1 / root))
-        unit, scale = self.unit / root / root, self.scale / root / root
-        return _Divided(divided, self.ridge, self.dynamics, unit, scale, divisor=float(root * root))
-
-    def _entries(self) -> float:
+    @property
+    def entries(self) -> float:
         """About how large the entries of Θ are."""
-        if self.given_unit is None:
-            return abs(self.unit)
-        if not self.matrix.in_memory and _is_moderate(self.given_unit):  # hardly anyone gives another unit
-            return self.given_unit
-        return float(np.abs(self.matrix.diagonal()).mean())
+        unit = self.given_unit is None or not self.matrix.in_memory  # hardly anyone gives another unit
+        return abs(self.unit) if unit else float(np.abs(self.matrix.diagonal()).mean())
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """(Θ + δ) V, in float64."""
@@ -131,27 +113,12 @@ class System:
     def response(self, eigenvalues: np.ndarray, time: float, rounding: float) -> np.ndarray:
         """φ_t of eigenvalues ≥ 0; at time inf, 0 of those up to `rounding`, which makes such numbers of 0."""
         if not math.isinf(time):
-            return self.divisor * self.dynamics.response(self.divisor * eigenvalues, time)
+            return self.dynamics.response(eigenvalues, time)
         return np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=eigenvalues > rounding)
-
-    def check(self, largest: float, time: float) -> None:
-        """Raise InvalidArgumentError where training with this largest eigenvalue diverges."""
-        self.dynamics.check(self.divisor * largest, time)
 
     def left(self, targets: np.ndarray, solutions: np.ndarray) -> np.ndarray:
         """|Y − (Θ + δ) α|/|Y| of each column."""
         return relative(targets - self.product(solutions), targets)
-
-
-@dataclass(frozen=True)
-class _Divided(System):
-    """A system that was divided, to be solved; it is not saved."""
-
-    divisor: float = 1.0
-
-
-def _is_moderate(size: float) -> bool:
-    return 1 / _LARGE <= size <= _LARGE
 
 
 def relative(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -197,14 +164,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a method is expected to take: bytes of memory at the peak and of disk, and whether it fits.
+    """What a method is expected to take: bytes of memory at the peak, and whether it fits.
 
     precision: of what is computed. reason: why it is what "auto" takes, or that it was asked for.
     """
 
     method: Method
     memory: int
-    disk: int
     fits: bool
     precision: str
     reason: str = "asked for"
@@ -234,8 +200,8 @@ class Method(abc.ABC):
     def prepare(self, system: System, task: Task) -> Respond:
         """Get ready, within the task's limit; what is computed once (a factor, a preconditioner) is kept."""
 
-    def _takes(self, task: Task, memory: float, disk: int = 0, precision: str = "float64") -> Plan:
-        return Plan(self, int(memory), disk, memory <= task.limit, precision)
+    def _takes(self, task: Task, memory: float, precision: str = "float64") -> Plan:
+        return Plan(self, int(memory), memory <= task.limit, precision)
 
 
 def check_iterations(tolerance: float, iterations: int) -> None:

@@ -84,8 +84,7 @@ class OutOfCore(Method):
         memory = size * (row * side + 4 * side**2) + 8 * (
             4 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS)
         )
-        disk = size * row * (row + side) // 2
-        return self._takes(task, memory, disk, self._precision)
+        return self._takes(task, memory, self._precision)
 
     def side(self, size: int, limit: int) -> int:
         """The side of a tile: a row of them takes a quarter of the memory."""

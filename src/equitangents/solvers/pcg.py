@@ -216,8 +216,8 @@ class _Conjugate(AtTheEnd):
             check_positive(system, *extremes(system, STEPS))
             raise InvalidArgumentError(
                 f"conjugate gradients end at a relative residual of {worst:.1e} after {found.steps} steps, above the "
-                f"tolerance {m.tolerance:g} (smallest eigenvalue about {system.divisor * smallest:.1e}, largest "
-                f"{system.divisor * largest:.1e}); raise rank (now {rank}), ridge or tolerance, or take "
+                f"tolerance {m.tolerance:g} (smallest eigenvalue about {smallest:.1e}, largest "
+                f"{largest:.1e}); raise rank (now {rank}), ridge or tolerance, or take "
                 "solver='cholesky' or 'out-of-core'"
             )
         report = Report(
@@ -235,7 +235,7 @@ class _Conjugate(AtTheEnd):
         """(R ↦ P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors; its rank; λ_max)."""
         matrix, rank, seed = self.system.matrix, self._method.rank_of(self.system.size), self._method.seed
         cheap = cheap_pivots(matrix, rank, seed=seed)
-        factor = pivoted_cholesky(matrix, rank, seed=seed).factor if cheap is None else factor_on(matrix, cheap)
+        factor = pivoted_cholesky(matrix, rank, seed=seed)[0] if cheap is None else factor_on(matrix, cheap)
         root, values = inverse_root(factor.T @ factor, factor.shape[1] * float(np.finfo(np.float64).eps))
         vectors, delta = factor @ root, self.system.delta
         weights = ((values[0] + delta) / (values + delta) - 1)[:, None]

@@ -1,4 +1,4 @@
-"""One interface to all solvers: α = φ_t(Θ + δ) Y for arrays, stores and networks."""
+"""One interface to all solvers: α = φ_t(Θ + δ) Y for arrays, stores and networks; which of them "auto" is."""
 
 from __future__ import annotations
 
@@ -11,21 +11,73 @@ from typing import Any, get_args
 import numpy as np
 
 from equitangents._types import KernelName, Numbers
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
+from equitangents.formatting import memory_size
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.inference.ridge import Ridge
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers.choosing import as_method, choose, too_large
+from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.definiteness import blur
+from equitangents.solvers.lanczos import Lanczos
+from equitangents.solvers.low_rank import Nystrom
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Respond, Solution, System, Task
+from equitangents.solvers.method import Method, Plan, Respond, Solution, System, Task
+from equitangents.solvers.out_of_core import OutOfCore
+from equitangents.solvers.pcg import PCG
+from equitangents.solvers.spectral import Eigh
 from equitangents.validation import check_array, check_choice
 
 logger = logging.getLogger("equitangents")
 
 _SYMMETRIC = 1e3  # times the rounding of entries
-_LARGE = 1e100  # targets beyond it, or below its inverse, are scaled
+_LARGE = 1e50  # targets beyond it, or below its inverse, are scaled; kernels of such numbers are refused
 _KRYLOV = "a finite time, at which Lanczos answers for the solver"
+
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (Eigh, Cholesky, OutOfCore, Lanczos, PCG, Nystrom)
+}
+SOLVERS = ("auto", *METHODS)
+DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every time, ridge and left-out sample
+
+
+def as_method(solver: str | Method) -> Method | None:
+    """A solver's name or settings as a method; None for "auto"."""
+    if isinstance(solver, Method):
+        return solver
+    if not isinstance(solver, str):
+        raise InvalidTypeError("solver", solver, "a name or settings such as solvers.PCG(rank=500)")
+    if solver not in SOLVERS:
+        raise InvalidArgumentError("solver", solver, list(SOLVERS))
+    return None if solver == "auto" else METHODS[solver]()
+
+
+def choose(task: Task, time: float, ridge: float, has_folder: bool) -> Plan:
+    """The plan of "auto": what is exact and fits, the quickest kind first; MemoryLimitError where nothing does."""
+    candidates: list[tuple[Method, str]] = []
+    if task.size <= DECOMPOSED:
+        candidates.append((Eigh(), "auto: one decomposition serves every time"))
+    if not math.isinf(time):
+        candidates.append((Lanczos(), "auto: a finite time takes products alone"))
+    else:
+        candidates.append((Cholesky(), "auto: a factor fits into memory"))
+        if ridge == 0 and has_folder:
+            candidates.append((OutOfCore(), "auto: without a ridge a factor on disk is sure"))
+        candidates.append((PCG(), "auto: no factor fits into memory"))
+    for method, reason in candidates:
+        plan = replace(method.plan(task), reason=reason)
+        if plan.fits:
+            return plan
+    raise too_large(plan, task)
+
+
+def too_large(plan: Plan, task: Task) -> MemoryLimitError:
+    """The error for a plan that does not fit."""
+    return MemoryLimitError(
+        f"the dense problem of {task.size} samples needs about {memory_size(plan.memory)} by solver {plan.solver!r}, "
+        f"the limit is {memory_size(task.limit)}; take another solver, train on fewer samples, or "
+        "raise memory_limit (bytes)"
+    )
 
 
 class Solver:
@@ -59,6 +111,14 @@ class Solver:
         system, matrix = self.system, self.system.matrix
         itemsize, in_memory = matrix.dtype.itemsize, matrix.in_memory
         task = Task(matrix.size, targets.shape[1], itemsize, in_memory, self._consumed, matrix.tile, self._limit)
+        if not 1 / _LARGE <= system.entries <= _LARGE and 0 < system.entries < math.inf:
+            raise InvalidArgumentError(
+                matrix.words,
+                system.entries,
+                "entries whose squares float64 holds",
+                "scale it",
+                verb="has entries of about",
+            )
         if self._method is None:
             plan = choose(task, time, system.ridge, matrix.folder is not None)
         else:

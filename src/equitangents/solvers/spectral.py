@@ -85,7 +85,7 @@ class FeatureMatrix(SymmetricMatrix):
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """F (Fᵀ V), in float64."""
-        return self.checked(self.spread(self.pulled(vectors)))
+        return self.finite(self.spread(self.pulled(vectors)))
 
     def pulled(self, vectors: np.ndarray) -> np.ndarray:
         """Fᵀ V for V (N, k), in float64."""

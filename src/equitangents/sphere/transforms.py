@@ -91,7 +91,7 @@ def _azimuths(n: int) -> np.ndarray:
     return 2 * np.pi * np.arange(n) / n
 
 
-_TOLERANCE = {"float32": 1e-8, "float64": 1e-20}  # relative power outside the bandlimit that counts as rounding
+_LOST = {"float32": 1e-8, "float64": 1e-20}  # relative power outside the bandlimit that counts as rounding
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def from_grid(values: Float[ArrayLike, "n n_theta n_phi channels"]) -> Float[Arr
     result = project(values, chosen.bandlimit)
     if not precision.is_traced(values):
         lost = float(np.max(np.asarray(result.lost_power)))
-        if lost > _TOLERANCE[precision.working_dtype(values).name]:
+        if lost > _LOST[precision.working_dtype(values).name]:
             raise InvalidArgumentError(
                 "values",
                 lost,

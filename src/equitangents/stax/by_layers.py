@@ -16,13 +16,15 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, Tree
 from equitangents.errors import NetworkError, ShapeError
-from equitangents.kernels.engines.reference.structured import Context, execute, tables_of
-from equitangents.kernels.engines.reference.structured_fields import (
+from equitangents.kernels.engines.reference.structured import (
+    Context,
     FieldKernels,
     State,
+    execute,
     kernels_of_state,
     state_of_inputs,
     state_of_kernels,
+    tables_of,
 )
 from equitangents.memory import check_fits
 from equitangents.nn.signal import Grid, Signal

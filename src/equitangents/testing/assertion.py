@@ -49,7 +49,7 @@ def assert_equivariant(
     >>> assert_equivariant(lambda x: x.sum((1, 2)), "C4", x).verdict
     'equivariant'
     """
-    quick = {"off_data": False, "data_test": None, "resamples": _RESAMPLES, **entries}
+    quick = {"off_data": False, "resamples": _RESAMPLES, **entries}
     ask = lambda **more: audit.audit(f, action, x, output_action, tolerance=tolerance, **{**quick, **more})
     report = ask(layers=False)
     if report.verdict in HOLDING:

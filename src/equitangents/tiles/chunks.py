@@ -5,9 +5,8 @@ of checksum. Zarr's own stores give a file its name before it is on disk, and le
 here it is named when it is on disk. Tiles of a matrix are chunks of several arrays; those of a symmetric one lie at
 both of their places. A tile is there once all of its files are: those of its own place are named last.
 
-Tile (i, j) holds rows [i·t, (i+1)·t) and columns [j·t, (j+1)·t) of the matrix; with a group, tile (g, i, j) those of
-Θ(x, ρ(g) x′). A symmetric matrix has Θ_ji = Θ_ijᵀ, and Θ_ji(g) = Θ_ij(g⁻¹)ᵀ: its tiles with i ≤ j are computed, and
-written a second time where they are mirrored to.
+Tile (i, j) holds rows [i·t, (i+1)·t) and columns [j·t, (j+1)·t) of the matrix. A symmetric matrix has Θ_ji = Θ_ijᵀ: its
+tiles with i ≤ j are computed, and written a second time where they are mirrored to.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from equitangents.tiles.place import PARTIAL, DamagedTileError, ObjectPath, Plac
 _CHECKSUM = 4  # bytes of a CRC32C
 
 Index = tuple[int, ...]
-Tile = tuple[int, ...]
+Tile = tuple[int, int]
 State = Literal["whole", "missing", "damaged"]
 
 
@@ -116,7 +115,7 @@ class Grid:
     """Tiles of `tile` × `tile` pairs.
 
     `rows` and `columns` (None: the rows; the matrix is symmetric) are how many there were at first and after every
-    addition. `inverses[g]` is g⁻¹ where the matrix has one part a group element.
+    addition.
 
     >>> grid = Grid(rows=(3, 5), columns=None, tile=4)
     >>> grid.tiles(), grid.places((0, 1)), grid.spans((0, 1))
@@ -126,7 +125,6 @@ class Grid:
     rows: tuple[int, ...]
     columns: tuple[int, ...] | None
     tile: int
-    inverses: tuple[int, ...] | None = None
 
     @property
     def symmetric(self) -> bool:
@@ -134,35 +132,24 @@ class Grid:
         return self.columns is None
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the whole matrix, (N1, N2) or (|G|, N1, N2)."""
-        elements = () if self.inverses is None else (len(self.inverses),)
-        return (*elements, self.rows[-1], (self.columns or self.rows)[-1])
-
-    @property
-    def chunk(self) -> tuple[int, ...]:
-        """The shape of one tile on disk; those at the edge are filled up."""
-        return (*(() if self.inverses is None else (1,)), self.tile, self.tile)
+    def shape(self) -> tuple[int, int]:
+        """The shape of the whole matrix, (N1, N2)."""
+        return self.rows[-1], (self.columns or self.rows)[-1]
 
     def tiles(self) -> list[Tile]:
         """All that are computed."""
-        down, across = (-(-size // self.tile) for size in self.shape[-2:])
-        elements: list[Tile] = [()] if self.inverses is None else [(g,) for g in range(len(self.inverses))]
-        places = [(i, j) for i in range(down) for j in range(i if self.symmetric else 0, across)]
-        return [(*g, *place) for place in places for g in elements]
+        down, across = (-(-size // self.tile) for size in self.shape)
+        return [(i, j) for i in range(down) for j in range(i if self.symmetric else 0, across)]
 
     def places(self, tile: Tile) -> list[Tile]:
         """Where the values of a tile are kept: at its own place, and at its mirror's, unless that is computed, too."""
-        *g, i, j = tile
-        if not self.symmetric or i == j:
-            return [tile]
-        return [tile, (*(() if self.inverses is None else (self.inverses[g[0]],)), j, i)]
+        i, j = tile
+        return [tile, (j, i)] if self.symmetric and i != j else [tile]
 
     def spans(self, tile: Tile) -> tuple[slice, slice]:
         """Its rows and columns."""
         rows, columns = (
-            slice(k * self.tile, min((k + 1) * self.tile, size))
-            for k, size in zip(tile[-2:], self.shape[-2:], strict=True)
+            slice(k * self.tile, min((k + 1) * self.tile, size)) for k, size in zip(tile, self.shape, strict=True)
         )
         return rows, columns
 
@@ -177,7 +164,7 @@ class Grid:
 
     def halved(self, tile: Tile) -> bool:
         """Whether the tile is equal to its transpose, so that half of it is computed."""
-        return self.symmetric and self.inverses is None and tile[-2] == tile[-1]
+        return self.symmetric and tile[0] == tile[1]
 
 
 Values = list[np.ndarray]  # one matrix (rows, columns) for each array
@@ -229,16 +216,14 @@ class ZarrTiles:
                 return "damaged"
             if not np.isfinite(self._cut(values, tile)).all():
                 return "missing" if self.grid.grew(tile) else "damaged"
-            lead = (0,) * (len(tile) - 2)
-            if not all(np.array_equal(values[lead], other[lead].T, equal_nan=True) for other in mirrored):
+            if not all(np.array_equal(values, other.T, equal_nan=True) for other in mirrored):
                 return "damaged"
         return "whole"
 
     def write(self, tile: Tile, values: Values) -> None:
         """Put one matrix of every array where it is kept."""
-        lead = (None,) * (len(tile) - 2)
         write_together(
-            chunks.file(place, (matrix if place == tile else matrix.T)[lead])
+            chunks.file(place, matrix if place == tile else matrix.T)
             for chunks, matrix in zip(self.arrays.values(), values, strict=True)
             for place in reversed(self.grid.places(tile))  # its own, the last one, says that all is there
         )
@@ -259,4 +244,4 @@ class ZarrTiles:
     def _cut(self, chunk: np.ndarray, tile: Tile) -> np.ndarray:
         """What a chunk holds of the matrix."""
         rows, columns = self.grid.spans(tile)
-        return chunk[(0,) * (len(tile) - 2)][: rows.stop - rows.start, : columns.stop - columns.start]
+        return chunk[: rows.stop - rows.start, : columns.stop - columns.start]

@@ -1,12 +1,8 @@
-"""Where stores and predictions lie: a folder of this machine, or a place in an object store, given by its URL.
+"""Where stores lie: a folder of this machine, or a place in an object store, given by its URL.
 
 Folders and files are `pathlib.Path`; an `ObjectPath` has those of its methods that stores need. Objects appear whole or
-not at all, so that one put stands for a temporary file and its new name, and a put on a condition for a file that is
-made once. Credentials and addresses are those of the environment of each process; none is ever sent to a worker.
-
-Locks are those of files, and in an object store an object that its owner renews while it lives. No clocks are compared:
-whoever finds a lock watches it. One that is not renewed for the length of a lease belonged to a process that died, and
-is taken over, by one process, since a put on the condition of a version succeeds once.
+not at all, so that one put stands for a temporary file and its new name. Credentials and addresses are those of the
+environment of each process; none is ever sent to a worker. A store that does not answer is asked again by obstore.
 """
 
 from __future__ import annotations
@@ -16,36 +12,25 @@ import os
 import posixpath
 import re
 import shutil
-import threading
-import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from datetime import timedelta
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from equitangents import files, locks
+from equitangents import files
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extras import require
 from equitangents.files import MOST, file_bytes
 from equitangents.formatting import memory_size
 
-Found = TypeVar("Found")
-
-PATIENCE = 180.0
-"""Seconds for which a request is made again while an object store does not answer, as obstore's own."""
-_PAUSE, _LONGEST_PAUSE = 0.2, 5.0  # seconds between two requests: the first, and the longest
-_UNANSWERED = re.compile(
-    r"error sending request(?!.*169\.254)|response body|list response|timed out|connection (closed|reset)|\b50[0234]\b",
-    re.IGNORECASE | re.DOTALL,
-)  # errors of a store that does not answer, or by half; others are refusals
-LEASE = 20.0  # seconds without a renewal after which an owner is taken for dead
-_RENEWALS = 5  # in the time of a lease
+PATIENCE = timedelta(seconds=180)  # for which a request is made again while an object store does not answer
+_PAUSES: Any = {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=5), "base": 2}
 SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)")  # one letter and a colon is a disk of Windows
 
@@ -69,11 +54,6 @@ class ObjectPath:
         return posixpath.basename(self.key)
 
     @property
-    def suffix(self) -> str:
-        """How its last part ends, from the last dot on."""
-        return posixpath.splitext(self.name)[1]
-
-    @property
     def parent(self) -> ObjectPath:
         """The place that it lies in."""
         return ObjectPath(self.root, posixpath.dirname(self.key))
@@ -89,107 +69,44 @@ class ObjectPath:
     def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
         """Nothing: there are no folders."""
 
-    def is_file(self) -> bool:
-        """Whether there is such an object."""
-        return self.size() is not None
-
-    def is_dir(self) -> bool:
-        """Whether there are objects below it."""
-        return next(iter(self.sizes()), None) is not None
-
     def exists(self) -> bool:
-        """Whether there is one or the other."""
-        return self.is_file() or self.is_dir()
+        """Whether there is such an object, or one below it."""
+        return self.size() is not None or next(self.sizes(), None) is not None
 
     def size(self) -> int | None:
         """Bytes of the object; None where there is none."""
         with _requests(self), suppress(FileNotFoundError):
-            return int(self._retried(lambda: bucket(self.root).head(self.key))["size"])
+            return int(bucket(self.root).head(self.key)["size"])
         return None
 
     def sizes(self) -> Iterator[tuple[str, int]]:
         """(what follows `key/`, bytes) of all objects below it, by one request for a thousand."""
         start = len(self.key) + 1 if self.key else 0
         with _requests(self):
-            found = self._retried(self._listed)
+            found = [each for some in bucket(self.root).list(self.key or None) for each in some]
         for each in found:
             yield each["path"][start:], each["size"]
 
-    def _listed(self) -> list[dict[str, Any]]:
-        """All objects below it: a listing that is cut short is none, and is asked for again from its beginning."""
-        return [each for some in bucket(self.root).list(self.key or None) for each in some]
-
-    def _retried(self, request: Callable[[], Found]) -> Found:
-        """What a request gives, made again for PATIENCE seconds while the store does not answer."""
-        end, pause = time.monotonic() + PATIENCE, _PAUSE
-        while True:
-            try:
-                return request()
-            except _library().exceptions.GenericError as error:
-                if not _UNANSWERED.search(str(error)) or time.monotonic() + pause > end:
-                    raise
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
     def read_bytes(self, most: int | None = None) -> bytes:
         """What the object holds; FileNotFoundError where there is none, OSError where it is more than `most` bytes."""
-        return self.tagged(most)[0]
-
-    def tagged(self, most: int | None = None) -> tuple[bytes, str | None]:
-        """What the object holds, and the tag of this version of it."""
         with _requests(self):
-            found = self._retried(lambda: bucket(self.root).get(self.key))
+            found = bucket(self.root).get(self.key)
             if most is not None and (size := int(found.meta["size"])) > most:
                 raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(self))
-            return bytes(found.bytes()), found.meta["e_tag"]
+            return bytes(found.bytes())
 
-    def write_bytes(self, content: bytes) -> None:
-        """Put the object in place, whole."""
-        with _requests(self):
-            self._retried(lambda: bucket(self.root).put(self.key, content))
-
-    def put_if(self, content: bytes, tag: str | None) -> str | None:
-        """Put the object where there is none (`tag` None), or in place of that version; its tag, or None."""
-        exceptions = _library().exceptions
-        tries = 0
-
-        def put() -> str:
-            nonlocal tries
-            tries += 1
-            mode: Any = "create" if tag is None else {"e_tag": tag}
-            return str(bucket(self.root).put(self.key, content, mode=mode)["e_tag"])
-
+    def write_bytes(self, content: bytes, *, once: bool = False) -> None:
+        """Put the object in place, whole; `once`: FileExistsError where there is one."""
         with _requests(self):
             try:
-                return self._retried(put)
-            except FileNotFoundError:
-                if tag is None:
-                    raise OSError(errno.ENOENT, "there is no such bucket or container", str(self)) from None
-                return None
-            except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-                if tries > 1:  # an earlier try may have arrived, whose answer did not
-                    held, now = self.tagged()
-                    return now if held == content else None
-                return None
-
-    @contextmanager
-    def writer(self, about: dict[str, str]) -> Iterator[Any]:
-        """A file to write to; the object, `about` its attributes, appears at the end, unless there is an error."""
-        with _requests(self):
-            file = _library().open_writer(bucket(self.root), self.key, attributes=about)
-            yield file
-            file.close()
-
-    def attributes(self) -> dict[str, Any]:
-        """What `writer` was given with the object; nothing where there is no object."""
-        with _requests(self), suppress(FileNotFoundError):
-            return dict(self._retried(lambda: bucket(self.root).get(self.key, options={"head": True})).attributes)
-        return {}
+                bucket(self.root).put(self.key, content, mode="create" if once else "overwrite")
+            except _library().exceptions.AlreadyExistsError:
+                raise FileExistsError(errno.EEXIST, "there is such an object", str(self)) from None
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; that there is none is no error."""
         with _requests(self), suppress(FileNotFoundError):
-            self._retried(lambda: bucket(self.root).delete(self.key))
+            bucket(self.root).delete(self.key)
 
     def remove_all(self) -> None:
         """Remove all objects below it; `zarr.json` of its own first, so that no reader takes the rest for whole."""
@@ -197,7 +114,7 @@ class ObjectPath:
         keys = [f"{self.key}/{name}" for name, _ in self.sizes()]
         with _requests(self):
             for start in range(0, len(keys), 1000):
-                self._retried(partial(bucket(self.root).delete, keys[start : start + 1000]))
+                bucket(self.root).delete(keys[start : start + 1000])
 
 
 Place = Path | ObjectPath
@@ -264,10 +181,10 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
 
 def local(name: str, path: FileName | ObjectPath) -> Path:
     """A path of this machine; InvalidArgumentError for an object store, where such files cannot lie."""
-    found = None if isinstance(path, ObjectPath) or _remote(path) else place(name, path)
-    if not isinstance(found, Path):
+    url = None if isinstance(path, ObjectPath) else _URL.match(os.fspath(path))
+    if isinstance(path, ObjectPath) or (url is not None and url["scheme"].lower() != "file"):
         raise InvalidArgumentError(name, str(path), "a path of this machine")
-    return found
+    return cast(Path, place(name, path))
 
 
 def content(at: Place) -> bytes:
@@ -326,17 +243,13 @@ def bucket(root: str) -> Any:
     _library()
     from obstore.store import from_url
 
-    return from_url(root)
+    # as many requests as there is time for, with growing pauses between them
+    return from_url(root, retry_config={"max_retries": 1000, "retry_timeout": PATIENCE, "backoff": _PAUSES})
 
 
 def _library() -> Any:
     require("obstore.exceptions", "scale", "an object store")
     return require("obstore", "scale", "an object store")
-
-
-def _remote(path: FileName) -> bool:
-    url = _URL.match(os.fspath(path))
-    return url is not None and url["scheme"].lower() != "file"
 
 
 @contextmanager
@@ -354,55 +267,3 @@ def _said(error: Exception) -> str:
     message = re.search("<Message>(.*?)</Message>", text, re.DOTALL)
     line = message[1] if message else next(iter(text.splitlines()), type(error).__name__)
     return " ".join(re.sub(r"https?://\S+", "the store", line).split())[:300]
-
-
-def alone(path: Place, otherwise: str, patience: float = locks.GLANCE) -> AbstractContextManager[None]:
-    """Hold the lock `path`; StoreError, that says `otherwise`, where another process has it for `patience` seconds."""
-    if isinstance(path, ObjectPath):
-        return _leased(path, otherwise, patience)
-    return locks.alone(path, otherwise, patience)
-
-
-@contextmanager
-def _leased(path: ObjectPath, otherwise: str, patience: float) -> Iterator[None]:
-    """Hold the lock, which a thread renews; StoreError, which says `otherwise`, where another process holds it."""
-    owner, end = uuid.uuid4().hex, time.monotonic() + patience
-    first = path.put_if(owner.encode(), None) or _taken_over(path, owner)
-    while first is None and time.monotonic() < end:
-        first = _taken_over(path, owner)
-    if first is None:
-        raise StoreError(otherwise)
-    ended = threading.Event()
-
-    def renew() -> None:
-        tag: str | None = first
-        count = 0
-        while tag is not None and not ended.wait(LEASE / _RENEWALS):
-            count += 1
-            with suppress(OSError):  # the next renewal may arrive
-                tag = path.put_if(f"{owner} {count}".encode(), tag)
-
-    thread = threading.Thread(target=renew, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        with suppress(FileNotFoundError):
-            if path.read_bytes().startswith(owner.encode()):
-                path.unlink()
-
-
-def _taken_over(path: ObjectPath, owner: str) -> str | None:
-    """The tag of a lock whose owner died; None where it lives."""
-    try:
-        first = path.tagged()[1]
-        end = time.monotonic() + LEASE
-        while time.monotonic() < end:
-            threading.Event().wait(LEASE / (2 * _RENEWALS))
-            if path.tagged()[1] != first:
-                return None
-    except FileNotFoundError:  # it was let go meanwhile
-        first = None
-    return path.put_if(owner.encode(), first)

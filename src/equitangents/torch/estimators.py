@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._types import FileName, InputShape, Targets, Tree
+from equitangents._types import FileName, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.run import TrainingState
-from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings, variation_of
-from equitangents.ensembles.training.variations import PLAIN, Bootstrap, Variation, ZeroOutput
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extras import require
-from equitangents.nn import Admissible
-from equitangents.nn.admissible import is_admissible_law
 from equitangents.progress import ProgressCallback
 from equitangents.torch.job import ModuleJob, field_outputs, job_of
-from equitangents.torch.modules import LAYOUTS, Factory, evaluated, fill, make, outputs_of, tensors
+from equitangents.torch.modules import LAYOUTS, Factory, fill, make, outputs_of, tensors
 from equitangents.validation import check_choice
 
 if TYPE_CHECKING:
@@ -35,8 +32,6 @@ METHODS = ("auto", "torch.func", "in turn")
 @dataclass(eq=False, repr=False)
 class TorchEnsemble(FiniteEnsemble):
     """PyTorch modules trained from independent initialisations; `Ensemble` says what the parameters are."""
-
-    executor = None
 
     factory: Factory
     members: int = 10
@@ -58,8 +53,6 @@ class TorchEnsemble(FiniteEnsemble):
     members_per_chunk: int | None = None
     memory_limit: int | None = None
     progress: bool | ProgressCallback = False
-    variation: Variation | None = None
-    zero_output: bool = False
     checkpoint_dir: FileName | None = None
     checkpoint_every: int = 10
     callback: Callable[[int, TrainingState], None] | None = None
@@ -69,9 +62,6 @@ class TorchEnsemble(FiniteEnsemble):
     def net(self) -> Factory:
         """The factory, which stands where other ensembles have their network."""
         return self.factory
-
-    def _own_facts(self) -> list[tuple[str, object]]:
-        return [("trained", self.trained_by_ if self.reason_ is None else f"{self.trained_by_}: {self.reason_}")]
 
     def _check_settings(self) -> None:
         if any(c.__module__ == "torch.nn.modules.module" for c in type(self.factory).__mro__):
@@ -91,11 +81,6 @@ class TorchEnsemble(FiniteEnsemble):
             raise InvalidArgumentError(
                 "optimizer", self.optimizer, [*OPTIMIZERS, "a function parameters -> torch.optim.Optimizer"]
             )
-        variation = variation_of(self)
-        if not isinstance(variation, Bootstrap | ZeroOutput) and variation != PLAIN:
-            raise NetworkError(
-                "variation", variation, "Bootstrap() or zero_output=True for members that PyTorch trains"
-            )
         require("torch", "torch", "equitangents.torch")
 
     def _job(self, data: Augmented, first: int, members: int) -> ModuleJob:
@@ -103,11 +88,7 @@ class TorchEnsemble(FiniteEnsemble):
 
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
         fields = field_outputs(self.layout, (*self.positions_, self.n_outputs_))
-        found = outputs_of(self._made(), self.params_, x, self.layout, fields)
-        if self.params0_ is None:
-            return found
-        start = outputs_of(self._made(), self.params0_, x, self.layout, fields)
-        return (after - before for after, before in zip(found, start, strict=True))
+        return outputs_of(self._made(), self.params_, x, self.layout, fields)
 
     def _member(self, i: int) -> torch.nn.Module:
         return fill(self._made(), {name: a[i] for name, a in self.params_.items()})
@@ -117,15 +98,6 @@ class TorchEnsemble(FiniteEnsemble):
 
     def _variables(self) -> Tree:
         return dict.fromkeys(tensors(self._made()), 0)
-
-    def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
-        self._check_settings()
-
-        def outputs(x: np.ndarray) -> Iterator[np.ndarray]:
-            for i in range(members):
-                yield evaluated(self._made(i), x.astype(self.dtype), self.layout, self._device)[None]
-
-        return is_admissible_law(outputs, action, shape, seed=int(self.seed))
 
     def _made(self, i: int = 0) -> torch.nn.Module:
         """Member i before training."""
@@ -173,9 +145,6 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         memory_limit: bytes that transformed copies and predictions may take; None: half of the memory there is.
         progress: True shows long runs on stderr; a function is called as progress(epochs done, all epochs, seconds
             left), or of parts of the members where they are trained in parts; False: they log to "equitangents".
-        variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`, bagging,
-            whose rows are those of a `DeepEnsemble` of this seed.
-        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
         checkpoint_dir: the folder where training is saved on the way, to go on with `fit(resume=True)`; None: nowhere.
             An interrupt goes back to the last one.
         checkpoint_every: epochs between checkpoints.
@@ -187,7 +156,6 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
     Attributes:
         params_: parameters and buffers by name, stacked over members; `member(i)` is a module with those of member i.
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
-        params0_: parameters and buffers at initialisation if zero_output, or None.
         recorded_, recorded_epochs_: what `fit(record=…)` kept.
         trained_by_: "torch.func" or "one after another".
         reason_: why members were trained one after another, or None.

@@ -14,17 +14,14 @@ import numpy as np
 
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size, variation_of
-from equitangents.ensembles.training.variations import variation_key
+from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
 from equitangents.torch.modules import (
     Factory,
     FieldOutputs,
-    Tensors,
     make,
     member_seeds,
     outputs_of,
-    tensors,
     to_tensor,
 )
 from equitangents.torch.trainers import Data, OneByOne, Recipe, Vectorised, reason_against
@@ -48,15 +45,11 @@ class Here:
 
 @dataclass(frozen=True)
 class ModuleJob(Job):
-    """What a run computes by PyTorch: members `first` to `first + members − 1`, trained by `recipe` on `data`.
-
-    `resampled` is how many transformed copies of each sample the data hold.
-    """
+    """What a run computes by PyTorch: members `first` to `first + members − 1`, trained by `recipe` on `data`."""
 
     factory: Factory
     recipe: Recipe
     data: Data
-    resampled: int
     layout: str
     first: int
     members: int
@@ -96,24 +89,11 @@ class ModuleJob(Job):
         """A member before training."""
         return make(self.factory, self.seed, member, self.dtype, self.recipe.device)
 
-    def own_data(self, ids: range, start: dict[str, np.ndarray] | None) -> Data:
-        """The data with what the members `ids` have of their own: drawn rows, and what is subtracted from outputs."""
-        import torch
-
-        data, device, own, offsets = self.data, self.recipe.device, None, None
-        if self.recipe.variation.gathers:
-            samples, copies = len(data.x) // self.resampled, self.resampled
-            rows = [self.recipe.variation.rows(variation_key(self.seed, i), samples, copies) for i in ids]
-            own = torch.from_numpy(np.array(rows, np.int64)).to(device)
-        if start is not None:
-            x = data.x.cpu().numpy()
-            parts = outputs_of(self.made(ids[0]), start, x, "channels_last", self.recipe.fields)  # laid out already
-            offsets = torch.from_numpy(np.concatenate(list(parts), axis=1)).to(device)
-        return replace(data, own=own, offsets=offsets)
-
 
 class ModuleChunk:
     """Members that are trained at once."""
+
+    start = None
 
     def __init__(self, job: ModuleJob, ids: range) -> None:
         import torch
@@ -123,11 +103,7 @@ class ModuleChunk:
         modules, seeds = [job.made(i) for i in ids], [member_seeds(job.seed, i) for i in ids]
         self._generators = [torch.Generator().manual_seed(s.order) for s in seeds]
         kind = Vectorised if job.reason is None else OneByOne
-        self.start: dict[str, np.ndarray] | None = None
-        if job.recipe.variation.has_baseline:
-            parts = [_copied(tensors(module)) for module in modules]
-            self.start = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-        self._trainer: OneByOne | Vectorised = kind(modules, job.own_data(ids, self.start), job.recipe, seeds)
+        self._trainer: OneByOne | Vectorised = kind(modules, job.data, job.recipe, seeds)
 
     def restore(self, params: Sequence[np.ndarray], state: Sequence[np.ndarray]) -> None:
         """Go on from parameters and buffers in the order of their names, and from what `state` gave."""
@@ -160,19 +136,14 @@ class ModuleChunk:
         return np.stack(losses).astype(job.dtype)
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """Outputs (members, N, outputs), less the members' baselines."""
+        """Outputs (members, N, outputs)."""
         job = self._job
         module = self._template = job.made(job.first) if self._template is None else self._template
-
-        def evaluated(params: dict[str, np.ndarray]) -> np.ndarray:
-            return np.concatenate(list(outputs_of(module, params, x, job.layout, job.recipe.fields)), axis=1)
-
-        found = evaluated(self.params())
-        return found if self.start is None else found - evaluated(self.start)
+        return np.concatenate(list(outputs_of(module, self.params(), x, job.layout, job.recipe.fields)), axis=1)
 
     def params(self) -> dict[str, np.ndarray]:
         """Parameters and buffers by name, stacked over members."""
-        return _copied(self._trainer.tensors())
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self._trainer.tensors().items()}
 
     def state(self) -> list[np.ndarray]:
         """What else the members go on from, as bytes: their optimisers, and the generators that they draw from."""
@@ -183,10 +154,6 @@ class ModuleChunk:
         held = {"optimizer": self._trainer.optimiser.state_dict(), "noise": self._trainer.noise, "orders": orders}
         torch.save(held, written)
         return [np.frombuffer(written.getvalue(), np.uint8)]
-
-
-def _copied(found: Tensors) -> dict[str, np.ndarray]:
-    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in found.items()}
 
 
 def job_of(estimator: Any, made: Augmented, first: int, members: int) -> ModuleJob:
@@ -204,12 +171,11 @@ def job_of(estimator: Any, made: Augmented, first: int, members: int) -> ModuleJ
         float(p.momentum),
         resolve_batch_size(p.optimizer, p.batch_size, made.samples),
         device,
-        variation_of(p),
         field_outputs(p.layout, made.targets.shape[1:]),
     )
     data = Data(to_tensor(made.x, p.layout, device), torch.from_numpy(made.y).to(device), made.samples, made.copies)
     plan = Plan(1, recipe.batch_size)
-    job = ModuleJob(p.factory, recipe, data, made.transformed, p.layout, first, members, int(p.seed), p.dtype, plan)
+    job = ModuleJob(p.factory, recipe, data, p.layout, first, members, int(p.seed), p.dtype, plan)
     module = job.made(first)
     _check_module(module, job, p)
     job = replace(job, reason=_reason(job, p.method))
@@ -221,7 +187,6 @@ def job_of(estimator: Any, made: Augmented, first: int, members: int) -> ModuleJ
         "batch size": str(recipe.batch_size),
         "X (after augmentation)": array_digest(data.x.cpu().numpy()),
         "y (after augmentation)": array_digest(data.y.cpu().numpy()),
-        "variation": repr(recipe.variation),
         "module": repr(module),
         "trained by": str(job.facts["trained_by_"]),
     }

@@ -67,20 +67,6 @@ class EmpiricalKernel:
         with self._evaluated():
             return np.asarray(self._ntk(*self._inputs(x1, x2), form).cpu().numpy())
 
-    def product(self, x1: Numbers, x2: Numbers | None, vectors: Numbers) -> np.ndarray:
-        """The product Θ(x1, x2) v, (N1, outputs), of v (N2, outputs); no Jacobian is held."""
-        import torch
-
-        with self._evaluated():
-            a, b = self._inputs(x1, x2)
-            b = a if b is None else b
-            values, back = torch.func.vjp(lambda p: self._at(p, b), self._free())[:2]
-            if np.shape(vectors) != tuple(values.shape):
-                raise ShapeError("vectors", np.shape(vectors), tuple(values.shape), "the shape of the outputs")
-            (pulled,) = back(torch.as_tensor(np.asarray(vectors), dtype=values.dtype, device=values.device))
-            found = torch.func.jvp(lambda p: self._at(p, a), (self._free(),), (pulled,))[1]
-            return np.asarray(found.detach().cpu().numpy())
-
     def _ntk(self, a: torch.Tensor, b: torch.Tensor | None, form: str) -> torch.Tensor:
         import torch
 

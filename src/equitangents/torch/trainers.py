@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents.ensembles.training.variations import Variation
+from equitangents.ensembles.training.variations import PLAIN
 from equitangents.torch.modules import FieldOutputs, Seeds, Tensors, random_numbers, tensors
 
 if TYPE_CHECKING:
@@ -39,17 +39,15 @@ class Recipe:
     momentum: float
     batch_size: int
     device: torch.device
-    variation: Variation
     fields: FieldOutputs | None = None
 
-    def lost(self, outputs: torch.Tensor, targets: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
-        """The loss of what a module makes of a batch, less `offsets`, on targets, both (rows, numbers)."""
-        rows = outputs if self.fields is None else self.fields.rows(outputs)
-        if offsets is not None:
-            rows = rows - offsets
+    variation = PLAIN
+
+    def lost(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """The loss of what a module makes of a batch on targets, both (rows, numbers)."""
         if self.fields is None:
-            return LOSSES[self.loss](rows, targets)
-        classes = self.fields.outputs
+            return LOSSES[self.loss](outputs, targets)
+        rows, classes = self.fields.rows(outputs), self.fields.outputs
         if self.loss == "cross_entropy":
             at_positions = LOSSES[self.loss](rows.reshape(-1, classes), targets.reshape(-1, classes))
             return at_positions * (rows.shape[1] // classes)  # a sum over positions, a mean over samples
@@ -69,18 +67,12 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Data:
-    """Inputs x as modules read them and targets y (rows, outputs); an epoch visits `samples`, each of `copies` rows.
-
-    own: (members, rows) or None, the row of x and y that stands in the place of each. offsets: (members, rows, outputs)
-    or None, what is subtracted from outputs. Both are of the members that a trainer has.
-    """
+    """Inputs x as modules read them and targets y (rows, outputs); an epoch visits `samples`, each of `copies` rows."""
 
     x: torch.Tensor
     y: torch.Tensor
     samples: int
     copies: int
-    own: torch.Tensor | None = None
-    offsets: torch.Tensor | None = None
 
     def order(self, generator: torch.Generator, batch_size: int) -> torch.Tensor:
         """The rows that an epoch visits, one after another, (samples,)."""
@@ -91,19 +83,6 @@ class Data:
         if self.copies > 1:
             rows = rows + self.samples * torch.randint(self.copies, (self.samples,), generator=generator)
         return rows
-
-    def batch(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """(x, y) or (x, y, offsets) of some rows, (rows,) of one member or (members, rows)."""
-        import torch
-
-        alone = rows.ndim == 1
-        if self.own is not None:
-            rows = rows.to(self.own.device)  # orders are drawn on the CPU
-            rows = self.own[0][rows] if alone else torch.gather(self.own, 1, rows)
-        if self.offsets is None:
-            return self.x[rows], self.y[rows]
-        members = 0 if alone else torch.arange(len(rows))[:, None]
-        return self.x[rows], self.y[rows], self.offsets[members, rows]
 
 
 def squared_error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -138,8 +117,7 @@ class OneByOne:
         (order,), total = orders, 0.0
         for rows in order.split(self._recipe.batch_size):
             self.optimiser.zero_grad()
-            x, *targets = self._data.batch(rows)
-            loss = self._recipe.lost(self._module(x), *targets)
+            loss = self._recipe.lost(self._module(self._data.x[rows]), self._data.y[rows])
             loss.backward()
             self.optimiser.step()
             total += float(loss.detach()) * len(rows)
@@ -179,8 +157,7 @@ class Vectorised:
         self._stacked = _Stacked(modules, recipe)
         self.optimiser = recipe.optimiser(list(self._stacked.trained.values()))
         self.noise: list[torch.Tensor] = []  # no module draws random numbers
-        parts = 4 if data.offsets is None else 5
-        self._step = torch.func.vmap(self._stacked.gradient, in_dims=(0,) * parts)
+        self._step = torch.func.vmap(self._stacked.gradient)
 
     def epoch(self, orders: Sequence[torch.Tensor]) -> np.ndarray:
         """One pass over the rows that each member visits in order; mean losses (members,)."""
@@ -189,7 +166,7 @@ class Vectorised:
         data, stacked = self._data, self._stacked
         total = torch.zeros(self._count, dtype=data.y.dtype, device=self._recipe.device)
         for rows in torch.stack(list(orders)).split(self._recipe.batch_size, dim=1):
-            gradients, losses = self._step(stacked.values, stacked.fixed, *data.batch(rows))
+            gradients, losses = self._step(stacked.values, stacked.fixed, data.x[rows], data.y[rows])
             for name, parameter in stacked.trained.items():
                 parameter.grad = gradients[name]
             self.optimiser.step()
@@ -261,10 +238,10 @@ class _Stacked:
         """What is trained, apart from autograd's records."""
         return {name: p.detach() for name, p in self.trained.items()}
 
-    def _loss_of(self, trained: Tensors, fixed: Tensors, x: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+    def _loss_of(self, trained: Tensors, fixed: Tensors, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         import torch
 
-        return self._loss(torch.func.functional_call(self._template, trained | fixed, (x,)), *targets)
+        return self._loss(torch.func.functional_call(self._template, trained | fixed, (x,)), y)
 
 
 def _gradient_alone(

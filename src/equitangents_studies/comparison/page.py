@@ -24,7 +24,6 @@ from equitangents_studies.comparison.study import (
     good_enough,
     lag,
     measure,
-    repeated,
 )
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import EXACT, Claim, Records, agreement, claim, in_words, ours, table, theirs
@@ -57,7 +56,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 "Out of distribution the augmented ensemble agrees with itself more often than one augmented network",
                 Records.over(of, lambda name: results.images.titles[name], name=results.foreign),
                 measure=f"{osp}: ensemble of {settings.members} minus one network, out of {results.order}.",
-                covers=(over, repeated(settings)),
+                covers=over,
                 at_least=0,
                 aggregate=("all of these inputs", whole),
                 by=theirs(EMERGENT_EQUIVARIANCE, PLACE, _stated_pair(settings.group)),
@@ -178,7 +177,7 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         stated_spread=error,
         numbers=by_set,
         measure=f"{title}, out of {results.order}, mean over {', '.join(by_set)}.{upright}",
-        covers=(over, repeated(settings)),
+        covers=over,
         by=theirs(EMERGENT_EQUIVARIANCE, PLACE),
     )
 

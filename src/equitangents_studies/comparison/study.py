@@ -21,7 +21,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.statistics import (
-    FEWEST,
     Estimate,
     binomial_ends,
     bootstrap,
@@ -96,11 +95,6 @@ PRESETS = presets(
 def covers(settings: Settings) -> str:
     """What intervals are over."""
     return covered(settings.repetitions, "repetitions")
-
-
-def repeated(settings: Settings) -> int | None:
-    """How many repetitions intervals are over, None where they are over inputs."""
-    return settings.repetitions if settings.repetitions >= FEWEST else None
 
 
 def small_channels(settings: Settings, shrink: int) -> tuple[int, ...]:

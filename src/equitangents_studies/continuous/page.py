@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from equitangents.report import Figure, Table, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, t_interval
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.study import (
@@ -30,7 +30,6 @@ from equitangents_studies.framework.claims import (
     exact,
     ours,
     proved,
-    table,
     theirs,
     to_rounding,
 )
@@ -141,7 +140,7 @@ def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
         claim(
             f"Over all angles image ensembles trained with C{last} agree with themselves more often than with C{first}",
             on_sets(rises),
-            covers=(over, ensembles),
+            covers=over,
             measure=f"{agreement}; C{last} minus C{first}, after {epochs} epochs each.",
             at_least=0,
             aggregate=(f"the mean over {len(sets)} sets of inputs", over_sets([rises(name) for name in sets])),
@@ -150,7 +149,7 @@ def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
         claim(
             "Over all angles image ensembles agree with themselves more often than their members do",
             Records.over(ahead, lambda k, name: f"C{k}, {titles[name]}", k=found.orders, name=sets),
-            covers=(over, ensembles),
+            covers=over,
             measure=f"{agreement}; the mean of {found.recipe.members} networks minus its members’ mean.",
             at_least=0,
             aggregate=(f"the mean over {len(found.orders)} groups and {len(sets)} sets of inputs", over_sets(leads)),
@@ -219,7 +218,7 @@ def _at_equal_cost(found: ImageEnsembles, agreement: str, over: str) -> list[Cla
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Agreement over angles of image ensembles, which may be left out."""
     found = results.images
-    return [] if found is None else [_images_over_angles(found, folder), _table(found)]
+    return [] if found is None else [_images_over_angles(found, folder)]
 
 
 _DASHED = (0, (3, 3))
@@ -267,23 +266,6 @@ def _images_over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
             axes.set_xticks([0, 45, 90, 135, 180])
             axes.set_ylim(0, 101)
     return drawn.figure
-
-
-def _table(found: ImageEnsembles) -> Table:
-    titles = [found.images.titles[name] for name in found.sets]
-    percent = lambda shares: found.mean(shares).times(100)
-    rows: list[list[object]] = []
-    for k in found.orders:
-        scores = [1 - found.accuracy(k)[-1], *(found.agreement(k, name)[-1] for name in found.sets)]
-        floors = [1 - found.floor_accuracy(k)[-1], *(found.floor(k, name)[-1] for name in found.sets)]
-        rows.append([f"C{k}", f"{found.steps(k)[-1]:,}", *map(percent, scores)])
-        rows.append([f"C{k}, {_FLOOR}", "", *map(percent, floors)])
-    return table(
-        "Training steps after the last epoch, error over all angles of the test images and agreement over all angles, "
-        "in percent; in brackets 95 % intervals. Below each, the floor of resampling.",
-        ["", "steps", "error", *(f"agreement, {title}" for title in titles)],
-        rows,
-    )
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

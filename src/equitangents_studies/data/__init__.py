@@ -1,10 +1,10 @@
 """Data sets and inputs to test on: files in a folder, the digits of scikit-learn, noise and photographs, molecules."""
 
-from equitangents_studies.data.class_folders import load_class_folders, open_image_folder
+from equitangents_studies.data.class_folders import open_image_folder
 from equitangents_studies.data.dataset import Dataset, digits, gaussian_noise, letters, photo_patches
 from equitangents_studies.data.folder import DataNotFoundError, available, download, load, load_own, names
 from equitangents_studies.data.images import conform, resize
-from equitangents_studies.data.labelled_images import load_images_like, load_labelled_images, load_mask_folder
+from equitangents_studies.data.labelled_images import load_images_like, load_labelled_images
 from equitangents_studies.data.molecules import (
     MoleculeSet,
     load_molecules,
@@ -24,10 +24,8 @@ __all__ = [
     "gaussian_noise",
     "letters",
     "load",
-    "load_class_folders",
     "load_images_like",
     "load_labelled_images",
-    "load_mask_folder",
     "load_molecules",
     "load_own",
     "load_trajectory",

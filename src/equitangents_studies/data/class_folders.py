@@ -1,7 +1,6 @@
-"""Images in one folder a class: a sample of them as a data set, or a list of files that are read when they are needed.
+"""Images in one folder a class, listed, and read when they are needed.
 
 Two layouts: CLASS/*.jpg, of which a share is set apart to test on; or train/CLASS/*.jpg and val/CLASS/*.jpg (or test/).
-A sample is of the first.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import hashlib
 import math
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -19,55 +18,13 @@ from jaxtyping import Float, Int, UInt8
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_whole
-from equitangents_studies.data.dataset import Dataset
-from equitangents_studies.data.images import SUFFIXES, centre, coloured, is_image_name, pixels_of, read_image, resize
+from equitangents_studies.data.images import SUFFIXES, centre, is_image_name, read_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _TEST_FOLDERS = ("val", "test")
 _LEAST_AREA, _MOST_RATIO = 0.08, 4 / 3  # of crops, as ImageNet is usually trained on
-
-
-def load_class_folders(
-    path: str | Path,
-    *,
-    count: int | None = 10_000,
-    size: int = 32,
-    test_fraction: float = 1 / 12,
-    seed: int = 0,
-    name: str = "",
-    citation: str = "",
-) -> Dataset:
-    """`count` random images (None: all) from the folders in `path`, one a class: the layout of NCT-CRC-HE-100K.
-
-    Images become RGB of `size` × `size` pixels by averaging over areas, which commutes with quarter turns. Classes are
-    the folders' names, sorted. The last `test_fraction` of the sample is for testing. Equal seeds give equal samples.
-
-    Raises InvalidArgumentError for a folder without classes, a class without images, an image that cannot be read or is
-    smaller than `size`, and where there are fewer than `count`.
-    """
-    check_whole("size", size, 1)
-    if count is not None:
-        check_whole("count", count, 2)
-    if not 0 < test_fraction < 1:
-        raise InvalidArgumentError("test_fraction", test_fraction, "between 0 and 1")
-    folder = Path(path).expanduser()
-    files, classes = class_files(folder)
-    if count is not None and count > len(files):
-        raise InvalidArgumentError("count", count, range(2, len(files) + 1), "the images in the folder")
-    chosen = files[np.random.default_rng(seed).permutation(len(files))[:count]]
-    x, y = _read(folder, chosen.names, size), chosen.labels
-    split = len(x) - min(max(1, round(test_fraction * len(x))), len(x) - 1)
-    return Dataset(
-        name=name or folder.name,
-        train_x=x[:split],
-        train_y=y[:split],
-        test_x=x[split:],
-        test_y=y[split:],
-        class_names=classes,
-        citation=citation,
-    )
 
 
 def class_files(place: Path, root: Path | None = None, *, deep: bool = False) -> tuple[ImageFiles, tuple[str, ...]]:
@@ -91,19 +48,6 @@ def class_files(place: Path, root: Path | None = None, *, deep: bool = False) ->
         names += [p.relative_to(root).as_posix() for p in own]
         labels += [label] * len(own)
     return ImageFiles(root, tuple(names), np.array(labels, np.int64)), tuple(p.name for p in classes)
-
-
-@lru_cache(maxsize=1)  # a study reads its images once to check them, and once to use them
-def _read(folder: Path, names: tuple[str, ...], size: int) -> np.ndarray:
-    """The images as float32 (N, size, size, 3) in [0, 1], read-only."""
-    x = np.empty((len(names), size, size, 3), np.float32)
-    for i, path in enumerate(folder / name for name in names):
-        pixels = coloured(read_image(path, pixels_of))[None]
-        if min(pixels.shape[1:3]) < size:
-            raise InvalidArgumentError("size", size, range(1, min(pixels.shape[1:3]) + 1), "the side of " + path.name)
-        x[i] = resize(pixels, (size, size))[0]
-    x.setflags(write=False)
-    return x
 
 
 @final

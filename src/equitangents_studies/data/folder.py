@@ -22,8 +22,9 @@ import numpy as np
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.extending import read_named, require, whole_file
 from equitangents_studies.data.catalogue import SOURCES, RemoteFile, Source
-from equitangents_studies.data.class_folders import load_class_folders
+from equitangents_studies.data.class_folders import class_files
 from equitangents_studies.data.dataset import Dataset, balanced, digits
+from equitangents_studies.data.images import averaged_square, coloured, pixels_of, read_image
 
 ENVIRONMENT_VARIABLE = "EQUITANGENTS_DATA"
 _HOW_TO_SET = f"give its folder (data_dir='FOLDER') or set {ENVIRONMENT_VARIABLE}"
@@ -63,8 +64,8 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     """The data set called `name`, images as float32 `(N, H, W, C)` in [0, 1].
 
     "digits" ships with scikit-learn; every other set is read from `<name>.npz` in `data_dir`, or in the folder named
-    by the environment variable EQUITANGENTS_DATA; "nct_crc_he" is 10,000 random images of the folder NCT-CRC-HE-100K
-    there (`load_class_folders` reads others). Nothing is downloaded: see `equitangents_studies.data.folder`.
+    by the environment variable EQUITANGENTS_DATA; "nct_crc_he" is 10,000 random images of the folder NCT-CRC-HE-100K there.
+    Nothing is downloaded: see `equitangents_studies.data.folder`.
 
     Raises InvalidArgumentError for an unknown name or a malformed file, DataNotFoundError where the file is missing.
     """
@@ -73,7 +74,7 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     source = _source(name)
     path = file_of(source, data_dir)
     if source.folder:
-        return load_class_folders(path, name=source.name, citation=source.citation)
+        return _sample(path, source)
     return _read(path, source)
 
 
@@ -111,6 +112,19 @@ def _read(path: Path, source: Source) -> Dataset:
         train_tile=arrays.get("train_tile"),
         test_tile=arrays.get("test_tile"),
     )
+
+
+_SAMPLED, _SIDE, _TESTED = 10_000, 32, 1 / 12
+
+
+def _sample(path: Path, source: Source) -> Dataset:
+    """Random images of a folder with one folder of images a class, averaged down; the last ones are for testing."""
+    files, classes = class_files(path)
+    files = files[np.random.default_rng(0).permutation(len(files))[:_SAMPLED]]
+    of = lambda name: averaged_square(coloured(read_image(path / name, pixels_of)), _SIDE)
+    x, y = np.stack([of(name) for name in files.names]), files.labels
+    split = len(x) - max(1, round(_TESTED * len(x)))
+    return Dataset(source.name, x[:split], y[:split], x[split:], y[split:], classes, source.citation)
 
 
 def _unit_interval(x: np.ndarray, path: Path) -> np.ndarray:

@@ -13,11 +13,8 @@ if TYPE_CHECKING:
 
 _EMERGENT = f"Gerken & Kessel 2024, {works.EMERGENT_EQUIVARIANCE}"
 _BEYOND = f"Nordenfors & Flinth 2024, {works.BEYOND_THE_LIMIT}"
-_MEAN_FIELD = f"Maass & Fontbona 2024, {works.MEAN_FIELD}"
-_EXCHANGE = f"Adly 2026, {works.EXCHANGE_RATE}"
 _KERNELS = f"Misof, Kessel & Gerken 2024, {works.EQUIVARIANT_KERNELS}"
 _SYNERGY = f"Xiao & Pennington 2022, {works.SYNERGY_AND_SYMMETRY}"
-_PARTIAL = f"Perin & Deny 2025, {works.PARTIAL_ORBITS}"
 _WITH_DESK = ("quick", "desk", "paper")
 
 
@@ -149,20 +146,6 @@ registry: dict[str, StudyInfo] = {
             "an orbit, and what infinitely many members leave of the violation, at finite and at infinite width.",
         ),
         _shipped(
-            "mean-field",
-            "Two-layer networks from lazy training to the mean field",
-            _MEAN_FIELD,
-            "At which output scale do networks leave what the tangent kernel predicts? At the mean-field scale: do "
-            "augmentation and feature averaging become one, and single networks invariant, as the width grows?",
-        ),
-        _shipped(
-            "frozen-kernel",
-            "How far the tangent kernel moves in training",
-            f"Jacot et al. 2018, {works.TANGENT_KERNEL}",
-            "Movement of the tangent kernel of trained networks against width: NTK and standard parametrisation, a "
-            "mean-field output scale, with a smooth nonlinearity and with ReLU, over training.",
-        ),
-        _shipped(
             "other-ensembles",
             "Ensembles beyond plain averaging",
             _EMERGENT,
@@ -260,27 +243,12 @@ registry: dict[str, StudyInfo] = {
             "group, a subgroup and a wrong one change the samples needed, measured and predicted.",
         ),
         _shipped(
-            "exchange-rate",
-            "Samples that a growing group saves",
-            _EXCHANGE,
-            "Signals whose targets are invariant under Cn, n from 2 on: do the samples that the group saves grow as n, "
-            "what does a wrong group of the same order cost, and do kernels tell both beforehand?",
-        ),
-        _shipped(
-            "partial-orbits",
-            "Symmetries that only some classes show",
-            _PARTIAL,
-            "Some classes are seen in all orientations, others in part: are the others classified rightly in "
-            "orientations never seen? Digits and letters, finite groups, in the irrep basis and exactly.",
-        ),
-        _shipped(
             "moving-outputs",
             "Outputs that move with their inputs",
             _KERNELS,
             "Masks that turn with images, flows whose vectors turn with the grid, the element that turned a template: "
             "how many inputs the right group saves, and equivariance at every time, on and off the data.",
             (*_WITH_DESK, "flows-quick", "flows-desk", "flows-paper", "turns-quick", "turns-desk", "turns-paper"),
-            file="study",
         ),
     )
 }

@@ -32,7 +32,7 @@ from equitangents_studies.claim import (
 )
 
 __all__ = [
-    "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement",
+    "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Records", "after", "agreement",
     "claim", "exact", "identity", "in_words", "ours", "proved", "table", "theirs", "to_rounding",
 ]  # fmt: skip
 
@@ -107,9 +107,6 @@ def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]])
     return Table(caption, header, [[cell(x) for x in row] for row in rows])
 
 
-Covers = str | tuple[str, int | None]
-
-
 @dataclass(frozen=True)
 class By:
     """Whose claim it is, the `source`, the `place` in it ("Table 1"), and the source's own number, `stated`; whether
@@ -156,7 +153,7 @@ def claim(
     numbers: Mapping[str, Estimate] | Records,
     *,
     measure: str,
-    covers: Covers,
+    covers: str,
     by: By,
     at_least: float = -math.inf,
     at_most: float = math.inf,
@@ -167,16 +164,17 @@ def claim(
 
     With `aggregate`, a label and a number ("the mean over sets"), that number decides. Without it every member of the
     family must meet the bound, and the least favourable one is shown. `covers` says what the intervals are over
-    ("inputs"), or that and how many were measured, ("members", 64).
+    ("inputs").
 
-    Raises InvalidArgumentError for an empty family, for empty `covers`, and for fewer than one repetition.
+    Raises InvalidArgumentError for an empty family, and for empty `covers`.
     """
     numbers = numbers.labelled() if isinstance(numbers, Records) else dict(numbers)
     if not numbers:
         raise InvalidArgumentError("numbers is empty; a claim needs at least one number")
-    over, repeated = _covered(covers)
+    if not covers:
+        raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
     bound = (at_least, at_most)
-    label, e = aggregate or _least_favourable(numbers, bound, single=over == SINGLE)
+    label, e = aggregate or _least_favourable(numbers, bound, single=covers == SINGLE)
     return Claim(
         statement=statement,
         kind=by.kind,
@@ -188,9 +186,8 @@ def claim(
         bound=bound,
         stated=by.stated,
         unit=unit,
-        covers=over,
+        covers=covers,
         confidence=e.confidence,
-        repeated=repeated,
         numbers=numbers,
         shown=label,
         aggregate=aggregate is not None,
@@ -213,7 +210,7 @@ def agreement(
     stated_value: float,
     stated_spread: float,
     measure: str,
-    covers: Covers,
+    covers: str,
     by: By,
     unit: str = "",
     numbers: Mapping[str, Estimate] | None = None,
@@ -243,16 +240,6 @@ def _least_favourable(
     chosen = [label for label, outcome in outcomes.items() if deciding in (outcome, None)]
     label = min(chosen, key=lambda name: margin(numbers[name], bound))
     return label, numbers[label]
-
-
-def _covered(covers: Covers) -> tuple[str, int | None]:
-    """What a claim's intervals are over, and how many of them there are."""
-    over, repeated = (covers, None) if isinstance(covers, str) else covers
-    if not over:
-        raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
-    if repeated is not None and repeated < 1:
-        raise InvalidArgumentError("repeated", repeated, remedy="it is at least 1, or None where nothing was repeated")
-    return over, repeated
 
 
 def after(step: int) -> str:

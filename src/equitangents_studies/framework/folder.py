@@ -23,18 +23,16 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extending import (
     LEFTOVER,
-    UNREADABLE,
+    alone,
     file_bytes,
-    locks,
     machine_memory,
     quoted,
     read_json,
     whole_file,
 )
-from equitangents_studies.claim import Claim
 from equitangents_studies.framework import stage_files
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.stage_files import Arrays
@@ -68,11 +66,10 @@ def only_run(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locks.alone(path / _LOCK, "another run is writing here"))
-        except locks.HeldError as error:
-            who = f" (process {error.owner})" if error.owner else ""
+            stack.enter_context(alone(path / _LOCK, "another run is writing here"))
+        except StoreError:
             raise InvalidArgumentError(
-                f"another run{who} is writing into {path}; wait until it is done, or choose another folder with --out"
+                f"another run is writing into {path}; wait until it is done, or choose another folder with --out"
             ) from None
         except OSError as error:
             raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None
@@ -133,7 +130,12 @@ class RunFolder:
             return
         held = _config(path)
         if held is None:
-            _check_unreadable(path, config, resume=resume, force=force)
+            if not (path / "config.json").exists():
+                hint = "there is nothing to resume" if resume else "choose another folder with --out"
+                raise InvalidArgumentError("out", str(path), "a run of a study", hint)
+            if not force:
+                hint = "replace it with --force, or choose another folder with --out"
+                raise InvalidArgumentError(f"{path / 'config.json'} is damaged; {hint}")
         elif resume:
             if differing := _differences(held, config):
                 raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
@@ -218,38 +220,13 @@ class RunFolder:
         write_json(self.path / "config.json", kept)
 
 
-def _check_unreadable(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) -> None:
-    """Raise InvalidArgumentError where the configuration cannot be read, unless stages of this run are there."""
-    if resume and _holds_stages(path, _fingerprint(_identity(config))):
-        return
-    if not (path / "config.json").exists():
-        hint = "there is nothing to resume" if resume else "choose another folder with --out"
-        raise InvalidArgumentError("out", str(path), "a run of a study", hint)
-    if not force:
-        raise InvalidArgumentError(
-            f"{path / 'config.json'} is damaged, and no stage of this run is complete; replace it with --force, or "
-            "choose another folder with --out"
-        )
-
-
 def _config(path: Path) -> dict[str, Any] | None:
     """The configuration of the run in a folder, if it holds one that is not damaged."""
     try:
-        found = read_json(file_bytes(path / "config.json"))
-    except (OSError, ValueError):
+        found: dict[str, Any] = read_json(file_bytes(path / "config.json"))
+        return found if found["fingerprint"] == _fingerprint(_identity(found)) else None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    kinds = {"study": str, "settings": dict, "versions": dict, "fingerprint": str}
-    if not isinstance(found, dict) or not {"study", "settings"} <= found.keys():
-        return None
-    if any(not isinstance(found[name], kind) for name, kind in kinds.items() if name in found):
-        return None
-    identity = _fingerprint(_identity(found))
-    return found if found.get("fingerprint", identity) == identity else None
-
-
-def _holds_stages(path: Path, fingerprint: str) -> bool:
-    """Whether complete stages of this run are there."""
-    return any(stage_files.read(file, fingerprint) is not None for file in sorted((path / "stages").glob("*.npz")))
 
 
 def _check_version(path: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
@@ -320,19 +297,6 @@ def _plain(value: object) -> object:
     if isinstance(value, float) and math.isnan(value):
         return ""
     return repr(value) if isinstance(value, float) else quoted(value)
-
-
-def finished(path: Path) -> tuple[tuple[Claim, ...], float] | None:
-    """The claims of the run in `path` and its seconds; None where no whole run is finished there."""
-    if not (path / "report.html").is_file():
-        return None
-    try:
-        config, claims = (read_json(file_bytes(path / f"{n}.json")) for n in ("config", "claims"))
-        if config["sessions"][-1]["ended"] != "finished":
-            return None
-        return tuple(map(Claim.from_dict, claims)), float(config["seconds"])
-    except UNREADABLE:
-        return None
 
 
 class Sessions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import platform
 import shlex
 from collections.abc import Mapping
@@ -12,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import may_write, real
+from equitangents.extending import real
 from equitangents_studies.framework.catalogue import StudyInfo, load, lookup
 
 if TYPE_CHECKING:
     from equitangents_studies.claim import Claim
     from equitangents_studies.framework.folder import RunFolder
     from equitangents_studies.framework.study import Present, Study
-
-logger = logging.getLogger("equitangents")
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,7 @@ def run(
 ) -> StudyResult:
     """Run study `name` and write its folder: config.json, results/, figures/, claims.json and report.html.
 
-    `out` is the folder, by default `runs/<name>-<preset>`. With `resume` the run there goes on; a finished one in a
-    folder that may not be written is shown as it is. A folder with a finished run, or one of another study or with
+    `out` is the folder, by default `runs/<name>-<preset>`. With `resume` the run there goes on. A folder with a finished run, or one of another study or with
     other settings, is left alone, unless `force` is given, which removes that run first. `settings` changes the preset,
     as text: {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
 
@@ -71,7 +67,7 @@ def run(
         raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
     study, present = load(info)
     from equitangents_studies.framework import settings as reading
-    from equitangents_studies.framework.folder import RunFolder, finished, only_run
+    from equitangents_studies.framework.folder import RunFolder, only_run
     from equitangents_studies.framework.progress import Progress
 
     chosen = reading.changed(study.presets[preset], settings)
@@ -87,9 +83,6 @@ def run(
         "data_dir": None if data is None else str(data),
     }
     RunFolder.examine(path, config, resume=resume, force=force)
-    if resume and not may_write(path) and (there := finished(path)) is not None:
-        logger.info("%s may not be written: its finished run is shown as it is", path)
-        return StudyResult(info.name, preset, path, path / "report.html", *there)
     stages = Progress(shown=progress)
     with only_run(path):
         folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=stages)

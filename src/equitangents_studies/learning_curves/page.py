@@ -123,7 +123,7 @@ def _growth(settings: Settings, results: Results) -> Claim:
         numbers,
         measure="Exponent of the classification error over the upper half of training sizes (in logarithms) minus that "
         f"over the lower half, by repetition; a growth below {GROWTH:g}, our margin, counts as none.",
-        covers=(SETS, settings.repetitions), at_most=GROWTH,
+        covers=SETS, at_most=GROWTH,
         by=theirs(THEIRS, "§6.1, Figure 4", "the effect disappears"),
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ def _scaling(settings: Settings, results: Results) -> Claim:
             off,
             measure=f"Error over one fitted power law, minus 1, at the size, from {_FROM} images on, that is furthest "
             "off.",
-            covers=(SETS, settings.repetitions), at_least=-_CLEAN, at_most=_CLEAN, unit="%",
+            covers=SETS, at_least=-_CLEAN, at_most=_CLEAN, unit="%",
             by=theirs(THEIRS, "Figure S6", "straight lines; the bound is ours"),
     )  # fmt: skip
 
@@ -180,7 +180,7 @@ def features_less_exact(settings: Settings, right: np.ndarray) -> dict[str, Esti
 
 def _symmetries(settings: Settings, results: Results) -> list[Claim]:
     found, sizes = [], results.sizes
-    more = partial(claim, covers=(SETS, settings.repetitions), at_least=0, unit=POINTS, by=theirs(THEIRS, "Figure 2"))
+    more = partial(claim, covers=SETS, at_least=0, unit=POINTS, by=theirs(THEIRS, "Figure 2"))
     blind = [m for m in ("FCN", "LCN", "VEC") if m in sizes]
     if blind:
         change = lambda m: np.abs(results.squared[m, "O(3)^d"] / results.squared[m, "I"] - 1).max()
@@ -313,7 +313,7 @@ def trained_claims(settings: Settings, results: Results) -> list[Claim]:
     by_run = {network_label(*key): half_growth(sizes, errors) for key, errors in results.networks.items()}
     grown, others = by_run.get("VEC"), {label: by_run[label] for label in by_run if label in _OTHERS}
     named = [_OTHERS[label] for label in others]
-    of = partial(claim, covers=(_RUNS, settings.members))
+    of = partial(claim, covers=_RUNS)
     place = partial(theirs, THEIRS, "§6.1, Figure 4")
     measure = (
         "Exponent of the classification error over the upper half of training sizes (in logarithms) minus that over "

@@ -33,7 +33,7 @@ from jaxtyping import Float
 from equitangents import kernels, nn
 from equitangents.actions import image_dihedral
 from equitangents.extending import whole_file
-from equitangents.kernels import KeptKernel, KernelFunction, KernelStore, orbit_average
+from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
@@ -64,14 +64,13 @@ from equitangents_studies.learning_curves.settings import (
 from equitangents_studies.systems import (
     System,
     architecture,
-    cavity_risk,
     fit_power_law,
     learning_curve,
-    omniscient_risk,
     rotate,
 )
 from equitangents_studies.systems.curves import curve_data, errors_of, kernel_curve
-from equitangents_studies.systems.grams import pool_kernel
+from equitangents_studies.systems.grams import KernelTable, pool_kernel, symmetric_kernel
+from equitangents_studies.systems.predictions import cavity_risk, omniscient_risk
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
@@ -81,7 +80,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     there = [name for name in s.predicted_sets if data.available(name, data_dir)]
     found = measured(
         folder,
-        Part("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, data_dir)),
+        Part("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, folder)),
         Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
         Part("whole-{whole}{flips}", f"{{whole}}{{flips}}, {s.whole_images:,} images", partial(_whole, s, folder)),
         Part("recovered", "Synthetic power laws", partial(_recover, s)),
@@ -140,14 +139,18 @@ def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -
     return whole(model, bool(flips), s, folder.data_dir, folder.checkpoints(f"whole-{model}{flips}"), task)
 
 
-def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
+def _curve(settings: Settings, folder: RunFolder, model: str, group: str, task: Task) -> Arrays:
     """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
-    x, y = load(settings, data_dir)
+    x, y = load(settings, folder.data_dir)
     moved = np.asarray(rotate(x[: pool_size(settings, model)], group, seed=settings.seed), np.float32)
+    path = folder.checkpoints(f"curve-{model}-{GROUPS.index(group)}") / "gram"
+    store = GramStore(path, architecture(model, depth=settings.depth), moved, tile=_TILE)
+    K = store.compute(progress=lambda done, total, left: task.step(0.9 * done / total, 1)).ntk[:]
     found = learning_curve(
-        KeptKernel(architecture(model, depth=settings.depth), KernelStore()), moved, y[: len(moved)],
+        KernelTable(lambda i, j: Kernels(K[np.ix_(i, j)], K[np.ix_(i, j)])),
+        np.arange(len(moved), dtype=np.float32)[:, None], y[: len(moved)],
         sizes=sizes_of(settings, model), repetitions=settings.repetitions, kernel="ntk", ridge=settings.ridge,
-        predict=None, seed=settings.seed, progress=task.step,
+        predict=None, seed=settings.seed, progress=lambda done, total: task.step(0.9 + 0.1 * done / total, 1),
     )  # fmt: skip
     return {"classification": found.of("classification"), "squared": found.of("squared")}
 
@@ -204,6 +207,7 @@ def _recover(settings: Settings, task: Task) -> Arrays:
 
 _SHARES = (0.5, 0.6, 0.7)  # of the time, after the kernel and each of two solutions
 _BLOCK = 500  # images whose outputs are computed at once
+_TILE = 250  # images of a side of a tile of a curve's kernel
 
 
 def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, kept: Path, task: Task) -> Arrays:
@@ -339,7 +343,7 @@ def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Ta
     images = whole_images(s, data_dir)
     x, y, targets = images.train_x[: s.exact_images].astype(np.float32), images.train_y, images.targets
     net = architecture(model, depth=s.depth)
-    matrices = [np.asarray(kernels.KeptKernel(net, kernels.KernelStore()).kernel(x).ntk, np.float64)]
+    matrices = [symmetric_kernel(net, x, "ntk", lambda done, total: None).astype(np.float64)]
     for i, count in enumerate(compared_features(s)):
         phi = np.asarray(kernels.random_features(net, count, s.seed).transform(x), np.float64)
         matrices.append(phi @ phi.T)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from equitangents.report import Figure, Table, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap, exactly, log_ratio, shared_level
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, table, theirs
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs
 from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import AUGMENTED_POSTERIORS, EMERGENT_EQUIVARIANCE
 from equitangents_studies.other_ensembles.study import (
@@ -37,8 +37,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """What the source says of plain averages; then expectations, closed forms and growth of the other kinds."""
     s, most, kinds = settings, max(settings.sizes), tuple(INDEPENDENT)
     title = lambda kind: _ALL[kind]
-    of_members = partial(claim, covers=("members", s.members), unit="%")
-    of_posteriors = partial(claim, covers=("posteriors", s.runs))
+    of_members = partial(claim, covers="members", unit="%")
+    of_posteriors = partial(claim, covers="posteriors")
     as_members = partial(claim, at_least=-0.6, at_most=-0.4)
 
     def shares(*kinds: str) -> Records:
@@ -68,7 +68,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             {"": bootstrap(100 * results.broken)},
             measure=f"Largest relative change over orbits of the closed-form mean over {s.resamples} resamples, mean "
             f"over {SETS} independent sets of them.",
-            covers=("sets of resamples", SETS),
+            covers="sets of resamples",
             at_least=0.1,
             unit="%",
             by=ours("expected; the bound is our choice"),
@@ -86,7 +86,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "The change of an ensemble falls about as one over the square root of the number of independent members",
             exponents(*kinds),
             measure="Exponent of the root mean square change of M members against M.",
-            covers=("batches of members", s.members // most),
+            covers="batches of members",
             by=ours("expected of independent members; the bounds are our choice", stated="−1/2 (theory)"),
         ),
         of_members(
@@ -112,7 +112,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             {"": exponent(s, results, "draws")},
             measure="Exponent of the root mean square change against the number of draws from the posterior of one "
             "run.",
-            covers=("runs", s.runs),
+            covers="runs",
             at_least=-0.2,
             by=ours(OPEN + "; the bound is our choice"),
         ),
@@ -130,7 +130,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Draws of one posterior that was made symmetric gain as independent members do",
             exponents("averaged", "projected"),
             measure="Exponent of the root mean square change against the number of draws.",
-            covers=("posteriors", s.runs),
+            covers="posteriors",
             by=ours("expected of what is invariant in the mean; the bounds are our choice", stated="−1/2 (theory)"),
         ),
         of_posteriors(
@@ -159,14 +159,11 @@ _COLOURS = (
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Changes against size, of ensembles and of posteriors."""
-    shown: list[Shown] = []
-    for kinds, figure, over, xlabel in (
-        (TITLES, "change-against-size", "members", "members"),
-        (POSTERIORS, "posteriors-against-size", "posteriors", "posteriors, or draws of one"),
-    ):
-        shown.append(_sizes(settings, results, folder, list(kinds), figure, xlabel))
-        shown.append(_table(settings, results, kinds, over))
-    return shown
+    figure = lambda kinds, name, label: _sizes(settings, results, folder, list(kinds), name, label)
+    return [
+        figure(TITLES, "change-against-size", "members"),
+        figure(POSTERIORS, "posteriors-against-size", "posteriors, or draws of one"),
+    ]
 
 
 def _sizes(
@@ -194,21 +191,6 @@ def _sizes(
         drawing.logarithmic(axes, "both", settings.sizes, base=2, fine=True)
         drawn.legend(columns=3)
     return drawn.figure
-
-
-def _table(settings: Settings, results: Results, kinds: Mapping[str, str], over: str) -> Table:
-    rows = []
-    for kind, title in kinds.items():
-        left, slope = share(results, kind).times(100), exponent(settings, results, kind)
-        missed = bootstrap(results.misfits[kind]) if kind in results.misfits else "–"
-        rows.append((title, left, slope, missed))
-    caption = (
-        f"Share of the mean square change that averaging infinitely many {over} would leave, in percent; exponent of "
-        "the root mean square change against the size of one ensemble; mean square by which the mean over "
-        f"{max(settings.sizes)} draws misses the energies that were learnt, in units of their variance. In brackets: "
-        f"95 % intervals over {over}."
-    )
-    return table(caption, ("ensemble", "left in expectation, %", "exponent", "misses the data by"), rows)
 
 
 WORKS = (EMERGENT_EQUIVARIANCE, AUGMENTED_POSTERIORS)

@@ -302,7 +302,7 @@ def approach_claim(settings: Settings, results: Results) -> Claim:
         measure="Distance of members’ orbit same predictions after the last epoch from those that GP(μ, Σ) expects of "
         f"networks with the same training images and time: at {few} channels minus at {many}, in rotations out of "
         f"{ORDER}.",
-        covers=("members", settings.members),
+        covers="members",
         at_least=0,
         aggregate=(f"the mean over {len(names)} sets of inputs", _nearer(results, names, 0.95)),
         by=theirs(EMERGENT_EQUIVARIANCE, f"{experiment(settings)}; stated in the limit of width"),

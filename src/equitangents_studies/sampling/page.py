@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 
-from equitangents.report import Figure, Table, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level, t_interval
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, Records, claim, ours, proved, table, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
@@ -162,7 +162,7 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Scores of trained ensembles, which may be left out."""
     found = results.trained
-    return [] if found is None else [_figure(found, folder), _table(found)]
+    return [] if found is None else [_figure(found, folder)]
 
 
 _FLOOR = "floor of resampling"
@@ -211,24 +211,6 @@ def _osp(found: TrainedEnsembles, way: str, name: str) -> Estimate:
 
 def _row(axes: Axes, values: list[Estimate], shift: float, colour: str, label: str) -> None:
     drawing.estimates(axes, np.arange(len(values)) + shift, values, colour, fmt="o", label=label)
-
-
-def _table(found: TrainedEnsembles) -> Table:
-    def row(way: str) -> list[object]:
-        accuracy = table_mean(100 * found.accuracy(way), (0.0, 100.0))
-        return [found.titles[way], f"{found.steps[way]:,}", accuracy] + [_osp(found, way, name) for name in found.sets]
-
-    def floor(way: str) -> list[object]:
-        scores = [100 * found.floor_accuracy(way), *(found.floor(way, name) for name in found.sets)]
-        return [f"{found.titles[way]}: {_FLOOR}", "", *(f"{score.mean():.4g}" for score in scores)]
-
-    header = ["Shown of every image", "steps", "accuracy, %", *(f"OSP, {found.images.titles[n]}" for n in found.sets)]
-    return table(
-        f"Accuracy and orbit same predictions (of {found.order}) over all orientations, each with its 95 % interval "
-        "and, below, the floor of resampling.",
-        header,
-        [line for way in found.answers for line in (row(way), floor(way))],
-    )
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

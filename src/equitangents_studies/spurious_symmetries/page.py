@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from equitangents.report import Figure, Table, palette
-from equitangents.statistics import Estimate, exactly, t_interval
+from equitangents.report import Figure, palette
+from equitangents.statistics import Estimate, exactly
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, claim, exact, ours, proved, table, theirs
+from equitangents_studies.framework.claims import Claim, claim, exact, ours, proved, theirs
 from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.spurious_symmetries.study import (
@@ -24,7 +24,6 @@ from equitangents_studies.spurious_symmetries.study import (
     extra,
     lead,
     measure,
-    own_group,
 )
 from equitangents_studies.systems.transformations import expected_symmetry
 
@@ -61,7 +60,7 @@ def _ranks(settings: Settings, results: Results) -> list[Claim]:
             {"all architectures and inferences": e},
             measure=f"Accuracy minus accuracy with a larger group, mean over pairs along {ORDER}, architectures and "
             "inferences, by repetition.",
-            covers=(TRAINED, settings.repetitions),
+            covers=TRAINED,
             by=_theirs(),
         )
         for statement, e in kinds
@@ -85,7 +84,7 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
             "Infinitely wide GAP loses accuracy when the data are moved by groups that it is not symmetric under",
             {f"{group}, {at}": e for group, e in results.pool_falls().items()},
             measure="Accuracy of the NTK on images as they are minus that on moved images, same folds.",
-            covers=(FOLDS, s.folds),
+            covers=FOLDS,
             by=_theirs(),
             aggregate=("the mean over groups", results.mean_pool_fall()),
         ),
@@ -94,7 +93,7 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
                 f"At infinite width {better} classifies better than {worse}",
                 {f"{most:,} training images of {side}×{side} pixels": e},
                 measure="Difference of accuracies of NTKs after the same training images on the same test images.",
-                covers=(FOLDS, s.folds),
+                covers=FOLDS,
                 by=_theirs(stated),
             )
             for better, worse, e, most, side, stated in orders
@@ -118,7 +117,7 @@ def _inferences(settings: Settings, results: Results) -> list[Claim]:
             f"The NTK predicts {better} than NN and NN+ {where} spurious symmetries",
             {label.format(how): of(how) for how in INFERENCES[1:]},
             measure=what + which + best,
-            covers=(TRAINED, settings.repetitions),
+            covers=TRAINED,
             by=_theirs(stated),
             aggregate=("the mean of both inferences", of(*INFERENCES[1:])),
         )
@@ -170,7 +169,7 @@ def _like(settings: Settings, results: Results) -> list[Claim]:
             {how: ahead(under, how) for how in INFERENCES[1:]},
             measure="Accuracy of single draws of GP(μ, Σ), the law of one infinitely wide network after training, "
             "minus that of single networks after the last epoch, on the same images.",
-            covers=(TRAINED, settings.repetitions),
+            covers=TRAINED,
             by=ours("our question: the like comparison"),
             aggregate=("the mean of both inferences", ahead(under, *INFERENCES[1:])),
         )
@@ -184,7 +183,7 @@ def _samples(settings: Settings, results: Results) -> Claim:
         "What O(3)^d costs infinitely wide GAP in training images",
         {f"{worse.most:,} images of {settings.small_pixels} pixels": extra(better, worse)},
         measure="Training images with moved images minus those as they are with which GAP errs as much.",
-        covers=(FOLDS, settings.folds),
+        covers=FOLDS,
         at_least=0,
         by=ours("the source asks for about dim(G) images or more; training sets here end near dim(G)"),
         unit="images",
@@ -205,8 +204,8 @@ _TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
-    """Figure 2 and its table."""
-    return [_accuracies(results, folder), _accuracy_table(results)]
+    """Figure 2."""
+    return [_accuracies(results, folder)]
 
 
 def _accuracies(results: Results, folder: RunFolder) -> Figure:
@@ -238,25 +237,6 @@ def _accuracies(results: Results, folder: RunFolder) -> Figure:
                     axes.plot(place + 0.09 * (i - 2.5), one, "_", ms=6, color=_COLOURS[name].light)
             axes.set_xticks(place, GROUPS, fontsize=7.5)
     return drawn.figure
-
-
-def _accuracy_table(results: Results) -> Table:
-    rows = []
-    for name in results.architectures:
-        for how in INFERENCES:
-            found = [results.accuracy(name, how, g) for g in GROUPS]
-            cells = [e if np.isfinite(e.value) else "none counts" for e in found]
-            learnt = 100 * float(results.learnt[name, how].mean())
-            last = 100 * float(results.last[name, how].mean())
-            rows.append([f"{name}, {how}", own_group(name, how), *cells, f"{last:.1f}", f"{learnt:.0f}"])
-        one = [t_interval(100 * draws.mean(axis=1), bounds=(0, 100)) for draws in results.draws[name]]
-        rows.append([f"{name}, one draw", own_group(name, "NTK"), *one, "", ""])
-    caption = (
-        "Test accuracy in percent, in brackets 95 % intervals over repetitions; then, over all runs, the mean accuracy "
-        "after the last epoch on test and on training images. “one draw”: single infinitely wide networks, drawn from "
-        "their exact law after training. “own group”: what Theorem 4.1 gives the algorithm."
-    )
-    return table(caption, ["", "own group", *GROUPS, "last, test", "last, training"], rows)
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

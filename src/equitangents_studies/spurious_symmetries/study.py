@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from equitangents.kernels import KeptKernel, KernelStore
+from equitangents.scale import GramStore
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
     SystemImages,
@@ -79,7 +79,7 @@ def spurious(architecture: str, group: str) -> bool:
 
 
 POOLED = ("GAP", "LAP4", "LAP8")  # whose kernels need all pairs of positions
-_TILE, _POOLED_TILE, _DISK = 500, 50, 10**11
+_TILE, _POOLED_TILE = 500, 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,15 +150,15 @@ def measure_pool(
 ) -> Arrays:
     """The arrays of a `Pool` of the images x with the classes y; `groups` begin with "I". Tiles are in `kept`."""
     tile = _POOLED_TILE if name in POOLED else _TILE
-    net = KeptKernel(architecture(name, depth), KernelStore(kept, _DISK), tile)
+    net = architecture(name, depth)
     targets = np.eye(int(y.max()) + 1)[y] - 1 / (int(y.max()) + 1)
     splits = folds_of(len(x), folds, seed)
     equal: list[float] = []
     first: np.ndarray | None = None
     for i, group in enumerate(groups):
-        at = lambda done, total, i=i: step(i + 0.9 * done / total, len(groups))
+        at = lambda done, total, left, i=i: step(i + 0.9 * done / total, len(groups))
         moved = np.asarray(rotate(x, group, seed=seed), x.dtype)
-        K = np.array(net.kernel(moved, step=at).ntk)  # a copy: the NNGP may go
+        K = GramStore(kept / str(i), net, moved, tile=tile).compute(progress=at).ntk[:]
         if first is None:
             first, pool = K, PoolKernel(K)
             errors = [_wrong(pool.curve(targets, order, test, sizes, ridge), y[test]) for order, test in splits]

@@ -5,7 +5,7 @@ networks             architectures, embeddings
 algorithms           descent, system
 their symmetries     symmetry_tests
 kernels              grams
-curves of any model  curves, predictions, power_laws, exchange
+curves of any model  curves, predictions, power_laws, sample_efficiency
 which architecture   architecture_comparison
 """
 

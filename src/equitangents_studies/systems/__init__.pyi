@@ -5,10 +5,8 @@ from .architectures import ARCHITECTURES, architecture
 from .curves import learning_curve
 from .descent import inference
 from .embeddings import embed
-from .exchange import exchange_rate, moved_at_random
 from .grams import spectrum
 from .power_laws import fit_power_law
-from .predictions import cavity_risk, omniscient_risk
 from .symmetry_tests import algorithmic_symmetry, s_dist
 from .system import System
 from .transformations import path, rotate, textures, transformation
@@ -18,15 +16,11 @@ __all__ = [
     "System",
     "algorithmic_symmetry",
     "architecture",
-    "cavity_risk",
     "compare_architectures",
     "embed",
-    "exchange_rate",
     "fit_power_law",
     "inference",
     "learning_curve",
-    "moved_at_random",
-    "omniscient_risk",
     "path",
     "rotate",
     "s_dist",

@@ -8,12 +8,12 @@ are. The factor f of two curves: the first needs f times the samples of the seco
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.extending import FileName, Targets, check_confidence, check_whole, whole_file
 from equitangents.kernels import KernelFunction
 from equitangents.report import with_interval
-from equitangents.statistics import Estimate, shared_level
+from equitangents.statistics import Estimate, shared_level, t_interval
 from equitangents_studies.claim import plain_number
 from equitangents_studies.systems.architectures import architecture
 from equitangents_studies.systems.conventions import Step, check_choice, check_ridge, steps
@@ -33,11 +33,84 @@ from equitangents_studies.systems.curves import (
     curve_data,
     learning_curve,
 )
-from equitangents_studies.systems.exchange import AS_THEY_ARE, Factor, Key, cell, compared
+from equitangents_studies.systems.sample_efficiency import log_factor_at_end, measured_factor
 from equitangents_studies.systems.grams import KernelName
 from equitangents_studies.systems.transformations import NAMES, DataGroup, data_group, expected_symmetry, rotate
 
+AS_THEY_ARE = "I"
+Key = tuple[str, str]
+"""(architecture, group that moved the data)"""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """`first` needs `estimate` times the samples of `second` for the smallest error that both reach.
+
+    The worse of both reaches it with the largest training set. `bound`: where one ends above where the other begins,
+    what the factor exceeds; negative where its inverse does; else None. `cut`: the better reaches that error with its
+    smallest training set already, so that the factor, or its inverse, is at least what `estimate` says.
+    `difference`: of the errors, first minus second, at the largest training set. `verdict`: whether the second needs
+    "fewer" samples or "more", as the interval of the difference says, which is narrower; else "undecided".
+    """
+
+    first: Key
+    second: Key
+    estimate: Estimate
+    bound: float | None
+    difference: Estimate
+    cut: bool = False
+
+    @property
+    def verdict(self) -> Literal["fewer", "more", "undecided"]:
+        """What the second curve's algorithm needs."""
+        return "fewer" if self.difference.low > 0 else "more" if self.difference.high < 0 else "undecided"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All entries as plain values."""
+        e, d = self.estimate, self.difference
+        return {
+            "first": list(self.first),
+            "second": list(self.second),
+            "factor": plain_number(e.value),
+            "interval": [plain_number(e.low), plain_number(e.high)],
+            "level": e.confidence,
+            "exceeds": self.bound,
+            "cut_off": self.cut,
+            "difference": plain_number(d.value),
+            "difference_interval": [plain_number(d.low), plain_number(d.high)],
+            "verdict": self.verdict,
+        }
+
+
+def compared(first: Key, second: Key, curves: Mapping[Key, LearningCurve], error: ErrorName, level: float) -> Factor:
+    """The factor of two curves that share their training sets."""
+    a, b = curves[first].of(error), curves[second].of(error)
+    n = curves[first].sizes.astype(np.float64)
+    span = float(n[-1] / n[0])
+    found = measured_factor(n, a, b, level, log_factor_at_end)
+    cut = abs(math.log(found.value)) >= math.log(span) - 1e-9 if found.value > 0 else False
+    return Factor(first, second, found, _bound(span, a, b, level), t_interval(a[-1] - b[-1], level), cut)
+
+
+def _bound(span: float, a: np.ndarray, b: np.ndarray, level: float) -> float | None:
+    """What f exceeds where one curve ends above the beginning of the other, as the interval of that difference says."""
+    if t_interval(a[-1] - b[0], level).low > 0:
+        return span
+    return -span if t_interval(b[-1] - a[0], level).low > 0 else None
+
+
+def cell(f: Factor) -> str:
+    """A factor in a table, with its interval, or the bound that it exceeds."""
+    if f.bound is not None:
+        return f"> {f.bound:.3g}" if f.bound > 0 else f"< {-1 / f.bound:.3g}"
+    e = f.estimate
+    if f.cut:
+        return f"{'≥' if e.value > 1 else '≤'} {e.value:.2g}"
+    return with_interval(e.value, e.interval, (1.0, math.inf))
+
+
 TEST_SHARE = 0.2
+_COLUMNS = ("architecture", "group", "training_inputs", "error", "low", "high")
 _POOLS = (4, 8, 2)  # sides of the local pooling that is tried first
 
 
@@ -52,39 +125,25 @@ def default_architectures(shape: tuple[int, ...]) -> tuple[str, ...]:
     return ("FCN", "VEC", *(f"LAP{k}" for k in fitting[:1]), "GAP")
 
 
-def check_grid(shape: tuple[int, ...]) -> None:
-    """Raise ShapeError unless signals of `shape` = (*positions, channels) have one to three axes of positions."""
-    if not 2 <= len(shape) <= 4 or max(shape[:-1]) < 2:
-        raise ShapeError(
-            "x",
-            shape,
-            ("*positions", "channels"),
-            "on a grid of 1 to 3 axes, as images are",
-            verb="has inputs of shape",
-        )
-
-
 def check_architectures(names: Sequence[str] | None, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """The architectures to compare, without repetitions and from most symmetries to fewest."""
+    """The architectures to compare on signals of `shape` = (*positions, channels), without repetitions and from most
+    symmetries to fewest. Raises ShapeError unless there are one to three axes of positions.
+    """
+    if not 2 <= len(shape) <= 4 or max(shape[:-1]) < 2:
+        expected = ("*positions", "channels")
+        raise ShapeError("x", shape, expected, "on a grid of 1 to 3 axes, as images are", verb="has inputs of shape")
     if names is None:
         return default_architectures(shape)
     for name in names:
-        if architecture(name, depth=1) is not None and name.startswith("LAP"):
-            side = int(name[3:])
-            if any(size % side for size in shape[:-1]):
-                raise InvalidArgumentError(
-                    "architectures", name, "a part that divides the sides of the grid", str(shape[:-1])
-                )
+        architecture(name, depth=1)
+        if name.startswith("LAP") and any(size % int(name[3:]) for size in shape[:-1]):
+            expected = "a part that divides the sides of the grid"
+            raise InvalidArgumentError("architectures", name, expected, str(shape[:-1]))
     order = ("FCN", "LCN", "VEC", "LAP", "GAP")
     found = tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name[:3])))
     if len(found) < 2:
         raise InvalidArgumentError("architectures", list(names), "two or more, to compare them")
     return found
-
-
-def check_groups(names: Sequence[str], shape: tuple[int, ...]) -> tuple[DataGroup, ...]:
-    """The groups that data are moved by, without the identity and without repetitions."""
-    return tuple(dict.fromkeys(group for name in names if (group := data_group(name, shape)).letter != "I"))
 
 
 def notices(name: str, group: DataGroup, shape: tuple[int, ...]) -> bool:
@@ -145,32 +204,20 @@ class ArchitectureComparison:
         }
         return tuple(name for name in self.architectures if name not in beaten)
 
-    @property
-    def table(self) -> dict[str, list[Any]]:
-        """One row for every curve and size: the mean error and its interval over repetitions."""
-        columns: dict[str, list[Any]] = {
-            name: [] for name in ("architecture", "group", "training_inputs", "error", "low", "high")
-        }
-        for (name, group), curve in self.curves.items():
-            for n, e in zip(curve.sizes, curve.estimates(self.error), strict=True):
-                for column, value in zip(columns.values(), (name, group, int(n), e.value, e.low, e.high), strict=True):
-                    column.append(value)
-        return columns
-
-    def factor_rows(self) -> list[tuple[str, str, str]]:
-        """(what is compared with what, the factor and its interval, the verdict) of all factors."""
-        return [(f"{_name(f.first)} against {_name(f.second)}", cell(f), f.verdict) for f in self.factors]
-
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
-        blank = lambda v: plain_number(v) if isinstance(v, float) else v
+        rows = [
+            (*key, int(n), *map(plain_number, (e.value, e.low, e.high)))
+            for key, curve in self.curves.items()
+            for n, e in zip(curve.sizes, curve.estimates(self.error), strict=True)
+        ]
         return {
             "best": list(self.best),
             "architectures": list(self.architectures),
             "groups": list(self.groups),
             "error": self.error,
             **self.settings,
-            "curves": {name: [blank(v) for v in column] for name, column in self.table.items()},
+            "curves": {name: list(column) for name, column in zip(_COLUMNS, zip(*rows, strict=True), strict=True)},
             "factors": [f.to_dict() for f in self.factors],
             "unnoticed": [{"architecture": a, "group": g, "change": c} for (a, g), c in self.checks.items()],
             "level": self.confidence,
@@ -185,7 +232,9 @@ class ArchitectureComparison:
     def __repr__(self) -> str:
         rows = [*self.settings.items(), ("error", self.error), ("not beaten", ", ".join(self.best))]
         rows += [(f"error, {_name(key)}", _shown(c.estimates(self.error)[-1])) for key, c in self.curves.items()]
-        rows += [(f"samples, {what}", f"{factor}: {verdict}") for what, factor, verdict in self.factor_rows()]
+        rows += [
+            (f"samples, {_name(f.first)} against {_name(f.second)}", f"{cell(f)}: {f.verdict}") for f in self.factors
+        ]
         rows += [(f"change of the kernel, {_name(key)}", f"{change:.1g}") for key, change in self.checks.items()]
         return "\n".join(f"{name}: {value}" for name, value in rows)
 
@@ -241,8 +290,8 @@ def compare_architectures(
     """
     given = curve_data(data, y, test=TEST_SHARE)
     shape = given.x.shape[1:]
-    check_grid(shape)
-    names, moving = check_architectures(architectures, shape), check_groups(groups, shape)
+    names = check_architectures(architectures, shape)
+    moving = tuple(dict.fromkeys(group for name in groups if (group := data_group(name, shape)).letter != "I"))
     check_whole("repetitions", repetitions, 2)
     check_ridge(ridge)
     check_choice("kernel", kernel, get_args(KernelName))
@@ -272,7 +321,7 @@ def compare_architectures(
                     net, _moved(x, group, seed), labels, sizes=sizes, repetitions=repetitions, kernel=kernel,
                     test=TEST_SHARE if test is None else (_moved(test[0], group, seed), test[1]),
                     ridge=ridge, predict=None, seed=seed, confidence=confidence,
-                    progress=partial(_onward, step, len(curves), matrices),
+                    progress=lambda done, total, before=len(curves): step(before + done / total, matrices),
                 )  # fmt: skip
     chosen = error or _error_of(list(curves.values()))
     factors = _factors(names, [g.name for g in moving], curves, chosen, confidence)
@@ -319,10 +368,6 @@ def _chosen(
 
 def _moved(x: np.ndarray, group: DataGroup | None, seed: int) -> np.ndarray:
     return x if group is None else np.asarray(rotate(x, group.name, seed), np.float32)
-
-
-def _onward(step: Step, curves: int, matrices: int, done: float, total: float) -> None:
-    step(curves + done / total, matrices)
 
 
 def _change(net: KernelFunction, x: np.ndarray, group: DataGroup, kernel: KernelName, seed: int) -> float:

@@ -293,18 +293,11 @@ class LearningCurve:
         top = 1.0 if errors is self.classification else np.inf
         return tuple(t_interval(row, self.confidence, (0.0, top)) for row in errors)
 
-    def fit(self, segments: int | Literal["auto"] = "auto", error: ErrorName | None = None) -> PowerLaw:
+    def fit(self, segments: int = 2, error: ErrorName | None = None) -> PowerLaw:
         """The curve as power laws, by `fit_power_law`."""
         return fit_power_law(
             self.sizes, self.errors if error is None else self.of(error), segments, confidence=self.confidence
         )
-
-    @property
-    def prediction_ratio(self) -> Float[np.ndarray, " sizes"]:
-        """Predicted over measured squared error, at each size."""
-        if self.predicted is None:
-            raise InvalidArgumentError("model", self.model, "one of which something was predicted")
-        return self.predicted / self.of("squared").mean(axis=1)
 
     @property
     def missed(self) -> Missed | None:
@@ -352,7 +345,7 @@ def learning_curve(
     """Train on nested sets of growing size, several times over, and measure the error on inputs never trained on.
 
     Args:
-        model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`, a `KeptKernel`):
+        model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`):
             kernel regression, whose kernel is computed once; an `InfiniteEnsemble` or `InfiniteEnsembleClassifier`
             without augmentation, whose kernel is, too; or any object with `fit` and `predict` (`DeepEnsemble`, a
             `System`, estimators of scikit-learn, baselines), trained anew each time, or a function of a seed that
@@ -364,12 +357,12 @@ def learning_curve(
         repetitions: how many nested chains of training sets are drawn; two or more give intervals.
         kernel: of networks, "ntk" or "nngp".
         ridge: of networks; relative to the mean diagonal of the kernel of all data, and so the same at every size.
-        predict: for networks, the squared error that is to be expected: from the "spectrum" alone (`omniscient_risk`),
-            from all "inputs" (`cavity_risk`: dearer, and true where some inputs are far easier than others), or None.
+        predict: for networks, the squared error that is to be expected: from the "spectrum" alone, from all "inputs" (dearer, and
+            true where some inputs are far easier than others), or None; `predictions` has the formulas.
         seed: of the orders, and of models that have one.
         progress: True shows a bar; a function is called with (done, total).
 
-    Sources: arXiv 2207.04612 for nested training sets; see `omniscient_risk` for the prediction.
+    Source: arXiv 2207.04612 for nested training sets.
 
     >>> import equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Erf(), et.nn.Dense(1))
@@ -401,23 +394,11 @@ def learning_curve(
                 for i, size in enumerate(n):
                     errors[:, i, r] = errors_of(learner, given, order[:size], held_out, seed + r)
                 step(1 + r + 1, 1 + count)
-    return curve_of(name, given, n, errors, predicted, predict, seed, confidence)
-
-
-def curve_of(
-    name: str,
-    data: CurveData,
-    sizes: Int[np.ndarray, " sizes"],
-    errors: Float[np.ndarray, "two sizes repetitions"],
-    predicted: Float[np.ndarray, " sizes"] | None,
-    prediction: str | None,
-    seed: int,
-    level: float,
-) -> LearningCurve:
-    """The curve of classification and squared errors; NaN stands for those that there are not."""
-    classification, squared = (part if np.isfinite(part).all() else None for part in errors)
-    how = None if predicted is None else prediction
-    return LearningCurve(name, sizes, classification, squared, predicted, how, data.pool, data.test_inputs, seed, level)
+    classification, squared = (part if np.isfinite(part).all() else None for part in errors)  # NaN: there are none
+    return LearningCurve(
+        name, n, classification, squared, predicted, None if predicted is None else predict, given.pool,
+        given.test_inputs, seed, confidence,
+    )  # fmt: skip
 
 
 def kernel_curve(

@@ -81,7 +81,7 @@ class PoolKernel:
 
 
 def pool_kernel(net: KernelFunction, x: np.ndarray, pool: int, kernel: KernelName, step: Step) -> PoolKernel:
-    """The kernel of a network, an orbit average, or a kept kernel, of x with the first `pool` of x, tile by tile."""
+    """The kernel of a network, or an orbit average, of x with the first `pool` of x, tile by tile."""
     if kernel not in ("ntk", "nngp"):
         raise InvalidArgumentError("kernel", kernel, "'ntk' or 'nngp'")
     return PoolKernel(symmetric_kernel(net, x, kernel, step, rows=pool))
@@ -124,36 +124,33 @@ class KernelTable:
 
 @dataclass(frozen=True, eq=False)
 class GroupGrams:
-    """Θ_g of N inputs with the first P of them, for one element of each pair g, g⁻¹ where P = N, else for all."""
+    """Θ_g of N inputs for one element of each pair g, g⁻¹."""
 
     group: Group
-    matrices: dict[int, Float[np.ndarray, "n pool"]]
+    matrices: dict[int, Float[np.ndarray, "n n"]]
 
-    def of(self, g: int) -> Float[np.ndarray, "n pool"]:
+    def of(self, g: int) -> Float[np.ndarray, "n n"]:
         """The kernel matrix Θ_g of one element g."""
         return self.matrices[g] if g in self.matrices else self.matrices[self.group.inverse(g)].T
 
-    def mean(self, elements: Iterable[int]) -> Float[np.ndarray, "n pool"]:
-        """The mean over a subgroup's elements, in float64, exactly symmetric where P = N."""
+    def mean(self, elements: Iterable[int]) -> Float[np.ndarray, "n n"]:
+        """The mean over a subgroup's elements, in float64, exactly symmetric."""
         chosen = list(elements)
         total: np.ndarray = np.zeros(self.of(chosen[0]).shape)
         for g in chosen:
             total += self.of(g)
         total /= len(chosen)
-        return (total + total.T) / 2 if total.shape[0] == total.shape[1] else total
+        return (total + total.T) / 2
 
 
-def group_grams(
-    net: KernelFunction, action: Action, x: np.ndarray, kernel: KernelName, step: Step, pool: int | None = None
-) -> GroupGrams:
+def group_grams(net: KernelFunction, action: Action, x: np.ndarray, kernel: KernelName, step: Step) -> GroupGrams:
     """Raises InvalidArgumentError where the kernel is not known to be invariant under the action."""
     check_invariant(net, action, x)
     group = action.group
-    whole = pool is None or pool == len(x)
-    elements = [g for g in range(group.order) if not whole or g <= group.inverse(g)]
+    elements = [g for g in range(group.order) if g <= group.inverse(g)]
     matrices = {}
     for done, g in enumerate(elements, 1):
-        moved = None if g == group.identity and whole else np.asarray(action(g, x[:pool]))
+        moved = None if g == group.identity else np.asarray(action(g, x))
         matrices[g] = np.asarray(getattr(net.kernel(x, moved), kernel))
         step(done, len(elements))
     return GroupGrams(group, matrices)
@@ -189,7 +186,6 @@ def finite_action(group: Group | ActionLike, x: np.ndarray) -> Action:
     return action
 
 
-_MIDDLE = (0.05, 0.5)  # ranks between which eigenvalues are fitted by a power law, as shares of all
 _POSITIVE = 1e-7, 1e-13  # of the largest eigenvalue: smaller ones are rounding, in float32 and float64
 
 
@@ -205,11 +201,6 @@ class Component:
     multiplicity: int
     eigenvalues: Float[np.ndarray, " n"]
     trace: float
-
-    @property
-    def decay(self) -> float:
-        """a of λ_k ∝ k^−a, by least squares on logarithms in the middle of the spectrum; NaN where it is too short."""
-        return _decay(self.eigenvalues)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -252,7 +243,6 @@ class KernelSpectrum:
             "largest": [float(c.eigenvalues[0]) for c in self.components],
             "smallest": [float(c.eigenvalues[-1]) for c in self.components],
             "share_of_trace": [c.trace for c in self.components],
-            "decay": [c.decay for c in self.components],
         }
 
     def __repr__(self) -> str:
@@ -284,11 +274,6 @@ def spectrum(
     action = finite_action(group, x)
     with steps("Kernels of all copies", progress) as step:
         grams = group_grams(net, action, x, kernel, step)
-    return spectrum_of(grams, model_name(net))
-
-
-def spectrum_of(grams: GroupGrams, model: str) -> KernelSpectrum:
-    """The spectrum of kernels that are there already."""
     n, order = len(grams.of(grams.group.identity)), grams.group.order
     irreps = fourier_irreps(grams.group)
     total = order * float(np.trace(grams.of(grams.group.identity), dtype=np.float64))
@@ -307,7 +292,9 @@ def spectrum_of(grams: GroupGrams, model: str) -> KernelSpectrum:
         )
     single = grams.of(grams.group.identity).dtype == np.float32
     largest = max(float(c.eigenvalues[0]) for c in components)
-    return KernelSpectrum(model, grams.group.name, n, order, tuple(components), _POSITIVE[0 if single else 1] * largest)
+    return KernelSpectrum(
+        model_name(net), grams.group.name, n, order, tuple(components), _POSITIVE[0 if single else 1] * largest
+    )
 
 
 def irrep_blocks(grams: GroupGrams, irreps: tuple[FourierIrrep, ...]) -> list[np.ndarray]:
@@ -317,13 +304,5 @@ def irrep_blocks(grams: GroupGrams, irreps: tuple[FourierIrrep, ...]) -> list[np
     for part in GroupFourier(irreps).forward(stacked):
         n, m, d, _ = part.shape
         block = part.transpose(0, 2, 1, 3).reshape(n * d, m * d)
-        blocks.append((block + block.conj().T) / 2 if n == m else block)
+        blocks.append((block + block.conj().T) / 2)
     return blocks
-
-
-def _decay(values: np.ndarray) -> float:
-    rank = np.arange(1, len(values) + 1)
-    middle = (rank >= max(_MIDDLE[0] * len(values), 2)) & (rank <= _MIDDLE[1] * len(values)) & (values > 0)
-    if middle.sum() < 3:
-        return float("nan")
-    return -float(np.polyfit(np.log(rank[middle]), np.log(values[middle]), 1)[0])

@@ -16,17 +16,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import scipy.special
 import scipy.stats
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import Numbers, check_array, check_confidence, check_number, check_whole, is_whole
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.extending import Numbers, check_array, check_confidence, check_number, check_whole
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED, Outcome
 from equitangents_studies.systems.conventions import lines_of
@@ -278,8 +276,6 @@ def _smooth(l: np.ndarray, variances: np.ndarray, count: int) -> np.ndarray:
 
 
 MOST_SEGMENTS = 4
-_TRIED = 3  # segments up to which "auto" chooses
-_SPARE = 3  # sizes that "auto" leaves beyond as many as there are parameters
 
 
 @dataclass(frozen=True)
@@ -324,8 +320,6 @@ class PowerLaw:
     cusps: tuple[Estimate, ...]
     grows: Growth
     confidence: float
-    criterion: Mapping[int, float] = field(default_factory=dict)
-    """BIC of each number of segments, where it was chosen by that; the smallest was taken."""
     _lines: BrokenLines = field(default=None)  # type: ignore[assignment]
     _noise: Noise = field(default=None)  # type: ignore[assignment]
 
@@ -378,7 +372,7 @@ class PowerLaw:
 def fit_power_law(
     sizes: Numbers,
     errors: Numbers,
-    segments: int | Literal["auto"] = 2,
+    segments: int = 2,
     *,
     confidence: float = 0.95,
 ) -> PowerLaw:
@@ -387,8 +381,7 @@ def fit_power_law(
     Args:
         sizes: training sizes (S,), increasing.
         errors: (S,), or (S, repetitions); then a repetition may share its sets between sizes, as nested ones do.
-        segments: how many power laws are joined, up to 4, or "auto": as many as have the smallest BIC, 1 to 3. Each
-            further segment counts as three parameters: its exponent, its cusp, and the search for that place.
+        segments: how many power laws are joined, up to 4.
         confidence: of the intervals.
 
     Weighted least squares on logarithms of mean errors. Intervals are those of the profile likelihood over all places
@@ -397,7 +390,7 @@ def fit_power_law(
 
     Raises InvalidArgumentError for sizes that do not increase, errors that are not positive, and too few sizes.
 
-    Source: the piecewise power laws of arXiv 2207.04612; Hinkley 1971 for the profile; Kim et al. 2009 for the BIC.
+    Source: the piecewise power laws of arXiv 2207.04612; Hinkley 1971 for the profile.
 
     >>> n = np.array([100.0, 200, 400, 800, 1600, 3200, 6400])
     >>> law = fit_power_law(n, np.where(n < 800, 3 * n**-0.2, 3 * 800**0.3 * n**-0.5))
@@ -414,28 +407,9 @@ def fit_power_law(
     if len(values) != len(n):
         raise ShapeError("errors", values.shape, (len(n), ...))
     points = measured_points(n, values)
-    chosen, criterion = _number(segments, points.l, points.y, points.weights, points.variance_known)
-    _check_enough(len(n), chosen, points.variance_known)
-    lines = fit_broken_lines(points.l, points.y, points.weights, chosen)
-    return _result(n, points.means, lines, points.noise(lines), confidence, criterion)
-
-
-def _number(
-    segments: int | str, l: np.ndarray, y: np.ndarray, weights: np.ndarray, known: bool
-) -> tuple[int, dict[int, float]]:
-    """The number of segments, and the criterion of all that were compared."""
-    if segments != "auto":
-        if not is_whole(segments):
-            raise InvalidTypeError("segments", segments, "a whole number or 'auto'")
-        return check_whole("segments", segments, 1, MOST_SEGMENTS), {}
-    most = max(1, min(_TRIED, (len(l) - _SPARE) // 2))
-    squares = {k: float(fit_broken_lines(l, y, weights, k).squares.min()) for k in range(1, most + 1)}
-    spare = len(l) - 2 * most
-    scale = max(1.0, squares[most] / spare) if known and spare > 0 else 1.0
-    tiny = 1e-26 * float(weights @ y**2)  # a perfect fit leaves rounding
-    misfit = {k: s / scale if known else len(l) * math.log(max(s, tiny) / (len(l) - 2 * k)) for k, s in squares.items()}
-    found = {k: m + math.log(len(l)) * (3 * k - 1) for k, m in misfit.items()}
-    return min(found, key=lambda k: found[k]), found
+    _check_enough(len(n), check_whole("segments", segments, 1, MOST_SEGMENTS), points.variance_known)
+    lines = fit_broken_lines(points.l, points.y, points.weights, segments)
+    return _result(n, points.means, lines, points.noise(lines), confidence)
 
 
 def _check_enough(points: int, segments: int, known: bool) -> None:
@@ -447,9 +421,7 @@ def _check_enough(points: int, segments: int, known: bool) -> None:
         )
 
 
-def _result(
-    sizes: np.ndarray, errors: np.ndarray, lines: BrokenLines, noise: Noise, level: float, criterion: dict[int, float]
-) -> PowerLaw:
+def _result(sizes: np.ndarray, errors: np.ndarray, lines: BrokenLines, noise: Noise, level: float) -> PowerLaw:
     k = lines.segments
     joint = shared_level(2 * k, level)  # k exponents, k − 1 cusps, and the height
     t = noise.steps(joint)
@@ -474,7 +446,6 @@ def _result(
         cusps=tuple(cusp(i) for i in range(k - 1)),
         grows=Growth(growth),
         confidence=level,
-        criterion=criterion,
         _lines=lines,
         _noise=noise,
     )

@@ -17,12 +17,11 @@ At n = P, c_i (A y)_i is the residual of leaving i out, exactly. Data with input
 ones of MNIST look alike) need this; the spectrum alone does not know which inputs are easy.
 
 Both average over many inputs none of which matters alone. Where inputs nearly repeat each other they can be hundreds of
-times too low, and nothing in the spectrum tells. Training sets tell.
+times too low, and nothing in the spectrum tells. Training sets tell: `missed`.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -37,9 +36,7 @@ from equitangents.extending import Numbers, check_array, check_same_length
 from equitangents.inference import decompose
 from equitangents_studies.systems.conventions import check_ridge
 
-logger = logging.getLogger("equitangents.systems")
 _FACTOR = 2.0  # by which a prediction may differ from what training sets show
-_DRAWS = 4
 _TOLERANCE = 1e-4  # of log s, largest change
 _DEPTH = 4  # steps that Anderson's iteration remembers
 _MOST = 100
@@ -129,9 +126,6 @@ def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.
     K: kernel matrix (P, P) of the pool; y: its targets, (P,) or (P, outputs); ridge: added to the diagonal, as it is,
     not relative to it. The error is the mean over inputs that are not trained on, summed over outputs.
 
-    A few random training sets of the largest size are trained on, too: where they show another error, as they do where
-    inputs nearly repeat each other, a warning is logged.
-
     Sources: Bordelon, Canatar & Pehlevan 2020 (arXiv 2002.02561); Simon et al. 2023 (arXiv 2110.03922); Wei, Hu &
     Steinhardt 2022 (arXiv 2203.06176). The correction for a finite pool is ours; the module has the formula.
 
@@ -140,31 +134,20 @@ def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.
     >>> omniscient_risk(K, np.sin(3 * x), [5, 10, 20]).round(4).tolist()
     [0.0224, 0.0035, 0.0005]
     """
-    return _checked("omniscient_risk", spectrum_risk, K, y, sizes, ridge)
+    return pool_spectrum(K, y).risks(check_array("sizes", sizes, rank=1), ridge)
 
 
 def cavity_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:
     """The squared error to expect of kernel regression on n of the pool's inputs, for every size.
 
     Arguments and result as those of `omniscient_risk`; it costs about ten inversions of K for every size, and holds for
-    sizes up to the pool's own. The correction is ours; the module has the formulas. A few random training sets of the
-    largest size are trained on, too: where they show another error, a warning is logged.
+    sizes up to the pool's own. The correction is ours; the module has the formulas.
 
     >>> x = np.linspace(0, 1, 40)
     >>> K = np.exp(-np.abs(x[:, None] - x))
     >>> cavity_risk(K, np.sin(3 * x), [5, 10, 20]).round(4).tolist()
     [0.0236, 0.0052, 0.001]
     """
-    return _checked("cavity_risk", input_risk, K, y, sizes, ridge)
-
-
-def spectrum_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float) -> Float[np.ndarray, " sizes"]:
-    """As `omniscient_risk`, without training sets beside it."""
-    return pool_spectrum(K, y).risks(check_array("sizes", sizes, rank=1), ridge)
-
-
-def input_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float) -> Float[np.ndarray, " sizes"]:
-    """As `cavity_risk`, without training sets beside it."""
     spectrum = pool_spectrum(K, y)
     K, y = np.asarray(K, np.float64), np.asarray(y, np.float64).reshape(len(np.asarray(y)), -1)
     found = []
@@ -255,42 +238,5 @@ def missed(
     return max(found, key=far, default=None)
 
 
-def _drawn_errors(
-    K: Float[np.ndarray, "pool pool"], y: Float[np.ndarray, "pool outputs"], size: int, ridge: float
-) -> Float[np.ndarray, " draws"]:
-    """Squared errors, summed over outputs, of kernel regression on random training sets, on the inputs left."""
-    rng, found = np.random.default_rng(0), []
-    for _ in range(_DRAWS):
-        order = rng.permutation(len(K))
-        a, b = order[:size], order[size:]
-        inner = K[np.ix_(a, a)]
-        inner[np.diag_indices(size)] += ridge
-        singular = ridge == 0
-        weights = scipy.linalg.lstsq(inner, y[a])[0] if singular else scipy.linalg.solve(inner, y[a], assume_a="sym")
-        found.append(float(((K[np.ix_(b, a)] @ weights - y[b]) ** 2).sum(axis=1).mean()))
-    return np.array(found)
-
-
-def _checked(
-    name: str, risk: Callable[..., np.ndarray], K: Numbers, y: Numbers, sizes: Numbers, ridge: float
-) -> Float[np.ndarray, " sizes"]:
-    """What `risk` predicts; a warning is logged where that is wrong at the largest size that leaves inputs to test."""
-    risks = risk(K, y, sizes, ridge=ridge)
-    K, n = np.asarray(K, np.float64), np.asarray(sizes)
-    possible = np.flatnonzero((n >= 1) & (n <= len(K) - 1))
-    if not len(possible):
-        return risks
-    i = possible[n[possible].argmax()]
-    drawn = _drawn_errors(K, np.asarray(y, np.float64).reshape(len(K), -1), int(n[i]), ridge)
-    found = missed([int(n[i])], risks[i : i + 1], drawn[None])
-    if found is not None:
-        logger.warning(
-            "%s predicts an error of %.3g at %d training inputs, and %d random training sets have %.3g: inputs may "
-            "nearly repeat each other, or a few decide; measure the curve instead",
-            name, found.predicted, found.size, _DRAWS, found.measured,
-        )  # fmt: skip
-    return risks
-
-
-PREDICTIONS: Mapping[str, Callable[..., np.ndarray]] = {"spectrum": spectrum_risk, "inputs": input_risk}
-"""How learning curves are predicted, by name. They measure errors themselves, so nothing is checked beside them."""
+PREDICTIONS: Mapping[str, Callable[..., np.ndarray]] = {"spectrum": omniscient_risk, "inputs": cavity_risk}
+"""How learning curves are predicted, by name."""

@@ -345,15 +345,6 @@ class SDist:
         low, high = (end if math.isnan(end) else max(end, 0.0) for end in self.corrected.interval)
         return low, high
 
-    @property
-    def noise_share(self) -> Estimate:
-        """The share of `plain` that is noise of the members, b/(S-Dist + b) with b as estimated; 0 to 1."""
-        noise = self.plain - self.value
-        share = lambda distance: noise / (distance + noise) if noise > 0 else 0.0
-        low, high = self.interval
-        ends = (math.nan, math.nan) if math.isnan(low) else (share(high), share(low))
-        return Estimate(share(max(self.value, 0.0)), *ends, self.corrected.confidence)
-
     def __float__(self) -> float:
         return self.value
 

@@ -38,7 +38,6 @@ def fields(n=3, seed=5):
 
 
 X, Y, X_TEST = fields()
-EVERY_COPY = np.random.default_rng(9).normal(size=(4, 3, 3, 3, 2))
 SYMMETRIC = [np.concatenate([sum(C4(g, z[:1]) for g in range(4)) / 4, z[1:], C4(1, z[1:2])]) for z in (X, Y)]
 TWICE = [np.concatenate([z, z[:2]]) for z in (X, Y)]
 
@@ -69,8 +68,6 @@ def cases():
         uneven = {"augmentation": C4, "time": time}
         yield "explicit NP|G| (the kernel is not known", UNEVEN, uneven, (X, Y), copies(C4, C4, X, Y)
     yield "", NET, {"augmentation": C4, "label_action": STILL, "time": 0.8}, (X, Y), copies(C4, STILL, X, Y)
-    each = copies(C4, STILL, X, Y)[0], EVERY_COPY.reshape(12, 3, 3, 2)
-    yield "", NET, {"augmentation": C4, "time": 0.8}, (X, EVERY_COPY), each
     for elements, name in (([0, 1, 1], "explicit"), ([0, 2], "orbit-averaged NP×NP")):
         some = {"augmentation": actions.subset(C4, elements), "time": 0.8}
         yield name, NET, some, (X, Y), copies(C4, C4, X, Y, elements)

@@ -70,9 +70,6 @@ def test_label_fields_go_with_their_positions_under_augmentation(data):
     moved = np.asarray(turns(1, x_test))
     k = next(k for k in (1, 3) if np.array_equal(turned(k, x_test), moved))
     assert not np.max(np.abs(classifier.predict_proba(moved) - turned(k, classifier.predict_proba(x_test)))) > 1e-9
-    each = np.stack([turned((g * k) % 4, y) for g in range(4)])
-    explicit = et.InfiniteEnsembleClassifier(NET, augmentation=turns, ridge=0.1).fit(x, each)
-    assert not np.max(np.abs(explicit.ensemble_.predict(x_test) - classifier.ensemble_.predict(x_test))) > 1e-9
 
 
 def test_a_saved_classifier_writes_label_fields_to_files(data, fitted, tmp_path):

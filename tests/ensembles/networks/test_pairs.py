@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.example_libraries import stax
 
 from equitangents import DeepEnsemble, nn
 from equitangents.ensembles import Variables
@@ -33,15 +32,6 @@ def test_a_networks_own_two_functions_are_that_network(xy):
     np.testing.assert_allclose(
         apply(params, xy[0].astype("float32"))[:, 0], pair.predict_members(xy[0])[1, :, 0], rtol=1e-5
     )
-
-
-@pytest.mark.slow
-def test_a_pair_of_stax_is_given_the_shape_of_a_batch():
-    x, y = np.ones((4, 5, 5, 2)), np.arange(4.0)
-    net = stax.serial(stax.Conv(3, (3, 3)), stax.Relu, stax.Flatten, stax.Dense(1))
-    model = fitted(net, x, y, epochs=0)
-    assert model.params_["params"][0][0].shape == (2, 3, 3, 2, 3)
-    assert model.predict_members(x).shape == (2, 4, 1)
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ class TestInterrupted:
         assert predicted == [0, 1, 2, 3, 4]
         assert made_by(tmp_path / "p.npy") == 0
 
-    @pytest.mark.parametrize("more", [{}, {"rows": 6}, {"time": 1.0}, {"restart": True}])
+    @pytest.mark.parametrize("more", [{}, {"rows": 6}, {"time": 1.0}])
     def test_chunks_of_other_predictions_are_not_mixed(self, tmp_path, predicted, more):
         predicted.left = 3
         with pytest.raises(KeyboardInterrupt):
@@ -217,7 +217,7 @@ class TestTwoProcesses:
                     warnings.simplefilter("ignore")  # of forking beside threads
                     child = os.fork()
                 if child == 0:
-                    os._exit(_outcome(out, (MODEL, OTHER)[process % 2], start, turn % 3 == 1))
+                    os._exit(_outcome(out, (MODEL, OTHER)[process % 2], start))
                 children[child] = process % 2
             ends = [(which, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])) for child, which in children.items()]
             winner = made_by(out)
@@ -226,11 +226,11 @@ class TestTwoProcesses:
             assert there == {f"{number}{('.npy', '.npz')[number % 2]}" for number in range(turn + 1)}
 
 
-def _outcome(out, model, start, restart):
+def _outcome(out, model, start):
     """0 where the file was made, 3 where it was refused in one line, 1 for all else."""
     try:
         time.sleep(max(0.0, start - time.monotonic()))
-        predict_to_file(model, NEW, out, rows=3, restart=restart)
+        predict_to_file(model, NEW, out, rows=3)
     except StoreError as error:
         return 1 if "\n" in str(error) else 3
     except BaseException:
@@ -257,6 +257,7 @@ class TestAFileThatIsThere:
         predicted.left = 5
         assert predict_to_file(CLASSIFIER, NEW, path, rows=5) == path
         assert "is there already, whole, for this model and these inputs" in caplog.text
+        predict_to_file(CLASSIFIER, NEW, path, rows=5, force=True)
         assert before == (path.stat().st_ino, path.read_bytes())
         other = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, list("abcabcab"))
         for model, x, changed in ((other, NEW, {}), (CLASSIFIER, NEW + 1, {}), (CLASSIFIER, NEW, {"time": 3.0})):
@@ -269,18 +270,10 @@ class TestAFileThatIsThere:
         predict_to_file(CLASSIFIER, NEW, path, rows=5, force=True)
         assert path.read_bytes() == before[1]
 
-    def test_of_these_very_predictions_is_made_anew_where_that_is_asked(self, tmp_path, predicted):
-        path = predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
-        for asked in ({}, {"restart": True}, {"force": True}):
-            predict_to_file(MODEL, NEW, path, rows=5, **asked)
-            assert len(predicted) == 5
-        predict_to_file(MODEL, NEW, path, rows=5, force=True, restart=True)
-        assert len(predicted) == 10
-
     def test_under_the_names_of_ours_is_kept(self, tmp_path):
         (tmp_path / "p.npy.parts").mkdir()
         (tmp_path / "p.npy.parts" / "mine").write_text("mine")
-        predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5, restart=True)
+        predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
         assert (tmp_path / "p.npy.parts" / "mine").read_text() == "mine"
         (tmp_path / "q.npy").mkdir()
         (tmp_path / "r.npy.parts").write_text("mine")

@@ -1,7 +1,4 @@
-"""Functions of arrays, networks of this library with their parameters, kernels, estimators and ensembles.
-
-Of a kernel the functions Θ(·, z) of some inputs z are audited, of which every prediction by it is a sum.
-"""
+"""Functions of arrays, networks of this library with their parameters, estimators and ensembles."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import Params, Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, chosen
-from equitangents.audit.contract.trees import Stated, to_numpy
+from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Sequential
 
@@ -42,7 +39,6 @@ class CallableModel(Model):
     def __init__(self, function: Callable[..., Any], layers: Sequence[Any] | None = None):
         self.function = function
         self.layers = None if layers is None else [_named(i, layer) for i, layer in enumerate(layers)]
-        self.fixed_batch = _compiled_batch(function)
         name = getattr(function, "__name__", type(function).__name__)
         self.name = "the function" if name == "<lambda>" else name
 
@@ -103,42 +99,10 @@ def _applied(net: Sequential, params: Params, x: Tree) -> Tree:
     return net.apply(params, x)
 
 
-def _compiled_batch(function: Any) -> int | None:
-    """The rows that a compiled function of JAX (`jax.jit(f).lower(x).compile()`) takes; None for others."""
-    if not isinstance(function, jax.stages.Compiled):
-        return None
-    shapes = [aval.shape for aval in jax.tree.leaves(function.in_avals) if aval.shape]
-    return int(shapes[0][0]) if shapes else None
-
-
 def _named(i: int, layer: Any) -> tuple[str, Callable[[Any], Any]]:
     if isinstance(layer, tuple):
         return str(layer[0]), layer[1]
     return f"{i}: {getattr(layer, '__name__', type(layer).__name__)}", layer
-
-
-_FIXED = 16  # inputs z, at most: the first that are seen
-
-
-@final
-class KernelModel(Model):
-    """Anything with `kernel(x1, x2)` that is no network: such as `EmpiricalKernel` and `orbit_average`.
-
-    Where all Θ(·, z) are invariant, so is whatever is learnt by the kernel, from any data.
-    """
-
-    kind = "kernel"
-
-    def __init__(self, kernel: Any) -> None:
-        self.source = kernel
-        self.name = type(kernel).__name__
-        self._fixed: np.ndarray | None = None
-
-    def run(self, x: Tree) -> Tree:
-        """Θ(x, z), (N, inputs z)."""
-        if self._fixed is None:
-            self._fixed = np.array(x[:_FIXED])
-        return np.asarray(self.source.kernel(np.asarray(x), self._fixed).ntk)
 
 
 METHODS = ("predict_proba", "decision_function", "predict")
@@ -259,11 +223,6 @@ class MembersModel(Model):
             for member in self._members:
                 stack.enter_context(member.ready())
             yield
-
-    def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> Stated:
-        """The shapes of the first member that states any."""
-        stated = (member.stated_shapes(x, axes) for member in self._members)
-        return next((shapes for shapes in stated if shapes), super().stated_shapes(x, axes))
 
     def check_inputs(self, x: Tree, axes: Sequence[int] = ()) -> None:
         """What any member says."""

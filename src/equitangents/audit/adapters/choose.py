@@ -17,14 +17,13 @@ from equitangents.audit.adapters.callables import (
     CallableModel,
     EnsembleModel,
     EstimatorModel,
-    KernelModel,
     MembersModel,
     NetworkModel,
 )
 from equitangents.audit.adapters.model import Model, Select
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extras import require
-from equitangents.model_files import check_model, check_name
+from equitangents.foreign_files import check_model, check_name
 from equitangents.nn import Sequential
 
 
@@ -42,7 +41,6 @@ def as_model(
 
 _FOREIGN = (
     ("flax.nnx.module", "Module", "jax_modules", "NnxModel"),
-    ("keras.src.models.model", "Model", "jax_modules", "KerasModel"),  # before PyTorch's, of which it may be one, too
     ("torch.jit._script", "ScriptModule", "torch_modules", "of_script"),
     ("torch.nn.modules.module", "Module", "torch_modules", "TorchModel"),
     ("torch.export.exported_program", "ExportedProgram", "torch_modules", "of_program"),
@@ -51,7 +49,6 @@ _FOREIGN = (
 """Classes of other libraries, by module and name, with the file here that has their adapter."""
 _READERS = {
     "onnx": ("onnx_files", "load_onnx"),
-    "keras": ("jax_modules", "load_keras"),
     "exported": ("torch_modules", "load_exported"),
     "script": ("torch_modules", "load_script"),
 }
@@ -74,8 +71,6 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     if hasattr(f, "predict"):
         ours = any(c.__module__.startswith(("equitangents.ensembles", "equitangents.torch")) for c in type(f).__mro__)
         return EnsembleModel(f, method) if ours else EstimatorModel(f, method)
-    if callable(getattr(f, "kernel", None)) and not callable(f):
-        return KernelModel(f)
     if callable(f):
         return CallableModel(f, layers)
     if isinstance(f, Mapping):
@@ -89,8 +84,8 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     raise InvalidTypeError(
         "f",
         type(f),
-        "a function of a batch, a module of PyTorch, Keras, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
-        "(net, params), a kernel, or a list of such models",
+        "a function of a batch, a module of PyTorch, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
+        "(net, params), or a list of such models",
         verb="is of type",
     )
 
@@ -125,7 +120,7 @@ def _is_a(f: Any, module: str, name: str) -> bool:
 
 
 def load_model(spec: str, trust: bool = False) -> Any:
-    """The model in file.onnx or file.keras, a program of torch.export or TorchScript, or package.module:object.
+    """The model in file.onnx, a program of torch.export or TorchScript, or package.module:object.
 
     Other pickles (.pt, .pth, .pkl, .joblib) are refused unless `trust`; weights alone are no model.
     """

@@ -1,15 +1,9 @@
-"""Modules of Flax (nnx, and linen with their variables), Equinox and Keras 3 (on any backend, and `.keras` files).
-
-All are evaluated in evaluation mode.
-"""
+"""Modules of Flax (nnx, and linen with their variables) and Equinox, in evaluation mode."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.util
 import inspect
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
@@ -19,10 +13,8 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.callables import in_double
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line
-from equitangents.audit.contract.trees import dotted, on_host
-from equitangents.errors import InvalidArgumentError
-from equitangents.extras import require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments
+from equitangents.audit.contract.trees import dotted
 
 _TRAINS = ("train", "training", "is_training")
 _PREDICTS = ("deterministic", "use_running_average", "inference")
@@ -84,7 +76,7 @@ class NnxModel(JaxModel):
 
         with contextlib.ExitStack() as stack:
             for cls in {type(m) for _, m in leaves}:
-                stack.enter_context(_patched(cls, "__call__", call, type))
+                stack.enter_context(_patched(cls, call))
             _called(self._module, x, self._keywords)
         return traced.layers or None
 
@@ -162,90 +154,20 @@ def _is_real(a: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _patched(owner: Any, name: str, around: Callable[..., Any], of: Any) -> Iterator[None]:
-    """Within it `owner.name(...)` is `around(original, ...)`; `of`, type or object, sets attributes of owners."""
-    own, original = vars(owner).get(name), getattr(owner, name)
-    of.__setattr__(owner, name, lambda *args, **kwargs: around(original, *args, **kwargs))
+def _patched(cls: type, around: Callable[..., Any]) -> Iterator[None]:
+    """Within it calls of the class's instances are `around(original, …)`."""
+    own, original = vars(cls).get("__call__"), cls.__call__
+    cls.__call__ = lambda *args, **kwargs: around(original, *args, **kwargs)
     try:
         yield
     finally:
         if own is not None:
-            of.__setattr__(owner, name, own)
+            cls.__call__ = own
         else:
-            of.__delattr__(owner, name)
+            del cls.__call__
 
 
 def _mode(function: Callable[..., Any]) -> dict[str, bool]:
     """The keywords that tell a module that it is not trained."""
     names = inspect.signature(function).parameters
     return {name: name in _PREDICTS for name in (*_TRAINS, *_PREDICTS) if name in names}
-
-
-@final
-class KerasModel(Model):
-    """`model(x, training=False)`; a tuple of inputs goes in as the list of a model with several inputs."""
-
-    kind = "keras"
-    streams = True
-
-    def __init__(self, model: Any):
-        self.model, self.name = model, model.name
-        shape = getattr(model, "input_shape", None)
-        shape = shape[0] if isinstance(shape, list) else shape
-        self.fixed_batch = shape[0] if isinstance(shape, tuple) and shape and isinstance(shape[0], int) else None
-        self._jitted: Callable[..., Any] | None = None
-
-    def run(self, x: Tree) -> Tree:
-        """What the model returns for the batch."""
-        import keras
-
-        given = _given(x)
-        if keras.backend.backend() != "jax" or not self.model.built:
-            return jax.tree.map(on_host, self.model(given, training=False))
-        if self._jitted is None:
-            self._jitted = jax.jit(self._apply)
-        return self._jitted(self._values(), given)
-
-    def _apply(self, values: Tree, x: Tree) -> Tree:
-        return self.model.stateless_call(*values, x, training=False)[0]
-
-    def _values(self) -> tuple[list[Any], list[Any]]:
-        """Trainable variables and others."""
-        own = lambda variables: [v.value for v in variables]
-        return own(self.model.trainable_variables), own(self.model.non_trainable_variables)
-
-    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
-        """What every layer without layers returns, in order of execution."""
-        traced = Traced(keep)
-
-        def call(layer: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-            read = traced.kept((args, kwargs))
-            made = original(*args, **kwargs)
-            traced.add(layer.path or layer.name, type(layer).__name__, read, made)
-            return made
-
-        with contextlib.ExitStack() as stack:
-            for layer in self.model._flatten_layers(include_self=False, recursive=True):
-                inner = [*layer._flatten_layers(include_self=False, recursive=False)]
-                if not inner and type(layer).__name__ != "InputLayer":
-                    stack.enter_context(_patched(layer, "call", functools.partial(call, layer), object))
-            self.model(_given(x), training=False)
-        return traced.layers or None
-
-
-def _given(x: Tree) -> Tree:
-    return list(x) if isinstance(x, tuple) else x
-
-
-def load_keras(path: str, trust: bool = False) -> Any:
-    """The model in a `.keras` file, not compiled; the file was trusted, since it names functions that are run.
-
-    Raises InvalidArgumentError for what Keras cannot load, OptionalDependencyError without Keras.
-    """
-    if "KERAS_BACKEND" not in os.environ and importlib.util.find_spec("tensorflow") is None:
-        os.environ["KERAS_BACKEND"] = "jax"  # read when Keras is imported; a backend that is not there is an error
-    keras = require("keras", "keras", "a Keras model")
-    try:
-        return keras.saving.load_model(path, compile=False, safe_mode=not trust)
-    except Exception as error:  # whatever a file that nobody saved makes Keras raise
-        raise InvalidArgumentError("model", path, "a file that Keras loads", first_line(error)[:300]) from None

@@ -23,7 +23,7 @@ from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Tree
 from equitangents.audit.contract.contract import OutputActions
-from equitangents.audit.contract.trees import Batch, Stated, to_numpy
+from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import (
     EquitangentsError,
@@ -116,7 +116,7 @@ class Model(ABC):
     name: str
     device: str = "cpu"
     states_layout: bool = False
-    """Whether the layout of images is read or stated, never assumed, as the field has no habit for such models."""
+    """Whether the layout of images is read off shapes or given, never assumed: such models have no habit."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
 
@@ -137,10 +137,6 @@ class Model(ABC):
 
         `axes`: where every array of x has its batch; empty: along the first axis.
         """
-
-    def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> Stated:
-        """Shapes that the model states for the arrays of x, batch first; [] of none; None unless `states_layout`."""
-        return [] if self.states_layout else None
 
     def failed(self, error: Exception, x: Tree) -> Exception:
         """What to raise where the model raised `error` for the batch x."""
@@ -319,19 +315,24 @@ def check_select(select: Any) -> Select:
 
 
 def chosen(output: Tree, select: Select) -> Tree:
-    """The output called `select` ("a.b" within another), or all of them if it is None; as plain trees.
+    """The output called `select`, by its name or position, or all of them if it is None; as plain trees.
 
     Raises InvalidArgumentError that names the outputs there are.
 
-    >>> chosen({"logits": 1.0, "states": (2.0, 3.0), "loss": None}, "states.1")
-    3.0
+    >>> chosen({"logits": 1.0, "states": (2.0, 3.0), "loss": None}, "states")
+    (2.0, 3.0)
     """
-    whole = found = plain(output)
-    for part in [] if select is None else [str(select)] if isinstance(select, int) else select.split("."):
-        found = _entry(found, part)
-        if found is None:
-            raise InvalidArgumentError("select", select, remedy=_there_are(whole))
-    return found
+    whole = plain(output)
+    if select is None:
+        return whole
+    names = (
+        list(whole) if isinstance(whole, dict) else list(range(len(whole))) if isinstance(whole, tuple | list) else []
+    )
+    if isinstance(select, int) and -len(names) <= select < len(names):
+        select = names[select]
+    if select not in names:
+        raise InvalidArgumentError("select", select, names or None, "the outputs of f")
+    return whole[select]
 
 
 def plain(output: Tree) -> Tree:
@@ -369,23 +370,3 @@ def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
             verb="has the outputs",
         )
     return found
-
-
-def _entry(tree: Tree, part: str) -> Tree:
-    """The entry of a plain tree by its name or position; None where there is none."""
-    if isinstance(tree, dict) and part in tree:
-        return tree[part]
-    values = list(tree.values()) if isinstance(tree, dict) else tree
-    if not isinstance(values, tuple | list):
-        return None if hasattr(tree, "dtype") else plain(getattr(tree, part, None))
-    here = part.removeprefix("-").isdigit() and -len(values) <= int(part) < len(values)
-    return values[int(part)] if here else None
-
-
-def _there_are(output: Tree) -> str:
-    """What could have been selected of a plain tree."""
-    if isinstance(output, dict):
-        return f"f(x) has the outputs {', '.join(map(repr, output))}"
-    if isinstance(output, tuple | list):
-        return f"f(x) has {len(output)} outputs without names; expected a position from 0 to {len(output) - 1}"
-    return "f(x) is one output without a name; leave select out"

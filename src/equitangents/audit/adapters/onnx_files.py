@@ -13,7 +13,6 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, first_line
-from equitangents.audit.contract.trees import Sizes
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.extras import require
 
@@ -129,12 +128,6 @@ class OnnxModel(Model):
             last = len(given) == 4 and _fits(wanted, (given[0], *given[2:], given[1]))
             remedy = _TO_FIRST if first else _TO_LAST if last else ""
             raise ShapeError("x", given, f"({shape}) for {declared.name!r} of {self.name}", remedy)
-
-    def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> list[Sizes | None]:
-        """The shapes that the file states, in the order of x; of dictionaries in that of their sorted names."""
-        along, shapes = self._along(x, axes), {i.name: i.shape for i in self._inputs}
-        first = lambda s, axis: [*s[axis : axis + 1], *s[:axis], *s[axis + 1 :]] if s else s
-        return [first(shapes.get(name), along.get(name, 0)) for name in self._names(x)]
 
     def run(self, x: Tree) -> Tree:
         """What the session returns: an array, or several by name."""

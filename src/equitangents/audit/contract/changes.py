@@ -33,7 +33,7 @@ class Transform:
     >>> x = np.random.default_rng(0).normal(size=(20, 50))
     >>> loudness = et.audit.Transform(lambda x, s: x * s, [0.5, 0.9, 1.1, 2.0], name="gain")
     >>> report = et.audit(lambda x: (x > 0).mean(1), loudness, x, off_data=False)
-    >>> report.verdict, [point.strength for point in report.transforms[0].points]
+    >>> report.verdict, [element.parameter for element in report.elements]
     ('equivariant', [0.5, 0.9, 1.1, 2.0])
     """
 
@@ -54,7 +54,6 @@ class Strengths:
 
     identity: Any = None
     default_draws = 0
-    draws_are_independent = False
 
     def __init__(self, transform: Transform):
         self.elements, self._name = transform.strengths, transform.name

@@ -29,7 +29,6 @@ from equitangents.audit.contract.trees import (
     Inputs,
     Layout,
     Shared,
-    Stated,
     from_last,
     settled_layout,
     spatial,
@@ -114,7 +113,7 @@ class Contract:
 
     def more_accurate(self) -> Contract | None:
         """With better interpolation of the inputs; None if nothing is interpolated, or not better."""
-        better = Actions(a if a is None or a.exact else a.more_accurate() for a in self.inputs)
+        better = Actions(a if a is None or a.action.exact else a.more_accurate() for a in self.inputs)
         if self.inputs.exact or any(b is None for a, b in zip(self.inputs, better, strict=True) if a is not None):
             return None
         return replace(self, inputs=better)
@@ -173,14 +172,14 @@ class Contract:
 
 
 def make_contract(
-    action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, output_layout: Layout | None, stated: Stated
+    action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, output_layout: Layout | None, needed: bool
 ) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None.
 
-    `stated`: of models whose layout is not to be assumed, the shape of every input that their file states, if any.
+    `needed`: the layout of images is read off their shapes, or must be given; it is not assumed.
     """
     by = _by_name if isinstance(action, str) else _by_actions
-    group, known, parts, used = by(action, x, kinds, layout, stated)
+    group, known, parts, used = by(action, x, kinds, layout, needed)
     _check_parts(x, parts)
     if all(part is None or part.layout is None for part in parts):
         used = None
@@ -221,14 +220,14 @@ def _is_image(part: LeafAction, array: Tree) -> bool:
 _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | None]
 
 
-def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stated: Stated) -> _Parts:
+def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, needed: bool) -> _Parts:
     """The group, what it does, its actions on the inputs, and the layout of images."""
     given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
     _check_shared(x, given)
     grey = lambda a: a.ndim == 3 and parse_group_name("group", name).space == "plane"
     placed = lambda kind, a: (kind == "images" and not grey(a)) or (kind == "sequences" and a.ndim > 2)
     images = [placed(kind, a) for kind, a in zip(given, x.leaves, strict=True)]
-    layout = _settle(layout, images, stated, x)
+    layout = _settle(layout, images, needed, x)
     known = named_group(name, x, given, layout)
     grid = next((_grid(a, layout) for kind, a in zip(given, x.leaves, strict=True) if kind == "images"), None)
     parts = [
@@ -238,7 +237,7 @@ def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stat
     return known.group, known, parts, layout
 
 
-def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, stated: Stated) -> _Parts:
+def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, needed: bool) -> _Parts:
     """The contract of actions that are given as such."""
     if kinds is not None:
         raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")
@@ -251,7 +250,7 @@ def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout |
             action,
             "a group's name ('C4', 'SO3', …), an action such as actions.image_rotations(4), or one entry an input",
         )
-    layout = _settle(layout, [part is not None and part.channels_last for part in given], stated, x)
+    layout = _settle(layout, [part is not None and part.channels_last for part in given], needed, x)
     group = actions[0].group
     for part in actions[1:]:
         check_group(group, part)
@@ -288,17 +287,12 @@ def check_group(group: SymmetryGroup, action: GroupAction) -> None:
         raise InvalidArgumentError("action", action.group, group, "give actions of one group", verb="is of")
 
 
-def _settle(layout: Layout | None, images: Sequence[bool], stated: Stated, x: Inputs) -> Layout | None:
-    """The layout of the inputs that are images: what was given, else what their shapes and the model's file say."""
+def _settle(layout: Layout | None, images: Sequence[bool], needed: bool, x: Inputs) -> Layout | None:
+    """The layout of the inputs that are images: what was given, else what their shapes say."""
     if layout is not None or not any(images):
         return layout if any(images) else None
-    files = stated or [None] * len(images)
-    moved = [
-        (tuple(a.shape), file)
-        for a, image, file in zip(x.leaves, images, files, strict=True)
-        if image and not isinstance(a, Shared) and a.ndim > 2
-    ]
-    return settled_layout([shape for shape, _ in moved], [file for _, file in moved], stated is not None)
+    moved = [a for a, image in zip(x.leaves, images, strict=True) if image and not isinstance(a, Shared)]
+    return settled_layout([a.shape for a in moved if a.ndim > 2], needed)
 
 
 PAIRS = 64
@@ -312,17 +306,18 @@ def verify(contract: Contract, x: Inputs, seed: int) -> None:
     any sensible interpolation keeps; on the data themselves interpolation can lose everything.
     """
     for name, action, array in zip(x.names, contract.inputs, x.leaves, strict=True):
-        if action is not None:
-            resampled_images = not action.exact and (array.ndim == 4 or _is_image(action, array))
-            probe = _probe(array.shape, action) if resampled_images else array[largest_rows(array, 2)]
-            check_products(contract, action, name, probe, seed)
+        if action is None or (isinstance(action.action, ImageStacks) and not action.action.exact):
+            continue
+        smooth = not action.action.exact and array.ndim == 4
+        probe = smooth_images(array.shape, action.layout) if smooth else array[largest_rows(array, 2)]
+        check_products(contract, action, name, probe, seed)
 
 
 def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndarray, seed: int) -> None:
     """Raise NotAnActionError unless products are respected on x."""
     rng = np.random.default_rng(seed)
     scale = float(np.linalg.norm(_wide(x))) or 1.0
-    allowed = RESAMPLED if not action.exact else 1e-8 if x.dtype == np.float64 else 1e-4
+    allowed = RESAMPLED if not action.action.exact else 1e-8 if x.dtype == np.float64 else 1e-4
     group = contract.group
     off = _distance(action.act(group.identity, x), x) / scale
     if not off <= allowed:
@@ -341,17 +336,6 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
                 verb="is off by",
                 at=(named(g), named(h)),
             )
-
-
-def _probe(shape: tuple[int, ...], action: LeafAction) -> np.ndarray:
-    """Smooth images of this shape, grey or frames, too."""
-    if not isinstance(action.action, ImageStacks):
-        return smooth_images(shape, action.layout)
-    if action.action.grey:
-        return smooth_images((*shape, 1), "channels_last")[..., 0]
-    N, T, *image = shape if action.layout == "channels_last" else (shape[0], *shape[2:], shape[1])
-    frames = np.repeat(smooth_images((N, *image), "channels_last")[:, None], T, axis=1)
-    return from_last(frames, action.layout)
 
 
 def _grid(array: Tree, layout: Layout | None) -> tuple[int, ...]:

@@ -29,20 +29,13 @@ class Comparison(ABC):
     """What the error is."""
 
     @abstractmethod
-    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """The error of a, where b is expected, of every input."""
+    def compare(
+        self, a: np.ndarray, b: np.ndarray
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n D"], Float[np.ndarray, "3 n"] | None]:
+        """(errors of a where b is expected, numbers of a that are those of b where both agree, what was matched).
 
-    @abstractmethod
-    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
-        """Numbers of `a` that are those of `b` where both agree."""
-
-    def size(self, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """What errors are relative to; 1 for shares."""
-        return np.ones(len(b)) if self.share else norms(b)
-
-    def matched(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "3 n"] | None:
-        """(matched IoU, share missed, share extra) of sets, nan where there is none; None of other outputs."""
-        return None
+        What was matched of sets: IoU, share missed, share extra, nan where there is none; None of other outputs.
+        """
 
 
 @final
@@ -64,11 +57,6 @@ class LeafAction:
     def name(self) -> str:
         """What the action on signals is called."""
         return self.title or self.action.name
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing is resampled."""
-        return self.action.exact
 
     def check(self, name: str, x: np.ndarray) -> None:
         """Raise ShapeError or InvalidTypeError, naming `name`, unless the action can act on x."""
@@ -100,10 +88,6 @@ class LeafAction:
         for moved in self.action.one_by_one(elements, signals):
             yield self._as_given(moved, x)
 
-    def moves_exactly(self, g: Element) -> bool:
-        """Whether ρ(g) moves values without resampling them."""
-        return self.action.moves_exactly(g)
-
     def more_accurate(self) -> LeafAction | None:
         """An action that interpolates better, as a reference; None if there is none."""
         better = self.action.more_accurate()
@@ -130,7 +114,7 @@ class LeafAction:
             z = from_last(np.asarray(moved), self.layout).reshape(x.shape[:-1])
             return np.stack([z.real, z.imag], axis=-1).astype(x.dtype, copy=False)
         y = from_last(np.asarray(moved), self.layout).reshape(x.shape)
-        if not self.exact:
+        if not self.action.exact:
             y = np.ascontiguousarray(y)
         becomes_real = self.action.needs_floats and x.dtype.kind not in "fc"
         return y if becomes_real else y.astype(x.dtype, copy=False)
@@ -142,7 +126,7 @@ class Actions(tuple["LeafAction | None", ...]):
     @property
     def exact(self) -> bool:
         """Whether no array is resampled."""
-        return all(a is None or a.exact for a in self)
+        return all(a is None or a.action.exact for a in self)
 
     @property
     def comparisons(self) -> list[Comparison | None]:
@@ -156,7 +140,7 @@ class Actions(tuple["LeafAction | None", ...]):
 
     def moves_exactly(self, g: Element) -> bool:
         """Whether g resamples no array."""
-        return all(a is None or a.moves_exactly(g) for a in self)
+        return all(a is None or a.action.moves_exactly(g) for a in self)
 
     def act(self, g: Element, arrays: Iterable[Any]) -> list[Any]:
         """ρ(g) of every array."""
@@ -178,26 +162,22 @@ class Actions(tuple["LeafAction | None", ...]):
         return np.array([apart(x, y, by) for x, y, by in zip(a, b, self.comparisons, strict=True)])
 
     def sizes(self, a: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
-        """‖a‖ of every array and input."""
-        return np.array([size(x, by) for x, by in zip(a, self.comparisons, strict=True)])
+        """‖a‖ of every array and input; of class numbers and shares 1."""
+        one = lambda x, by: x.dtype.kind == "i" if by is None else by.share
+        return np.array(
+            [np.ones(len(x)) if one(x, by) else norms(x) for x, by in zip(a, self.comparisons, strict=True)]
+        )
 
     def profiles(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> list[np.ndarray]:
         """The arrays `a`; of those that are no plain numbers, what they share with `b`."""
-        return [x if by is None else by.profile(x, y) for by, x, y in zip(self.comparisons, a, b, strict=True)]
+        return [x if by is None else by.compare(x, y)[1] for by, x, y in zip(self.comparisons, a, b, strict=True)]
 
 
 def apart(a: np.ndarray, b: np.ndarray, compared: Comparison | None = None) -> Float[np.ndarray, " n"]:
     """‖a − b‖ for every input; of class numbers 1 where they differ; as the comparison says, if there is one."""
     if compared is not None:
-        return compared.apart(a, b)
+        return compared.compare(a, b)[0]
     return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
-
-
-def size(a: np.ndarray, compared: Comparison | None = None) -> Float[np.ndarray, " n"]:
-    """‖a‖ for every input; of class numbers 1, and of what is compared otherwise as that says."""
-    if compared is not None:
-        return compared.size(a)
-    return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
 
 
 @dataclass(frozen=True, eq=False)

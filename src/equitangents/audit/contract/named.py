@@ -93,18 +93,15 @@ def _of_masks(kinds: Kinds, shape: tuple[int, ...]) -> LeafAction:
 
 
 def _vectors_or_images(named: GroupName, space: Space, only: str, array: Tree) -> str:
-    d = 2 if space == "plane" else 3
     group = named.group()
     assert group is not None
     candidates = [kind for kind in kinds_named(named, group).recognised(array.shape) if KINDS[space][kind].action]
     if len(candidates) != 1:
         raise InvalidArgumentError(
-            f"{only} has shape {array.shape}; {getattr(group, 'name', named.family)} acts on vectors (N, {d}) or "
-            f"(N, P, {d})"
-            + (", or on images of rank 4; inputs='images' are also (N, H, W) and (N, T, H, W, C)" if d == 2 else "")
-            + "; say with inputs= what it is"
-            + (", such as 'states' of complex amplitudes" if array.dtype.kind == "c" else "")
-            + (flattened("x", array.shape) if d == 2 and array.dtype.kind != "c" else "")
+            "inputs",
+            None,
+            [*KINDS[space]],
+            f"{only} of shape {array.shape} may be several{flattened('x', array.shape) if space == 'plane' else ''}",
         )
     return candidates[0]
 

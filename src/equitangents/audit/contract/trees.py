@@ -184,12 +184,6 @@ def spread_over(name: str, value: Tree, structure: PyTreeDef, count: int) -> lis
 
 Layout = Literal["channels_last", "channels_first"]
 
-Sizes = Sequence[object]
-"""A shape as a file states it: numbers, or whatever stands for a size that may be any."""
-
-Stated = Sequence[Sizes | None] | None
-"""The shape of each input that a model's file states, [] if it states none; None: its layout may be assumed."""
-
 _CHANNELS = (1, 2, 3, 4)
 """Channels that images may have.
 
@@ -215,16 +209,10 @@ def spatial(shape: tuple[int, ...], layout: Layout | None) -> tuple[int, ...]:
     return shape[2:] if layout == "channels_first" else shape[1:-1]
 
 
-def layout_of(shape: Sequence[int], stated: Sizes | None = None) -> Layout | None:
-    """The layout that the shape of a batch leaves no doubt of, or the shape that a file states; None where it does.
-
-    A file that states one size beside the batch, and leaves all others open, states the channels, first or last.
-    """
+def layout_of(shape: Sequence[int]) -> Layout | None:
+    """The layout that the shape of a batch leaves no doubt of; None where it does."""
     if len(shape) < 3:
         return None
-    known = [] if stated is None else [k for k in range(1, len(stated)) if isinstance(stated[k], int)]
-    if stated is not None and len(stated) == len(shape) and known in ([1], [len(shape) - 1]):
-        return "channels_first" if known == [1] else "channels_last"
     votes = {_by_grid(shape), _by_channels(shape)} - {None}
     return votes.pop() if len(votes) == 1 else None
 
@@ -244,26 +232,22 @@ def _by_channels(shape: Sequence[int]) -> Layout | None:
     return None if first == last else "channels_first" if first else "channels_last"
 
 
-def settled_layout(shapes: Sequence[tuple[int, ...]], stated: Sequence[Sizes | None], needed: bool) -> Layout:
+def settled_layout(shapes: Sequence[tuple[int, ...]], needed: bool) -> Layout:
     """The layout of images of these shapes that nobody gave: read off them, else channels last.
 
-    `needed`: of models for which the field has no habit the layout is read or asked for, never assumed; `stated`: the
-    shapes that the model's file states, one for each.
+    `needed`: of models for which the field has no habit the layout is read or asked for, never assumed.
 
     Raises:
         InvalidArgumentError: it would be a guess.
     """
-    if not shapes:
-        return "channels_last"
-    if not needed:
+    if not needed or not shapes:
         guess = next((s for s in shapes if len(s) == 4 and layout_of(s) == "channels_first"), None)
         if guess is None:
             return "channels_last"
         raise InvalidArgumentError(
             "layout", None, _LAYOUTS, f"x of shape {guess} looks like channels first, (N, C, H, W)"
         )
-    known = zip(shapes, stated or [None] * len(shapes), strict=True)
-    found = {layout for s, file in known if (layout := layout_of(s, file)) is not None}
+    found = {layout for s in shapes if (layout := layout_of(s)) is not None}
     if len(found) != 1:
         raise InvalidArgumentError("layout", None, _LAYOUTS, f"x of shape {shapes[0]} does not tell it")
     (layout,) = found

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, final
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import linear_sum_assignment
@@ -27,13 +28,10 @@ class PixelClasses(Comparison):
     share = True
     words = "share of pixels whose class changes"
 
-    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """Share of the entries that differ."""
-        return (a != b).reshape(len(a), -1).mean(axis=1)
-
-    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
-        """1 where the class is the same."""
-        return (a == b).reshape(len(a), -1).astype(np.float64)
+    def compare(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+        """Share of the entries that differ; 1 where the class is the same."""
+        differ = (a != b).reshape(len(a), -1)
+        return differ.mean(axis=1), (~differ).astype(np.float64), None
 
 
 class MatchedSets(Comparison):
@@ -43,45 +41,31 @@ class MatchedSets(Comparison):
     def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
         """(error, profile, (matched IoU, share of b's items without a partner, share of a's without one))."""
 
-    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """The error of every pair of sets."""
-        return np.array([self._one(p, q)[0] for p, q in zip(a, b, strict=True)])
-
-    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
-        """What the items of `a` are, in the order of b."""
-        return np.array([self._one(p, q)[1] for p, q in zip(a, b, strict=True)])
-
-    def matched(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "3 n"]:
-        """(mean IoU of matched pairs, share of b's items without a partner, share of a's without one)."""
-        return np.array([self._one(p, q)[2] for p, q in zip(a, b, strict=True)]).T
+    def compare(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Errors of pairs of sets, what the items of `a` are in the order of b, and what was matched."""
+        errors, profiles, matched = zip(*(self._one(p, q) for p, q in zip(a, b, strict=True)), strict=True)
+        return np.array(errors), np.array(profiles), np.array(matched).T
 
 
 @final
 class MatchedBoxes(MatchedSets):
     """Sets of boxes: 1 − ΣIoU of the best matching / the larger number of boxes; 0 of two empty sets.
 
-    Pairs of a smaller IoU than `threshold`, or of other labels, do not match. The profile is the IoU with which every
-    box of b is matched, 1 where b has none.
+    Pairs of a smaller IoU than `threshold` do not match. The profile is the IoU with which every box of b is matched, 1
+    where b has none.
     """
 
     share = True
     words = "1 − matched IoU"
 
-    def __init__(self, centred: bool, threshold: float, labels: int | None, scores: int | None, least: float) -> None:
-        self.centred, self.threshold, self.labels, self.scores, self.least = centred, threshold, labels, scores, least
-
-    @property
-    def columns(self) -> int:
-        """How many numbers a box has at least."""
-        return 1 + max(3, self.labels or 0, self.scores or 0)
+    def __init__(self, centred: bool, threshold: float) -> None:
+        self.centred, self.threshold = centred, threshold
 
     def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
-        first, second = np.flatnonzero(self._items(a)), np.flatnonzero(self._items(b))
+        first, second = np.flatnonzero(present(a)), np.flatnonzero(present(b))
         each = np.ones(len(b))
         each[second] = 0.0
         overlap = intersection_over_union(self._corners(a[first]), self._corners(b[second]))
-        if self.labels is not None:
-            overlap = overlap * (a[first, None, self.labels] == b[None, second, self.labels])
         overlap = np.where(overlap >= self.threshold, overlap, 0.0)
         rows, columns = linear_sum_assignment(-overlap)
         found = overlap[rows, columns]
@@ -92,10 +76,6 @@ class MatchedBoxes(MatchedSets):
         extra = 1 - pairs / len(first) if len(first) else np.nan
         error = max(0.0, 1 - total / larger) if larger else 0.0
         return error, each, (total / pairs if pairs else np.nan, missed, extra)
-
-    def _items(self, rows: np.ndarray) -> Bool[np.ndarray, " Q"]:
-        there = present(rows)
-        return there if self.scores is None else there & (rows[:, self.scores] >= self.least)
 
     def _corners(self, rows: np.ndarray) -> Float[np.ndarray, "Q 4"]:
         box = rows[:, :4]
@@ -172,9 +152,6 @@ class Unordered(Kind):
             default "xyxy" for "iou", None for others.
         threshold: pairs of a smaller IoU (larger distance, larger cost) do not match; by default an IoU of 0.5, and no
             limit for others.
-        labels: with "iou", the column of the boxes' class; only boxes of one class match.
-        scores: with "iou", the column of the boxes' scores; boxes below `least` are no items.
-        least: the smallest score of an item.
         most: how many items there are at most, where lists have different lengths.
 
     The error of "iou" is 1 − ΣIoU/(the larger number of boxes). Of others it is ‖f(ρ(g)x) − ρ(g)f(x)‖ of rows in the
@@ -193,15 +170,10 @@ class Unordered(Kind):
         of: AnyAction = _DEFAULT,
         *,
         threshold: float | None = None,
-        labels: int | None = None,
-        scores: int | None = None,
-        least: float = 0.5,
         most: int = 100,
     ) -> None:
         if not (match in ("iou", "distance") if isinstance(match, str) else callable(match)):
             raise InvalidArgumentError("match", match, "'iou', 'distance' or a function of two sets")
-        if match != "iou" and (labels is not None or scores is not None):
-            raise InvalidArgumentError("labels and scores are columns of boxes; give them with match='iou'")
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise InvalidArgumentError("most", most, "a whole number, at least 1")
         if threshold is not None and not threshold > 0:
@@ -209,13 +181,13 @@ class Unordered(Kind):
         self.match, self.most = match, most
         self.of: Any = ("xyxy" if match == "iou" else None) if isinstance(of, str) and of == _DEFAULT else of
         self.items, self.by_name = self.of, self.of is not None
-        self.comparison = self._comparison(threshold, labels, scores, least)
+        self.comparison = self._comparison(threshold)
 
-    def _comparison(self, threshold: float | None, labels: int | None, scores: int | None, least: float) -> Comparison:
+    def _comparison(self, threshold: float | None) -> Comparison:
         if self.match != "iou":
             return MatchedRows(None if isinstance(self.match, str) else self.match, threshold)
         centred = self.of == "cxcywh" or getattr(self.of, "format", "") == "cxcywh"
-        return MatchedBoxes(centred, 0.5 if threshold is None else threshold, labels, scores, least)
+        return MatchedBoxes(centred, 0.5 if threshold is None else threshold)
 
     def leaf(self, place: Place, items: LeafAction | None) -> LeafAction:
         """What the group does to every item."""
@@ -226,7 +198,7 @@ class Unordered(Kind):
     @property
     def least_shape(self) -> tuple[int, ...]:
         """The shape of an item where no set has any to show it."""
-        return (self.comparison.columns,) if isinstance(self.comparison, MatchedBoxes) else ()
+        return (4,) if isinstance(self.comparison, MatchedBoxes) else ()
 
     def check(self, name: str, y: np.ndarray) -> None:
         """Raise ShapeError unless y holds sets."""
@@ -281,16 +253,7 @@ def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.
 
 def most_items(output_action: AnyAction) -> int | None:
     """The largest `most` of the sets that are expected; None where none is."""
-    if isinstance(output_action, Mapping):
-        parts: list[Any] = list(output_action.values())
-    elif isinstance(output_action, list | tuple):
-        parts = list(output_action)
-    elif isinstance(output_action, str) and output_action.startswith("unordered"):
-        return parse(output_action).most
-    else:
-        return output_action.most if isinstance(output_action, Unordered) else None
-    found = [m for part in parts if (m := most_items(part)) is not None]
-    return max(found, default=None)
+    return max((sets.most for part in jax.tree.leaves(output_action) if (sets := as_sets(part))), default=None)
 
 
 def parse(text: str) -> Unordered:

@@ -205,8 +205,7 @@ def _again(m: Measured, o: int, k: int, i: int) -> tuple[float, float, float]:
     rounding = [_rounding(task, part, ys[0], actions)[o, at] for part, ys in ((x, still), (moved, turned))]
     floor = 2 * float(np.max(rounding)) + float(np.max(parts))
     if not task.contract.not_a_group:
-        both = resampling(replace(task, elements=[g]), x, still[0], actions)
-        floor += float(np.max([np.nan_to_num(part[o, 0, at]) for part in both]))
+        floor += float(resampling(replace(task, elements=[g]), x, still[0], actions)[o, 0, at])
     unit = judgement.headline.unit
     table = np.zeros((len(orbits.separate), 2, 1))
     table[o, :, 0] = off.min(), floor

@@ -19,8 +19,7 @@ from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.numbers import Estimate
-from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize
-from equitangents.metrics.measure import ratio
+from equitangents.audit.report.sections import EnsembleSection, EnsembleSize
 from equitangents.statistics import FEWEST, no_interval, squared_mean
 
 _ROWS = 48
@@ -42,7 +41,7 @@ def ensemble_law(m: Measured) -> EnsembleSection | str:
     mean = outputs.mean(axis=0)
     size = float((mean[0] ** 2).sum(axis=1).mean()) or 1.0
     D = (outputs[:, 1:] - outputs[:, :1]) / math.sqrt(size)  # (M, E, n, K)
-    return _section(task, D, outputs)
+    return _section(task, D)
 
 
 def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) -> Float[np.ndarray, "M E1 n K"] | None:
@@ -67,7 +66,7 @@ def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) 
     return np.array([[flattened(y) for y in along] for along in leaves])
 
 
-def _section(task: AuditTask, D: np.ndarray, outputs: np.ndarray) -> EnsembleSection:
+def _section(task: AuditTask, D: np.ndarray) -> EnsembleSection:
     M = len(D)
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
@@ -78,14 +77,8 @@ def _section(task: AuditTask, D: np.ndarray, outputs: np.ndarray) -> EnsembleSec
         blocks = D[: M // k * k].reshape(M // k, k, *D.shape[1:]).mean(axis=1)
         squared = (blocks**2).sum(axis=-1).mean(axis=0)
         sizes.append(EnsembleSize(k, _over_inputs(task, squared), max(limit2, 0.0) + finite2 / k))
-    norms = lambda y: np.sqrt((y**2).sum(axis=-1))
-    own = ratio(norms(outputs[:, 1:] - outputs[:, :1]), norms(outputs[:, :1]))
-    mean = outputs.mean(axis=0)
-    of_mean = ratio(norms(mean[1:] - mean[:1]), norms(mean[:1]))
     return EnsembleSection(
         members=M,
-        member_error=_over_inputs(task, own.mean(axis=0)),
-        mean_error=_over_inputs(task, of_mean),
         sizes=sizes,
         finite=math.sqrt(finite2),
         limit=Estimate(limit2, low, high).rooted,

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer, chosen
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps, joined
+from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
 from equitangents.metrics.measure import ratio
@@ -45,9 +45,8 @@ PERTURBATION = 8.0  # layers round their sums, too, not only their inputs
 class Floors:
     """Floors of every output alone on some rows, as norms; class numbers count 1 where they differ."""
 
-    round_trip: Float[np.ndarray, "outputs E n"]
-    """nan where an element is exact, or where there is no reference, here and in `reference`."""
-    reference: Float[np.ndarray, "outputs E n"]
+    resampled: Float[np.ndarray, "outputs E n"]
+    """The larger of round trip and reference; 0 for exact elements."""
     sizes: Float[np.ndarray, "outputs n"]
     """‖f(x)‖, to which relative floors are relative."""
     rounding: Float[np.ndarray, "outputs n"]
@@ -64,11 +63,6 @@ class Floors:
     batch_independent: bool
 
     @property
-    def resampled(self) -> Float[np.ndarray, "outputs E n"]:
-        """The larger of round trip and reference; 0 for exact elements."""
-        return larger(self.round_trip, self.reference)
-
-    @property
     def always(self) -> Float[np.ndarray, "outputs n"]:
         """What is there without interpolation: two roundings and the noise."""
         return 2 * self.rounding + self.twice
@@ -78,14 +72,10 @@ class Floors:
         """Root mean square rounding of every output."""
         return np.sqrt(np.mean(self.rounding**2, axis=1))
 
-    def relative(self, norms: np.ndarray) -> Float[np.ndarray, "E n"]:
-        """Norms relative to outputs, the largest over the outputs; nan where there are none."""
-        return np.max(ratio(norms, self.sizes[:, None]), axis=0)
-
     @property
     def table(self) -> Float[np.ndarray, "E n"]:
         """The relative floor of every element and row: the larger resampling floor, two roundings, and the noise."""
-        resampled = larger(self.relative(self.round_trip), self.relative(self.reference))
+        resampled = np.max(ratio(self.resampled, self.sizes[:, None]), axis=0)
         return resampled + 2 * self.float_floor.value + self.noise
 
     @property
@@ -98,32 +88,21 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     """Floors on `most` of the task's inputs at most."""
     rows = task.rows(most)
     x = task.x.subset(rows)
-    seen = known_outputs(task, rows)
-    y = task.evaluate(x) if seen is None else seen
+    y = task.evaluate(x)
     sizes = actions.sizes(y.leaves)
     relative = lambda a: float(np.mean(np.max(ratio(a, sizes), axis=0)))
-    unit = eps(y.dtype)
-    tolerance = _CHANCE * unit
+    tolerance = _CHANCE * eps(y.dtype)
     backwards = np.arange(x.n)[::-1]
-    reversed_y = task.evaluate(x.subset(backwards))
-    twice = actions.apart([v[backwards] for v in reversed_y.leaves], y.leaves)
+    twice = actions.apart([v[backwards] for v in task.evaluate(x.subset(backwards)).leaves], y.leaves)
     mixing = relative(twice)
-    if seen is not None and not mixing <= tolerance:  # then the rest of the batch may matter, and y is of other batches
-        seen, y = None, task.evaluate(x)
-        sizes = actions.sizes(y.leaves)
-        twice = actions.apart([v[backwards] for v in reversed_y.leaves], y.leaves)
-        mixing = relative(twice)
     # the same outputs in another order: neither chance nor the rest of the batch matters, and once more tells nothing
     if not mixing <= tolerance:
         twice = actions.apart(task.evaluate(x).leaves, y.leaves)
     noise = relative(twice)
     deterministic = noise <= tolerance
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
-    known = None if seen is None else lambda k: known_outputs(task, rows, k)
-    round_trip, reference = resampling(task, x, y, actions, known)
     return Floors(
-        round_trip=round_trip,
-        reference=reference,
+        resampled=resampling(task, x, y, actions),
         sizes=sizes,
         rounding=rounding,
         twice=np.zeros_like(twice) if deterministic else twice,
@@ -136,69 +115,26 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     )
 
 
-def larger(round_trip: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """The larger of both floors by interpolation; 0 where there is none."""
-    return np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
-
-
-def unmeasured_floors(task: AuditTask, dtype: np.dtype, sizes: Float[np.ndarray, "outputs N"]) -> Floors:
-    """What stands in for floors of an audit that was stopped before them: rounding alone, assumed."""
-    rows, unit = task.rows(ROWS), PERTURBATION * eps(dtype)
-    here, none = sizes[:, rows], np.full((len(sizes), len(task.elements), len(rows)), np.nan)
-    return Floors(
-        round_trip=none,
-        reference=none,
-        sizes=here,
-        rounding=unit * here,
-        twice=0 * here,
-        drowned=np.zeros(len(sizes), bool),
-        rows=rows,
-        float_floor=FloatFloor(unit, "none"),
-        noise=0.0,
-        deterministic=True,
-        batch_independent=True,
-    )
-
-
-def known_outputs(task: AuditTask, rows: np.ndarray, element: int | None = None) -> Answer | None:
-    """Outputs for some rows of the task's inputs, moved by an element or not, as the pass over the data found them."""
-    found = [task.record.of_row(task.step, len(task.elements), int(row), element) for row in rows]
-    kept = [y for y in found if y is not None]
-    return joined(kept) if len(kept) == len(found) else None
-
-
-def resampling(
-    task: AuditTask,
-    x: Inputs,
-    y: Answer,
-    actions: Actions,
-    known: Callable[[int], Answer | None] | None = None,
-) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
-    """(round trip, reference) for every output, element and row of x, as norms; nan for exact elements.
-
-    `known`: outputs for x moved by an element, of those that were evaluated before.
-    """
+def resampling(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> Float[np.ndarray, "outputs E n"]:
+    """The larger of round trip and reference for every output, element and row of x, as norms; 0 for exact elements."""
     contract, group = task.contract, task.contract.group
-    round_trip = np.full((len(y.leaves), len(task.elements), x.n), np.nan)
-    reference = round_trip.copy()
+    found = np.zeros((len(y.leaves), len(task.elements), x.n))
     better = contract.more_accurate()
     for k, g in enumerate(task.elements):
-        inexact_outputs = not actions.moves_exactly(g)
-        if contract.inputs.moves_exactly(g) and not inexact_outputs:
+        exact, exact_outputs = contract.inputs.moves_exactly(g), actions.moves_exactly(g)
+        if exact and exact_outputs:
             continue
         moved = contract.move(g, x)
         back = task.evaluate(contract.move(group.inverse(g), moved))
         check_same_shapes(y, back, contract.label(g))
-        round_trip[:, k] = actions.apart(back.leaves, y.leaves)
-        if inexact_outputs:
+        found[:, k] = actions.apart(back.leaves, y.leaves)
+        if not exact_outputs:
             there = actions.act(group.inverse(g), actions.act(g, y.leaves))
-            round_trip[:, k] += actions.apart(there, y.leaves)
-        if better is not None and not contract.inputs.moves_exactly(g):
-            before = None if known is None else known(k)
-            plain = task.evaluate(moved) if before is None else before
-            fine = task.evaluate(better.move(g, x))
-            reference[:, k] = actions.apart(fine.leaves, plain.leaves)
-    return round_trip, reference
+            found[:, k] += actions.apart(there, y.leaves)
+        if better is not None and not exact:
+            fine, plain = task.evaluate(better.move(g, x)), task.evaluate(moved)
+            found[:, k] = np.maximum(found[:, k], actions.apart(fine.leaves, plain.leaves))
+    return found
 
 
 def rounding_of(

@@ -1,7 +1,4 @@
-"""Inputs beside the data: noise of the data's mean and spread, the data with their entries shuffled, other sets.
-
-And curves of invariance over the strength of a change that forms no group: ‖f(T_s x) − f(x)‖ at every strength.
-"""
+"""Inputs beside the data: noise of the data's mean and spread, the data with their entries shuffled, other sets."""
 
 from __future__ import annotations
 
@@ -12,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions.given_maps import RelabelledIndices
-from equitangents.audit.contract.changes import Changes
 from equitangents.audit.contract.kinds import LabelsAction
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
-from equitangents.audit.measure.floors import UNINFORMATIVE, larger, measure_floors, resampling
+from equitangents.audit.measure.floors import UNINFORMATIVE, measure_floors, resampling
 from equitangents.audit.measure.judge import Measured, make_scales, of_inputs
-from equitangents.audit.measure.orbits import Orbits, measure_orbits, same_predictions
-from equitangents.audit.measure.task import AuditTask, Record
+from equitangents.audit.measure.orbits import Orbits, measure_orbits
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate, standing
-from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
+from equitangents.audit.report.sections import HOLDING, SetKind, SetResult
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import ratio
 
@@ -78,48 +74,24 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> SetResult:
     orbits = measure_orbits(task, x)
     rows = np.arange(min(x.n, _FLOOR_ROWS))
     part = x.subset(rows)
-    resampled = larger(*resampling(task, part, task.evaluate(part), orbits.actions))
+    resampled = resampling(task, part, task.evaluate(part), orbits.actions)
     scales = make_scales(orbits, None, task.settings)
     sizes = orbits.separate_sizes[:, rows]
     fixed = np.where(sizes > 0, always[:, None], 0.0) * sizes
-    found = []
-    for one in ("norm", unit):
-        floor = scales.largest(one, resampled + fixed[:, None], rows)
-        found.append((task.resampler(x.n).mean(scales.largest(one, orbits.separate)), float(floor.mean())))
-    result = set_result(task, name, kind, orbits, *found)
-    if not (result.above and m.verdict in HOLDING and result.judged.mean <= UNINFORMATIVE):
+    floor = float(scales.largest(unit, resampled + fixed[:, None], rows).mean())
+    error = task.resampler(x.n).mean(scales.largest(unit, orbits.separate))
+    result = set_result(task, name, kind, orbits, error, floor)
+    if not (result.above and m.verdict in HOLDING and error.mean <= UNINFORMATIVE):
         return result
-    own = measure_floors(replace(task, x=x, record=Record()), orbits.actions, _FLOOR_ROWS)
-    found = [
-        (error, max(floor, float(of_inputs(scales, one, own)[scales.judged].max(axis=0).mean())))
-        for one, (error, floor) in zip(("norm", unit), found, strict=True)
-    ]
-    return set_result(task, name, kind, orbits, *found)
+    own = measure_floors(replace(task, x=x), orbits.actions, _FLOOR_ROWS)
+    floor = max(floor, float(of_inputs(scales, unit, own)[scales.judged].max(axis=0).mean()))
+    return set_result(task, name, kind, orbits, error, floor)
 
 
-def set_result(
-    task: AuditTask,
-    name: str,
-    kind: SetKind,
-    orbits: Orbits,
-    by_norm: tuple[Estimate, float],
-    by_unit: tuple[Estimate, float],
-) -> SetResult:
-    """A set's error and floor by ‖f(x)‖ and in the headline's unit, by which it is decided if it is at the floor."""
-    (error, floor), (judged, judged_floor) = by_norm, by_unit
-    told = judged_floor <= UNINFORMATIVE
-    return SetResult(
-        name=name,
-        kind=kind,
-        inputs=orbits.errors.shape[1],
-        error=error,
-        floor=floor,
-        at_floor=standing(judged, judged_floor) == "within",
-        same_predictions=same_predictions(task, orbits),
-        judged=judged,
-        judged_floor=judged_floor,
-        above=told and standing(judged, judged_floor, task.settings.tolerance) == "above",
-    )
+def set_result(task: AuditTask, name: str, kind: SetKind, orbits: Orbits, error: Estimate, floor: float) -> SetResult:
+    """A set's error and floor in the headline's unit, and whether it is above them."""
+    above = floor <= UNINFORMATIVE and standing(error, floor, task.settings.tolerance) == "above"
+    return SetResult(name, kind, orbits.errors.shape[1], error, floor, above)
 
 
 def _each(task: AuditTask, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:
@@ -147,22 +119,3 @@ def _noise(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _shuffled(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.permuted(a.reshape(len(a), -1), axis=1).reshape(a.shape)
-
-
-def transform_curves(m: Measured) -> list[TransformResult]:
-    """The curve of the transform that is audited, over the strengths that were measured."""
-    task, judgement, same, changes = m.task, m.judgement, m.orbits.same_class, m.task.contract.inputs
-    assert isinstance(changes, Changes)
-    over_inputs = task.over_inputs(len(m.orbits.kept))
-    points = [
-        StrengthResult(
-            strength=s,
-            error=judgement.elements[k].estimate,
-            floor=float(judgement.element_floors[k]),
-            at_floor=bool(judgement.at_floor[:, k].all()),
-            above=bool(judgement.above[:, k].any()),
-            same_predictions=None if same is None else over_inputs.mean(same[k], bounds=(0.0, 1.0)),
-        )
-        for k, s in enumerate(task.elements)
-    ]
-    return [TransformResult(changes.transform.name, judgement.headline.unit, points)]

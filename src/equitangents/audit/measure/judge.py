@@ -237,62 +237,41 @@ def unexact(judgement: Judgement) -> Hidden | None:
     return "interpolation" if not headline.floor <= UNINFORMATIVE else None
 
 
-def decide(judgement: Judgement, floors: Floors) -> Verdict:
+def decide(judgement: Judgement, floors: Floors) -> tuple[Verdict, Reason]:
     """ "broken" if some output fails under some element, "equivariant" if all are at their floors, which hide nothing.
 
     One counterexample suffices. With a tolerance, violations up to it are "equivariant within tolerance", and only
-    those beyond it "broken". A random model that is not seen to fail is "undecided".
+    those beyond it "broken". A random model that is not seen to fail is "undecided". And why.
     """
-    if judgement.undefined:
-        return "broken"
-    if judgement.scales.nothing:  # exact zeros, too: a dead model shows no symmetry
-        return "undecided"
-    if judgement.above.any():
-        return "broken"
-    if judgement.scales.constant:
-        return "undecided"
-    if hidden(judgement) is None:
-        if (
-            (judgement.at_floor.all() or judgement.settled)
-            and floors.deterministic
-            and unexact(judgement) is None
-            and (judgement.within or judgement.headline.tolerance is None)
-        ):
-            return "equivariant"
-        if judgement.within:
-            return "equivariant within tolerance"
-    return "undecided"
-
-
-def reason(judgement: Judgement, floors: Floors, verdict: Verdict) -> Reason:
-    """Why the verdict on the data is what it is."""
     headline = judgement.headline
-    if verdict == "undecided":
-        return _open(judgement, floors)
-    if verdict != "broken":
-        return "at noise floor" if verdict == "equivariant" else "within the tolerance"
     if judgement.undefined:
-        return "not finite"
+        return "broken", "not finite"
+    if judgement.scales.nothing:  # exact zeros, too: a dead model shows no symmetry
+        return "undecided", "vanishing"
+    if judgement.above.any():
+        return "broken", _fault(judgement)
+    if judgement.scales.constant:
+        return "undecided", "constant"
+    hides = hidden(judgement)
+    if hides is None:
+        exact = (judgement.at_floor.all() or judgement.settled) and floors.deterministic and unexact(judgement) is None
+        if exact and (judgement.within or headline.tolerance is None):
+            return "equivariant", "at noise floor"
+        if judgement.within:
+            return "equivariant within tolerance", "within the tolerance"
+    if not floors.deterministic:
+        return "undecided", "noise"
+    return "undecided", headline.hiding if hides == "tolerance" else hides or "interval"
+
+
+def _fault(judgement: Judgement) -> Reason:
+    headline = judgement.headline
     if headline.tolerance is not None:
         return "above the tolerance"
     if judgement.counterexample is not None:
         return "single input"
     low = not headline.steady and headline.error.estimate.mean <= FACTOR * headline.floor
     return "some elements" if low else "above noise floor"
-
-
-def _open(judgement: Judgement, floors: Floors) -> Reason:
-    """What hides the answer."""
-    if judgement.scales.nothing:
-        return "vanishing"
-    if judgement.scales.constant:
-        return "constant"
-    if not floors.deterministic:
-        return "noise"
-    why = hidden(judgement)
-    if why == "tolerance":
-        return judgement.headline.hiding
-    return why or "interval"
 
 
 NO_GROUP = "transforms form no group, by which it is measured"
@@ -303,8 +282,6 @@ NO_GROUP = "transforms form no group, by which it is measured"
 class Measured:
     """What the pass over the data gave, and what else was asked for."""
 
-    asked: AuditTask
-    """The audit as it was asked for."""
     task: AuditTask
     """The audit of the inputs and elements that count."""
     y: np.ndarray | None

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.audit.adapters import LayerTrace, Model
-from equitangents.audit.adapters.folding import Folded, difference, folded, misfit
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
-from equitangents.audit.report.part_sections import LayerReason, LayerResult, LayerSection
+from equitangents.audit.report.sections import LayerReason, LayerResult, LayerSection
 from equitangents.errors import MissingLibraryError, NetworkError
 
 _ROWS = 24
@@ -32,6 +34,8 @@ _ELEMENTS = 4
 _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and float64
 
 _HALF_ROUNDINGS = 8.0  # of features in half precision
+_BLOCK = 2**16  # columns that are converted to double precision at a time
+_VANISHES = 1e-15
 
 
 def layer_errors(m: Measured) -> LayerSection | str:
@@ -53,10 +57,9 @@ def layer_errors(m: Measured) -> LayerSection | str:
         return str(error)
     if not results:
         return f"a model of kind {model.kind!r} does not show its layers"
-    steepest = None if guilty is None else max(results, key=lambda layer: layer.growth).name
     if m.verdict == "equivariant" and guilty is not None:
         guilty, reason = None, "mended"
-    return LayerSection(results, guilty, reason, steepest)
+    return LayerSection(results, guilty, reason)
 
 
 def _affordable(task: AuditTask, model: Model) -> int:
@@ -75,7 +78,7 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
         return [], None, "none"
     again = _traced(task, model, x)
     assert again is not None
-    noise = np.array([difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
+    noise = np.array([misfit(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
     exact = [g for g in task.elements if task.contract.inputs.moves_exactly(g)]
     chosen = (exact or task.elements)[:_ELEMENTS]
     before, after, floor = (np.zeros(len(start)) for _ in range(3))
@@ -90,15 +93,11 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
     size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
     rounding = max(_ROUNDING[size], _HALF_ROUNDINGS * max(t.rounding for t in start))
     floor += rounding
-    random = noise > 10 * np.finfo(np.float32).eps
+    random = noise > 2 * rounding
     broken = (after > 2 * floor) | random
-    # by how much a layer's error exceeds that of its input, or where this is not seen, of the last layer
-    finite = lambda errors: np.where(np.isfinite(errors), errors, 1.0)
-    seen = np.array([t.inputs is not None for t in start])
-    growth = finite(after) - finite(np.where(seen, before, np.concatenate([[0.0], after[:-1]])))
     results = [
-        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n), float(d))
-        for t, e, f, b, n, d in zip(start, after, floor, broken, noise, growth, strict=True)
+        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n))
+        for t, e, f, b, n in zip(start, after, floor, broken, noise, strict=True)
     ]
     if not broken.any():
         return results, None, "none"
@@ -128,5 +127,42 @@ def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None
         raise NetworkError(str(told)) from error
     if traces is not None:
         task.clock.add(x.n, time.perf_counter() - began)
-        task.clock.check()
     return traces
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """One layer's features of n inputs."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    gram: Float[np.ndarray, "n n"]
+
+    @property
+    def factor(self) -> Float[np.ndarray, "n n"]:
+        """L with L Lᵀ = K."""
+        values, vectors = np.linalg.eigh(self.gram)
+        values = np.where(values > _VANISHES * len(values) * values[-1], values, 0.0)
+        return vectors * np.sqrt(values)
+
+
+def folded(features: Any) -> Folded:
+    """The array's Gram matrix H Hᵀ in double precision, block by block."""
+    a = np.asarray(features)
+    flat = a.reshape(len(a), -1)
+    gram = np.zeros((len(flat), len(flat)))
+    for at in range(0, flat.shape[1], _BLOCK):
+        block = np.asarray(flat[:, at : at + _BLOCK], np.float64)
+        gram += block @ block.T
+    return Folded(a.shape, a.dtype, gram)
+
+
+def misfit(a: Folded, b: Folded) -> float:
+    """min over orthogonal Q of ‖B − A Q‖/‖A‖, for features A and B of the same inputs."""
+    if a.shape != b.shape:
+        return float("inf")
+    size, other = np.trace(a.gram), np.trace(b.gram)
+    if size == 0:
+        return 0.0 if other == 0 else float("inf")
+    nuclear = float(np.linalg.svd(a.factor.T @ b.factor, compute_uv=False).sum())
+    return float(np.sqrt(max(size + other - 2 * nuclear, 0.0) / size))

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
@@ -141,7 +141,7 @@ def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
             expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
             found.separate[:, k, rows] = actions.apart(z.leaves, expected)
             for o, (by, v, w) in enumerate(zip(actions.comparisons, z.leaves, expected, strict=True)):
-                both = None if by is None else by.matched(v, w)
+                both = None if by is None else by.compare(v, w)[2]
                 if both is not None:
                     found.matched.setdefault(o, np.full((3, *found.undefined.shape), np.nan))[:, k, rows] = both
             if len(chosen):
@@ -184,7 +184,7 @@ def _empty(task: AuditTask, N: int, first: Answer) -> Orbits:
         structure=first.structure,
         output_axes=first.axes,
         dtype=first.dtype,
-        probabilities=task.settings.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
+        probabilities=task.settings.outputs == "auto" and are_distributions(first.leaves[0]),
         classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
         shares=np.array([by is not None and by.share for by in compared]),
         complex_pairs=np.array(first.complex_pairs or [False] * outputs),
@@ -305,17 +305,6 @@ def _largest(a: np.ndarray) -> Float[np.ndarray, " n"]:
 
 _UNKNOWN = int(np.iinfo(np.int64).min)
 """In place of a label that no column of f(x) stands for."""
-
-
-def output_kind(orbits: Orbits, stated: str) -> Literal["values", "logits", "probabilities"]:
-    """What the first output is: as stated, else probabilities if every row is a distribution, else values."""
-    if stated == "logits":
-        return "logits"
-    if stated == "probabilities" and not orbits.probabilities:
-        raise InvalidArgumentError(
-            "outputs is 'probabilities', but the rows of f(x) are not distributions: non-negative and of sum 1"
-        )
-    return "probabilities" if stated == "probabilities" or (stated == "auto" and orbits.probabilities) else "values"
 
 
 def same_predictions(task: AuditTask, orbits: Orbits) -> Estimate | None:

@@ -21,10 +21,9 @@ from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
 from equitangents.audit.measure.judge import Measured, make_scales
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, task_error
-from equitangents.audit.measure.task import AuditTask, Clock, Record, flattened
+from equitangents.audit.measure.task import AuditTask, Clock, flattened
 from equitangents.audit.report.numbers import FACTOR, Estimate
-from equitangents.audit.report.part_sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
-from equitangents.audit.report.sections import RuleResult
+from equitangents.audit.report.sections import AUGMENTATION, AVERAGING, How, Missing, Remedy, RuleResult
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import norms
 
@@ -32,6 +31,7 @@ _ROWS = 16
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
 OTHER_RULE = "outputs move by another rule, which it would take away"
 SAME = "outputs would be the same for all inputs"
+INFINITE = "the group has infinitely many elements; average over a finite subgroup"
 
 
 def remedies(m: Measured, rules: list[RuleResult]) -> list[Remedy | Missing]:
@@ -47,53 +47,40 @@ def remedies(m: Measured, rules: list[RuleResult]) -> list[Remedy | Missing]:
 
 def _averaging(m: Measured) -> Remedy | Missing:
     """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x), which is equivariant by itself only if f answers the same each time."""
-    task, orbits, deterministic, phi = m.task, m.orbits, m.floors.deterministic, m.orbits.signals
-    listed = task.contract.is_complete
-    mean = phi.mean(axis=0) if listed else phi[1:].mean(axis=0)
+    task, orbits, phi = m.task, m.orbits, m.orbits.signals
+    if not task.contract.is_complete:
+        return Missing(AVERAGING, INFINITE)
+    mean = phi.mean(axis=0)
     if not orbits.no_mean and m.verdict != "equivariant" and _lost(m, mean):
         return Missing(AVERAGING, SAME)
     after: Estimate | None
     how: How
     if orbits.no_mean:
         after, how = None, "no mean"
-    elif deterministic and task.complete and task.contract.inputs.exact:
+    elif m.floors.deterministic and task.complete and task.contract.inputs.exact:
         after, how = NOTHING_LEFT, "exact"
-    elif not task.complete and task.contract.group.draws_are_independent:
-        after, how = _left_by_chance(m), "sampled"
     else:
         after, how = _left_after_averaging(m), "measured"
     return Remedy(
         name=AVERAGING,
         how=how,
-        cost=len(task.elements) + listed,
+        cost=len(task.elements) + 1,
         cost_unit="evaluations per input",
-        before=m.judgement.headline.error.estimate,
         after=after,
         task_before=task_error(phi[0], orbits, m.y)[0],
         task_after=task_error(mean, orbits, m.y)[0],
     )
 
 
-def _left_by_chance(m: Measured) -> Estimate:
-    """How two means over E random elements differ: each keeps 1/√E of the deviations, their difference √2 of that."""
-    phi, orbits = m.orbits.signals, m.orbits
-    share = math.sqrt(2 / max(len(phi) - 2, 1))
-    spread = np.array([norms(part.std(axis=0)) for part in _by_output(phi[1:], orbits)]) * share
-    return _estimate(m, spread, orbits.kept)
-
-
 def _lost(m: Measured, predicted: np.ndarray) -> bool:
     """Whether some output differs between inputs and, averaged (K, D) for the kept rows, no longer.
 
-    "The same" is up to twice the floor, and twice what means over random elements differ by chance. Outputs that are
-    the same for these rows are evaluated for all inputs before that is said.
+    "The same" is up to twice the floor. Outputs that are the same for these rows are evaluated for all inputs before
+    that is said.
     """
     orbits, part = m.orbits, m.floors
     own = orbits.signals[0]
     hides = FACTOR * np.sqrt(np.mean((part.always + part.resampled.max(axis=1)) ** 2, axis=1))
-    if not m.task.contract.is_complete:
-        drawn = [norms(p.std(axis=0, ddof=1)) for p in _by_output(orbits.signals[1:], orbits)]
-        hides += FACTOR * np.sqrt(np.mean(np.square(drawn), axis=1) / (len(orbits.signals) - 1))
     apart_by = lambda a: np.array([math.sqrt(np.mean(norms(p - p.mean(axis=0)) ** 2)) for p in _by_output(a, orbits)])
     classes = lambda a: np.unique(a[:, : math.prod(orbits.output_shapes[0])].argmax(axis=1)).size
 
@@ -133,9 +120,9 @@ def _left_after_averaging(m: Measured) -> Estimate:
 
 
 def _average(task: AuditTask, x: Inputs, actions: Actions) -> tuple[list[np.ndarray], Answer]:
-    """(f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the elements, and the identity of a finite group; one of the answers)."""
+    """(f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the identity and the elements; one of the answers)."""
     group = task.contract.group
-    elements = [*([group.identity] if task.contract.is_complete else []), *task.elements]
+    elements = [group.identity, *task.elements]
     total: list[np.ndarray] = []
     for g in elements:
         y = task.evaluate(task.contract.move(g, x))
@@ -148,7 +135,7 @@ def averaged(m: Measured) -> Callable[[], Averaged] | None:
     """Makes the averaged model, without the data; None of changes that form no group."""
     if not m.group:
         return None
-    alone = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock(), record=Record(), sample=None)
+    alone = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock())
     return partial(Averaged, alone, m.orbits.actions, m.orbits.no_mean)
 
 
@@ -201,7 +188,6 @@ def _augmentation(m: Measured) -> Remedy:
         how=why or "refitted",
         cost=1,
         cost_unit="trainings",
-        before=m.judgement.headline.error.estimate,
         after=None,
         task_before=task_error(orbits.signals[0], orbits, m.y)[0],
         task_after=None,

@@ -1,7 +1,5 @@
 """One audit at work: the model, the contract, the inputs, and evaluation in batches, counted and timed.
 
-The answers to the pass over the data are kept, so that a pass that was stopped is measured as far as it came.
-
 The interval of a table of errors e(g, x) is put together from those of its row means and of its column means.
 Fewer than 5 inputs, or sampled elements, and errors that are all equal give no interval: its ends are NaN.
 """
@@ -9,7 +7,6 @@ Fewer than 5 inputs, or sampled elements, and errors that are all equal give no 
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,51 +26,12 @@ from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.report.numbers import Estimate, Spread
 from equitangents.audit.settings import Settings
 from equitangents.errors import EquitangentsError, ShapeError
-from equitangents.memory import ran_out
 from equitangents.metrics.measure import Bootstrap
 from equitangents.progress import Progress
 from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample, table_interval
 
-logger = logging.getLogger("equitangents.audit")
-
 _BATCH_BYTES = 64 * 2**20
 _LARGEST_BATCH = 256
-
-
-_KEPT = 2**25  # at most that many are kept, 256 MB; a pass that is stopped later is measured as far as they go
-
-
-@dataclass(eq=False)
-class Record:
-    """Answers that are kept (`recording`), or given again one after another (`replaying`)."""
-
-    answers: list[Answer] = field(default_factory=list)
-    recording: bool = False
-    replaying: bool = False
-    _numbers: int = 0
-    _at: int = 0
-
-    def keep(self, y: Answer) -> None:
-        """Remember one more answer, while there is room."""
-        self._numbers += sum(a.size for a in y.leaves)
-        if self._numbers <= _KEPT:
-            self.answers.append(y)
-
-    def next(self, n: int) -> Answer:
-        """The answer to the question that was asked next, of n inputs."""
-        y = self.answers[self._at]
-        self._at += 1
-        assert len(y.leaves[0]) == n
-        return y
-
-    def of_row(self, step: int, elements: int, row: int, element: int | None) -> Answer | None:
-        """The answer for one input, of batches of `step`, moved by an element or not; None if not kept."""
-        batch, place = divmod(row, step)
-        index = batch * (elements + 1) + (0 if element is None else element + 1)
-        if index >= len(self.answers):
-            return None
-        y = self.answers[index]
-        return replace(y, leaves=tuple(a[place : place + 1] for a in y.leaves))
 
 
 @dataclass(eq=False)
@@ -87,17 +45,9 @@ class Clock:
     parts: dict[str, int] = field(default_factory=dict)
     """Inputs by the part of the audit that asked for them."""
     part: str = "elements"
-    largest: int = 0
-    """Inputs in the largest batch that the model took."""
-    refused: str | None = None
-    """What the model said of another batch, if it takes the size `largest` alone; others are split and filled up."""
-    most: int | None = None
-    """Inputs of a batch at most, since a larger one ran out of memory; None: none did."""
     failed: BaseException | None = None
     """What the model raised last."""
     progress: Progress | None = None
-    check: Callable[[], None] = lambda: None
-    """Raises KeyboardInterrupt if one was lost."""
 
     def counting(self, run: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
         """`run` for a batch, counted and timed."""
@@ -105,11 +55,9 @@ class Clock:
         def counted(x: Inputs) -> Tree:
             began = time.perf_counter()
             try:
-                output = run(x.own_tree())
+                return run(x.own_tree())
             finally:
                 self.add(x.n, time.perf_counter() - began)
-            self.largest = max(self.largest, x.n)
-            return output
 
         return counted
 
@@ -147,20 +95,10 @@ class AuditTask:
     batch_size: int
     settings: Settings
     clock: Clock = field(default_factory=Clock)
-    record: Record = field(default_factory=Record)
     given_rows: np.ndarray | None = None
     """Where the inputs stand in the data that were given; None: all of them are audited."""
     unmoved: int = 0
     """Inputs that no element moves, and that were left out, unless all are such."""
-    sample: Inputs | None = None
-    """All inputs that were to be audited, where some of them were left out."""
-    sample_rows: np.ndarray | None = None
-    """Where the others stand among these."""
-
-    @property
-    def nothing_moves(self) -> bool:
-        """Whether no element moves any input, so that they were all kept."""
-        return self.unmoved > 0 and self.sample is None
 
     def row(self, i: int) -> int:
         """Where input i stands in the data that were given."""
@@ -197,59 +135,20 @@ class AuditTask:
 
     def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None, finite: bool = True) -> Answer:
         """The model's outputs for one batch; NaN and infinite ones are an error unless `finite` is False."""
-        if self.record.replaying:
-            return self.record.next(x.n)
-        y = self._answer(x, run, finite)
-        self.clock.check()
-        if self.record.recording:
-            self.record.keep(y)
-        return y
-
-    def _answer(self, x: Inputs, run: Callable[[Any], Any] | None, finite: bool) -> Answer:
-        clock = self.clock
-        size = self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
-        counted = clock.counting(run or self.model)
+        size = self.model.fixed_batch or (self.settings.batch_size and self.batch_size)
+        counted = self.clock.counting(run or self.model)
         one = lambda part: self._with_classes(answer(counted(part), part.n, expected=self.output_action, finite=finite))
         try:
-            if size is not None and size != x.n:
-                return in_chunks(one, x, size, fill=True)
-            try:
-                return self._within_memory(one, x)
-            except EquitangentsError:
-                raise
-            except Exception as error:  # of a foreign model, which may take no other size than the one before
-                taken = 1 if clock.largest == 0 and x.n > 1 else clock.largest
-                if run is not None or not (0 < x.n < taken or taken == 1 < x.n):
-                    raise
-                try:
-                    y = in_chunks(one, x, taken, fill=True)
-                except Exception:
-                    raise error from None
-                clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
-                how = "inputs are given one at a time" if taken == 1 else f"batches are filled up to {taken}"
-                logger.warning("the model takes no batch of %d (%s); %s", x.n, clock.refused, how)
-                return y
+            return one(x) if size is None or size == x.n else _filled_up(one, x, size)
         except Exception as error:
-            told = error if run is not None else self.model.failed(error, x.tree())
-            clock.failed = told
-            if told is error:
-                if clock.largest == 0 and not isinstance(error, EquitangentsError):
-                    error.add_note(f"in an audit, given a batch of {x.n}; if it takes one size alone, say batch_size=")
-                raise
-            raise told from error
-
-    def _within_memory(self, one: Callable[[Inputs], Answer], x: Inputs) -> Answer:
-        """The model's answer, in halves of a batch that runs out of memory, and of later ones as large."""
-        clock = self.clock
-        while True:
-            size = min(clock.most or x.n, x.n)
-            try:
-                return one(x) if size == x.n else in_chunks(one, x, size)
-            except Exception as error:
-                if size == 1 or not ran_out(error):
-                    raise
-                clock.most = -(-size // 2)
-                logger.warning("the model ran out of memory with %d inputs; given %d at a time", size, clock.most)
+            told = self.clock.failed = error if run is not None else self.model.failed(error, x.tree())
+            if told is not error:
+                raise told from error
+            if not isinstance(error, EquitangentsError):
+                error.add_note(
+                    f"in an audit, given {x.n} inputs: batch_size= says how many, for models of one size, too"
+                )
+            raise
 
     def _with_classes(self, y: Answer) -> Answer:
         """Class numbers as int64, which `apart` compares for being the same."""
@@ -269,12 +168,11 @@ class AuditTask:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def in_chunks(one: Callable[[Inputs], Answer], x: Inputs, size: int, fill: bool = False) -> Answer:
-    """The model's answer in batches of `size`; `fill`: the last one filled up with its last row."""
+def _filled_up(one: Callable[[Inputs], Answer], x: Inputs, size: int) -> Answer:
+    """The model's answer in batches of one size, the last one filled up with its last row."""
     parts = []
     for rows in batches(x.n, size):
-        filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))]) if fill else rows
-        y = one(x.subset(filled))
+        y = one(x.subset(np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])))
         parts.append(replace(y, leaves=tuple(a[: len(rows)] for a in y.leaves)))
     return joined(parts)
 

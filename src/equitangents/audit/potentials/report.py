@@ -1,19 +1,17 @@
-"""The report of an audit of a potential, the ways to write it down, and what continuous integration asks of it."""
+"""The report of an audit of a potential, and what continuous integration asks of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from equitangents.audit.potentials.results import FOLLOWS, BrokenPose, Outcome, Row, StructureResult, worst_row
-from equitangents.audit.report.checks import Check, read_report
+from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult, worst_row
+from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import Content, State, WrittenReport, settings_section
 from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval, number, standing
-from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.rows import LENGTH
-from equitangents.errors import InvalidArgumentError
+from equitangents.audit.report.sections import Missing
 from equitangents.keywords import unknown
 from equitangents.report.numbers import format_number
 from equitangents.report.render import Section, Table
@@ -21,7 +19,6 @@ from equitangents.report.render import Section, Table
 FORMAT: Literal["equitangents.audit.atoms/2"] = "equitangents.audit.atoms/2"
 AtomsReason = Literal[
     "at noise floor", "below the tolerance", "above the tolerance", "not finite", "raises", "undecided tests",
-    "interrupted",
 ]  # fmt: skip
 STATES: dict[Outcome, State] = {
     "holds": "holds",
@@ -42,8 +39,6 @@ class AtomsReport(WrittenReport):
     tolerance" if some error is above its floor, else "holds"."""
     reason: AtomsReason
     """Why the verdict is what it is."""
-    advice: list[str]
-    """What failing tests mean for molecular dynamics."""
     calculator: str
     precision: Literal["single", "double"]
     """What the numbers were computed in, as they look."""
@@ -58,14 +53,10 @@ class AtomsReport(WrittenReport):
     seconds: float
     """In the calculator."""
     total_seconds: float
-    structures_digest: str = ""
-    """A hash of the structures, the seed and the number of moves: equal where rows may be compared in pairs."""
     broken: list[BrokenPose] = field(default_factory=list)
     """Poses for which the calculator gives no finite result, or raises."""
     noise: dict[str, float] = field(default_factory=dict)
     """Quantities that differ from call to call, and by how much (root mean square, in the unit of their rows)."""
-    partial: bool = False
-    """True: the audit was interrupted; `missing` names the tests that were left out."""
 
     def row(self, test: str, quantity: str | None = None) -> Row:
         """The row of a test, and of a quantity where there are several; KeyError if there is none."""
@@ -78,9 +69,7 @@ class AtomsReport(WrittenReport):
     def first_line(self) -> str:
         """Verdict, the row that decides with its interval and noise floor, and how many tests fail."""
         row, failing = worst_row(self.rows), sum(r.outcome == "fails" for r in self.rows)
-        head = " ".join(
-            [*["partial,"][: self.partial], f"{self.verdict} ({self.reason}): {row.test} of {row.quantity}"]
-        )
+        head = f"{self.verdict} ({self.reason}): {row.test} of {row.quantity}"
         floor = f"{row.unit}, noise floor {format_number(row.floor)}"
         tail = f"{failing} of {len(self.rows)} tests fail, {self.calculator}"
         lines = [
@@ -97,10 +86,8 @@ class AtomsReport(WrittenReport):
             name=self.calculator,
             state=STATES[self.verdict],
             tables=self._tables(),
-            notes=self.advice,
             cases=cases + [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken],
             sections=self._sections,
-            seconds=self.total_seconds,
         )
 
     def _tables(self) -> list[Table]:
@@ -118,7 +105,6 @@ class AtomsReport(WrittenReport):
         settings = {"evaluations": self.evaluations, "seconds": format_number(self.seconds),
                     "numbers look like": self.precision, **self.settings, **self.versions}  # fmt: skip
         return [
-            *[Section("What follows", self.advice)] * bool(self.advice),
             Section("Tests", [_FLOORS], self._tables()),
             Section("Structures", shown=[structures]),
             settings_section(settings),
@@ -152,14 +138,6 @@ def cells(r: Row) -> list[str]:
     ]
 
 
-def follows(rows: Sequence[Row], broken: Sequence[BrokenPose], noise: Mapping[str, float]) -> list[str]:
-    """What failing tests mean for molecular dynamics."""
-    failing = {r.test for r in rows if r.outcome == "fails"}
-    failing |= {"NaN"} if any(not pose.raises for pose in broken) else set()
-    failing |= {"noise"} if noise else set()
-    return [text for name, text in FOLLOWS.items() if name in failing]
-
-
 def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Check]:
     """Whether relative errors are at most the limit of all, of their quantity, or of their test.
 
@@ -189,41 +167,3 @@ def _relative(r: Row, error: Estimate, limit: float, name: str) -> Check:
     floor = r.floor * error.mean / r.error.mean if r.error.mean else 0.0
     stands = standing(error, floor, limit)
     return Check(name, stands == "within", interval(error), undecided=stands == "open")
-
-
-_REPORT = "an audit of a potential that --json wrote"
-
-
-def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
-    """Whether every test of an earlier report of the same structures and moves that did not fail still does not."""
-    before = outcomes(baseline, report.structures_digest)
-    shared = [r for r in report.rows if (r.test, r.quantity) in before]
-    if not shared:
-        raise InvalidArgumentError("baseline", str(baseline), "a report with some of the same tests")
-    found = []
-    for r in shared:
-        was = before[r.test, r.quantity]
-        name = f"{r.test}, {r.quantity}: no worse than {baseline.name}"
-        found.append(Check(name, r.outcome != "fails" or was == "fails", f"{was} before, {r.outcome} now"))
-    return found
-
-
-def outcomes(baseline: Path, digest: str) -> dict[tuple[str, str], str]:
-    """Outcomes of an earlier report by test and quantity; InvalidArgumentError if it is of other structures."""
-    old = read_baseline(baseline)
-    if old.get("structures_digest") != digest:
-        raise InvalidArgumentError(
-            "baseline", str(baseline), "an audit of the same structures, seed and number of moves"
-        )
-    try:
-        return {(str(row["test"]), str(row["quantity"])): str(row["outcome"]) for row in old["rows"]}
-    except (KeyError, TypeError):
-        raise InvalidArgumentError("baseline", str(baseline), _REPORT) from None
-
-
-def read_baseline(path: Path) -> dict[str, Any]:
-    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one."""
-    found = read_report(path)
-    if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):
-        raise InvalidArgumentError("baseline", str(path), _REPORT)
-    return found

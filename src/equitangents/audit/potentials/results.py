@@ -253,20 +253,3 @@ def worst_row(rows: Sequence[Row]) -> Row:
     order = ("fails", "undecided", "within tolerance", "holds")
     above = lambda row: row.error.mean / max(row.tolerance, FACTOR * row.floor, 1e-300)
     return min(rows, key=lambda row: (order.index(row.outcome), -above(row)))
-
-
-FOLLOWS: dict[str, str] = {
-    "gradient": "Forces are not the gradient of the energy: no runs at constant energy, barriers or phonons",
-    "asymmetry": "Forces have no potential energy: no runs at constant energy, barriers or phonons",
-    "drift": "The energy drifts at constant energy: try a shorter time step",
-    "rotation": "Results depend on the orientation: average over rotations, or choose an equivariant potential",
-    "reflection": "Mirror images differ: average over a structure and its mirror image",
-    "translation": "Results depend on the position: move structures to where the training data were",
-    "lattice translation": "Results depend on the periodic copy of an atom: wrap atoms as the training data were",
-    "permutation": "Results depend on the order of equal atoms: sort structures as the training data were",
-    "supercell": "A doubled cell is not twice the cell: do not compare cells of different sizes",
-    "jump": "Results jump at a cutoff: use a smooth cutoff",
-    "NaN": "A run ends where a result is NaN",
-    "noise": "The same structure gives other numbers when asked again: is dropout or sampling switched on?",
-}
-"""What a failing test means for molecular dynamics."""

@@ -5,7 +5,6 @@ Symmetries: errors ‖f(g·atoms) − g·f(atoms)‖ of every structure, quantit
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equitangents.audit.parts import Bench
 from equitangents.audit.potentials.calculator import Potential, Quantity
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation, dynamics, smoothness
 from equitangents.audit.potentials.known import Known, as_they_are, null
-from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsReport, follows
+from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsReport
 from equitangents.audit.potentials.results import (
     BrokenPose,
     Outcome,
@@ -39,7 +37,7 @@ from equitangents.audit.potentials.structures import (
     turned,
 )
 from equitangents.audit.report.forms import versions
-from equitangents.audit.report.part_sections import Missing
+from equitangents.audit.report.sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
 from equitangents.groups import so3
@@ -94,11 +92,9 @@ def atoms(
         progress: True shows on stderr how far a long audit is; a function is called as progress(structures evaluated,
             structures planned, seconds left); False: it is logged.
 
-    Ctrl-C ends an audit with a report of the tests that were finished (`partial` is True), if any was.
-
     Returns:
-        A report with `.verdict`, `.rows`, `.advice`, `.summary()`, and `.to_json(path)`, `.to_html(path)`,
-        `.to_markdown(path)`, `.to_junit(path)`.
+        A report with `.verdict`, `.rows`, `.summary()`, and `.to_json(path)`, `.to_html(path)`,
+        `.to_markdown(path)`.
 
     Raises:
         InvalidArgumentError, InvalidTypeError: for arguments that cannot be used.
@@ -129,7 +125,6 @@ def atoms(
         0, sum(planned(test, len(given), elements) for test in asked), progress, task="audit", unit="structures"
     )
     potential.progress = lambda calls: shown.add(1, 1)
-    bench = Bench()
     rows: list[Row] = []
     missing: list[Missing] = []
     known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
@@ -138,27 +133,21 @@ def atoms(
         "dynamics": partial(dynamics, known, seed, time_step),
         "smoothness": partial(smoothness, known),
     }
-    with bench.watching():
-        for test in asked:
-            run = alone.get(test, partial(measure, known, test, elements, sampling))
-            found = bench.attempted(test, partial(_measured, test, known, run), [])
-            if isinstance(found, str):
-                missing.append(Missing(test, found))
-            else:
-                rows += found
-    missing += bench.interrupted
-    if bench.stopped and not rows:
-        raise KeyboardInterrupt
+    for test in asked:
+        found = _measured(test, known, alone.get(test, partial(measure, known, test, elements, sampling)))
+        if isinstance(found, str):
+            missing.append(Missing(test, found))
+        else:
+            rows += found
     if not rows:
         raise InvalidArgumentError(f"no test applies: {'; '.join(f'{m.section}: {m.reason}' for m in missing)}")
     noisy = known.noise()
     rows = [replace(r, decide=what_decides(r, potential.single, r.quantity in noisy)) for r in rows]
-    verdict, reason = _verdict(rows, known.broken, bench.stopped)
+    verdict, reason = _verdict(rows, known.broken)
     return AtomsReport(
         format=FORMAT,
         verdict=verdict,
         reason=reason,
-        advice=follows(rows, known.broken, noisy),
         calculator=potential.name,
         precision="single" if potential.single else "double",
         structures=_structures(known),
@@ -172,8 +161,6 @@ def atoms(
         evaluations=potential.calls,
         seconds=potential.seconds,
         total_seconds=time.perf_counter() - began,
-        structures_digest=_digest(given, elements, seed),
-        partial=bench.stopped,
     )  # fmt: skip
 
 
@@ -194,15 +181,6 @@ def planned(test: str, structures: int, elements: int) -> int:
     return {"conservation": 80 * few, "dynamics": 600, "smoothness": 400, "supercell": structures}.get(
         test, structures * elements
     )
-
-
-def _digest(given: Sequence[Any], elements: int, seed: int) -> str:
-    """A hash of the structures, the seed and the number of moves."""
-    found = hashlib.sha256(f"{elements} {seed}".encode())
-    for one in given:
-        for part in (one.numbers, one.positions, np.asarray(one.cell), one.pbc):
-            found.update(np.ascontiguousarray(part).tobytes())
-    return found.hexdigest()[:16]
 
 
 def check_structures(structures: Any) -> list[Any]:
@@ -250,14 +228,14 @@ def _structures(known: Known) -> list[StructureResult]:
     return found
 
 
-def _verdict(rows: list[Row], broken: list[BrokenPose], stopped: bool) -> tuple[Outcome, AtomsReason]:
+def _verdict(rows: list[Row], broken: list[BrokenPose]) -> tuple[Outcome, AtomsReason]:
     """The worst of all rows; a pose without a finite result fails, one that raises leaves it undecided."""
     if any(not pose.raises for pose in broken):
         return "fails", "not finite"
     if any(r.outcome == "fails" for r in rows):
         return "fails", "above the tolerance"
-    if stopped or broken:
-        return "undecided", "interrupted" if stopped else "raises"
+    if broken:
+        return "undecided", "raises"
     if any(r.outcome == "undecided" for r in rows):
         return "undecided", "undecided tests"
     if any(r.outcome == "within tolerance" for r in rows):

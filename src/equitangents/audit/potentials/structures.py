@@ -101,8 +101,6 @@ class Move:
     label: str
     atoms: Atoms
     expected: Expected
-    copies: int = 1
-    """Cells of a supercell."""
 
 
 def turned(atoms: Atoms, R: np.ndarray, label: str) -> Move:
@@ -178,7 +176,7 @@ def supercell(atoms: Atoms, most: int) -> Move | None:
             return np.concatenate([v, v])
         return 2 * v if q.extensive else v
 
-    return Move("×".join(map(str, times)), free(atoms).repeat(times), expected, copies=2)
+    return Move("×".join(map(str, times)), free(atoms).repeat(times), expected)
 
 
 def free(atoms: Atoms) -> Atoms:

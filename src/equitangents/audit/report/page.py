@@ -14,16 +14,15 @@ from matplotlib.image import imsave
 
 from equitangents.audit.report.forms import settings_section
 from equitangents.audit.report.numbers import folded, interval, listed, number
-from equitangents.audit.report.part_sections import LAYER_REASONS
 from equitangents.audit.report.rows import table
-from equitangents.audit.report.sections import ElementResult, OrbitPoint
+from equitangents.audit.report.sections import LAYER_REASONS, ElementResult, OrbitPoint
 from equitangents.report.figures import canvas, inline_figure
 from equitangents.report.numbers import format_number
 from equitangents.report.palette import BLUE, INK, MEMBER
 from equitangents.report.render import Figure, Pictures, Section, Table
 
 if TYPE_CHECKING:
-    from equitangents.audit.report.findings import Findings
+    from equitangents.audit.report.result import AuditReport
 
 _MOST_DRAWN, _LABELLED = 400, 24
 _ERRORS = (
@@ -31,7 +30,6 @@ _ERRORS = (
     "because arrays are resampled, numbers rounded or the model is random."
 )
 _POINTS = "Points: mean over inputs; lines: 5 to 95 % of the inputs; dashes: the noise floor."
-_STRENGTHS = "Mean error at each strength; such changes form no group, so nothing is said of their products."
 _LAYERS = (
     "The error after each layer in the order of execution, and its floor: the smallest that any action on the "
     "layer’s output could have."
@@ -42,13 +40,13 @@ _MEMBERS = (
 )
 
 
-def sections(report: Findings) -> list[Section]:
+def sections(report: AuditReport) -> list[Section]:
     """The sections of the page."""
-    return [section for part in (_found, _elements, _witnesses, _curves, _layers, _ensemble, _tested, _settings)
+    return [section for part in (_found, _elements, _witness, _layers, _ensemble, _tested, _settings)
             for section in part(report)]  # fmt: skip
 
 
-def elements_table(report: Findings, elements: Sequence[ElementResult]) -> Table:
+def elements_table(report: AuditReport, elements: Sequence[ElementResult]) -> Table:
     """A row an element: its error in the headline's unit, and what it is relative to ‖f(x)‖."""
     rows = [
         [folded(e.label), interval(e.judged.estimate), number(e.judged.median), number(e.judged.worst),
@@ -60,7 +58,7 @@ def elements_table(report: Findings, elements: Sequence[ElementResult]) -> Table
     return Table(f"Elements, errors {report.unit}", head, rows)
 
 
-def layers_table(report: Findings) -> list[Table]:
+def layers_table(report: AuditReport) -> list[Table]:
     """A row a layer, if the model shows any."""
     if report.layers is None or not report.layers.layers:
         return []
@@ -70,83 +68,59 @@ def layers_table(report: Findings) -> list[Table]:
     return [Table("Layers", ["layer", "kind", "error", "noise floor", ""], rows)]
 
 
-def _found(report: Findings) -> Iterator[Section]:
+def _found(report: AuditReport) -> Iterator[Section]:
     yield Section("Findings", shown=[table(report)])
 
 
-def _elements(report: Findings) -> Iterator[Section]:
-    turned = sorted((e for e in report.elements if e.angle is not None), key=lambda e: (e.angle or 0.0) % 360)
-    others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -e.judged.estimate.mean)
-    shown: list[Figure | Table] = []
-    for name, caption, found in (
-        ("angles", "Rotations by their angle.", turned),
-        ("elements", "Elements without an angle.", others[:_MOST_DRAWN]),
-    ):
-        if found:
-            shown.append(Figure(name, " ".join([caption, _POINTS]), _drawn(found, report.unit, name)))
-    shown.append(elements_table(report, [*turned, *others]))
+def _elements(report: AuditReport) -> Iterator[Section]:
+    turned = all(e.angle is not None for e in report.elements)
+    by_angle, by_error = lambda e: e.angle % 360, lambda e: -e.judged.estimate.mean
+    order = (lambda e: e.parameter) if not report.contract.law else by_angle if turned else by_error
+    found = sorted(report.elements, key=order)
+    shown = [Figure("elements", _POINTS, _drawn(found[:_MOST_DRAWN], report.unit)), elements_table(report, found)]
     yield Section("Error by group element", [_ERRORS, *filter(None, [report.headline.reason])], shown)
 
 
-def _drawn(found: Sequence[ElementResult], unit: str, name: str) -> str:
-    """Mean, 5 to 95 % of the inputs and floor of every element: over the angle, or one place for each."""
-    angles = [e.angle % 360 for e in found if e.angle is not None]
-    turned = len(angles) == len(found)
+def _drawn(found: Sequence[ElementResult], unit: str) -> str:
+    """Mean, 5 to 95 % of the inputs and floor of every element, one place for each."""
     with canvas(height=2.8) as figure:
         axes: Axes = figure.add_subplot()
-        at = np.array(angles if turned else range(len(found)), float)
+        at, few = np.arange(len(found)), len(found) <= _LABELLED
         rows = [(e.judged.estimate.mean, e.judged.q05, e.judged.q95, e.judged_floor) for e in found]
         mean, low, high, floor = np.array(rows).T
         axes.vlines(at, low, high, color=MEMBER.light, linewidth=3, alpha=0.55)
-        axes.plot(at, mean, "o-" if turned else "o", color=BLUE.light, linewidth=1.2)
-        axes.plot(at, floor, "--" if turned and len(at) > 1 else "_", color=INK.light, linewidth=1, markersize=10)
+        axes.plot(at, mean, "o", color=BLUE.light)
+        axes.plot(at, floor, "_", color=INK.light, markersize=10)
         top = np.concatenate([mean, high, floor])
         axes.set_ylim(0, 1.05 * float(np.max(top, where=np.isfinite(top), initial=0.0)) or 1.0)
         axes.set_ylabel(f"error {unit}")
-        if turned:
-            axes.set_xlabel("angle, degrees counter-clockwise")
-            axes.set_xticks(range(0, 361, 45))
-        else:
-            few = len(found) <= _LABELLED
-            axes.set_xticks(at if few else [], [folded(e.label, 14) for e in found] if few else [])
-            axes.set_xlabel("" if few else "elements, the largest error first")
-        return inline_figure(figure, "-".join(["audit", name]))
+        axes.set_xticks(at if few else [], [folded(e.label, 14) for e in found] if few else [])
+        axes.set_xlabel("" if few else "elements, by their angle or the largest error first")
+        return inline_figure(figure, "audit-elements")
 
 
-def _witnesses(report: Findings) -> Iterator[Section]:
-    for w in report.witnesses:
-        title = "The worst input" if w.kind == "worst" else "A typical input"
-        images = [_image(point, w.image_layout) for point in w.orbit]
-        lines = [[folded(p.label), *filter(None, (_prediction(p.prediction), number(p.error)))] for p in w.orbit]
-        text = ["Moved along its orbit, as the model saw it, with its answer and its error."]
-        facts = Table("", ["row", "element", "error", "unit"], [[str(w.index), w.label, number(w.error), report.unit]])
-        pictured = [image for image in images if image is not None]
-        if len(pictured) == len(images):
-            low, high = min(i.min() for i in pictured), max(i.max() for i in pictured)
-            pictures = [_png(image, float(low), float(high)) for image in pictured]
-            yield Section(title, text, [facts, Pictures(list(zip(pictures, lines, strict=True)))])
-        else:
-            rows = [[folded(p.label), _prediction(p.prediction), number(p.error)] for p in w.orbit]
-            yield Section(title, text, [facts, Table("", ["element", "prediction", "error"], rows)])
+def _witness(report: AuditReport) -> Iterator[Section]:
+    if (w := report.witness) is None:
+        return
+    images = [_image(point, w.image_layout) for point in w.orbit]
+    text = ["Moved along its orbit, as the model saw it, with its answer and its error."]
+    facts = Table("", ["row", "element", "error", "unit"], [[str(w.index), w.label, number(w.error), report.unit]])
+    rows = [[folded(p.label), _prediction(p.prediction), number(p.error)] for p in w.orbit]
+    orbit: Pictures | Table = Table("", ["element", "prediction", "error"], rows)
+    if all(image is not None for image in images):
+        low, high = min(float(i.min()) for i in images), max(float(i.max()) for i in images)
+        orbit = Pictures([(_png(i, low, high), [*filter(None, row)]) for i, row in zip(images, rows, strict=True)])
+    yield Section("The worst input", text, [facts, orbit])
 
 
-def _curves(report: Findings) -> Iterator[Section]:
-    if report.transforms:
-        head = ["strength", "mean error", "noise floor", "same predictions"]
-        same = lambda p: "" if p.same_predictions is None else number(p.same_predictions.mean)
-        row = lambda p: [format_number(p.strength), interval(p.error), number(p.floor), same(p)]
-        shown = [Table(t.name, head, [row(p) for p in t.points]) for t in report.transforms]
-        yield Section("Over the strength of changes", [_STRENGTHS], shown)
-
-
-def _layers(report: Findings) -> Iterator[Section]:
+def _layers(report: AuditReport) -> Iterator[Section]:
     layers = report.layers
     if layers is not None:
         text = [_LAYERS, LAYER_REASONS[layers.reason], *filter(None, [layers.guilty])]
         yield Section("Layers", text, layers_table(report))
 
 
-def _ensemble(report: Findings) -> Iterator[Section]:
+def _ensemble(report: AuditReport) -> Iterator[Section]:
     found = report.ensemble
     if found is not None and found.sizes:
         rows = [
@@ -156,7 +130,7 @@ def _ensemble(report: Findings) -> Iterator[Section]:
         yield Section("Members and their mean", [_MEMBERS], [Table("", ["members M", "measured", "fitted law"], rows)])
 
 
-def _tested(report: Findings) -> Iterator[Section]:
+def _tested(report: AuditReport) -> Iterator[Section]:
     contract, sizes = report.contract, lambda shape: " × ".join(map(str, shape))
     rows = [
         ["input", folded(i.name), sizes(i.shape), i.action, "" if i.exact else "resampled", "", ""]
@@ -172,13 +146,13 @@ def _tested(report: Findings) -> Iterator[Section]:
     yield Section("What was tested", shown=[Table("", head, rows, text=True)])
 
 
-def _settings(report: Findings) -> Iterator[Section]:
+def _settings(report: AuditReport) -> Iterator[Section]:
     model, settings, timing = report.model, report.settings, report.timing
     yield settings_section({
         "model": model.kind, "type": model.dtype, "device": model.device, "seed": settings.seed,
         "confidence": settings.confidence, "resamples": settings.resamples, "batch": settings.batch_size,
         "inputs evaluated": timing.evaluations, "in calls of the model": timing.batches,
-        "passes over the data": format_number(timing.passes), "seconds": format_number(timing.total_seconds),
+        "seconds": format_number(timing.total_seconds),
         "of these inside the model": format_number(timing.model_seconds), **settings.values, **report.versions,
     })  # fmt: skip
     if report.citations:

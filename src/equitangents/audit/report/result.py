@@ -1,28 +1,123 @@
-"""The report of an audit: what was found, and the ways to write it down."""
+"""The report of an audit: what was found, as the object of its JSON, the ways to write it down, and what to cite."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
 
 from equitangents._types import AnyModel
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.forms import Content, WrittenReport
-from equitangents.audit.report.numbers import interval, listed
+from equitangents.audit.report.numbers import UNITS, Spread, interval, listed
 from equitangents.audit.report.page import elements_table, layers_table, sections
-from equitangents.audit.report.part_sections import AVERAGING
 from equitangents.audit.report.rows import STATES, first_line, table
+from equitangents.audit.report.sections import (
+    AVERAGING,
+    AuditSettings,
+    ContractSection,
+    Counterexample,
+    ElementResult,
+    EnsembleSection,
+    FloatFloor,
+    Headline,
+    LayerSection,
+    Missing,
+    ModelSection,
+    OrbitSection,
+    OutputContract,
+    Reason,
+    RelativeSection,
+    Remedy,
+    RuleResult,
+    SetResult,
+    Timing,
+    UndefinedPose,
+    Verdict,
+    Witness,
+)
 from equitangents.errors import InvalidArgumentError
 
+FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
 _ELEMENTS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AuditReport(WrittenReport, Findings):
+class AuditReport(WrittenReport):
     """Everything that an audit found; made by `equitangents.audit`, written by `to_json`, `to_html`, `to_markdown`.
 
-    The attributes are those of `Findings`.
+    Lists and numbers of the JSON are the attributes, under the same names. `errors` and `floors` hold the table behind
+    them, one row an element, one column an input, and are not written.
     """
+
+    format: Literal["equitangents.audit/3"]
+    verdict: Verdict
+    """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
+    tolerance that was given; "equivariant on its data": one of these on the data, and above both on another set;
+    "broken": some element is above its floor, and above the tolerance, or, without a tolerance, a single input is, or a
+    moved input gave NaN; "undecided": `reason` says why."""
+    reason: Reason
+    """Why the verdict is what it is."""
+    contract: ContractSection
+    model: ModelSection
+    error: Spread
+    """Relative to ‖f(x)‖, over all inputs and elements, the identity left out."""
+    floor: float
+    """Mean over elements of their floors, relative to ‖f(x)‖."""
+    elements: list[ElementResult]
+    float_floor: FloatFloor
+    orbit: OrbitSection
+    relative: RelativeSection
+    sets: list[SetResult]
+    """The data first."""
+    layers: LayerSection | None
+    ensemble: EnsembleSection | None
+    remedies: list[Remedy]
+    witness: Witness | None
+    """The worst input."""
+    missing: list[Missing]
+    settings: AuditSettings
+    versions: dict[str, str]
+    timing: Timing
+    citations: list[str]
+    """What to cite for the methods that this audit used."""
+    headline: Headline
+    """The error that the first line and the verdict use, and its unit."""
+    errors: Float[np.ndarray, "elements inputs"] = field(metadata={"json": False})
+    floors: Float[np.ndarray, "elements floor_inputs"] = field(metadata={"json": False})
+    parameters: list[Any] = field(metadata={"json": False})
+    """The elements themselves, as the actions take them."""
+    rules: list[RuleResult] = field(default_factory=list)
+    """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
+    that were found of outputs that fail."""
+
+    averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
+    """Makes the model with a remedy."""
+    counterexample: Counterexample | None = None
+    """A single input that is far above its floor, where no mean is."""
+    undefined: list[UndefinedPose] = field(default_factory=list)
+    """Elements under which the model gave NaN or infinite values; all errors are those of the other inputs."""
+    unmoved: int = 0
+    """Inputs that no element moves, and that were left out, unless all are such."""
+
+    @property
+    def unscaled(self) -> bool:
+        """Whether all outputs vanish, and errors are not relative to anything."""
+        return self.headline.unit == "absolute" and all(o.scale is None for o in self.contract.outputs)
+
+    @property
+    def unit(self) -> str:
+        """What the headline's error is relative to, "of ‖f(x)‖"."""
+        return "in the outputs' own unit" if self.unscaled else UNITS[self.headline.unit]
+
+    def unit_of(self, output: OutputContract) -> str:
+        """What one output's error is relative to; it may have a unit of its own."""
+        if output.unit == "absolute" and output.scale is None:
+            return self.unit
+        return UNITS[output.unit]
 
     @property
     def first_line(self) -> str:
@@ -40,13 +135,11 @@ class AuditReport(WrittenReport, Findings):
         return Content(
             title="Equivariance audit",
             name=self.model.name,
-            under=self.contract.group,
             state=STATES[self.verdict],
             tables=[table(self)],
-            details=[elements_table(self, worst), *layers_table(self)],
             cases=cases,
+            details=[elements_table(self, worst), *layers_table(self)],
             sections=lambda: sections(self),
-            seconds=self.timing.total_seconds,
         )
 
     def remedy(self, name: str = "average") -> AnyModel:
@@ -69,3 +162,21 @@ class AuditReport(WrittenReport, Findings):
             if part.section == AVERAGING:
                 raise InvalidArgumentError("remedy", name, "one that is offered", part.reason)
         return self.averaged()
+
+
+ENSEMBLES = "Gerken and Kessel, Emergent Equivariance in Deep Ensembles, ICML 2024, arXiv:2403.03103"
+BOOTSTRAP = "Owen, The Pigeonhole Bootstrap, Annals of Applied Statistics 1(2):386-411, 2007"
+SPLINES = "Unser, Splines: A Perfect Fit for Signal and Image Processing, IEEE Signal Processing Magazine 16(6), 1999"
+PROCRUSTES = "Schönemann, A Generalized Solution of the Orthogonal Procrustes Problem, Psychometrika 31(1):1-10, 1966"
+
+
+def cited(report: AuditReport) -> list[str]:
+    """What to cite for an audit that had these parts; the measures themselves first."""
+    contract = report.contract
+    needed = {
+        ENSEMBLES: True,
+        BOOTSTRAP: not contract.complete,
+        SPLINES: not all(i.exact for i in contract.inputs),
+        PROCRUSTES: report.layers is not None,
+    }
+    return [entry for entry, wanted in needed.items() if wanted]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -19,10 +18,11 @@ from equitangents.audit.report.numbers import (
     number,
     standing,
 )
-from equitangents.audit.report.part_sections import HOW, LAYER_REASONS
 from equitangents.audit.report.sections import (
     DECIDES,
     HOLDING,
+    HOW,
+    LAYER_REASONS,
     REASONS,
     Headline,
     RuleResult,
@@ -32,7 +32,7 @@ from equitangents.audit.report.sections import (
 from equitangents.report.render import Table
 
 if TYPE_CHECKING:
-    from equitangents.audit.report.findings import Findings
+    from equitangents.audit.report.result import AuditReport
 
 NEARLY = 0.1
 """Up to here a violation is small enough to ask whether it is as small off the data."""
@@ -68,25 +68,24 @@ class Row:
 HEAD = ["", "of", "value", "interval", "noise floor", "unit"]
 
 
-def first_line(report: Findings) -> str:
+def first_line(report: AuditReport) -> str:
     """Verdict, error with its interval, noise floor and group, in at most `LENGTH` characters."""
     headline = report.headline
     write = format_number if report.unscaled else number
     known = (
         [report.verdict] if report.verdict not in ("broken", "undecided") else [report.verdict, f"({report.reason})"]
     )
-    head = " ".join(["partial,", *known] if report.partial else known)
     error, floor = interval(headline.error.estimate, write), write(headline.floor)
-    line = f"{head}: error {error} {report.unit}, noise floor {floor}, "
+    line = f"{' '.join(known)}: error {error} {report.unit}, noise floor {floor}, "
     return line + folded(report.contract.group, max(LENGTH - len(line), 1))
 
 
-def table(report: Findings) -> Table:
+def table(report: AuditReport) -> Table:
     """The table of all that a reader acts on."""
     return Table("", HEAD, [row.cells for row in rows(report)], text=True)
 
 
-def rows(report: Findings) -> list[Row]:
+def rows(report: AuditReport) -> list[Row]:
     """Everything that a reader acts on, in the order in which it is read."""
     return [row for part in (_decision, _errors, _outputs, _beside, _causes, _helps, _sample) for row in part(report)]
 
@@ -96,7 +95,7 @@ def measured(label: str, of: str, error: Estimate, unit: str, floor: float | Non
     return Row(label, of, number(error.mean), ends(error), number(floor), unit)
 
 
-def _decision(report: Findings) -> Iterator[Row]:
+def _decision(report: AuditReport) -> Iterator[Row]:
     yield Row("model", folded(report.model.name))
     yield Row("reason", report.reason, REASONS[report.reason])
     if report.reason in DECIDES:
@@ -105,7 +104,7 @@ def _decision(report: Findings) -> Iterator[Row]:
         yield Row("tolerance", "", number(report.headline.tolerance))
 
 
-def _errors(report: Findings) -> Iterator[Row]:
+def _errors(report: AuditReport) -> Iterator[Row]:
     headline, spread = report.headline, report.relative.error_by_spread
     if not report.unscaled:
         yield measured("error", "", headline.error.estimate, report.unit, headline.floor)
@@ -115,7 +114,7 @@ def _errors(report: Findings) -> Iterator[Row]:
         yield measured("error", "", spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
     if headline.steady is not None:
         yield measured("error without rounding", "", headline.steady, UNITS[headline.steady_unit or headline.unit])
-    for w in report.witnesses[:1]:
+    if (w := report.witness) is not None:
         yield Row("worst", f"input {w.index}, {w.label}", number(w.error), unit=report.unit)
     single = report.counterexample
     if single is not None:
@@ -138,7 +137,7 @@ def _errors(report: Findings) -> Iterator[Row]:
             yield measured("labels that change", "", change, UNITS["classes"])
 
 
-def _outputs(report: Findings) -> Iterator[Row]:
+def _outputs(report: AuditReport) -> Iterator[Row]:
     outputs = report.contract.outputs
     for o in outputs:
         if o.vanishes:
@@ -159,25 +158,17 @@ def _outputs(report: Findings) -> Iterator[Row]:
 MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
 
 
-def _beside(report: Findings) -> Iterator[Row]:
+def _beside(report: AuditReport) -> Iterator[Row]:
     for s in report.sets[1:]:
         yield measured("off the data", s.name, s.judged, report.unit, s.judged_floor)
-    for t in report.transforms:
-        worst = max(t.points, key=lambda p: p.error.mean if math.isfinite(p.error.mean) else -1.0)
-        yield measured("transform", f"{t.name} {worst.strength:g}", worst.error, UNITS[t.unit], worst.floor)
-    if report.data is not None:
-        symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
-        yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
 
 
-def _causes(report: Findings) -> Iterator[Row]:
+def _causes(report: AuditReport) -> Iterator[Row]:
     layers = report.layers
     if layers is not None:
         yield Row("layers", "", LAYER_REASONS[layers.reason])
         if layers.guilty is not None:
             yield Row("starts in", folded(layers.guilty))
-        if layers.steepest is not None:
-            yield Row("grows most in", folded(layers.steepest))
     for rule in report.rules:
         yield from rule_rows(rule)
     if report.ensemble is not None:
@@ -200,7 +191,7 @@ def rule_rows(rule: RuleResult) -> Iterator[Row]:
         yield Row("output_action", name, rule.by_hand)
 
 
-def _helps(report: Findings) -> Iterator[Row]:
+def _helps(report: AuditReport) -> Iterator[Row]:
     if report.verdict not in ("broken", "equivariant on its data"):
         return
     for m in report.remedies:
@@ -214,7 +205,7 @@ def _helps(report: Findings) -> Iterator[Row]:
             yield Row("not tried", m.name, HOW[m.how])
 
 
-def _sample(report: Findings) -> Iterator[Row]:
+def _sample(report: AuditReport) -> Iterator[Row]:
     if not report.model.deterministic:
         yield Row("noise of the model", "", number(report.model.noise), unit=UNITS["norm"])
     if report.unmoved:

@@ -1,4 +1,4 @@
-"""What an audit tests and finds, as small records: each class is one object of the report's JSON.
+"""What an audit tests and finds, and how it went, as small records: each class is one object of the report's JSON.
 
 The units of their numbers are those of `numbers.py`.
 """
@@ -21,7 +21,6 @@ Reason = Literal[
     "above noise floor", "above the tolerance", "some elements", "single input", "not finite",
     "worse off the data",
     "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
-    "interrupted",
 ]  # fmt: skip
 REASONS: dict[Reason, str] = {
     "at noise floor": "every element at its noise floor",
@@ -41,7 +40,6 @@ REASONS: dict[Reason, str] = {
     "vanishing": "all outputs vanish up to rounding",
     "noise": "two evaluations of one input differ",
     "interval": "the interval holds twice the noise floor, or the tolerance",
-    "interrupted": "interrupted before it was decided",
 }
 """Why a verdict is what it is: the code that reports and JSON hold, and what it means."""
 _FINER = "the model in float64, or outputs centred about their mean"
@@ -54,7 +52,6 @@ DECIDES: dict[Reason, str] = {
     "vanishing": "inputs on which outputs do not vanish, or output_scale",
     "noise": "the model without its noise (dropout off, a fixed seed), or the mean of many calls",
     "interval": "more inputs",
-    "interrupted": "a full audit",
 }
 """What would decide an undecided verdict."""
 
@@ -182,12 +179,6 @@ class ElementResult:
     exact: bool
     """False: the inputs were resampled."""
     error: Spread
-    worst_input: int
-    """Row of the sample with the largest error."""
-    round_trip_floor: float | None
-    """Mean of ‖f(ρ(g⁻¹)ρ(g)x) − f(x)‖/‖f(x)‖; null for exact elements."""
-    reference_floor: float | None
-    """Mean of ‖f(ρ(g)x) − f(ρ′(g)x)‖/‖f(x)‖, ρ′ interpolating more accurately; null where there is none."""
     floor: float
     """The largest of the floors: resampling, rounding, noise."""
     at_floor: bool
@@ -208,8 +199,6 @@ class OrbitSection:
 
     same_predictions: Estimate | None
     """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
-    outputs: Literal["values", "logits", "probabilities"]
-    """What the outputs were taken for."""
     answers: int | None
     """How many different classes were predicted; null without classes."""
 
@@ -218,10 +207,6 @@ class OrbitSection:
 class RelativeSection:
     """The violation in other units than the output's own norm."""
 
-    rms_norm: float
-    """Root mean square of ‖f(x)‖ over the sample."""
-    rms_violation: float
-    """Root mean square of ‖f(ρ(g)x) − ρ(g)f(x)‖ over the sample and elements."""
     task: str | None
     """"root mean square error" or "error rate"; null without labels."""
     task_error: float | None
@@ -241,10 +226,6 @@ class SetResult:
     name: str
     kind: SetKind
     inputs: int
-    error: Estimate
-    floor: float
-    at_floor: bool
-    same_predictions: Estimate | None
     judged: Estimate
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float
@@ -258,8 +239,6 @@ class OrbitPoint:
     """One point of an orbit: the input as the model saw it, and what it answered."""
 
     label: str
-    parameter: Element
-    angle: float | None
     inputs: dict[str, Any]
     """Arrays by input name, as nested lists; inputs that do not transform and large ones are left out."""
     prediction: list[float] | None
@@ -270,9 +249,8 @@ class OrbitPoint:
 
 @dataclass(frozen=True)
 class Witness:
-    """An input and the element with which its error is large, or typical; enough to replay it."""
+    """An input and the element with which its error is largest; enough to replay it."""
 
-    kind: Literal["worst", "typical"]
     index: int
     """Row of the sample."""
     label: str
@@ -283,33 +261,6 @@ class Witness:
     """Not null: the first transformed input is an image, its channels where this says."""
     orbit: list[OrbitPoint]
     """The identity first."""
-
-
-@dataclass(frozen=True)
-class StrengthResult:
-    """The error at one strength."""
-
-    strength: float
-    error: Estimate
-    """Mean over the inputs of ‖f(T_s x) − f(x)‖ in `unit`; its interval is over the inputs."""
-    floor: float
-    """What rounding and chance explain, in the same unit."""
-    at_floor: bool
-    above: bool
-    """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval."""
-    same_predictions: Estimate | None
-    """Share of the inputs whose predicted class stays; null without class scores."""
-
-
-@dataclass(frozen=True)
-class TransformResult:
-    """One curve: the error over the strength of one transform."""
-
-    name: str
-    unit: str
-    """What errors are relative to, as in `headline`."""
-    points: list[StrengthResult]
-    """By rising strength."""
 
 
 @dataclass(frozen=True)
@@ -412,3 +363,152 @@ class ModelSection:
     """False: an input's output depends on what else is in its batch."""
     noise: float
     """Relative difference of two evaluations of the same inputs; 0 for deterministic models."""
+
+
+_ALIKE = 1e-5
+"""Members whose part of the violation is this share of the whole differ by rounding alone."""
+
+
+LayerReason = Literal["none", "random", "outside", "layer", "mended"]
+LAYER_REASONS: dict[LayerReason, str] = {
+    "none": "no layer breaks the symmetry",
+    "random": "the layer is random",
+    "outside": "an operation before the layer, outside any",
+    "layer": "features transform with the input up to this layer",
+    "mended": "later layers mend what an earlier one breaks",
+}
+"""How the symmetry breaks: the code that reports and JSON hold, and what it means."""
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """The error after one layer, in order of execution."""
+
+    name: str
+    kind: str
+    shape: list[int]
+    """Shape of its output for one input."""
+    error: float
+    """Smallest error that any orthogonal action on its output could have."""
+    floor: float
+    broken: bool
+    noise: float
+    """Relative difference of two evaluations; above 0 in layers that are random."""
+
+
+@dataclass(frozen=True)
+class LayerSection:
+    """Where the violation starts."""
+
+    layers: list[LayerResult]
+    guilty: str | None
+    """Name of the layer where it starts; null if no layer breaks the symmetry."""
+    reason: LayerReason
+
+
+@dataclass(frozen=True)
+class EnsembleSize:
+    """The squared violation of the mean of some members, measured and by the fitted law."""
+
+    members: int
+    squared_error: Estimate
+    fitted: float
+
+
+@dataclass(frozen=True)
+class EnsembleSection:
+    """The law E‖violation of the mean of M members‖² = limit² + finite²/M, relative to the mean's norm squared."""
+
+    members: int
+    sizes: list[EnsembleSize]
+    finite: float
+    """What more members cure: the coefficient of 1/√M."""
+    limit: Estimate
+    """What more members will not cure: the error at M → ∞."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether all members have the same violation, up to rounding."""
+        return self.finite <= _ALIKE * math.sqrt(max(self.sizes[0].squared_error.mean, 0.0))
+
+    @property
+    def errors(self) -> tuple[Estimate, Estimate, Estimate]:
+        """Root mean square errors of one member, of the mean of all, and of infinitely many: one quantity."""
+        one, now = self.sizes[0].squared_error.rooted, self.sizes[-1].squared_error.rooted
+        return one, now, now if self.alike else self.limit
+
+
+TASK = "the task's error"
+"""What is missing where the labels do not fit."""
+RemedyName = Literal["orbit averaging", "training with augmentation"]
+AVERAGING: RemedyName = "orbit averaging"
+AUGMENTATION: RemedyName = "training with augmentation"
+How = Literal["exact", "measured", "refitted", "no mean", "no refit", "no training data", "labels move"]
+HOW: dict[How, str] = {
+    "exact": "all elements, exact action",
+    "measured": "averaged model, audited on some inputs",
+    "refitted": "a copy fitted on moved training data",
+    "no mean": "class numbers, masks and sets have no mean; return class scores",
+    "no refit": "the model cannot be refitted here",
+    "no training data": "no training data; give train=(x, y)",
+    "labels move": "labels would move with the inputs",
+}
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What one remedy would bring, and what it costs."""
+
+    name: RemedyName
+    how: How
+    """How `after` is known, or why it is not."""
+    cost: int
+    """How many of `cost_unit`."""
+    cost_unit: Literal["evaluations per input", "trainings"]
+    after: Estimate | None
+    """The mean error with the remedy, in the headline's unit; null: not known."""
+    task_before: float | None
+    """The task's error on the inputs as given; null without labels."""
+    task_after: float | None
+
+    @property
+    def worse(self) -> bool:
+        """Whether the task's error rises."""
+        known = self.task_before is not None and self.task_after is not None
+        return known and self.task_after > self.task_before * (1 + 1e-9)  # type: ignore[operator]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A part of the audit that was left out, and why."""
+
+    section: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where the time went."""
+
+    total_seconds: float
+    model_seconds: float
+    """Inside the model."""
+    evaluations: int
+    """Inputs that the model, its members, layers and changed copies were given, in all parts of the audit;
+    copies that fill up a batch count."""
+    batches: int
+    """Calls in which they were given."""
+    parts: dict[str, int]
+    """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """What the audit was asked to do."""
+
+    confidence: float
+    resamples: int
+    seed: int
+    batch_size: int
+    inputs: int
+    values: dict[str, Any]

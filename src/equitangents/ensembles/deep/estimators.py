@@ -7,18 +7,14 @@ mse            targets one-hot minus 1/K; P(k) = P(output k is the largest) of a
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
 
 import jax
 import numpy as np
 import optax
-from sklearn.base import BaseEstimator
 
-from equitangents._protocols import ExecutorLike
-from equitangents._types import AnyModel, FileName, InputShape, Network, Targets, Tree
+from equitangents._types import AnyModel, FileName, Network, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
@@ -29,9 +25,9 @@ from equitangents.ensembles.training.network_job import NetworkJob, ensemble_out
 from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.settings import Augmented, check_optimizer, check_settings
 from equitangents.ensembles.training.variations import Variation
-from equitangents.nn import Admissible, Sequential, is_admissible
+from equitangents.nn import Sequential
 from equitangents.progress import ProgressCallback
-from equitangents.validation import check_number, is_whole
+from equitangents.validation import check_number
 
 
 @dataclass(eq=False, repr=False)
@@ -62,23 +58,7 @@ class DeepEnsembleBase(FiniteEnsemble):
     checkpoint_every: int = 10
     callback: Callable[[int, TrainingState], None] | None = None
     progress: bool | ProgressCallback = False
-    executor: ExecutorLike | None = None
     standardise: bool = False
-
-    def __sklearn_clone__(self) -> Self:
-        """A copy with the same parameters, not fitted; it shares the executor, which cannot be copied."""
-        plain = copy.copy(self)
-        plain.executor = None
-        twin: Self = BaseEstimator.__sklearn_clone__(plain)
-        twin.executor = self.executor
-        return twin
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        return state if is_whole(self.executor) else state | {"executor": None}  # others belong to this process
-
-    def _own_facts(self) -> list[tuple[str, object]]:
-        return [("architecture", self.net)]
 
     def _check_settings(self) -> None:
         as_network(self.net)
@@ -110,9 +90,6 @@ class DeepEnsembleBase(FiniteEnsemble):
     def _variables(self) -> Tree:
         net: Network = as_network(self.net)
         return jax.eval_shape(lambda: net.init(jax.random.key(0), self.sample_shape_, self.dtype))
-
-    def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
-        return is_admissible(as_network(self.net), action, shape, members=members, seed=int(self.seed))
 
 
 class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
@@ -159,9 +136,6 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
             repeat the calls of epochs before its checkpoint.
         progress: True shows long runs on stderr; a function is called as progress(epochs done, all epochs, seconds
             left), or of parts of the members where they are trained in parts; False: they log to "equitangents".
-        executor: who trains: None, this process; a number of processes of this machine; an executor of
-            `concurrent.futures`. Chunks of members are handed out, those of a worker that dies are trained again, and
-            the result is that of one machine, bit for bit. It is not saved with the ensemble.
         standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;
             as in `InfiniteEnsemble`.
 

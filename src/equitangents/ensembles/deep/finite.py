@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -22,9 +22,8 @@ import numpy as np
 import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import AnyModel, FileName, InputShape, Numbers, Spread, Targets, Tree
+from equitangents._types import AnyModel, FileName, Numbers, Spread, Targets, Tree
 from equitangents.actions import as_action
-from equitangents.actions.kinds import ActionLike
 from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles.estimator import (
     Estimator,
@@ -54,9 +53,8 @@ from equitangents.ensembles.training.settings import (
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
-from equitangents.nn import Admissible
 from equitangents.tiles.place import local
-from equitangents.validation import check_shape, check_whole
+from equitangents.validation import check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
 _LOOKED_AT = 64  # inputs on which members are asked whether they diverged
@@ -192,29 +190,6 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         check_whole("i", i, 0, self._trained - 1)
         return self._member(i)
 
-    def is_admissible(
-        self, action: ActionLike | None = None, input_shape: tuple[int, ...] | None = None, *, members: int = 1024
-    ) -> Admissible:
-        """Whether `action` preserves the initial law of the networks: `nn.is_admissible`, of any library's modules.
-
-        Then full augmentation by it makes the mean over members exactly equivariant at every width, and not in the
-        limit of infinite width alone (arXiv 2410.01452). Networks that are no `Sequential` are judged by `members`
-        initial networks, drawn here; the ensemble need not be fitted, and stays as it is.
-
-        Args:
-            action: on inputs, or the name of a group; None: the augmentation.
-            input_shape: (*positions, channels); None: the parameter of that name, or what `fit` was given.
-            members: how many networks are drawn, at least 30, where the layers alone do not tell.
-        """
-        action = self.augmentation if action is None else action
-        shapes = (input_shape, self.input_shape, getattr(self, "sample_shape_", None))
-        shape = next((s for s in shapes if s is not None), None)
-        for name, value in (("action", action), ("input_shape", shape)):
-            if value is None:
-                raise InvalidArgumentError(name, None, "a value, since this ensemble says none")
-        check_whole("members", members, 30)
-        return self._admissible(action, check_shape("input_shape", shape), members)
-
     def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
 
@@ -263,19 +238,17 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         return self._job(data, first, members)
 
     def _run(self, job: Job, sets: dict[str, np.ndarray], epochs: tuple[int, ...], resume: bool) -> Trained:
-        """Train members to the end, from a checkpoint if there is one and `resume`, here or by the executor."""
+        """Train members to the end, from a checkpoint if there is one and `resume`."""
         numbers = sum(len(x) for x in sets.values()) * job.members * job.numbers
         needed = 2 * len(epochs) * numbers * np.dtype(job.dtype).itemsize
         check_room("the recorded outputs", needed, self.memory_limit, "record fewer inputs, or at fewer epochs")
         if resume and self.checkpoint_dir is None:
             raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
-        # workers are not sent the estimator
-        inputs: Callable[[Numbers], np.ndarray] = np.asarray if self.callback is None else self._inputs
-        assignment = Assignment(
-            job, self.epochs, sets, epochs, self.callback, folder, resume, self.checkpoint_every, self.progress, inputs
+        every, progress = self.checkpoint_every, self.progress
+        return train(
+            Assignment(job, self.epochs, sets, epochs, self.callback, folder, resume, every, progress, self._inputs)
         )
-        return train(assignment, self.executor)
 
     def _record_sets(
         self, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None
@@ -341,25 +314,6 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         outputs = self._member_outputs(np.asarray(x[:_LOOKED_AT], self.dtype))
         return ~np.all([np.isfinite(part).all(axis=(1, 2)) for part in outputs], axis=0)
 
-    def _facts(self) -> list[tuple[str, object]]:
-        if not self.__sklearn_is_fitted__():
-            return []
-        augmentation = getattr(self, "augmentation_", None)
-        last = self.history_[-1] if len(self.history_) else np.full(1, np.nan)
-        return [
-            ("networks", f"{self._trained}, trained for {len(self.history_)} epochs"),
-            *self._own_facts(),
-            ("augmentation", "none" if augmentation is None else augmentation),
-            (
-                "training loss at the end",
-                f"{np.mean(last):.3g}, from {np.min(last):.3g} to {np.max(last):.3g} by member",
-            ),
-        ]
-
-    def _own_facts(self) -> list[tuple[str, object]]:
-        """What a notebook shows of these members alone."""
-        return []
-
     @abstractmethod
     def _check_settings(self) -> None:
         """Raise for parameters that cannot be; before data are looked at."""
@@ -386,10 +340,6 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     @abstractmethod
     def _variables(self) -> Tree:
         """A tree of the form that a member's variables have."""
-
-    @abstractmethod
-    def _admissible(self, action: ActionLike, shape: InputShape, members: int) -> Admissible:
-        """Whether an action preserves the initial law of the members (`nn.is_admissible`)."""
 
 
 class Regression(FiniteEnsemble):

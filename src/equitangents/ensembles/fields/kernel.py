@@ -18,11 +18,9 @@ from equitangents._types import ArrayLike, DType
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
-from equitangents.errors import InvalidTypeError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.result import FieldFunction, KernelField, NngpKernels
-from equitangents.nn.sequential import Sequential, described_field
 from equitangents.solvers.matrices import KernelMatrix
 
 _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
@@ -140,15 +138,6 @@ class FieldMatrix(KernelMatrix):
     def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.x.image[rows])
 
-    def _network_hash(self) -> str:
-        net = getattr(self.kernel, "net", None)
-        if not isinstance(self.kernel, FieldKernel) or not isinstance(net, Sequential):
-            raise InvalidTypeError("kernel", self.kernel, "that of a network of equitangents.nn")
-        return described_field(net, self.x.signals.shape[1:])
-
-    def _input_arrays(self) -> tuple[np.ndarray, ...]:
-        return np.asarray(self.x.signals), self.x.image, self.x.position
-
 
 @dataclass(frozen=True)
 class PointAverage:
@@ -180,16 +169,8 @@ PointKernel: TypeAlias = FieldKernel | PointAverage
 """Kernels between points."""
 
 
-@dataclass(frozen=True)
-class KernelSymmetry:
-    """Whether the kernel is known not to change when both points are moved alike, and even when one of them is."""
-
-    invariant: bool
-    equivariant: bool
-
-
-def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) -> KernelSymmetry:
-    """What a group does to NNGP and NTK of points x, by what the network says of itself; nothing is known if nothing.
+def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) -> str | None:
+    """What the network says its kernel of points x is: "invariant" or "equivariant"; None if it says nothing.
 
     Its methods `field_invariant_under` and `field_equivariant_under` say so of all inputs of their shape.
     """
@@ -199,8 +180,9 @@ def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) ->
         method = getattr(kernel.net, name, None)
         return method is not None and bool(method(action.action, shape, moves))
 
-    invariant = says("field_invariant_under")
-    return KernelSymmetry(invariant, invariant and says("field_equivariant_under"))
+    if not says("field_invariant_under"):
+        return None
+    return "equivariant" if says("field_equivariant_under") else "invariant"
 
 
 class TurningField:
@@ -226,8 +208,8 @@ def equivariant_outputs(net: object) -> int | None:
 
 def turning_symmetry(
     net: object, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
-) -> KernelSymmetry:
-    """Whether K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) say nothing new.
+) -> str | None:
+    """Return "equivariant" if K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) say nothing new.
 
     By what the network says of itself in `outputs_equivariant_under`; what says nothing is not known to turn.
     """
@@ -236,5 +218,5 @@ def turning_symmetry(
     if label_action is not None:  # its rows are what becomes of unit vectors
         units = np.eye(outputs)
         turned = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]
-    known = says is not None and bool(says(augmentation, tuple(x.shape[1:]), np.stack(turned)))
-    return KernelSymmetry(known, known)
+    known = says is not None and says(augmentation, tuple(x.shape[1:]), np.stack(turned))
+    return "equivariant" if known else None

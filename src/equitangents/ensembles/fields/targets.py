@@ -38,22 +38,15 @@ class Positions:
     def __str__(self) -> str:
         return "×".join(map(str, self.shape)) + " positions"
 
-    def checked(self, y: np.ndarray, samples: int, *, copies: bool) -> tuple[np.ndarray, bool]:
-        """(targets (N, *positions, outputs), whether y came without the outputs' axis).
-
-        With `copies` y may also be (|G|, N, *positions, outputs), which stays so.
-        """
+    def checked(self, y: np.ndarray, samples: int) -> tuple[np.ndarray, bool]:
+        """(targets (N, *positions, outputs), whether y came without the outputs' axis)."""
         if y.shape == (samples, *self.shape):
             return y[..., None], True
         if self.turning:
-            if copies and y.ndim == 3 and y.shape[1:] == (samples, *self.shape):
-                return y[..., None], True
-            d = self.count
-            raise ShapeError("y", y.shape, (samples, d), "one row of the outputs, which transform with the input")
-        rank = len(self.shape) + 2
-        if y.ndim == rank and y.shape[:-1] == (samples, *self.shape):
-            return y, False
-        if copies and y.ndim == rank + 1 and y.shape[1:-1] == (samples, *self.shape):
+            raise ShapeError(
+                "y", y.shape, (samples, self.count), "one row of the outputs, which transform with the input"
+            )
+        if y.ndim == len(self.shape) + 2 and y.shape[:-1] == (samples, *self.shape):
             return y, False
         raise ShapeError(
             "y",
@@ -83,7 +76,7 @@ def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targe
     if not callable(field) or len(targets) < 3:
         return None
     count = field(x[:1]).nngp.shape[1]
-    grids = (targets[1:-1], targets[1:], targets[2:-1])  # with outputs, without, and with a field for every copy
+    grids = (targets[1:-1], targets[1:])  # with outputs, and without
     return Positions(next((grid for grid in grids if math.prod(grid) == count), grids[0]))
 
 

@@ -23,8 +23,7 @@ from equitangents.ensembles.estimator import (
     check_targets,
 )
 from equitangents.ensembles.fields.targets import output_positions
-from equitangents.ensembles.infinite.base import TimedPredictions
-from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, TimedPredictions
 from equitangents.ensembles.orbits import OrbitQuestions
 from equitangents.ensembles.standardisation import fitted_standardisation
 from equitangents.ensembles.training.variations import Bootstrap, variation_key

@@ -32,10 +32,9 @@ from equitangents.ensembles.estimator import (
     labels_of,
 )
 from equitangents.ensembles.fields.targets import Positions, output_positions
-from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
-from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
+from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
 from equitangents.ensembles.infinite.problem import Settings
-from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference.dynamics import as_times
@@ -100,8 +99,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         net: as all others in `InfiniteEnsemble`.
         calibrate: probabilities softmax(μ_t(x)/T)_k, the temperature T that of the smallest log loss of
             `leave_one_out_` (`fitted_temperature`), in place of the share of networks whose output k is the largest.
-            With `standardise` its inputs are in the units of all samples (`leave_one_out_refitted` is not asked).
-            It takes the decomposition of the training kernel, whatever `solver` is, and refuses what `leave_one_out_`
+            With `standardise` its inputs are in the units of all samples. It takes the decomposition of the training kernel, whatever `solver` is, and refuses what `leave_one_out_`
             refuses.
 
     Attributes:
@@ -132,8 +130,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsembleClassifier:
         """Train on x as `InfiniteEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
 
-        Of networks that end on positions y is (N, *positions). With augmentation y may also have an axis more in front,
-        (|G|, N) say: y[g, i] is the label of the copy ρ_X(g) x_i.
+        Of networks that end on positions y is (N, *positions).
         """
         return self._solve(*self._prepare(x, y))
 
@@ -142,7 +139,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self.__dict__.pop("ensemble_", None)
         self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
-        labels, positions = labels_of(x, y, self._ends_on, copies=self.augmentation is not None)
+        labels, positions = labels_of(x, y, self._ends_on)
         self.classes_ = classes_of(labels)
         self.positions_: tuple[int, ...] = () if positions is None else positions.shape
         self._data = x, labels
@@ -182,15 +179,8 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self._check_fitted()
         return self._left_out(self.ensemble_, self.ensemble_._training, float(self.time))
 
-    def leave_one_out_refitted(self) -> LabelsLeftOut:
-        """As `leave_one_out_`, by N fits, each standardised by its own N − 1 samples, with N kernels."""
-        self._check_fitted()
-        return self._labelled(self.ensemble_.leave_one_out_refitted())
-
     def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LabelsLeftOut:
-        return self._labelled(ensemble._left_out(ensemble, training, time))
-
-    def _labelled(self, outputs: LeaveOneOut) -> LabelsLeftOut:
+        outputs = ensemble._left_out(ensemble, training, time)
         predictions = self.classes_[np.argmax(outputs.predictions, axis=-1)]
         labels = self.classes_[np.argmax(outputs.predictions + outputs.residuals, axis=-1)]
         return LabelsLeftOut(predictions, labels, outputs)

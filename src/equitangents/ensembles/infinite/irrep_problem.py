@@ -33,9 +33,8 @@ from jaxtyping import Inexact
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields.points import PointAction
-from equitangents.ensembles.infinite.predictor import Decomposed
+from equitangents.ensembles.infinite.predictor import Decomposed, kernel_diagonal
 from equitangents.ensembles.infinite.problem import Settings
-from equitangents.ensembles.infinite.rows import kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
@@ -92,14 +91,9 @@ class IrrepProblem(Decomposed):
     bound: float = 0.0
 
     @property
-    def dynamics(self) -> Dynamics:
-        """Dynamics of all augmented samples."""
-        return self.blocks[0].process.dynamics
-
-    @property
-    def spectra(self) -> list[Spectrum]:
-        """Spectra of all blocks: eigenvalues of the explicit problem, of one ridge."""
-        return [block.process.spectrum for block in self.blocks]
+    def processes(self) -> list[TrainedProcess]:
+        """One a block, with eigenvalues of the explicit problem."""
+        return [block.process for block in self.blocks]
 
     @property
     def outputs(self) -> int:
@@ -109,7 +103,7 @@ class IrrepProblem(Decomposed):
 
     def check(self, time: float) -> None:
         """Raise if this training cannot be evaluated at `time`."""
-        self.dynamics.check(self.bound, time)
+        self.processes[0].dynamics.check(self.bound, time)
         for block in self.blocks:
             block.process.check(time)
         learns = any(block.labelled for block in self.blocks)  # else the mean stays 0 for ever, whatever the labels
@@ -124,7 +118,7 @@ class IrrepProblem(Decomposed):
 
     def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
-        first, trained = self.spectra[0], dynamics(self.dynamics.samples)
+        first, trained = self.spectra[0], dynamics(self.processes[0].samples)
         blocks = tuple(replace(block, process=block.process.retuned(ridge, trained)) for block in self.blocks)
         bound = self.bound + (ridge - first.ridge) * first.ridge_unit if self.bound else self.bound
         return replace(self, blocks=blocks, bound=bound)
@@ -195,10 +189,9 @@ class IrrepProblem(Decomposed):
             projections.append((block.irrep.weight, at))
         return projections
 
-    @property
-    def row_entries(self) -> int:
-        """One for each input's whole orbit, and as many of the transforms."""
-        return 2 * len(self.inputs) * self.action.group.order
+    def blocks_of(self, x: DataRows, copies: int = 1) -> Iterator[DataRows]:
+        """x in parts: each input has its whole orbit, and as many entries of the transforms."""
+        return super().blocks_of(x, 2 * self.action.group.order)
 
     @cached_property
     def _embeddings(self) -> tuple[Embedding, ...]:
@@ -360,7 +353,7 @@ def gram_transforms(
 ) -> list[list[np.ndarray]]:
     """For each field and irrep the block Σ_q F_ij(q) ρ(q)_cb at row (i, c) and column (j, b), Hermitian."""
     n, order, transform = len(x), action.group.order, GroupFourier(tuple(irreps))
-    grams = [[np.empty((n, i.dimension, n, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
+    grams = [[np.empty((n, i.dimension, n, i.dimension), i.matrices.dtype) for i in irreps] for _ in fields]
     width = min(_orbit_inputs(action, x), max(_SMALLEST_TILE, -(-n // _TILES)))
     height = max(1, _TILE_ENTRIES // (width * order))
     for columns in spans(n, width):
@@ -395,7 +388,7 @@ def cross_transforms(
 ) -> list[list[np.ndarray]]:
     """For each field and irrep Σ_q Θ(x_m, ρ(q) x_j) ρ(q) over all `inputs` x_j: (M, N, d, d)."""
     n, transform = len(inputs), GroupFourier(tuple(irreps))
-    found = [[np.empty((len(x), n, i.dimension, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
+    found = [[np.empty((len(x), n, i.dimension, i.dimension), i.matrices.dtype) for i in irreps] for _ in fields]
     step = max(1, _TILE_ENTRIES // (len(x) * action.group.order))
     for columns in spans(n, min(step, _orbit_inputs(action, inputs))):
         orbit = action.orbit(inputs[columns])
@@ -408,7 +401,3 @@ def cross_transforms(
 def _orbit_inputs(action: Action, x: DataRows) -> int:
     """How many inputs may have their whole orbits in memory at once."""
     return max(1, _INPUT_ENTRIES // (action.group.order * int(np.prod(x.shape[1:]))))
-
-
-def _dtype(irrep: FourierIrrep) -> type[np.float64] | type[np.complex128]:
-    return np.float64 if irrep.is_real else np.complex128

@@ -19,14 +19,13 @@ from typing import cast
 import numpy as np
 from jaxtyping import Float
 
-from equitangents import notebook
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Flow, TrainedProcess, decompose
-from equitangents.inference.evidence import Evidence, check_density, evidence, noise
+from equitangents.inference import Flow, TrainedProcess
+from equitangents.inference.evidence import Evidence, evidence, noise
 from equitangents.inference.leave_out import errors_without, flow_ridges
 
 
@@ -36,7 +35,7 @@ class LeaveOneOut:
 
     predictions: (N,) or (N, outputs), of fields (N, *positions, outputs), as targets are given. residuals: targets −
     predictions. time: the training time. predictor: which process predicts. standardised_by: of which samples the mean
-    and deviation of inputs are, "nothing", "all samples" (the left-out one, too) or "the other samples".
+    and deviation of inputs are, "nothing", or "all samples", the left-out one, too.
     """
 
     predictions: Float[np.ndarray, "n ..."]
@@ -57,17 +56,6 @@ class LeaveOneOut:
 
     def __repr__(self) -> str:
         return f"<LeaveOneOut of {len(self.residuals)} samples: mean squared error {self.mean_squared_error:.4g}>"
-
-    def _repr_html_(self) -> str:
-        return notebook.table("Leave-one-out", self._facts())
-
-    def _facts(self) -> list[tuple[str, object]]:
-        return [
-            ("samples", len(self.residuals)),
-            ("mean squared error", f"{self.mean_squared_error:.4g}"),
-            ("predictor", self.predictor),
-            ("inputs standardised by", self.standardised_by),
-        ]
 
 
 @dataclass(frozen=True)
@@ -94,22 +82,21 @@ class LabelsLeftOut:
     def __repr__(self) -> str:
         return f"<LabelsLeftOut of {len(self.labels)} samples: accuracy {self.accuracy:.4g}>"
 
-    def _repr_html_(self) -> str:
-        facts = self.outputs._facts()
-        return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
-
 
 def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, *positions, outputs).
 
     Raises InvalidArgumentError where that is not known in closed form, NotPositiveDefiniteError as a fit does.
     """
-    n = check_more_than_one(len(training.x))
+    n = len(training.x)
+    if n < 2:
+        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
             "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
         )
-    labels, training = original_labels(training), training.decomposed
+    training.settings.ridge.check_one("leaving one out has a closed form for one: give a number, or hold samples back")
+    labels, training = training.y, training.decomposed
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
@@ -125,21 +112,10 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         )
     problem = cast(IrrepProblem, training.mean_problem)
     if not problem.consistent:
-        # irreps in which labels cancel only as long as all are there
-        problem = cast(IrrepProblem, training.covariance_problem)
-    return _by_irreps(problem, training.labels, labels, time)
-
-
-def check_more_than_one(samples: int) -> int:
-    """The number of samples; raises InvalidArgumentError below 2."""
-    if samples < 2:
-        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
-    return samples
-
-
-def original_labels(training: Training) -> np.ndarray:
-    """The labels of the samples themselves, (N, *positions, outputs), also where every augmented copy has its own."""
-    return training.y[_original(training)] if training.each_copy else training.y
+        raise InvalidArgumentError(
+            "y", "labels that differ", "one label where augmented inputs are equal", "hold samples back", verb="has"
+        )
+    return _by_irreps(problem, labels, time)
 
 
 def _original(training: Training) -> int:
@@ -170,11 +146,9 @@ def _errors_without(
     ridges = spectrum.ridge * (traces.sum() - traces) / (left * count)
     scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
 
-    def errors(
-        at: np.ndarray, rows: np.ndarray, weights: np.ndarray, kept: np.ndarray, **known: np.ndarray
-    ) -> np.ndarray:
+    def errors(at: np.ndarray, rows: np.ndarray, weights: np.ndarray, kept: np.ndarray) -> np.ndarray:
         ridged = lambda shift: errors_without(
-            values, spectrum.vectors, targets, rows, ridges[at] + shift, weights, kept, **known
+            values, spectrum.vectors, targets, rows, ridges[at] + shift, weights, kept
         )
         if math.isinf(scale):
             return ridged(0.0)
@@ -199,14 +173,6 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
         for a in (problem.row, problem.weight, problem.trace)
     )
     whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
-    if problem.above is not None:
-        ridges = process.spectrum.ridge + problem.above / process.spectrum.ridge_unit
-        if not (math.isinf(time) and ridges.min() > 0):
-            raise InvalidArgumentError(
-                "ridge has a value for each sample; leaving one out then has a closed form only at time=inf, with all "
-                "of them positive: give one number, or take leave_one_out_refitted()"
-            )
-        process, whole, weight = _levelled(process, ridges, whole, weight, row)
     without = _errors_without(process, trace.sum(axis=1), copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
@@ -215,29 +181,6 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
         own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
         errors[at] = found[np.arange(len(at))[:, None], own]
     return errors
-
-
-def _levelled(
-    process: TrainedProcess, ridges: np.ndarray, whole: np.ndarray, weight: np.ndarray, row: np.ndarray
-) -> tuple[TrainedProcess, np.ndarray, np.ndarray]:
-    """The same regression at time inf with one ridge r for all rows, that of row i having the weight r/r_i.
-
-    Θ + c D = D^{1/2} (D^{-1/2} Θ D^{-1/2} + c) D^{1/2}, D = diag(r_i/r), for every unit c.
-    """
-    spectrum, least = process.spectrum, float(ridges.min())
-    root, matrix = np.sqrt(least / ridges), (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
-    levelled = decompose(
-        (matrix - np.diag(ridges * spectrum.ridge_unit)) * np.outer(root, root),
-        ridge=least,
-        ridge_unit=spectrum.ridge_unit,
-        resolution=spectrum.resolution,
-        scale=spectrum.scale,
-        name=spectrum.name,
-    )
-    scale = np.sqrt(whole) * root
-    targets = spectrum.vectors @ process.targets / np.sqrt(whole)[:, None]
-    found = TrainedProcess(levelled, targets, process.dynamics, scale=scale)
-    return found, scale**2, weight * root[row] ** 2
 
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -253,42 +196,28 @@ def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, n
         yield at, np.stack([different[i][0] for i in at]), np.stack(removed)
 
 
-def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray, time: float) -> np.ndarray:
+def _by_irreps(problem: IrrepProblem, labels: np.ndarray, time: float) -> np.ndarray:
     """The predictions (N, outputs): errors on whole orbits, one irrep after another, read at each sample."""
     transform, orbits, n = problem.transform, problem.orbits, len(labels)
     outputs, order = problem.outputs, orbits.group.order
-    changes: list[np.ndarray] | None = None
-    if not problem.consistent:
-        means, _ = orbits.mean_labels(augmented)
-        labels = means[orbits.element, orbits.orbit]
-        others = np.maximum(orbits.copies[orbits.orbit] - 1, 1)[:, None, None]
-        own = np.stack([np.mean(orbits.labels_on_orbit(augmented, j), axis=0) for j in range(n)])
-        changes = transform.forward(
-            np.ascontiguousarray((means.swapaxes(0, 1)[orbits.orbit] - own).swapaxes(1, 2) / others)
-        )
     traces = order * problem.self_kernels[orbits.orbit]
     transformed = []
-    for k, block in enumerate(problem.blocks):
+    for block in problem.blocks:
         d = block.irrep.dimension
         without = _errors_without(block.process, traces, order, time)
         bases = orbit_bases(orbits, block.irrep)
         ranks = np.array([basis.shape[1] for basis in bases])
         starts = np.cumsum(ranks) - ranks
         errors = np.zeros((n, d, d * outputs), block.process.targets.dtype)
-        change = None if changes is None else changes[k].conj().transpose(0, 3, 2, 1).reshape(n, d, -1)
-        for rank in np.unique(ranks[ranks > 0]) if block.labelled or change is not None else ():
+        for rank in np.unique(ranks[ranks > 0]) if block.labelled else ():
             at = np.flatnonzero(ranks[orbits.orbit] == rank)
             own = orbits.orbit[at]
             B = np.stack([bases[o] for o in own])
             rows = starts[own, None] + np.arange(rank)
             weights = np.repeat(orbits.copies[own, None].astype(np.float64), rank, axis=1)
-            known = {} if change is None else {"changes": B.conj().transpose(0, 2, 1) @ change[at]}
-            errors[at] = B @ without(at, rows, weights, weights - 1, **known)
+            errors[at] = B @ without(at, rows, weights, weights - 1)
         transformed.append(errors.reshape(n, d, d, outputs).conj().transpose(0, 3, 2, 1))
     return labels - transform.inverse(transformed)[np.arange(n), :, orbits.element]
-
-
-_ORTHOGONAL = 1e-6
 
 
 def target_evidence(training: Training) -> Evidence:
@@ -297,29 +226,15 @@ def target_evidence(training: Training) -> Evidence:
     if not training.by_irreps:
         return _of_rows(cast(Problem, training.covariance_problem))
     problem, targets = cast(IrrepProblem, training.covariance_problem), training.augmented_labels()
-    held = [block.irrep.dimension * problem.outputs for block in problem.blocks]
-    return _of_blocks(problem, held, targets, targets.size, unit=1.0)
-
-
-def sample_evidence(training: Training) -> Evidence:
-    """The density of the N targets as they are given, so that different augmentations compare on the same numbers.
-
-    With augmentation: the density, under the same process, of each sample's mean over its copies, labels moved back.
-    The differences between copies, which say nothing of the data, are left out. Where the kernel is invariant this is
-    the marginal likelihood under the kernel of the equivariant network, with noise δ/|G|.
-    """
-    moved = training.positions is None and training.label_action is not None
-    if training.action is None or (training.labels.ndim == 3 and not moved):
-        return target_evidence(training)
-    training = training.decomposed
-    if training.way != "explicit":
-        return _of_equivariant(training) if moved else _of_rows(cast(Problem, training.mean_problem))
-    if moved:
-        raise InvalidArgumentError(
-            f"labels move with the inputs and the problem is solved as {training.solver}; then augmentations can be "
-            "compared by leave-one-out, not by marginal likelihood"
-        )
-    return _of_means(training)
+    total, squares = Evidence(), 0.0
+    for block in problem.blocks:
+        irrep, of_block = block.irrep, block.process.targets
+        repeats = irrep.count * irrep.dimension * problem.outputs
+        total += evidence(block.process.spectrum, of_block, weight=irrep.weight, repeats=repeats)
+        squares += irrep.weight * float((np.abs(of_block) ** 2).sum())
+    spectrum = max(problem.spectra, key=lambda s: s.blur)
+    left = 0.0 if problem.consistent else float((targets**2).sum()) - squares
+    return total + noise(spectrum, targets.size - total.numbers, left)
 
 
 def _of_rows(problem: Problem) -> Evidence:
@@ -335,57 +250,3 @@ def _of_rows(problem: Problem) -> Evidence:
     for count, above in zip(equal * outputs, problem.above, strict=True):
         found += noise(spectrum, int(count), above=float(above))
     return found
-
-
-def _of_blocks(problem: IrrepProblem, held: list[int], targets: np.ndarray, numbers: int, unit: float) -> Evidence:
-    """Blocks whose irreps the `numbers` targets hold so often; the rest of them is noise alone.
-
-    targets: those of all augmented samples.
-    """
-    total, squares = Evidence(), 0.0
-    for block, times in zip(problem.blocks, held, strict=True):
-        weight, repeats, of_block = block.irrep.weight, block.irrep.count * times, block.process.targets
-        if times:
-            total += evidence(block.process.spectrum, of_block, weight=weight, repeats=repeats, unit=unit)
-        squares += weight * float((np.abs(of_block) ** 2).sum())
-    spectrum = max(problem.spectra, key=lambda s: s.blur)
-    left = 0.0 if problem.consistent else float((targets**2).sum()) - squares
-    return total + noise(spectrum, numbers - total.numbers, left, unit=unit)
-
-
-def _of_equivariant(training: Training) -> Evidence:
-    """N·outputs targets under (1/|G|) Σ_q Θ(x, ρ_X(q) x′) ρ_Y(q): blocks as often as ρ_Y holds their irreps."""
-    problem = cast(IrrepProblem, training.mean_problem)
-    n, outputs = training.y.shape
-    moved = np.stack([np.asarray(training.label_action(g, np.eye(outputs))) for g in training.action.group])
-    if not np.abs(moved @ moved.swapaxes(1, 2) - np.eye(outputs)).max() <= _ORTHOGONAL:
-        raise InvalidArgumentError(
-            "label_action is not orthogonal, so that moving labels back changes their noise; augmentations can be "
-            "compared by leave-one-out"
-        )
-    characters = np.trace(moved, axis1=1, axis2=2)
-    often = lambda i: round(float((i.matrices.trace(axis1=1, axis2=2) @ characters).real) / len(characters))
-    if sum(often(b.irrep) * b.irrep.dimension * b.irrep.count for b in problem.blocks) < outputs:
-        # labels that vanish in an irrep have a density all the same
-        problem = cast(IrrepProblem, training.covariance_problem)
-    held = [often(block.irrep) for block in problem.blocks]
-    return _of_blocks(problem, held, training.labels, n * outputs, unit=len(moved))
-
-
-def _of_means(training: Training) -> Evidence:
-    """The explicit problem: means over copies have the mean kernel over both orbits, and noise δ over their number."""
-    problem = cast(Problem, training.covariance_problem)
-    process, n = problem.process, len(training.rows)
-    spectrum, copies = process.spectrum, len(problem.row) // n
-    check_density(spectrum)
-    training.settings.ridge.check_one("means over copies take one: give a number, or compare by leave-one-out")
-    rows = spectrum.vectors if process.scale is None else spectrum.vectors / process.scale[:, None]
-    mean = (problem.weight[:, None] * rows[problem.row]).reshape(copies, n, -1).sum(axis=0) / copies
-    means = decompose(
-        (mean * (spectrum.eigenvalues - spectrum.delta)) @ mean.T,
-        ridge=spectrum.ridge,
-        ridge_unit=spectrum.ridge_unit / copies,
-        resolution=spectrum.resolution,
-        name=f"kernel matrix of the {n} training samples, means over copies,",
-    )
-    return evidence(means, means.vectors.T @ training.labels, repeats=training.labels.shape[1])

@@ -20,15 +20,15 @@ import numpy as np
 
 from equitangents._types import DataRows, KernelName
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.infinite.rows import kernel_diagonal, row_blocks
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
+from equitangents.inference import TrainedProcess
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.gaussian import Weighted, covariance, variance
 from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.solvers.matrices import SymmetricMatrix
+from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix
 from equitangents.solvers.method import Report, Solution
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import FeatureMatrix
@@ -36,6 +36,18 @@ from equitangents.validation import check_array
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
+
+
+def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
+    """Rows in parts of at most `numbers`; points in whole signals, of which fewer numbers make no less work."""
+    if isinstance(x, FieldPoints):
+        return (x[part] for part in x.blocks(max(numbers, x.count)))
+    return (x[start : start + numbers] for start in range(0, len(x), numbers))
+
+
+def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:
+    """The kernel of every input with itself, (N,), in float64."""
+    return KernelMatrix(kernel, x, field).diagonal()
 
 
 @dataclass(frozen=True)
@@ -142,18 +154,20 @@ class Decomposed(KernelPredictor):
 
     @property
     @abc.abstractmethod
-    def spectra(self) -> list[Spectrum]:
-        """Spectra of all blocks that the matrix falls apart into, of one ridge."""
+    def processes(self) -> list[TrainedProcess]:
+        """Those of all blocks that the matrix falls apart into, of one ridge and of one dynamics of all samples."""
 
     @property
-    @abc.abstractmethod
-    def dynamics(self) -> Dynamics:
-        """Dynamics of all samples, augmented copies one by one."""
+    def spectra(self) -> list[Spectrum]:
+        """Spectra of all blocks."""
+        return [process.spectrum for process in self.processes]
 
     @property
     def max_learning_rate(self) -> float:
         """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.dynamics.max_learning_rate(max(self.bound, *(spectrum.largest for spectrum in self.spectra)))
+        return self.processes[0].dynamics.max_learning_rate(
+            max(self.bound, *(spectrum.largest for spectrum in self.spectra))
+        )
 
     def report(self, time: float) -> Report:
         """How it was solved: one decomposition for each block."""
@@ -182,14 +196,9 @@ class Decomposed(KernelPredictor):
     def projected(self, x: DataRows, *, prior: bool) -> Weighted:
         """The training kernel of x with the training data, and K if `prior`, along eigenvectors of every block."""
 
-    @property
-    @abc.abstractmethod
-    def row_entries(self) -> int:
-        """Kernel entries of one row against the training data, of which so many rows are computed at once as fit."""
-
-    def blocks_of(self, x: DataRows) -> Iterator[DataRows]:
-        """x in parts whose kernels with the training data fit into memory."""
-        return row_blocks(x, max(1, _BLOCK_ENTRIES // self.row_entries))
+    def blocks_of(self, x: DataRows, copies: int = 1) -> Iterator[DataRows]:
+        """x in parts whose kernels with the training data fit into memory; `copies`: entries for each input."""
+        return row_blocks(x, max(1, _BLOCK_ENTRIES // (copies * len(self.inputs))))
 
     def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""

@@ -10,33 +10,35 @@ import math
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self, cast
 
 import numpy as np
 
-from equitangents._types import DataRows, FileName, KernelName
+from equitangents._types import AnyAction, DataRows, FileName, KernelName
 from equitangents.actions import Action
-from equitangents.ensembles.fields.kernel import FieldMatrix
+from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.infinite.predictor import Decomposed, MeansAtATime, SolvedProblem
-from equitangents.ensembles.infinite.rows import averaged, equal_orbits, equal_rows, kernel_diagonal, stored
+from equitangents.ensembles.infinite.predictor import Decomposed, MeansAtATime, SolvedProblem, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
+from equitangents.inference.data_orbits import find_orbits
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.gaussian import Weighted
 from equitangents.inference.ridge import Ridge
-from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
-from equitangents.kernels import KernelFunction, Kernels
+from equitangents.inference.spectrum import dense_solve_bytes
+from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers.choosing import DECOMPOSED, as_method
+from equitangents.scale import GramStore
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix
 from equitangents.solvers.method import Method, System, relative
-from equitangents.solvers.solving import Solver
+from equitangents.solvers.solving import DECOMPOSED, Solver, as_method
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 
+_SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 _BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits beside them
 
 
@@ -70,7 +72,7 @@ class Settings:
             return self.held
         if self.store is None:
             return kernel.kernel(x)
-        kept = stored(self.store, kernel, x)
+        kept = GramStore(self.store, kernel, x).compute()
         return Kernels(cast(np.ndarray, kept.nngp[:]), cast(np.ndarray, kept.ntk[:]))
 
     @property
@@ -106,14 +108,9 @@ class Problem(Decomposed):
     above: np.ndarray | None = None  # what was added to the diagonal before, where ridges differ
 
     @property
-    def spectra(self) -> list[Spectrum]:
-        """The spectrum of the matrix."""
-        return [self.process.spectrum]
-
-    @property
-    def dynamics(self) -> Dynamics:
-        """Dynamics of all samples."""
-        return self.process.dynamics
+    def processes(self) -> list[TrainedProcess]:
+        """The only one."""
+        return [self.process]
 
     def check(self, time: float) -> None:
         """Raise if this training cannot be evaluated at `time`."""
@@ -136,11 +133,6 @@ class Problem(Decomposed):
         kernels = self.kernel.kernel(x, self.inputs)
         return [(1.0, self.process.project(getattr(kernels, self.field), np.asarray(kernels.nngp) if prior else None))]
 
-    @property
-    def row_entries(self) -> int:
-        """One for each input."""
-        return len(self.inputs)
-
 
 def dense(
     kernel: KernelFunction,
@@ -161,7 +153,8 @@ def dense(
     n = len(x)
     if settings.decomposes(n, kernel):
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
-    equal = None if draws_noise(kernel) else equal_rows(x)  # with noise equal samples are not one
+    same = x.digests if isinstance(x, FieldPoints) else partial(row_digests, x)
+    equal = None if draws_noise(kernel) else same()  # with noise equal samples are not one
     return _train(kernel, x, y, settings, equal, weights=weights, copies=copies)
 
 
@@ -177,9 +170,25 @@ def orbit_averaged(
     if settings.decomposes(n):
         check_memory(task, dense_solve_bytes(n), settings.memory_limit, "train on fewer samples")
     variances = kernel_diagonal(kernel, x, settings.field)
-    equal, traces = equal_orbits(action, x, variances), variances / action.group.order
+    equal, traces = _equal_orbits(action, x, variances), variances / action.group.order
     size = float(variances.mean()) * math.sqrt(n)  # means of numbers of that size may all but vanish
-    return _train(averaged(kernel, action), x, y, settings, equal, traces=traces, size=size)
+    points = isinstance(kernel, FieldKernel)
+    mean = cast(KernelFunction, PointAverage(kernel, action)) if points else orbit_average(kernel, action)
+    return _train(mean, x, y, settings, equal, traces=traces, size=size)
+
+
+def _equal_orbits(action: AnyAction, x: DataRows, variances: np.ndarray) -> list[bytes]:
+    """A digest of every row's orbit; orbits are compared only where `variances`, which they share, are equal."""
+    if isinstance(x, FieldPoints):
+        return [int(o).to_bytes(8, "little") for o in action.data_orbits(x).orbit]
+    labels = [i.to_bytes(8, "little") for i in range(len(x))]
+    order = np.argsort(variances)
+    near = np.diff(variances[order]) <= _SAME_VARIANCE * float(variances.max())
+    alike = np.sort(order[np.append(near, False) | np.append(False, near)])
+    if len(alike):
+        for i, orbit in zip(alike, find_orbits(action, x[alike]).orbit, strict=True):
+            labels[i] = b"orbit" + int(orbit).to_bytes(8, "little")
+    return labels
 
 
 def _train(
@@ -277,7 +286,7 @@ def training_matrices(
     alone where it takes up to two fifths, and only what is larger is computed whenever it is needed.
     """
     if store is not None:
-        kept = stored(store, kernel, x)
+        kept = GramStore(store, kernel, x).compute()
         return as_matrix(kept, field), as_matrix(kept, "nngp"), None
     makes: Callable[..., SymmetricMatrix] = FieldMatrix if isinstance(x, FieldPoints) else KernelMatrix
     trained, prior = makes(kernel, x, field), makes(kernel, x, "nngp")

@@ -7,16 +7,21 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
-from typing import cast
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self, cast, overload
 
 import jax
 import numpy as np
-from sklearn.base import clone
 
-from equitangents._types import ArrayLike, Key, Numbers, Spread, Times
+from equitangents._types import FileName, KernelName, Key, Network, Numbers, Spread, Times
 from equitangents.actions import as_action
+from equitangents.actions.action import GroupAction
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import (
+    Estimator,
     FieldRegressorMixin,
     check_inputs,
     check_network,
@@ -25,22 +30,25 @@ from equitangents.ensembles.estimator import (
 )
 from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.ensembles.fields.targets import output_positions
-from equitangents.ensembles.infinite import problem
-from equitangents.ensembles.infinite.base import InfiniteEnsembleBase, TimedPredictions
-from equitangents.ensembles.infinite.leave_one_out import (
-    LeaveOneOut,
-    check_more_than_one,
-    held_out_predictions,
-    original_labels,
-)
+from equitangents.ensembles.infinite import problem, saving
+from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, held_out_predictions, target_evidence
+from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.training import Training, make_training
-from equitangents.ensembles.standardisation import Standardisation
-from equitangents.errors import InvalidArgumentError
+from equitangents.ensembles.infinite.tuning import Tuning, tune
+from equitangents.ensembles.orbits import OrbitQuestions
+from equitangents.ensembles.standardisation import Standardisation, StandardisedInputs, check_standardise
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.draws import check_sample
-from equitangents.inference.dynamics import as_times
-from equitangents.inference.ridge import Ridge, of_samples
+from equitangents.inference.dynamics import DYNAMICS, as_times
+from equitangents.inference.ridge import Ridge
+from equitangents.kernels import KernelFunction
 from equitangents.kernels.random_features import FeatureMap
+from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also
+from equitangents.solvers.method import Method, Report
+from equitangents.solvers.solving import as_method
+from equitangents.tiles.place import local
+from equitangents.validation import check_choice
 
 logger = logging.getLogger("equitangents")
 
@@ -54,15 +62,188 @@ class Approximation:
     """Features against the exact kernel, on `samples` random training inputs, of which `predicted` are held out.
 
     difference: root mean square of the difference between both predictions at the held-out inputs, over that of the
-    exact ones; both trained on the other inputs, with the ensemble's time, ridge and dynamics. kernel_error: of the
-    kernels between all of them, centred (without the part that is the same for all inputs), in the Frobenius norm over
-    that of the exact one. Both are of the sample: with more inputs at the same ridge, more features are needed.
+    exact ones; both trained on the other inputs, with the ensemble's time, ridge and dynamics. It is of the sample:
+    with more inputs at the same ridge, more features are needed.
     """
 
     difference: float
-    kernel_error: float
     samples: int
     predicted: int
+
+
+class TimedPredictions:
+    """`predict` of regressions whose law is known in closed form at every training time."""
+
+    @overload
+    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread: ...
+
+    @named_also(X="x")
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread:
+        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
+
+        `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
+        result. Of fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
+        (M, *positions, M, *positions), which is refused where it does not fit into memory.
+
+        Of a `BaggedInfiniteEnsemble` the mean is one over resamples, and the spread that of one member. Outputs share
+        the resample, but each has its own mean: the std has the mean's shape, and the covariance an axis of outputs
+        behind, if y has one.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+        return self._predicted(x, time, return_std, return_cov)
+
+    @abstractmethod
+    def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
+        """What `predict` returns, at most one of both flags being set."""
+
+
+@dataclass(eq=False, repr=False)
+class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
+    """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
+
+    net: KernelFunction | FieldFunction
+    augmentation: ActionLike | None = None
+    time: float = math.inf
+    learning_rate: float = 1.0
+    ridge: float | Numbers = 0.0
+    kernel: KernelName = "ntk"
+    label_action: GroupAction | None = None
+    input_shape: tuple[int, ...] | None = None
+    dynamics: str = "flow"
+    memory_limit: int | None = None
+    store: FileName | None = None
+    solver: str | Method = "auto"
+    standardise: bool = False
+
+    _data: tuple[Any, Any] = field(init=False)  # what it was fitted to
+    solution_: Report = field(init=False)
+
+    @property
+    def _solved(self) -> Training:
+        """What was solved: this ensemble's training, or that of the regression behind a classifier."""
+        regression: Any = getattr(self, "ensemble_", self)
+        return cast(Training, regression._training)
+
+    def _check_parameters(self) -> Settings:
+        if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
+            raise InvalidTypeError(
+                "net",
+                self.net,
+                "a network or an object with kernel(x1, x2=None), or with kernel_field(x1, x2=None) for "
+                "targets that are fields",
+            )
+        check_choice("kernel", self.kernel, ("ntk", "nngp"))
+        check_choice("dynamics", self.dynamics, DYNAMICS)
+        if not as_times(self.time)[1]:
+            raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
+        dynamics = DYNAMICS[self.dynamics]
+        dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
+        trained: KernelName = "ntk" if self.kernel == "ntk" else "nngp"
+        as_method(self.solver)  # raises for what is none
+        check_standardise(self.standardise)
+        return Settings(
+            trained,
+            dynamics,
+            self.learning_rate,
+            Ridge.read(self.ridge),
+            self.memory_limit,
+            self.store,
+            self.solver,
+        )
+
+    @named_also(X="x")
+    def tune(
+        self,
+        grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        x: Numbers | None = None,
+        y: Numbers | None = None,
+    ) -> Tuning[Self]:
+        """Score every combination of the grid's values and fit the best one; this ensemble stays as it is.
+
+        Candidates that differ in ridge, time or learning rate share one decomposition, the others one each: with R
+        ridges this takes about 1/(5R) of 5-fold cross-validation of refits.
+
+        Args:
+            grid: lists of values by name, or several such grids. Names are parameters of this ensemble, and `depth`,
+                `W_std`, `b_std` and `nonlinearity`, which change `net` (`nn.variants.vary`). A function in `net` is
+                given the values of these four and returns a network.
+            x: inputs as `fit` takes them; None: what this ensemble was fitted to.
+            y: targets as `fit` takes them, given with x.
+
+        The best has the smallest mean squared error of `leave_one_out_`, of a classifier the largest accuracy (of equal
+        ones the smallest mean squared error). A candidate whose kernel matrix cannot be solved has no score and never wins; if that is so of all, its error is
+        raised. Of equal scores the first in the grid's order wins.
+
+        Source: Rasmussen & Williams 2006, section 5.4.2.
+        """
+        return tune(self, grid, *self._given_or_fitted(x, y))
+
+    def _given_or_fitted(self, x: Numbers | None, y: Numbers | None) -> tuple[Any, Any]:
+        """x and y, or those of `fit` where neither is given."""
+        if x is not None:
+            return x, y
+        if y is not None:
+            raise InvalidArgumentError("y is given without X; give both, or neither after fit")
+        self._check_fitted()
+        return self._data
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """log N(y; 0, Θ + δ) of the training targets: K in place of Θ for kernel="nngp", outputs independent.
+
+        The density under the Gaussian process whose posterior mean is this ensemble's at time inf, with noise of
+        variance δ = ridge · (mean diagonal): for "nngp" the Bayesian network's marginal likelihood, for "ntk" that of
+        the process whose covariance is the NTK. `time` has no part in it. With augmentation Y are all N|G| targets, as
+        in the explicit problem. Of a classifier Y are one-hot minus 1/K: the regression's, `ensemble_`. Raises
+        NotPositiveDefiniteError, with the ridge that helps, where targets have no density. Source: Rasmussen & Williams
+        2006, chapter 5.
+        """
+        self._check_fitted()
+        return target_evidence(self._solved).log_density
+
+    @property
+    def log_marginal_likelihood_slope_(self) -> float:
+        """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
+        self._check_fitted()
+        self._solved.settings.ridge.check_one("the derivative is one by a number")
+        return target_evidence(self._solved).slope
+
+    def save(self, path: FileName, *, means_only: bool = False) -> None:
+        """Write the fitted ensemble to a folder `path`, all of it or nothing; one that was saved there is replaced.
+
+        The folder holds JSON and arrays with checksums, no pickles. `means_only` leaves out the decomposition: what is
+        left, N·outputs numbers beside the training inputs, gives means at this ensemble's `time`, by `equitangents
+        predict` and `predict_to_file`. A network with functions of one's own is left out, and given again to `load`.
+        """
+        self._check_fitted()
+        saving.save(self, local("path", path), means_only=means_only)
+
+    @classmethod
+    def load(cls, path: FileName, *, net: Network = None) -> Self:
+        """The ensemble that `save` wrote, with `net` where the network could not be saved.
+
+        Raises StoreError for a folder that is damaged, holds something else, or is of another version.
+        """
+        ensemble: Self = saving.load(cls, local("path", path), net)
+        return ensemble
 
 
 class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBase):
@@ -91,12 +272,10 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
             acts on (N, *positions, outputs), as `actions.tensor_product` makes one of positions and values; None:
             values are invariant, and go with their positions as those of the input do.
         input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
-        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
-            the same with momentum.
+        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
-        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`; of fields two
-            arrays over all points): a fit that was killed goes on, and the next one reads it; for the dense, explicit
-            and orbit-averaged problems.
+        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
+            killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems, not of fields.
         solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", or settings
             of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never
             an approximation. Of `kernels.random_features` it solves for the features' weights, linear in N ("primal").
@@ -143,9 +322,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsemble:
         """Decompose the training kernel: x (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
 
-        With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i. Of a network
-        that ends on positions y is (N, *positions) or (N, *positions, outputs), or with augmentation also
-        (|G|, N, *positions, outputs).
+        Of a network that ends on positions y is (N, *positions) or (N, *positions, outputs).
         Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
         helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
         """
@@ -161,8 +338,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
-        positions, copies = output_positions(self.net, x, y), self.augmentation is not None
-        y, targets, self._squeeze = check_targets(x, y, positions, copies=copies)
+        positions = output_positions(self.net, x, y)
+        y, targets, self._squeeze = check_targets(x, y, positions)
         self.n_outputs_ = targets.shape[-1]
         self.positions_: tuple[int, ...] = () if positions is None else positions.shape
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
@@ -178,8 +355,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         solved = training.mean_problem
         self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.x))
-        with self._told_of_equal_inputs(training.x):
-            solved.check(float(self.time))
+        solved.check(float(self.time))
         self.solution_ = solved.report(float(self.time))
         self.max_learning_rate_ = solved.max_learning_rate
         self._training = training
@@ -213,43 +389,23 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
 
         At `time`, from the decomposition that `fit` made; equal to N fits to inputs in the units of this one. With
         `standardise` these are the mean and deviation of all samples, the left-out one included, which the result says
-        (`standardised_by`): `leave_one_out_refitted()` takes those of the others. A field is left out with all its
-        positions. Ridges that differ between samples take a decomposition for each at finite times, and where some are
-        0. Of an approximating solver it is what exact training predicts; `leave_one_out_refitted()` has its own. Raises
-        InvalidArgumentError for a finite number of steps (dynamics="discrete"), where the augmentation's elements leave
-        out the identity, and for fields whose `solver_` is that of irreps.
+        (`standardised_by`). A field is left out with all its positions. Of an approximating solver it is what exact
+        training predicts. Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), for ridges
+        that differ between samples, where the augmentation's elements leave out the
+        identity, and for fields whose `solver_` is that of irreps: scikit-learn's
+        `cross_val_predict(ensemble, x, y, cv=LeaveOneOut())` fits N times.
         """
         self._check_fitted()
         return self._left_out(self, self._training, float(self.time))
 
-    def leave_one_out_refitted(self) -> LeaveOneOut:
-        """As `leave_one_out_`, by N fits, each standardised by its own N − 1 samples, with N kernels.
-
-        Takes any dynamics, and fields by irreps, too.
-        """
-        self._check_fitted()
-        x, y = self._data
-        n = check_more_than_one(len(x))
-        axis = int(self._training.each_copy)
-        found = []
-        for i in range(n):
-            kept = np.delete(np.arange(n), i)
-            parameters = {"ridge": of_samples(self.ridge, kept), "store": None}
-            one = clone(self).set_params(**parameters).fit(x[kept], np.take(y, kept, axis=axis))
-            found.append(one.predict(x[i : i + 1])[0])
-        return self._compared(self._training, np.stack(found), float(self.time), "the other samples")
-
     def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
-        predictions = held_out_predictions(training, time)
-        predictions = predictions[..., 0] if self._squeeze else predictions
-        return self._compared(training, predictions, time, "all samples")
-
-    def _compared(self, training: Training, predictions: np.ndarray, time: float, units: str) -> LeaveOneOut:
-        targets = original_labels(training)
-        targets = targets[..., 0] if self._squeeze else targets
+        predictions, targets = held_out_predictions(training, time), training.y
+        if self._squeeze:
+            predictions, targets = predictions[..., 0], targets[..., 0]
         bayesian = self.kernel == "nngp" and np.isinf(time)
         name = "posterior mean of the NNGP" if bayesian else "mean of infinitely wide networks"
-        return LeaveOneOut(predictions, targets - predictions, time, name, units if self.standardise else "nothing")
+        units = "all samples" if self.standardise else "nothing"
+        return LeaveOneOut(predictions, targets - predictions, time, name, units)
 
     def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
         x, times, single = self._check_query(x, time)
@@ -325,8 +481,7 @@ def _approximation(training: Training, time: float) -> Approximation | None:
     if not isinstance(kernel, FeatureMap):
         return None
     chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
-    labels = training.y[0] if training.each_copy else training.y
-    x, y = np.asarray(training.x)[chosen], labels[chosen]
+    x, y = np.asarray(training.x)[chosen], training.y[chosen]
     trained = max(1, int(_TRAINED * len(x)))
     settings = replace(training.settings, held=None, store=None, solver="auto")
     predicted = []
@@ -334,15 +489,5 @@ def _approximation(training: Training, time: float) -> Approximation | None:
         solved = problem.dense(each, x[:trained], y[:trained], settings)
         predicted.append(solved.means(x[trained:], np.array([time]))[0])
     exact, ours = predicted
-    one, other = (_centred(getattr(each.kernel(x), settings.field)) for each in (kernel.exact, kernel))
-    return Approximation(_relative(ours, exact), _relative(other, one), len(x), len(x) - trained)
-
-
-def _centred(kernel: ArrayLike) -> np.ndarray:
-    k = np.asarray(kernel, np.float64)
-    return np.asarray(k - k.mean(axis=0) - k.mean(axis=1)[:, None] + k.mean())
-
-
-def _relative(found: np.ndarray, exact: np.ndarray) -> float:
-    size = float(np.linalg.norm(exact))
-    return float(np.linalg.norm(found - exact)) / size if size > 0 else 0.0
+    difference = float(np.linalg.norm(ours - exact) / (np.linalg.norm(exact) or np.inf))
+    return Approximation(difference, len(x), len(x) - trained)

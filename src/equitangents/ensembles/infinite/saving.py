@@ -21,13 +21,11 @@ from equitangents._types import Network
 from equitangents._version import FORMAT, __version__
 from equitangents.archives import Archive
 from equitangents.ensembles.infinite.predictor import MeansAtATime
-from equitangents.ensembles.infinite.training import Training
 from equitangents.ensembles.storage.array_folder import check_place, damaged, read_model, write_folder
 from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
-from equitangents.kernels.store import VERSION, described
-from equitangents.nn.sequential import Sequential, described_field
+from equitangents.kernels.content import VERSION, described
 from equitangents.scale.identity import action_hash, network_hash
 
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
@@ -116,39 +114,23 @@ def about_model(path: Path, classes: Sequence[str] = CLASSES) -> Archive:
 def fingerprint(ensemble: BaseEstimator) -> str:
     """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
     training, units = ensemble._solved, ensemble.standardisation_
-    parts = [
-        __version__,
-        VERSION,
-        *(f"{name}={_ADDRESS.sub('', repr(value))}" for name, value in sorted(ensemble.get_params(deep=False).items())),
-        repr(training.augmentation),
-        repr(training.label_action),
-    ]
-    parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge.least]
+    ridge, shape = training.settings.ridge, training.x.shape[1:]
+    parts = [__version__, VERSION, repr(training.augmentation), repr(training.label_action)]
+    parts += [f"{name}={_ADDRESS.sub('', repr(value))}" for name, value in sorted(ensemble.get_params(False).items())]
     if training.augmentation is not None:
-        copies = described(training.copies())
-        parts += [action_hash(training.augmentation, training.x.shape[1:], training.x), copies]
+        parts += [action_hash(training.augmentation, shape, training.x), described(training.copies())]
     try:
-        parts += [_described_network(ensemble.net, training)]
-    except (InvalidTypeError, NetworkError):  # one's own, or one with functions of one's own, whose repr may say little
+        parts += [network_hash(ensemble.net, shape)]
+    except (InvalidTypeError, NetworkError):  # one's own, with functions of one's own, or one that ends on positions
         ask: Any = training.kernel
         ask = ask.kernel if training.positions is None else ask.net.kernel_field
         kernels = ask(training.x[:1], training.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
-    digest, above = hashlib.sha256(json.dumps(parts).encode()), training.settings.ridge.above
-    for array in (
-        training.x,
-        training.y,
-        *(() if units is None else (units.shift, units.scale)),
-        *([] if above is None else [above]),
-    ):
+    digest = hashlib.sha256(json.dumps(parts).encode())
+    arrays = [training.x, training.y, *(() if units is None else (units.shift, units.scale))]
+    for array in [*arrays, *(() if ridge.above is None else (ridge.least + ridge.above,))]:
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _described_network(net: Network, training: Training) -> str:
-    """What a network does to inputs; its repr leaves out arrays. InvalidTypeError where its content says it not."""
-    shape = training.x.shape[1:]
-    return described_field(net, shape) if training.grid and isinstance(net, Sequential) else network_hash(net, shape)
 
 
 def means(ensemble: BaseEstimator) -> MeansAtATime | None:

@@ -27,7 +27,6 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles.fields.kernel import (
     FieldKernel,
-    KernelSymmetry,
     TurningField,
     kernel_symmetry,
     turning_symmetry,
@@ -40,7 +39,7 @@ from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredicto
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.orbits import orbit_batch
 from equitangents.ensembles.training.settings import check_actions
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
 from equitangents.groups.table_group import Subgroup
 from equitangents.inference.augmented import augment_targets
@@ -51,7 +50,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.result import FieldFunction
-from equitangents.kernels.rotations.sampling import sampled_for
+from equitangents.kernels.rotations import sampled_for
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
@@ -65,8 +64,7 @@ _OF_THE_DATA = ("way", "solver", "covariance_solver", "_irreps", "reason", "symm
 class Training:
     """What an ensemble is trained on; problems are solved when first asked for.
 
-    augmentation, label_action, x (N, …) and y, (N, *positions, outputs) or (|G|, N, …) of every copy, are those of
-    `fit`. kernel, action, rows and labels are those of the problems: of inputs, or of points where outputs are at
+    augmentation, label_action, x (N, …) and y (N, *positions, outputs) are those of `fit`. kernel, action, rows and labels are those of the problems: of inputs, or of points where outputs are at
     `positions`. labels (rows, outputs), or (|G|, rows, outputs) where copies of a row have labels of their own.
     """
 
@@ -92,11 +90,6 @@ class Training:
         return self.positions is not None and self.positions.turning
 
     @property
-    def each_copy(self) -> bool:
-        """Whether every augmented copy has its own target."""
-        return self.y.ndim > len(self.grid) + 2
-
-    @property
     def size(self) -> str:
         """How many rows there are, as formulas call it."""
         return "N" if self.positions is None else "Nd" if self.turning else "NP"
@@ -110,7 +103,7 @@ class Training:
             return "explicit"
         if self.labels.ndim == 3:
             return "irreps"
-        return "equivariant" if self.symmetry.equivariant else "averages"
+        return "equivariant" if self.symmetry == "equivariant" else "averages"
 
     @cached_property
     def solver(self) -> str:
@@ -253,8 +246,6 @@ class Training:
 
     def copies(self) -> np.ndarray:
         """ρ_Y(g) y_i for every augmenting element, (|G|, N, *positions, outputs)."""
-        if self.each_copy:
-            return self.y
         if self.positions is not None and not self.turning:
             return moved_targets(self.augmentation, self.label_action, self.y)
         elements = augmenting_elements(self.augmentation)
@@ -277,22 +268,20 @@ class Training:
             return "the augmentation is only approximately an action"
         if draws_noise(self.kernel):
             return "the network draws noise for each copy"
-        if self.symmetry.invariant:
+        if self.symmetry is not None:
             return None
         if self.turning:
             return "outputs are not known to turn as the targets of copies do"
         return "the kernel is not known to be invariant under the augmentation"
 
     @cached_property
-    def symmetry(self) -> KernelSymmetry:
-        """What the augmentation does to the kernel of rows."""
+    def symmetry(self) -> str | None:
+        """What is known of the kernel of rows under the augmentation: "invariant", "equivariant", or nothing."""
         if self.positions is None:
-            return KernelSymmetry(is_invariant(self.kernel, self.action, self.x), equivariant=False)
+            return "invariant" if is_invariant(self.kernel, self.action, self.x) else None
         kernel = cast(FieldKernel, self.kernel)
         if not self.turning:
             return kernel_symmetry(kernel, self.action, self.rows)
-        if self.each_copy:
-            return KernelSymmetry(invariant=False, equivariant=False)
         net = cast(TurningField, kernel.net).net
         return turning_symmetry(net, self.augmentation, self.label_action, self.x, self.positions.count)
 
@@ -368,7 +357,7 @@ class Training:
         at = np.stack([fields[g][:, table[g]] for g in range(len(table))])
         apart = np.abs(at - at[self.action.group.identity]).max()
         same = apart <= _SAME * max(float(np.abs(at).max()), 1e-300)
-        return self.labels if same and not self.each_copy else at.reshape(len(at), len(self.rows), -1)
+        return self.labels if same else at.reshape(len(at), len(self.rows), -1)
 
 
 def make_training(
@@ -380,14 +369,13 @@ def make_training(
     positions: Positions | None,
     settings: Settings,
 ) -> Training:
-    """Training on y (N, outputs), or of fields (N, *positions, outputs), with an axis |G| before of every copy's own.
+    """Training on y (N, outputs), or of fields (N, *positions, outputs).
 
     A subset of an action that is a subgroup becomes an action of its own.
     """
     x = x if positions is None else np.asarray(x)
     net = sampled_for(net, lambda: x)  # predictions do not depend on one another
-    each_copy = y.ndim > (2 if positions is None else len(positions.shape) + 2)
-    _check_targets(each_copy, augmentation, label_action, x, y, positions)
+    check_actions(augmentation, label_action, x, y[..., 0] if positions is not None and positions.turning else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
         whole: Any = augmentation.action
         subgroup = Subgroup(whole.group, augmentation.elements)  # in the order given, as copies and orbits
@@ -400,11 +388,13 @@ def make_training(
         return training if label_action is None else replace(training, labels=training.copies())
     field = cast(FieldFunction, TurningField(cast(KernelFunction, net)) if positions.turning else net)
     rows = FieldPoints.of(x, positions.count)
-    labels = (y[0] if each_copy else y).reshape(len(rows), -1)
+    labels = y.reshape(len(rows), -1)
     action = None
     if augmentation is not None:
         whole = whole_action(augmentation)
         action = PointAction(whole, moved_positions(augmentation, label_action, positions))
+    if settings.store is not None:
+        raise InvalidArgumentError("store", str(settings.store), "None for targets that are fields")
     training = Training(
         cast(KernelFunction, FieldKernel(field)),
         augmentation,
@@ -418,29 +408,6 @@ def make_training(
         labels,
     )
     by_group = action is not None and action.exact and not isinstance(augmentation, ActionSubset)
-    if by_group and not positions.turning and (label_action is not None or each_copy):
+    if by_group and not positions.turning and label_action is not None:
         return replace(training, labels=training._labels_of_copies())
     return training
-
-
-def _check_targets(
-    each_copy: bool,
-    augmentation: Augmentation | None,
-    label_action: GroupAction | None,
-    x: DataRows,
-    y: np.ndarray,
-    positions: Positions | None,
-) -> None:
-    one, shape = ("a label", "") if positions is None else ("a field", "*positions, ")
-    if each_copy and (augmentation is None or label_action is not None):
-        raise ShapeError(
-            f"y has shape {y.shape}: {one} for every augmented copy, (|G|, N, {shape}outputs), needs an augmentation "
-            "and no label_action" + ("; else expected (N,) or (N, outputs)" if positions is None else "")
-        )
-    check_actions(augmentation, label_action, x, y[..., 0] if positions is not None and positions.turning else y)
-    if not each_copy or augmentation is None:
-        return
-    copies = len(augmenting_elements(augmentation))
-    if y.shape[:2] != (copies, len(x)):
-        expected = f"({copies}, {len(x)}, outputs)" if positions is None else f"{copies} of them first"
-        raise ShapeError("y", y.shape, remedy=f"with {one} for every augmented copy expected {expected}")

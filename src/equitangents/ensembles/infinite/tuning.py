@@ -1,4 +1,4 @@
-"""Choosing among ensembles by leave-one-out or by marginal likelihood: one decomposition for every kernel matrix.
+"""Choosing among ensembles by leave-one-out: one decomposition for every kernel matrix.
 
 A grid's candidates are all combinations of its values. Those that differ in ridge, time or learning rate (`PATH`) share
 their decomposition, and each costs O(N²) more; all else makes another kernel matrix.
@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 
-from equitangents import notebook
 from equitangents._types import Network, Numbers, Targets
-from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut, sample_evidence
+from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
@@ -27,20 +26,14 @@ from equitangents.inference.ridge import Ridge
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
-from equitangents.solvers.choosing import as_method
+from equitangents.solvers.solving import as_method
 from equitangents.solvers.spectral import Eigh
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
-from equitangents.validation import check_choice
 
 _SHOWN = 10
 PATH = ("ridge", "time", "learning_rate")
 NETWORK = ("depth", "W_std", "b_std", "nonlinearity")
 logger = logging.getLogger("equitangents")
-
-CRITERIA = ("leave_one_out", "marginal_likelihood")
-_BARE_MENTION = (
-    1.0  # a difference of log likelihoods below it is "not worth more than a bare mention" (Kass & Raftery 1995)
-)
 
 
 @dataclass(frozen=True)
@@ -48,8 +41,7 @@ class Candidate:
     """One combination of the grid's values.
 
     params: as the grid has them. score: NaN where there is none; `note` then says why. difference: score minus the
-    best one's; for leave-one-out with its 95 % interval over training samples. tied: whether the difference is too
-    small to tell the two apart.
+    best one's, with its 95 % interval over training samples. tied: whether that holds 0.
     """
 
     params: Mapping[str, Any]
@@ -64,15 +56,14 @@ E = TypeVar("E", bound=BaseEstimator)
 
 @dataclass(frozen=True, repr=False)
 class Tuning(Generic[E]):
-    """The candidates of a grid by one criterion, in the grid's order; `print` shows the best ten.
+    """The candidates of a grid, in the grid's order; `print` shows the best ten.
 
-    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy", "log marginal likelihood").
-    larger_is_better: of scores. best: the best candidate's ensemble, fitted to all samples. matrices: how many
+    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy"). larger_is_better: of scores.
+    best: the best candidate's ensemble, fitted to all samples. matrices: how many
     kernel matrices were made and decomposed. seconds: by the clock, the fit of the best included. standardised_by: of
     which samples the inputs' mean and deviation are: see `LeaveOneOut`.
     """
 
-    criterion: str
     measure: str
     larger_is_better: bool
     candidates: tuple[Candidate, ...]
@@ -115,13 +106,6 @@ class Tuning(Generic[E]):
         ]
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name:<24}{value}" for name, value in self._facts())
-
-    def _repr_html_(self) -> str:
-        return notebook.table("Choice of a model", self._facts())
-
-    def _facts(self) -> list[tuple[str, str]]:
-        """What was chosen by what, and the scores of the best candidates."""
         sign = -1 if self.larger_is_better else 1
         best = self.candidates[self.best_index]
         scored = [c for c in self.candidates if not math.isnan(c.score)]
@@ -137,7 +121,7 @@ class Tuning(Generic[E]):
         ]
         mark = lambda c: "best" if c is best else "tied" if c.tied else ""
         rows = [(f"{c.score:.4g}", f"{dict(c.params)}  {mark(c)}".rstrip()) for c in scored[:_SHOWN]]
-        return [*facts, *rows]
+        return "\n".join(f"{name:<24}{value}" for name, value in [*facts, *rows])
 
 
 @dataclass(frozen=True)
@@ -205,27 +189,16 @@ def _ensemble(model: BaseEstimator, values: Mapping[str, Any], known: Network) -
 
 @dataclass(frozen=True)
 class Score:
-    """A candidate's score, what decides between equal scores (smaller is better), and each sample's part of it."""
+    """A candidate's score, what candidates are ordered by, the smallest first, and each sample's part of the score."""
 
-    measure: str
-    larger_is_better: bool
     value: float
-    second: float = 0.0
-    samples: np.ndarray | None = None
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """What candidates are ordered by, of which the smallest is the best."""
-        return -self.value if self.larger_is_better else self.value, self.second
+    rank: tuple[float, ...]
+    samples: np.ndarray
 
 
-def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuning[E]:
+def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
     """Score every candidate of the grid on x, y and fit the best; `InfiniteEnsemble.tune` says how."""
-    check_choice("criterion", criterion, CRITERIA)
-    candidates = points(model, grid)
-    if criterion == "marginal_likelihood":
-        _refuse_what_has_no_part(candidates)
-    start = time.perf_counter()
+    candidates, start = points(model, grid), time.perf_counter()
     scores: dict[int, Score] = {}
     errors: dict[int, Exception] = {}
     matrices = 0
@@ -249,7 +222,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
             try:
                 if each is not first:
                     here = training.with_settings(replace(each._check_parameters(), solver="eigh"))
-                scores[i] = _score(first, ensemble, here, float(each.time), criterion)
+                scores[i] = _score(first._left_out(ensemble, here, float(each.time)))
             except InvalidArgumentError as error:
                 errors[i] = error
             else:
@@ -265,13 +238,11 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
             errors[best], solved = error, None
     else:
         raise errors[min(errors)] if errors else InvalidArgumentError("no candidate has a finite score")
-    table = _table(candidates, scores, errors, best, criterion)
-    top = scores[best]
+    classifies = is_classifier(chosen)
     result = Tuning(
-        criterion,
-        top.measure,
-        top.larger_is_better,
-        table,
+        "leave-one-out accuracy" if classifies else "leave-one-out mean squared error",
+        classifies,
+        _table(candidates, scores, errors, best, (-1.0, 1.0) if classifies else None),
         chosen,
         best,
         len(chosen._solved.x),
@@ -301,49 +272,33 @@ def _as_its_own(scored: Training, own: Training) -> bool:
     return isinstance(method, Eigh) or (method is None and not isinstance(own.kernel, FeatureMap))
 
 
-def _refuse_what_has_no_part(candidates: list[Point]) -> None:
-    for name in (*PATH[1:], "dynamics"):
-        if len({repr(point.values.get(name)) for point in candidates}) > 1:
-            raise InvalidArgumentError(
-                "grid",
-                name,
-                "parameters that the marginal likelihood reads",
-                "take criterion='leave_one_out'",
-                verb="varies",
-            )
-
-
-def _score(model: BaseEstimator, ensemble: BaseEstimator, training: Training, t: float, criterion: str) -> Score:
-    if criterion == "marginal_likelihood":
-        return Score("log marginal likelihood", True, sample_evidence(training).log_density)
-    found: LeaveOneOut | LabelsLeftOut = model._left_out(ensemble, training, t)
+def _score(found: LeaveOneOut | LabelsLeftOut) -> Score:
     if isinstance(found, LabelsLeftOut):
-        hits = found.hits.astype(np.float64)
-        return Score("leave-one-out accuracy", True, found.accuracy, found.outputs.mean_squared_error, hits)
-    return Score("leave-one-out mean squared error", False, found.mean_squared_error, 0.0, found.squared_errors)
+        rank = (-found.accuracy, found.outputs.mean_squared_error)
+        return Score(found.accuracy, rank, found.hits.astype(np.float64))
+    return Score(found.mean_squared_error, (found.mean_squared_error,), found.squared_errors)
 
 
 def _table(
-    candidates: list[Point], scores: dict[int, Score], errors: dict[int, Exception], best: int, criterion: str
+    candidates: list[Point],
+    scores: dict[int, Score],
+    errors: dict[int, Exception],
+    best: int,
+    bounds: tuple[float, float] | None,
 ) -> tuple[Candidate, ...]:
     """All candidates; differences of means over samples have intervals, of pairs of the same sample."""
-    top, rows = scores[best], []
     known = [i for i in sorted(scores) if math.isfinite(scores[i].value)]
-    differences: dict[int, Estimate] = {}
-    if top.samples is not None:
-        pairs = np.stack([scores[i].samples - top.samples for i in known], axis=1)
-        means, low, high = bootstrap_intervals(pairs, bounds=(-1.0, 1.0) if top.larger_is_better else None)
-        for at, i in enumerate(known):
-            estimate = Estimate(float(means[at]), float(low[at]), float(high[at]))
-            differences[i] = estimate if pairs[:, at].any() else exactly(0.0)
+    pairs = np.stack([scores[i].samples - scores[best].samples for i in known], axis=1)
+    intervals = zip(*bootstrap_intervals(pairs, bounds=bounds), strict=True)
+    differences = {
+        i: Estimate(*map(float, interval)) if pairs[:, at].any() else exactly(0.0)
+        for at, (i, interval) in enumerate(zip(known, intervals, strict=True))
+    }
+    rows = []
     for i, point in enumerate(candidates):
+        difference = differences.get(i, no_interval(math.nan))
         value = scores[i].value if i in known else math.nan
-        away = scores[i].value - top.value if i in scores else math.nan
-        difference = differences.get(i, exactly(away) if top.samples is None else no_interval(away))
+        tied = i in known and not (difference.has_interval and not difference.low <= 0 <= difference.high)
         note = str(errors[i]) if i in errors else "" if i in known else "the score is not a finite number"
-        if criterion == "marginal_likelihood":
-            tied = bool(top.value - value < _BARE_MENTION)
-        else:
-            tied = i in known and not (difference.has_interval and not difference.low <= 0 <= difference.high)
         rows.append(Candidate(point.values, value, difference, tied, note))
     return tuple(rows)

@@ -10,7 +10,6 @@ Pairs (init, apply) of functions, and objects that have the two as methods:
 
     init(key, input_shape[, dtype]) -> params                    apply(params, x) -> y
     init(key, input_shape[, dtype]) -> Variables(params, state)  apply(Variables, x, train=True) -> (y, state)
-    init(key, (N, *input_shape)) -> (output shape, params)       as jax.example_libraries.stax has them
 
 `apply` is given `train=` and `key=` where it has parameters of these names.
 """
@@ -202,7 +201,8 @@ class PairNetwork(ForeignNetwork):
     def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
         """What the pair's first function draws."""
         dtype = jnp.dtype(dtype)
-        drawn = self._drawn(key, input_shape, dtype)
+        takes_dtype = _takes_dtype(self.initialise)
+        drawn = self.initialise(key, input_shape, dtype) if takes_dtype else self.initialise(key, input_shape)
         if isinstance(drawn, Variables):
             return {"params": cast(drawn.params, dtype), _STATE: cast(drawn.state, dtype)}
         return {"params": cast(drawn, dtype)}
@@ -225,18 +225,6 @@ class PairNetwork(ForeignNetwork):
         """(apply, its first argument)."""
         return self.evaluate, self._given(variables)
 
-    def _drawn(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> Tree:
-        if _takes_dtype(self.initialise):
-            return self.initialise(key, input_shape, dtype)
-        try:
-            drawn = self.initialise(key, input_shape)
-        except Exception:
-            if not _is_stax(drawn := self.initialise(key, (1, *input_shape))):
-                raise
-        if _is_stax(drawn):
-            drawn = self.initialise(key, (1, *input_shape))[1]
-        return drawn
-
     def _evaluated(self, variables: dict[str, Any], x: jax.Array, key: jax.Array | None) -> Tree:
         names = parameters(self.evaluate)
         keywords: dict[str, Any] = {name: value for name, value in mode(names, training=key is not None).items()}
@@ -255,18 +243,6 @@ def _takes_dtype(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _is_stax(drawn: object) -> bool:
-    """Whether `drawn` is (shape of the output, parameters)."""
-    return (
-        isinstance(drawn, tuple)
-        and len(drawn) == 2
-        and not isinstance(drawn, Variables)
-        and isinstance(drawn[0], tuple)
-        and bool(drawn[0])
-        and all(hasattr(n, "__index__") for n in drawn[0])
-    )
 
 
 def _name(function: Callable[..., Any]) -> str:

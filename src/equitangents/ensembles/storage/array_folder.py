@@ -23,7 +23,6 @@ from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, open_regular, real, sync_folder, whole_file
-from equitangents.keywords import check_keywords
 from equitangents.tiles.place import store_errors
 
 MODEL = "model.npz"
@@ -31,7 +30,7 @@ _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state":
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
 # what predictions of trained members need
 _PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk")
-_NOT_SAVED = ("callback", "executor", "progress")  # functions, and what belongs to a process
+_NOT_SAVED = ("callback", "progress")  # functions, and what belongs to a process
 
 
 def check_place(path: Path) -> None:
@@ -149,7 +148,6 @@ def load_members(
         raise InvalidArgumentError(
             missing[0], None, "what could not be saved with the ensemble", f"give it: load(path, {missing[0]}=...)"
         )
-    check_keywords(cls, replacements)
     first = [name for name in about["left_out"] if name in replacements]
     estimator = cls(**parameters, **{name: replacements[name] for name in first})
     estimator.set_params(**{name: value for name, value in replacements.items() if name not in first})

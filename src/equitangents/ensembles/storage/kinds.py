@@ -2,7 +2,7 @@
 
 The layers and solvers that `nn` and `solvers` name in public are on it as they are written, where their fields are of
 the types in `_WORDS`; every other class stands in the table here. Files call a class by a public name, `room.Class`,
-which stays where the class moves (`register_kind`), and name nothing else. None of them runs a command or holds a
+which stays where the class moves, and name nothing else. None of them runs a command or holds a
 function; the only ones that name files, or objects in an object store, are a store of kernels, which is read where it
 is the one that the model was fitted with, and the folder of a factor (`structure` says when).
 
@@ -25,10 +25,9 @@ PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
     "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
-    "|PointAverage|PointRows|RandomFeatures|FeatureNetwork|given",
+    "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
-    "Kinetics": "class|Momentum",
     "Sizes": "int|(int)",
     "Window": "text|(int)|((int))|Elements|ZonalWindow",
     "Place": "path|ObjectPath",
@@ -42,7 +41,7 @@ _GROUP = (
 )
 _ESTIMATOR = (
     "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real|floats|(real); "
-    "kernel text; label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
+    "kernel text; label_action Augmentation; input_shape none|(int); dynamics text; memory_limit none|real; "
     "store none|path; solver text|Method; n_features_in_ int; sample_shape_ (int); positions_ (int); _data (array); "
     "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real; standardise bool; "
     "standardisation_ none|Standardisation"
@@ -64,7 +63,7 @@ _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "
     "none|ensembles.Positions; settings Settings; action Augmentation; rows Inputs; labels floats; "
     "mean_problem? Solved; covariance_problem? Solved; way? text; solver? text; covariance_solver? text; "
-    "reason? none|text; _irreps? (FourierIrrep); symmetry? KernelSymmetry"
+    "reason? none|text; _irreps? (FourierIrrep); symmetry? none|text"
 )
 _MATRIX = "size int; dtype dtype; tile int; words text"
 
@@ -158,8 +157,6 @@ _TABLE = {
         "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",
         "dynamics:Flow": "learning_rate real; samples int",
-        "dynamics:HeavyBall": "learning_rate real; samples int; momentum real",
-        "dynamics:Momentum": "momentum real",
         "gaussian:TrainedProcess": "spectrum Spectrum; dynamics Dynamics; scale none|floats; targets numbers; "
         "prior none|numbers",
         "group_fourier:FourierIrrep": "matrices numbers; count int",
@@ -171,11 +168,9 @@ _TABLE = {
         "deep.estimators:DeepEnsembleClassifier": _DEEP,
         "deep.estimators:DeepEnsemble": _DEEP,
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
-        "fields.kernel:KernelSymmetry": "invariant bool; equivariant bool",
         "fields.kernel:FieldKernel": "net Network",
         "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
-        "fields.store:PointRows": "points_kernel Network; signals numbers; count int",
         "fields.targets:Positions": "shape (int); turning bool",
         "fields.kernel:PointAverage": "base Network; action PointAction",
         "fields.kernel:TurningField": "net Network",
@@ -189,7 +184,7 @@ _TABLE = {
         "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "row ints; weight floats; trace floats; residual real; seconds real; above none|floats",
-        "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
+        "infinite.problem:Settings": "field text; dynamics class; learning_rate real; ridge Ridge; "
         "memory_limit none|real; store none|path; solver text|Method; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
@@ -228,10 +223,9 @@ _TABLE = {
     "scale": {
         "gram:GramStore": "path Place; _data {numbers}; _work Work",
         "record:Inputs": "shape (int); rows (int); digests (text)",
-        "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
-        "x1 scale.Inputs; x2 none|scale.Inputs; engine text; precision text; tile int; "
-        "inverses none|(int); version text; numbers int; format int",
-        "work:Work": "path Place; kernel Network; action none|GroupAction; record Record",
+        "record:Record": "network text; network_hash text; x1 scale.Inputs; x2 none|scale.Inputs; engine text; "
+        "precision text; tile int; version text; numbers int; format int",
+        "work:Work": "path Place; kernel Network; record Record",
     },
     "tiles": {
         "place:ObjectPath": "root text; key text",
@@ -259,52 +253,30 @@ class Kind:
         return _load(self.place)
 
 
-_registered: dict[str, Kind] = {}
-_names: dict[str, str] = {}  # by place
-
-
-def register_kind(name: str, place: str, attributes: str) -> None:
-    """Have files call the class at `place`, `module:class`, by a public name; `attributes` as in the table above.
-
-    A name that is registered again has the new place alone, as where a class moved.
-    """
-    split = [attribute.split(" ") for attribute in attributes.split("; ") if attribute]
-    types = {attribute.rstrip("?"): words for attribute, words in split}
-    optional = frozenset(attribute.rstrip("?") for attribute, _ in split if attribute.endswith("?"))
-    _register(Kind(name, place, types, optional))
-
-
-def _register(kind: Kind) -> None:
-    if kind.name in _registered:
-        del _names[_registered[kind.name].place]
-    _registered[kind.name] = kind
-    _names[kind.place] = kind.name
-
-
 @functools.cache
-def _shipped() -> None:
-    """Register the kinds of this package, once."""
-    for room in _PUBLIC:
-        for kind in _of_public_classes(room):
-            _register(kind)
+def kinds() -> Mapping[str, Kind]:
+    """All kinds by their names."""
+    found = [kind for room in _PUBLIC for kind in _of_public_classes(room)]
     for package, entries in _TABLE.items():
         for place, attributes in entries.items():
             whole = f"{package}.{place}"
             name = _NAMES.get(whole, f"{package}.{place.partition(':')[2]}")
-            register_kind(name, f"{PACKAGE}.{whole}", attributes)
+            split = [attribute.split(" ") for attribute in attributes.split("; ") if attribute]
+            types = {attribute.rstrip("?"): words for attribute, words in split}
+            optional = frozenset(attribute.rstrip("?") for attribute, _ in split if attribute.endswith("?"))
+            found.append(Kind(name, f"{PACKAGE}.{whole}", types, optional))
+    return {kind.name: kind for kind in found}
 
 
-def kinds() -> Mapping[str, Kind]:
-    """All kinds by their names."""
-    _shipped()
-    return _registered
+@functools.cache
+def _names() -> dict[str, str]:
+    return {kind.place: name for name, kind in kinds().items()}
 
 
 def name_of(cls: type) -> str:
     """The name by which files call a class: the public one of a kind, of others the place."""
-    _shipped()
     place = place_of(cls)
-    return _names.get(place, place)
+    return _names().get(place, place)
 
 
 def place_of(cls: type) -> str:

@@ -21,8 +21,7 @@ from equitangents.ensembles.storage.checks import is_of
 from equitangents.ensembles.storage.structure import Described, build
 from equitangents.ensembles.training.settings import check_same
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import FORBIDDEN, real
-from equitangents.locks import alone
+from equitangents.files import FORBIDDEN, alone, real
 
 logger = logging.getLogger("equitangents")
 
@@ -151,7 +150,7 @@ def run_directory(directory: Path, first: int, members: int) -> Path:
     """Where the checkpoints of members `first` to `first + members − 1` are kept.
 
     Raises InvalidArgumentError if `directory` has checkpoints of another number of members from `first` on: a run is
-    one part, or by an executor one for each chunk.
+    one part, or one for each chunk.
     """
     own = directory / f"members-{first}-{first + members - 1}"
     for other in directory.glob(f"members-{first}-*"):
@@ -160,7 +159,7 @@ def run_directory(directory: Path, first: int, members: int) -> Path:
             raise InvalidArgumentError(
                 f"checkpoint_dir {directory} is written in parts, of which one has {there} members from member {first} "
                 f"on, this run {members}; take the same members (more can be added with extend) and members_per_chunk, "
-                "with or without an executor as then, or another directory"
+                "or another directory"
             )
     return own
 

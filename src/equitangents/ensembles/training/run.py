@@ -1,9 +1,7 @@
 """A training run: chunks of members moved from epoch to epoch together, with what was measured on the way.
 
-How members are trained is what a `Job` knows: `network_job` by JAX, `equitangents.torch.job` by PyTorch. Members are
-trained in one process, from their last checkpoint if there is one, or by several machines: each chunk is one piece of
-work, whoever takes it, trained by one program in one place of it, so that the result is that of one machine, bit for
-bit. The members of a worker that dies are trained again, from their last checkpoint if there are checkpoints.
+How members are trained is what a `Job` knows: `network_job` by JAX, `equitangents.torch.job` by PyTorch. They go on from
+their last checkpoint, if there is one.
 """
 
 from __future__ import annotations
@@ -13,14 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import jax
 import numpy as np
 
-from equitangents._protocols import ExecutorLike
 from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot, check_unused, run_directory
 from equitangents.ensembles.training.plan import Plan
@@ -29,7 +25,6 @@ from equitangents.ensembles.training.settings import record_fingerprint
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
 from equitangents.progress import Progress, ProgressCallback
-from equitangents.scale.executors import distribute
 
 _SECONDS_A_CALL = 0.5  # between two looks at interrupts and progress
 
@@ -304,41 +299,34 @@ class Assignment:
             )
 
 
-def train(assignment: Assignment, executor: ExecutorLike | None = None) -> Trained:
-    """Train the members of an assignment: together, or a chunk at a time, each to the end.
+def train(assignment: Assignment) -> Trained:
+    """Train the members of an assignment: together, or a chunk at a time, each to the end, where the job is in pieces.
 
-    That is by an executor, or in this process where the job is in pieces and no callback sees all members. Progress
-    counts epochs, or of several chunks these.
+    Progress counts epochs, or of several chunks these.
     """
     job, folder = assignment.job, assignment.folder
     if folder is not None and not assignment.resume:
         check_unused(folder, job.first, job.members)
-    last = job.first + job.members
-    bounds = [(max(ids.start, job.first), min(ids.stop, last)) for ids in job.groups()]
-    apart = job.in_pieces and assignment.callback is None and len(bounds) > 1
-    if executor is None and not apart:
+    groups = job.groups()
+    if not job.in_pieces or assignment.callback is not None or len(groups) == 1:
         return _train_together(assignment)
-    counted = Progress(0, len(bounds), assignment.progress, task="ensemble", unit="parts")
-    # resume: of what a worker saved that died
-    assignment = replace(assignment, progress=False, resume=folder is not None)
-    parts: dict[tuple[int, int], Trained] = {}
-
-    def report(piece: tuple[int, int], part: Trained) -> None:
-        parts[piece] = part
+    counted = Progress(0, len(groups), assignment.progress, task="ensemble", unit="parts")
+    parts = []
+    for ids in groups:
+        first, last = max(ids.start, job.first), min(ids.stop, job.first + job.members)
+        piece = job.changed(first=first, members=last - first)
+        parts.append(_train_together(replace(assignment, job=piece, progress=False)))
         counted.add(1, 1)
-
-    if executor is None:
-        for piece in bounds:
-            report(piece, _train_piece(assignment, piece))
-    else:
-        distribute(executor, partial(_train_piece, assignment), bounds, report, "ensemble")
-    return _joined([parts[piece] for piece in bounds])
-
-
-def _train_piece(assignment: Assignment, piece: tuple[int, int]) -> Trained:
-    """A part of a run: from a first member on, up to a last one."""
-    start, stop = piece
-    return _train_together(replace(assignment, job=assignment.job.changed(first=start, members=stop - start)))
+    stacked = lambda *leaves: np.concatenate(leaves)
+    along = lambda *leaves: np.concatenate(leaves, axis=1)
+    return Trained(
+        jax.tree.map(stacked, *(part.params for part in parts)),
+        jax.tree.map(stacked, *(part.start for part in parts)),
+        along(*(part.history for part in parts)),
+        jax.tree.map(along, *(part.recorded for part in parts)),
+        parts[0].recorded_epochs,
+        parts[0].chunk,
+    )
 
 
 def _train_together(assignment: Assignment) -> Trained:
@@ -395,17 +383,3 @@ def _advance(run: Run, assignment: Assignment, save: Callable[[], object] | None
 def _record_if_due(run: Run, assignment: Assignment) -> None:
     if run.epoch in assignment.record_at and run.epoch not in run.recorded_epochs:
         run.record()
-
-
-def _joined(parts: Sequence[Trained]) -> Trained:
-    """The members of all parts, in order."""
-    stacked = lambda *leaves: np.concatenate(leaves)
-    along = lambda *leaves: np.concatenate(leaves, axis=1)
-    return Trained(
-        jax.tree.map(stacked, *(part.params for part in parts)),
-        jax.tree.map(stacked, *(part.start for part in parts)),
-        along(*(part.history for part in parts)),
-        jax.tree.map(along, *(part.recorded for part in parts)),
-        parts[0].recorded_epochs,
-        parts[0].chunk,
-    )

@@ -27,7 +27,6 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeErr
 from equitangents.inference import augment_inputs
 from equitangents.inference.augmented import augment_targets
 from equitangents.progress import told_by
-from equitangents.scale.executors import check_executor
 from equitangents.validation import check_choice, check_number, check_whole
 
 OPTIMIZERS = ("gd", "sgd", "momentum", "adam")
@@ -82,13 +81,6 @@ def check_settings(estimator: Any) -> None:
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
     told_by(p.progress)
-    if p.executor is not None:
-        check_executor(p.executor)
-        if p.callback is not None:
-            raise InvalidArgumentError(
-                "callback and executor are both given; a callback sees all members after every epoch, and these are in "
-                "several processes: record= keeps outputs at chosen epochs"
-            )
     if p.callback is not None and not callable(p.callback):
         raise InvalidTypeError("callback", p.callback, "a function of (epoch, state), or None")
 

@@ -24,8 +24,7 @@ from equitangents.actions.action import GroupAction
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise, known_invariant
-from equitangents.kernels.rotations.sampling import sampled_for
-from equitangents.keywords import CheckedKeywords
+from equitangents.kernels.rotations import sampled_for
 from equitangents.nn import Dense
 from equitangents.normals import standard_normal
 from equitangents.validation import check_number
@@ -34,7 +33,7 @@ _TAG = 0x7661_7269  # folded into a member's initial key, so that what is drawn 
 
 
 @dataclass(frozen=True)
-class Variation(CheckedKeywords):
+class Variation:
     """How members differ: by itself, in nothing else. Immutable and hashable."""
 
     has_baseline: ClassVar[bool] = False

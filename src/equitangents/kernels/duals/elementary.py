@@ -43,7 +43,6 @@ class Exp(Traits):
         return True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         square = self.b**2
         gap = jnp.exp(square * jnp.minimum(q1, q2)) * jnp.expm1(square * jnp.abs(q1 - q2))
         both = jnp.exp(square * (q1 + q2))
@@ -58,7 +57,6 @@ class Exp(Traits):
         return -2 * both * excess, square * both * (1 + excess)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         value = self.a**2 * jnp.exp(self.b**2 * ((q1 + q2) / 2 + k))
         return value, self.b**2 * value
 
@@ -79,10 +77,9 @@ class Gaussian(Traits):
     b: float = -1.0
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         k, r = (q1 + q2 - d) / 2, safe_sqrt(q1) * safe_sqrt(q2)
         minor = (d - root_gap(q1, q2)) / 2 * (r + k)
-        delta = self._determinant(minor, q1, q2)
+        delta = self.determinant(minor, q1, q2)
         # With A, B = 1 + 4βq: 1/√A + 1/√B - 2/√Δ = (A^-¼ - B^-¼)² + 2 (Δ - √(AB)) / (√Δ (AB)^¼ (√Δ + (AB)^¼)).
         beta = -self.b
         one, other = 1 + 4 * beta * q1, 1 + 4 * beta * q2
@@ -96,21 +93,23 @@ class Gaussian(Traits):
         return self.a**2 * distance, self._slope(k, delta)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
-        delta = self._determinant((r - k) * (r + k), q1, q2)
+        delta = self.determinant((r - k) * (r + k), q1, q2)
         return self.a**2 / jnp.sqrt(delta), self._slope(k, delta)
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """a²/√(1 + 4βq) and a/√(1 + 2βq)."""
         return self.a**2 / jnp.sqrt(1 - 4 * self.b * q), self.a / jnp.sqrt(1 - 2 * self.b * q)
 
-    def _determinant(self, minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
+    def determinant(self, minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
         """Δ from the minor q1 q2 - k²."""
         return 1 - 2 * self.b * (q1 + q2) + 4 * self.b**2 * jnp.where(minor < 0, 0, minor)
 
     def _slope(self, k: ArrayLike, delta: Any) -> ArrayLike:
         return 4 * self.a**2 * self.b**2 * k / (delta * jnp.sqrt(delta))
+
+
+_GAUSSIAN = Gaussian()
 
 
 @dataclass(frozen=True)
@@ -120,11 +119,9 @@ class Rbf:
     gamma: float = 1.0
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         return -2 * jnp.expm1(-self.gamma * d), 2 * self.gamma * jnp.exp(-self.gamma * d)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         value = jnp.exp(-self.gamma * (q1 + q2 - 2 * k))
         return value, 2 * self.gamma * value
 
@@ -140,25 +137,15 @@ class NormalisedExponential(Traits):
     Source: the normalised Gaussian kernel of Shankar et al. 2020, Neural kernels without tangents.
     """
 
+    homogeneity: ClassVar[int] = 1
+    gain: ClassVar[float] = 1.0
     gamma: float = 1.0
 
-    @property
-    def homogeneity(self) -> int:
-        """1: x is divided by its deviation, and the result multiplied by it."""
-        return 1
-
-    @property
-    def gain(self) -> float:
-        """1: the function keeps the variance."""
-        return 1.0
-
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         s, r, gap = half_angle(d, q1, q2)
         return gap - 2 * r * jnp.expm1(-2 * self.gamma * s), self.gamma * jnp.exp(-2 * self.gamma * s)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, r = angle_of_covariance(k, q1, q2)
         value = jnp.exp(-2 * self.gamma * s)
         return r * value, self.gamma * value
@@ -181,13 +168,12 @@ class Gabor:
         k, r = (q1 + q2 - d) / 2, safe_sqrt(q1) * safe_sqrt(q2)
         minor = (d - root_gap(q1, q2)) / 2 * (r + k)
         minor = jnp.where(minor < 0, 0, minor)
-        delta = _determinant(minor, q1, q2)
+        delta = _GAUSSIAN.determinant(minor, q1, q2)
         turned = -2 * jnp.expm1(-(d + 4 * minor) / (2 * delta)) / jnp.sqrt(delta)
-        differences = Gaussian().pair(d, q1, q2)[0] + turned
+        differences = _GAUSSIAN.pair(d, q1, q2)[0] + turned
         return (differences - _sums(d, minor, delta, q1, q2)) / 2, _products(k, minor, q1, q2)[1]
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         minor = (r - k) * (r + k)
         return _products(k, jnp.where(minor < 0, 0, minor), q1, q2)
@@ -197,13 +183,9 @@ class Gabor:
         return -jnp.expm1(-2 * q / (1 + 4 * q)) / (2 * jnp.sqrt(1 + 4 * q)), jnp.zeros_like(q)
 
 
-def _determinant(minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
-    return 1 + 2 * (q1 + q2) + 4 * minor
-
-
 def _products(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """E[φφ], and E[φ'φ'] = ∂E[φφ]/∂k, whose terms are of one sign."""
-    delta, total = _determinant(minor, q1, q2), q1 + q2
+    delta, total = _GAUSSIAN.determinant(minor, q1, q2), q1 + q2
     inner = k / delta
     scale = jnp.exp(-(total + 4 * minor) / (2 * delta)) / jnp.sqrt(delta)
     sine, cosine = scale * jnp.sinh(inner), scale * jnp.cosh(inner)
@@ -236,7 +218,7 @@ class Polynomial(Traits):
     coefficients: tuple[float, ...]
 
     @property
-    def steepness(self) -> int:
+    def steepness(self) -> int:  # type: ignore[override]
         """The highest power that has a coefficient."""
         return len(self.coefficients) - 1
 
@@ -254,7 +236,6 @@ class Polynomial(Traits):
         return {(a, b): c for (a, b), c in square.items() if c and (a + b) % 2 == 0}  # odd moments vanish
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         middle, cross = (q1 + q2) / 2 - d / 4, (q1 - q2) / 2
         middle = jnp.where(middle < 0, 0, middle)
         distance = jnp.zeros_like(d)
@@ -276,7 +257,6 @@ class Polynomial(Traits):
         return distance, self._products(k, q1, q2)[1]
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         return self._products(k, q1, q2)
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
@@ -357,17 +337,15 @@ class Shifted(Traits):
     offset: float
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         return self.of.pair(d, q1, q2)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         value, slope = self.of.covariance(k, q1, q2)
         means = self.of.moments(q1)[1] + self.of.moments(q2)[1]
         return value + self.offset * (means + self.offset), slope
 
     @property
-    def steepness(self) -> int:
+    def steepness(self) -> int:  # type: ignore[override]
         """The power as which φ grows, which the offset does not change."""
         return traits_of(self.of).steepness
 

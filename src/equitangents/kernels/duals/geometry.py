@@ -32,16 +32,9 @@ class Traits:
     even: ClassVar[bool] = False  # φ(-x) = φ(x), and smooth
     linear_at_zero: ClassVar[bool] = False  # zero at zero, and linear near it up to what does not matter there
     no_ntk: ClassVar[str | None] = None  # why there is no tangent kernel
-
-    @property
-    def homogeneity(self) -> int | None:
-        """n, where φ(s·x) = sⁿ φ(x) for s > 0; None of any other φ."""
-        return None
-
-    @property
-    def gain(self) -> float | None:
-        """E[φ(u)²]/E[u²] of a homogeneous φ, φ(s·x) = s φ(x) for s > 0; None of any other."""
-        return None
+    homogeneity: ClassVar[int | None] = None  # n, where φ(s·x) = sⁿ φ(x) for s > 0
+    gain: ClassVar[float | None] = None  # E[φ(u)²]/E[u²] where n is 1
+    steepness: ClassVar[int] = 1  # growth exponent of φ in |x|; 1 where it grows no faster than x
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any] | None:
         """(E', E[φ'(u)φ'(v)]) of E = 2(√(q1 q2) - k), to rounding of E' (see `kernels.angular`), without derivatives.
@@ -58,11 +51,6 @@ class Traits:
     def vanishes(self) -> bool:
         """Whether φ(0) is exactly zero."""
         return self.linear_at_zero
-
-    @property
-    def steepness(self) -> int:
-        """Growth exponent of φ in |x|; 1 if φ grows no faster than x, or by default."""
-        return 1
 
     @property
     def grows(self) -> bool:

@@ -48,15 +48,11 @@ class PiecewiseLinear(Traits):
     bent: ClassVar[bool] = True
     curved: ClassVar[bool] = False
     linear_at_zero: ClassVar[bool] = True
+    homogeneity: ClassVar[int] = 1
     slope: float = 0.0
 
     @property
-    def homogeneity(self) -> int:
-        """1: both sides of zero are multiplied by a number each."""
-        return 1
-
-    @property
-    def gain(self) -> float:
+    def gain(self) -> float:  # type: ignore[override]
         """(1 + slope²)/2: half of the variance comes from either side of zero."""
         return (1 + self.slope**2) / 2
 
@@ -117,14 +113,11 @@ class RectifiedMonomial(Traits):
         return True
 
     @property
-    def homogeneity(self) -> int:
+    def homogeneity(self) -> int:  # type: ignore[override]
         """The power n: φ(s·x) = sⁿ φ(x) for s > 0."""
         return self.degree
 
-    @property
-    def steepness(self) -> int:
-        """The power n of max(x, 0)ⁿ."""
-        return self.degree
+    steepness = homogeneity
 
     @property
     def second_moment(self) -> float:
@@ -137,7 +130,6 @@ class RectifiedMonomial(Traits):
         return 2 ** (self.degree / 2 - 1) * math.gamma((self.degree + 1) / 2) / math.sqrt(math.pi)
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         s, r, gap = half_angle(d, q1, q2)
         excess, _, before = self._angular(s)
         a, b, n = safe_sqrt(q1), safe_sqrt(q2), self.degree
@@ -146,7 +138,6 @@ class RectifiedMonomial(Traits):
         return self.second_moment * powers + r**n * excess, self._slope(r, before)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, r = angle_of_covariance(k, q1, q2)
         _, here, before = self._angular(s)
         return r**self.degree * here / 2, self._slope(r, before)
@@ -192,13 +183,9 @@ class _Step(Traits):
     bent: ClassVar[bool] = True
     curved: ClassVar[bool] = False
     no_ntk: ClassVar[str | None] = NO_NTK
+    homogeneity: ClassVar[int] = 0
     gap: ClassVar[float]
     square: ClassVar[float]
-
-    @property
-    def homogeneity(self) -> int:
-        """0: only the sign of x counts."""
-        return 0
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and zeros in place of a derivative that there is not."""
@@ -208,7 +195,6 @@ class _Step(Traits):
         return jnp.where((q1 > 0) & (q2 > 0), both, one.astype(both.dtype)), jnp.zeros_like(both)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] from the covariance itself, and zeros."""
         s, r = angle_of_covariance(k, q1, q2)
         both = self.square * (1 - self.gap * _share(s, nearest_axis_of(s, r)))
         return jnp.where(r > 0, both, 0), jnp.zeros_like(both)

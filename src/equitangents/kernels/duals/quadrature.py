@@ -335,7 +335,6 @@ class Quadrature(Traits):
         return float(self.function(np.float32(0))) == 0
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         s, _, _ = half_angle(d, q1, q2)
         found = pair_moments(self.function, self.tolerance, s, q1, q2, 1.0)
         return found.distance, found.slope
@@ -348,7 +347,6 @@ class Quadrature(Traits):
         return found.distance, found.slope
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, _ = angle_of_covariance(k, q1, q2)
         found = pair_moments(self.function, self.tolerance, s, q1, q2, 1.0)
         return found.product, found.slope

@@ -43,7 +43,6 @@ class Erf(Traits):
     linear_at_zero: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         k = (q1 + q2 - d) / 2
         r = safe_sqrt(q1) * safe_sqrt(q2)
         spread = d - root_gap(q1, q2)  # 2 (√(q1 q2) - k)
@@ -96,7 +95,6 @@ class Erf(Traits):
         return (4 / math.pi) * (parallel + turn), (4 / math.pi) / root
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         radicand = 1 + 2 * (q1 + q2) + 4 * (r - k) * (r + k)
         root = jnp.sqrt(jnp.where(radicand < 1, 1, radicand))
@@ -106,12 +104,6 @@ class Erf(Traits):
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """(2/π) arcsin(2q/(1+2q)) and 0."""
         return (2 / math.pi) * _self_angle(q), jnp.zeros_like(q)
-
-
-def _covariance(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-    k = (q1 + q2 - d) / 2
-    r = safe_sqrt(q1) * safe_sqrt(q2)
-    return _of_minor(k, (d - root_gap(q1, q2)) / 2 * (r + k), q1, q2)
 
 
 def _even_distance(d: ArrayLike, k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
@@ -165,7 +157,6 @@ class Gelu(Traits):
     linear_at_zero: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         k = (q1 + q2 - d) / 2
         gap = root_gap(q1, q2)
         minor = (d - gap) / 2 * (safe_sqrt(q1) * safe_sqrt(q2) + k)
@@ -178,7 +169,7 @@ class Gelu(Traits):
         """The distance of x/2, E/4, and that of the even part of φ, which are uncorrelated; and E[φ'φ']."""
         r, gap = safe_sqrt(q1) * safe_sqrt(q2), root_gap(q1, q2)
         k, minor = r - e / 2, e / 2 * (2 * r - e / 2)
-        one, other = _even_covariance(q1, jnp.zeros_like(q1), q1, q1), _even_covariance(q2, jnp.zeros_like(q2), q2, q2)
+        one, other = (_even_covariance(q, jnp.zeros_like(q), q, q) for q in (q1, q2))
         linear = e + (a * safe_sqrt(q1) - safe_sqrt(q2) / a) ** 2
         near = _even_distance(e + gap, k, minor, q1, q2) + (a * a - 1) * (one - other / (a * a))
         far = a * a * one + other / (a * a) - 2 * _even_covariance(k, minor, q1, q2)
@@ -188,19 +179,18 @@ class Gelu(Traits):
     def opposite(self, e: Any, q1: Any, q2: Any, a: Any) -> Any:
         """As `angular`, of φ(u) and -φ(v): the distances of even parts of unlike sign."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
-        one, other = _even_covariance(q1, jnp.zeros_like(q1), q1, q1), _even_covariance(q2, jnp.zeros_like(q2), q2, q2)
+        one, other = (_even_covariance(q, jnp.zeros_like(q), q, q) for q in (q1, q2))
         both = _even_covariance(e / 2 - r, e / 2 * (2 * r - e / 2), q1, q2)
         linear = e + (a * safe_sqrt(q1) - safe_sqrt(q2) / a) ** 2
         return linear / 4 + a * a * one + other / (a * a) + 2 * both
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         return _of_minor(k, (r - k) * (r + k), q1, q2)
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), the latter q/√(2π(1+q))."""
-        return _covariance(jnp.zeros_like(q), q, q)[0], q / jnp.sqrt(2 * math.pi * (1 + q))
+        return _of_minor(q, jnp.zeros_like(q), q, q)[0], q / jnp.sqrt(2 * math.pi * (1 + q))
 
 
 def _sum_excess(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
@@ -229,7 +219,6 @@ class Sin(Traits):
     linear_at_zero: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         return -jnp.expm1(-d / 2) + _sum_excess(d, q1, q2), (jnp.exp(-d / 2) + jnp.exp(d / 2 - (q1 + q2))) / 2
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
@@ -255,7 +244,6 @@ class Sin(Traits):
         return parallel + turned, (along * jnp.exp(-e / 2) + jnp.exp(-k - h)) / 2
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         return _products(k, q1, q2)
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
@@ -270,12 +258,10 @@ class Cos(Traits):
     even: ClassVar[bool] = True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         derivative = (jnp.exp(-d / 2) - jnp.exp(d / 2 - (q1 + q2))) / 2
         return -jnp.expm1(-d / 2) - _sum_excess(d, q1, q2), derivative
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         sine, cosine = _products(k, q1, q2)
         return cosine, sine
 
@@ -291,11 +277,9 @@ class Wave:
     phase: float
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and E[φ'φ']."""
         return self._mean(Sin().pair(d, q1, q2), Cos().pair(d, q1, q2))
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] and E[φ'φ'], from the covariance itself."""
         return self._mean(Sin().covariance(k, q1, q2), Cos().covariance(k, q1, q2))
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:

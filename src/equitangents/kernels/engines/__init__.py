@@ -14,7 +14,6 @@ from equitangents.kernels.engines.select import (
     engine_name,
     engine_of,
     engines,
-    fault,
     register,
     unregister,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "engine_name",
     "engine_of",
     "engines",
-    "fault",
     "register",
     "unregister",
 ]

@@ -17,7 +17,7 @@ from equitangents.kernels.fields import FieldPlan, Part, field_plan
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.plans.stages import StagedPlan
 from equitangents.kernels.program import Program
-from equitangents.kernels.rotations.program import RotationSections
+from equitangents.kernels.rotations import RotationSections
 from equitangents.kernels.structured import Batch, StructuredProgram
 
 Pair = tuple[Any, Any]
@@ -35,9 +35,7 @@ class Engine(ABC):
     name: ClassVar[str]
     platforms: ClassVar[tuple[str, ...]] = ()  # of JAX, on which it is the default
     differentiable: ClassVar[bool] = False  # whether `traced` has derivatives; if not, those of the reference are taken
-    any_norms: ClassVar[bool] = (
-        False  # whether `kernels` takes any_norms=True: inputs of any two norms keep their digits
-    )
+    any_norms: ClassVar[bool] = False  # whether `kernels` takes any_norms=True: digits are kept at any two norms
     carries_angles: ClassVar[bool] = False  # whether nearly parallel inputs keep theirs (`kernels.angular`)
     checks_kernels: ClassVar[bool] = False  # whether `kernels` refuses inputs whose kernels are not finite
     has_fields: ClassVar[bool] = False  # whether its methods take a `part`; one is given to such engines alone
@@ -48,10 +46,6 @@ class Engine(ABC):
     def why_unavailable(self) -> str | None:
         """Why it cannot run on this machine, or None if it can."""
         return None
-
-    def untried(self) -> bool:
-        """Whether it is compared with the reference engine at its first use in a process (`select`)."""
-        return False
 
     @abstractmethod
     def description(self) -> str:

@@ -1,7 +1,6 @@
 """The engines, and the choice for a program: the fastest that can run it, or a named one.
 
-The first one that is made for JAX's device is the default. An untried one (`Engine.untried`) is compared with the
-reference engine on a small kernel at its first use. The environment variable EQUITANGENTS_ENGINE asks for one
+The first one that is made for JAX's device is the default. The environment variable EQUITANGENTS_ENGINE asks for one
 where no argument does.
 """
 
@@ -9,24 +8,18 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Callable
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import numpy as np
 
-from equitangents import precision
 from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import duals
 from equitangents.kernels.engines.cpu.engine import CpuEngine
 from equitangents.kernels.engines.protocol import Engine
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.operations import Affine, Box, Dual, Pool
-from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.program import Program
 
 REFERENCE = ReferenceEngine()  # which runs every program
 _ENGINES: list[Engine] = [CpuEngine(), REFERENCE]
@@ -49,7 +42,6 @@ def register(engine: Engine) -> None:
 def unregister(engine: Engine) -> None:
     """Forget an engine that was registered."""
     _ENGINES.remove(engine)
-    _faults.pop(engine, None)
 
 
 def engine_of(name: str, asked: str = "engine") -> Engine:
@@ -65,9 +57,7 @@ def engine_of(name: str, asked: str = "engine") -> Engine:
 logger = logging.getLogger("equitangents")
 
 VARIABLE = "EQUITANGENTS_ENGINE"
-REPORT = "please report it, with the output of `equitangents doctor`, to the issue tracker of equitangents"
 _logged: set[str] = set()
-_faults: dict[Engine, str | None] = {}
 
 
 class Choice(NamedTuple):
@@ -130,29 +120,7 @@ def _forced(engine: str | None) -> tuple[Engine, str] | None:
     chosen = engine_of(name, asked)
     if why := chosen.why_unavailable():
         raise InvalidArgumentError(f"{asked} is {name!r}, which is not available: {why}")
-    if found := fault(chosen):
-        raise InvalidArgumentError(f"{asked} is {name!r}, whose test on this machine failed: {found}; {REPORT}")
     return chosen, asked
-
-
-def fault(engine: Engine) -> str | None:
-    """Fault of an untried engine, found at its first use; None if there is none."""
-    if not engine.untried():
-        return None
-    if engine not in _faults:
-        _faults[engine] = _tried(engine)
-    return _faults[engine]
-
-
-def _distrust(engine: Engine) -> str | None:
-    """Reason not to trust an engine on this machine, logged once as a warning; or None."""
-    if (found := fault(engine)) is None:
-        return None
-    why = f"the test of the {engine.name} engine on this machine failed: {found}"
-    if why not in _logged:
-        _logged.add(why)
-        warnings.warn(f"kernels are computed by the {REFERENCE.name} engine: {why}; {REPORT}", stacklevel=2)
-    return why
 
 
 def _fastest() -> tuple[Engine, str | None]:
@@ -160,52 +128,5 @@ def _fastest() -> tuple[Engine, str | None]:
     platform = jax.default_backend()
     for engine in _ENGINES:
         if platform in engine.platforms:
-            return engine, engine.why_unavailable() or _distrust(engine)
+            return engine, engine.why_unavailable()
     return _ENGINES[0], f"JAX runs on {platform}"
-
-
-_ALLOWED = {"float32": 1e-5, "float64": 1e-10}  # relative to the largest entry; both engines promise a fifth of it
-_SHAPE, _CHANNELS, _INPUTS, _OTHERS = (4, 3), 5, 3, 2
-
-
-def _small_program() -> Program:
-    """Windows on a torus, ReLU, the mean over positions, a dense layer."""
-    window = Box(_SHAPE, _SHAPE, (3, 3), (1, 1), (1, 1), (1, 1), True)
-    mean = Pool(FrozenArray(np.zeros(12, np.int32)), 1)
-    return Program(
-        Positions(_SHAPE), (window, Affine(1.5, 0.01), Dual(duals.PiecewiseLinear(0.0)), mean, Affine(1.0, 0.0))
-    )
-
-
-def _tried(engine: Engine) -> str | None:
-    """Fault of the kernels of `engine`, or its error; None if they are those of the reference engine."""
-    tried, found = _small_program(), 0
-    try:
-        with jax.ensure_compile_time_eval(), precision.scope(np.float64):
-            for dtype, allowed in _ALLOWED.items():
-                if engine.obstacle(tried, dtype) is None:
-                    found += 1
-                    if why := _compare(engine, tried, dtype, allowed):
-                        return f"{why} ({dtype})"
-    except Exception as error:  # whatever an engine of another package raises
-        return f"{type(error).__name__}: {error}"
-    return None if found else "it can run none of the networks that it is tested on"
-
-
-def _compare(engine: Engine, tried: Program, dtype: str, allowed: float) -> str | None:
-    draw = np.random.default_rng(0).standard_normal
-    x, y = (draw((n, *tried.shape, _CHANNELS)).astype(dtype) for n in (_INPUTS, _OTHERS))
-    asked: dict[str, Any] = {
-        "between inputs": lambda chosen: chosen.kernels(tried, x, y),
-        "of inputs with themselves": lambda chosen: chosen.kernels(tried, x, None),
-        "on the diagonal": lambda chosen: chosen.diagonal(tried, x),
-    }
-    for what, ask in asked.items():
-        for kind, found, exact in zip(("NNGP", "NTK"), ask(engine), ask(REFERENCE), strict=True):
-            ours, theirs = (np.asarray(values, np.float64) for values in (found, exact))
-            if ours.shape != theirs.shape:
-                return f"its {kind} {what} has the shape {ours.shape} in place of {theirs.shape}"
-            error = float(np.max(np.abs(ours - theirs)) / np.max(np.abs(theirs)))
-            if not error <= allowed:
-                return f"its {kind} {what} differs from the reference engine's by {error:.1e}, relative"
-    return None

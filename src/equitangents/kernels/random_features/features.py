@@ -18,14 +18,7 @@ from equitangents.kernels.fields import check_result
 from equitangents.kernels.operations import Decouple, Dual
 from equitangents.kernels.orbit import OrbitAverage, as_array
 from equitangents.kernels.program import Op, Parallel, Positions, Program, flat
-from equitangents.kernels.random_features.network import (
-    BLOCK,
-    draws,
-    run,
-    sketch,
-    sketch_draws,
-    start,
-)
+from equitangents.kernels.random_features.network import BLOCK, draws, run, sketch, sketch_draws, start
 from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
 from equitangents.kernels.structured import StructuredPositions, why_structured
 from equitangents.memory import check_fits

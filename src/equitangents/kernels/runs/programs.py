@@ -17,7 +17,6 @@ from equitangents._types import ArrayLike, DType
 from equitangents.kernels import nearly_parallel, scales
 from equitangents.kernels.engines import Choice, Engine, choose, choose_where
 from equitangents.kernels.engines.protocol import Steps
-from equitangents.kernels.engines.reference import run as by_reference
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check_result
 from equitangents.kernels.program import Program
@@ -65,7 +64,7 @@ def compute(
     ntk: ArrayLike
     with precision.scope(dtype):
         if traced and own:
-            nngp, ntk = by_reference.traced_diagonal(program, x1.astype(dtype), part)
+            nngp, ntk = REFERENCE.traced_diagonal(program, x1.astype(dtype), part)
         elif traced:
             nngp, ntk = _traced(chosen, program, x1, x2, dtype, part)
         else:
@@ -172,7 +171,7 @@ def _of_pairs(
                 here = np.flatnonzero((first == i) & ~left)
                 *values, _ = scales.all_pairs(law_of(program), backends, a[here[:1]], b[here])
                 nngp[here], ntk[here] = (of_pairs[0] for of_pairs in values)
-        nngp[left], ntk[left] = by_reference.listed(program, a[left], b[left])
+        nngp[left], ntk[left] = REFERENCE.listed(program, a[left], b[left])
     return nngp, ntk
 
 
@@ -194,7 +193,7 @@ def _backends(program: Program, engine: Engine, part: Part | None, own: bool) ->
         any_norms=(lambda x, _, factor: alone(x, factor)) if own else any_norms,
         by_reference=able is not engine and not own,
         checked=engine.checks_kernels and not leaves_out and not own,
-        beyond=partial(by_reference.listed, program) if leaves_out else None,
+        beyond=partial(REFERENCE.listed, program) if leaves_out else None,
     )
 
 
@@ -204,7 +203,7 @@ def _traced(
     """Kernels of traced inputs, or their field, at any scale that shows only when the program runs."""
 
     def by_angles(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
-        run = lambda a, b: by_reference.traced(program, a, a if b is None else b, part)
+        run = lambda a, b: REFERENCE.traced(program, a, b, part)
         return scales.traced_pairs(law_of(program), run, x1, x2)
 
     def compiled(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:

@@ -21,15 +21,17 @@ from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import Kernels, result
-from equitangents.kernels.rotations.program import RotationSections, Sphere, sections
-from equitangents.kernels.rotations.sampling import (
+from equitangents.kernels.rotations import (
     LADDER,
     LADDER_OF_FIELDS,
     Resolution,
+    RotationSections,
+    Sphere,
     choose,
     from_several_sides,
     pairs_of,
     sample,
+    sections,
     surrogates,
     turn_between_nodes,
     turn_to_node,

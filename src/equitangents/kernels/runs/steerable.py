@@ -22,9 +22,8 @@ from equitangents.kernels.fields import Part, check_field, check_result, field_b
 from equitangents.kernels.program import flat
 from equitangents.kernels.result import KernelField, Kernels, result_at
 from equitangents.kernels.scales import any_traced, cast
-from equitangents.kernels.steerable.execute import Fields, Variances, pair
-from equitangents.kernels.steerable.execute import own as own_fields
-from equitangents.kernels.steerable.program import Norm, SteerableProgram
+from equitangents.kernels.steerable import Fields, Norm, SteerableProgram, Variances, pair
+from equitangents.kernels.steerable import own as own_fields
 from equitangents.steerable.features import trivial
 from equitangents.steerable.gaussian_sum import mean_square
 from equitangents.structured import Inputs

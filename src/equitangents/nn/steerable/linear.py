@@ -13,14 +13,18 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.steerable.execute import (
+from equitangents.kernels.steerable import (
+    Filter,
+    Kernels,
+    PointMap,
+    PointMean,
     count,
+    filter_kernels,
     filter_matrices,
     geometry,
     largest_frequency,
     point_kernels,
 )
-from equitangents.kernels.steerable.program import Filter, Kernels, PointMap, PointMean, filter_kernels
 from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure, check_number, check_scale
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.inputs import InputLayer

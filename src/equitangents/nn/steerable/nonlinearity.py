@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.steerable.program import Gate, Norm, Sampled
+from equitangents.kernels.steerable import Gate, Norm, Sampled
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.nonlinearities import Erf, Nonlinearity, Relu
 from equitangents.nn.signal import Signal

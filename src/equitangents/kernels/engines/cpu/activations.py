@@ -15,37 +15,35 @@ again (`kernels.nearly_parallel`); those with windows have many of them, at flat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.codes import CONVERTED_SIDES, DUAL_SIDES, LONG, RAISED_SIDES, SHORT, DualKind
 from equitangents.kernels.engines.cpu.tabulated import LOWEST, tabulated
-from equitangents.kernels.plans.stages import AlongFibres, stages_of, unrolled
+from equitangents.kernels.plans.stages import AlongFibres, Step, stages_of, unrolled
 from equitangents.kernels.scales import has_bias, unit_bias
 
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """A kind, its parameters, and what is added to φ."""
+    """A kind, its parameters, what is added to φ, and coefficients, a row or a table of rows."""
 
     kind: DualKind
     first: float = 0.0
     second: float = 0.0
     offset: float = 0.0
-    coefficients: ArrayLike = ()
-    columns: int | None = None  # of a table of coefficients
+    coefficients: Any = ()
 
     @property
     def count(self) -> int:
-        """Number of coefficients in a row of a table."""
-        return np.size(self.coefficients) if self.columns is None else self.columns
+        """Number of coefficients in a row."""
+        return int(np.shape(self.coefficients)[-1])
 
     def sides(self, changes: bool = False) -> int:
         """How many numbers a position it needs of each input alone, between fields in units if it `changes` these."""
@@ -53,37 +51,42 @@ class Described:
         return DUAL_SIDES[self.kind] + (more if changes else 0)
 
 
-_KINDS: dict[type, Callable[[Any], Described | None]] = {
-    duals.PiecewiseLinear: lambda a: Described(DualKind.PIECEWISE_LINEAR, first=a.slope),
-    duals.Erf: lambda a: Described(DualKind.ERF),
-    duals.Gelu: lambda a: Described(DualKind.GELU),
-    duals.Sin: lambda a: Described(DualKind.SINE),
-    duals.Cos: lambda a: Described(DualKind.COSINE),
-    duals.NormalisedExponential: lambda a: Described(DualKind.NORMALISED_EXPONENTIAL, first=a.gamma),
-    duals.Wave: lambda a: Described(DualKind.WAVE, first=math.cos(2 * a.phase), second=math.sin(a.phase)),
-    duals.Rbf: lambda a: Described(DualKind.RADIAL_BASIS, first=a.gamma),
-    duals.Exp: lambda a: Described(DualKind.EXPONENTIAL, first=a.a, second=a.b),
-    duals.Gaussian: lambda a: Described(DualKind.GAUSSIAN, first=a.a, second=a.b),
-    duals.Gabor: lambda a: Described(DualKind.GABOR),
-    duals.Normalised: lambda a: Described(DualKind.NORMALISED, first=a.eps),
-    duals.Sign: lambda a: Described(DualKind.STEP, first=4.0, second=1.0),
-    duals.Heaviside: lambda a: Described(DualKind.STEP, first=1.0, second=0.5),
-    duals.RectifiedMonomial: lambda a: Described(DualKind.RECTIFIED_MONOMIAL, first=a.degree, second=a.first_moment),
-    duals.Polynomial: lambda a: _polynomial(a.coefficients),
-    duals.Shifted: lambda a: _shifted(a),
+_KINDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {  # kind and parameters
+    duals.PiecewiseLinear: lambda a: (DualKind.PIECEWISE_LINEAR, a.slope),
+    duals.Erf: lambda a: (DualKind.ERF,),
+    duals.Gelu: lambda a: (DualKind.GELU,),
+    duals.Sin: lambda a: (DualKind.SINE,),
+    duals.Cos: lambda a: (DualKind.COSINE,),
+    duals.NormalisedExponential: lambda a: (DualKind.NORMALISED_EXPONENTIAL, a.gamma),
+    duals.Wave: lambda a: (DualKind.WAVE, math.cos(2 * a.phase), math.sin(a.phase)),
+    duals.Rbf: lambda a: (DualKind.RADIAL_BASIS, a.gamma),
+    duals.Exp: lambda a: (DualKind.EXPONENTIAL, a.a, a.b),
+    duals.Gaussian: lambda a: (DualKind.GAUSSIAN, a.a, a.b),
+    duals.Gabor: lambda a: (DualKind.GABOR,),
+    duals.Normalised: lambda a: (DualKind.NORMALISED, a.eps),
+    duals.Sign: lambda a: (DualKind.STEP, 4.0, 1.0),
+    duals.Heaviside: lambda a: (DualKind.STEP, 1.0, 0.5),
+    duals.RectifiedMonomial: lambda a: (DualKind.RECTIFIED_MONOMIAL, a.degree, a.first_moment),
 }
 
 
 def described(activation: Any, bent: bool = False) -> Described | None:
     """Description of an activation kernel for the engine, or None; `bent`: a kink follows a smooth one."""
+    if isinstance(activation, duals.Shifted):
+        of = described(activation.of, bent)
+        return None if of is None else replace(of, offset=of.offset + activation.offset)
+    if isinstance(activation, duals.Polynomial):
+        degree, kind = activation.steepness, DualKind.LONG_POLYNOMIAL
+        if degree <= SHORT:
+            kind = DualKind.POLYNOMIAL
+        return None if degree > LONG else Described(kind, coefficients=activation.coefficients)
     if isinstance(activation, duals.Quadrature):
-        return _tabulated(activation)
-    how = _KINDS.get(type(activation))
-    if how is not None and bent and isinstance(activation, duals.Gelu):
+        found = tabulated(activation.function, activation.tolerance)
+        return None if found is None else Described(found.kind, LOWEST, found.octaves, coefficients=found.numbers)
+    if bent and isinstance(activation, duals.Gelu):
         return Described(DualKind.BENT_GELU)
-    if bent and isinstance(activation, duals.Shifted):
-        return _shifted(activation, bent)
-    return None if how is None else how(activation)
+    how = _KINDS.get(type(activation))
+    return None if how is None else Described(*how(activation))
 
 
 def name_of(activation: Any) -> str:
@@ -91,29 +94,10 @@ def name_of(activation: Any) -> str:
     return name_of(activation.of) if isinstance(activation, duals.Shifted) else type(activation).__name__
 
 
-def _polynomial(coefficients: tuple[float, ...]) -> Described | None:
-    degree = len(coefficients) - 1
-    if degree > LONG:
-        return None
-    kind = DualKind.POLYNOMIAL if degree <= SHORT else DualKind.LONG_POLYNOMIAL
-    return Described(kind, coefficients=coefficients)
-
-
 def is_tabulated(activation: Any) -> bool:
     """Whether an activation kernel is a table over a range of variances."""
     of = activation.of if isinstance(activation, duals.Shifted) else activation
     return isinstance(of, duals.Quadrature)
-
-
-def _tabulated(activation: duals.Quadrature) -> Described | None:
-    if (found := tabulated(activation.function, activation.tolerance)) is None:
-        return None
-    return Described(found.kind, LOWEST, found.octaves, coefficients=found.numbers, columns=found.numbers.shape[1])
-
-
-def _shifted(activation: duals.Shifted, bent: bool = False) -> Described | None:
-    of = described(activation.of, bent)
-    return None if of is None else replace(of, offset=of.offset + activation.offset)
 
 
 _FEW = 4
@@ -126,28 +110,34 @@ def at_any_norms(plan: Any) -> Any:
     return replace(plan, any_norms=True)
 
 
+def steps_of(plan: Any) -> tuple[Step, ...]:
+    """All steps of a plan, on the fields of its stages and on vectors."""
+    return (*(op for stage in stages_of(plan) for op in stage.steps), *unrolled(plan.vector)[0])
+
+
 @lru_cache(maxsize=256)
 def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
     if plan.any_norms or features(plan, channels) <= _FEW:
         return True
-    parts = (*(stage.steps for stage in stages_of(plan)), unrolled(plan.vector)[0])
-    steep = any(traits_of(phi).steepness >= _STEEP for phi in _nonlinearities(*parts))
-    return steep or bends_what_is_smooth(*parts) or (_has_windows(*parts) and _bends_behind_a_bias(*parts))
+    steps = steps_of(plan)
+    if any(traits_of(phi).steepness >= _STEEP for phi in _nonlinearities(steps)) or bends_what_is_smooth(steps):
+        return True
+    return any(op.is_window for op in steps) and _bends_behind_a_bias(steps)
 
 
 @lru_cache(maxsize=256)
 def changes_units(plan: AlongFibres) -> bool:
     """Whether fields change their unit (see `kernels.scales`): a function grows, or norms of inputs may differ much."""
-    steps = (*(op for stage in stages_of(plan) for op in stage.steps), *unrolled(plan.vector)[0])
+    steps = steps_of(plan)
     if plan.any_norms and unit_bias(steps) is None:
         return True
     return any(traits_of(a).grows for a in _nonlinearities(steps))
 
 
-def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:
+def bends_what_is_smooth(steps: Sequence[Step]) -> bool:
     """Whether a kink, or a jump, follows a smooth nonlinearity among these operations."""
-    activations = _nonlinearities(*parts)
+    activations = _nonlinearities(steps)
     bent = [i for i, a in enumerate(activations) if traits_of(a).bent and getattr(a, "slope", 0.0) != 1.0]
     smooth = [i for i, a in enumerate(activations) if traits_of(a).curved]
     return bool(bent and smooth) and min(smooth) < max(bent)
@@ -156,24 +146,18 @@ def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:
 @lru_cache(maxsize=256)
 def has_tables(plan: AlongFibres) -> bool:
     """Whether functions are known by tables, so that kernels are NaN where variances lie outside of these."""
-    parts = (*(stage.steps for stage in stages_of(plan)), unrolled(plan.vector)[0])
-    return any(map(is_tabulated, _nonlinearities(*parts)))
+    return any(map(is_tabulated, _nonlinearities(steps_of(plan))))
 
 
-def _bends_behind_a_bias(*parts: Iterable[Any]) -> bool:
+def _bends_behind_a_bias(steps: Sequence[Step]) -> bool:
     """Whether a kink, or a jump, follows a bias among the operations of a network without units."""
-    ops = [op for part in parts for op in part]
-    bent = [i for i, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
-    return any(map(has_bias, ops[: max(bent, default=0)])) and unit_bias(ops) is None
+    bent = [i for i, op in enumerate(steps) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
+    return any(map(has_bias, steps[: max(bent, default=0)])) and unit_bias(steps) is None
 
 
-def _nonlinearities(*parts: Iterable[Any]) -> list[Any]:
+def _nonlinearities(steps: Sequence[Step]) -> list[Any]:
     """The duals of all nonlinearities, in the order of the operations."""
-    return [op.nonlinearity for part in parts for op in part if op.nonlinearity is not None]
-
-
-def _has_windows(*parts: Iterable[Any]) -> bool:
-    return any(op.is_window for part in parts for op in part)
+    return [op.nonlinearity for op in steps if op.nonlinearity is not None]
 
 
 def features(plan: AlongFibres, channels: int) -> int:

@@ -1,31 +1,37 @@
-"""A plan as three arrays of numbers, which the engine in C++ reads (`native/src/plan.cpp`).
+"""Plans as three arrays of numbers, which the engine in C++ reads (`native/src/plan.cpp`).
 
 `code` holds the levels and operations, `reals` all factors and weights, `tables` all tables of indices; code refers to
 the other two by position. Grids get leading axes of length 1 up to three.
+
+Plans for programs on rotations have a field at every relative rotation. Behind a full window it has one position, and
+signals are their harmonic coefficients, one vector (B²·C,) each, scaled so that their kernel is the mean of products.
+Under windows narrower than the sphere it has the points of a Gauss–Legendre grid, and signals are their values there,
+(N, points, C); the kernel of two signals at two points is the mean of products over channels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKind, OpKind
 from equitangents.kernels.engines.cpu.activations import (
+    Described,
     bends_what_is_smooth,
     changes_units,
     computed_in_double,
     described,
     name_of,
+    steps_of,
 )
-from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operation import FrozenArray, Operation
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Pool, RatedAffine, Standardise, Table
-from equitangents.kernels.plans.levels import Level
+from equitangents.kernels.plans.levels import Level, Levels, TableLevel, grid_levels, still
 from equitangents.kernels.plans.plan import PairPlan, index_tables
 from equitangents.kernels.plans.stages import (
     AddSaved,
@@ -41,7 +47,150 @@ from equitangents.kernels.plans.stages import (
     unrolled,
     window_grid,
 )
+from equitangents.kernels.program import Op
 from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
+
+
+@dataclass(frozen=True)
+class RotationPlan:
+    """Run `field` at every rotation, average with `weights`, then run `vector`.
+
+    Either rings of Euler angles R_z(α) R_y(β) R_z(γ), each of azimuths² rotations of one weight: `waves`,
+    (azimuths // 2 + 1, 2B - 1), hold cos kα for k ≥ 0 and sin |k|α for k < 0, and `mixing`, (rings, 2, entries), the
+    factors that make a ring's spectrum of the products of degrees 1 to B - 1 (see `rotations.hpp`). Or, with
+    azimuths = 0, single rotations, and `mixing` holds their Wigner matrices, degree after degree.
+    """
+
+    field: tuple[Op, ...]
+    vector: tuple[Op, ...]
+    bandlimit: int
+    azimuths: int
+    waves: FrozenArray
+    mixing: FrozenArray
+    weights: FrozenArray
+    any_norms: bool = False  # whether norms of signals may differ as they like
+
+    form: ClassVar[Literal["rotations"]] = "rotations"
+    single = False
+    positions = 1
+    block_weight = 1.0
+
+    @cached_property
+    def levels(self) -> Levels:
+        """One position, at every depth."""
+        return grid_levels(self.field, ())
+
+    @cached_property
+    def fibres(self) -> FrozenArray:
+        """As many as there are rotations."""
+        return FrozenArray(np.zeros((self.weights.array.size * max(1, self.azimuths) ** 2, 0), np.int32))
+
+    @property
+    def labels(self) -> FrozenArray:
+        """One label for all positions: the readout is a mean over all of them."""
+        return FrozenArray(np.zeros(1, np.int32))
+
+
+@dataclass(frozen=True)
+class ZonalMean(Operation):
+    """Multiplies degree l of a field on the sphere by coefficients[l]; degrees beyond are dropped."""
+
+    coefficients: FrozenArray
+
+
+@dataclass(frozen=True)
+class SphereMean(Operation):
+    """The mean over the sphere: the sum with these weights of its points."""
+
+    weights: FrozenArray
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Rotations ± R_z(α) R_y(β) R_z(γ) for all α and γ of `azimuths`; `matrices` has a row for each β.
+
+    That holds, degree after degree, the matrix of R_y(-β) among orders m ≥ 0, then that among m = -1, -2, ….
+    """
+
+    azimuths: FrozenArray
+    matrices: FrozenArray
+    weights: FrozenArray  # of one rotation, for each β
+    signs: int
+
+    @property
+    def count(self) -> int:
+        """The number of rotations."""
+        return int(self.signs * self.weights.array.size * self.azimuths.array.size**2)
+
+
+@dataclass(frozen=True)
+class SpherePlan:
+    """At every rotation run `sphere`, which ends with a SphereMean, then `after`; average, then run `vector`.
+
+    `legendre` (degrees, degrees, northern rings): harmonics of degree l and order m at azimuth 0. `points`: for each
+    northern ring, the weight of its points in ∫ dx. `single`: one rotation, the readout being a mean over the sphere.
+    """
+
+    sphere: tuple[Op | ZonalMean | SphereMean, ...]
+    after: tuple[Op, ...]
+    vector: tuple[Op, ...]
+    bandlimit: int
+    rings: int
+    legendre: FrozenArray
+    points: FrozenArray
+    turns: Turns
+    single: bool
+    any_norms: bool = False  # whether norms of signals may differ as they like
+
+    form: ClassVar[Literal["sphere"]] = "sphere"
+    block_weight = 1.0
+
+    @property
+    def field(self) -> tuple[Op | ZonalMean | SphereMean, ...]:
+        """Everything that runs at every rotation."""
+        return self.sphere + self.after
+
+    @property
+    def windows(self) -> list[int]:
+        """The degrees that each window on the sphere keeps."""
+        return [op.coefficients.array.size for op in self.sphere if isinstance(op, ZonalMean)]
+
+    @property
+    def positions(self) -> int:
+        """Points of the sphere."""
+        return self.rings * (2 * self.rings - 1)
+
+    @property
+    def degrees(self) -> int:
+        """The most degrees of a signal or a window."""
+        return len(self.legendre.array)
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The points, then a single position."""
+        points, one = (TableLevel(FrozenArray(np.arange(n, dtype=np.int32)[None])) for n in (self.positions, 1))
+        after = still(self.after, one)
+        return Levels((points,) * len(self.sphere) + after.levels, ((),) * len(self.sphere) + after.branches)
+
+    @cached_property
+    def fibres(self) -> FrozenArray:
+        """As many as there are rotations."""
+        return FrozenArray(np.zeros(self.turns.count, np.int32))
+
+    @property
+    def labels(self) -> FrozenArray:
+        """The label of the single position."""
+        return FrozenArray(np.zeros(1, np.int32))
+
+    def tables(self) -> list[np.ndarray]:
+        """Cosines and sines along a ring, Legendre functions, weights of points; the same of the rotations."""
+        m = np.arange(self.degrees)
+        azimuths = 2 * np.pi * np.arange(self.rings) / (2 * self.rings - 1)
+        packed = np.concatenate([self.legendre.array[k:, k].ravel() for k in m])
+        along, around = np.outer(m, azimuths), np.outer(self.turns.azimuths.array, m)
+        ours = [np.cos(along), np.sin(along), packed, self.points.array]
+        return [*ours, np.cos(around), np.sin(around), self.turns.matrices.array, self.turns.weights.array]
+
 
 _LARGEST = 2**31 - 1  # what an index of the engine can count
 
@@ -79,6 +228,10 @@ class Numbers:
             self._ends[1] += table.array.size
         return self._tables_at[table.key]
 
+    def coefficients(self, of: Described) -> int:
+        """Where those of an activation kernel begin."""
+        return self.real(of.coefficients) if of.count else 0
+
     def described(self, code: list[int]) -> Description:
         """All of it with `code`, as arrays."""
         reals = np.concatenate(self._reals).view(np.int32)
@@ -97,12 +250,10 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if plan.form == "pairs":
         return f"it runs along fibres only, and here {plan.why}"
-    vector, _ = unrolled(plan.vector)
-    stages = stages_of(plan)
-    for op in (*(op for stage in stages for op in stage.steps), *vector):
+    stages, steps, vector = stages_of(plan), steps_of(plan), unrolled(plan.vector)[0]
+    for op in steps:
         if (phi := op.nonlinearity) is not None and described(phi) is None:
             return f"it has no dual of {name_of(phi)}"
-    steps = (*(op for stage in stages for op in stage.steps), *vector)
     if any(op.moves_no_weight for op in steps):
         return "it has no weights of variance 0 but in the NTK parametrisation"
     for stage in stages:
@@ -112,7 +263,7 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     for op in vector:
         if isinstance(op, Decouple) or not op.stays:
             return f"it has no {type(op).__name__} on plain vectors"
-    if max(depth(vector), *(depth(stage.steps) for stage in stages)) > DEPTH:
+    if max(map(depth, (vector, *(stage.steps for stage in stages)))) > DEPTH:
         return f"it has at most {DEPTH} residual branches inside each other"
     levels = [level for stage in stages for level in stage.levels]
     if any(len(level.shape) > AXES for level in levels):
@@ -127,8 +278,7 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
 @lru_cache(maxsize=64)
 def describe(plan: AlongFibres | RotationPlan | SpherePlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
-    writer = _Writer(plan)
-    return writer.description(channels)
+    return _Writer(plan).description(channels)
 
 
 def _three(values: Any, filler: int) -> list[int]:
@@ -139,34 +289,26 @@ def _three(values: Any, filler: int) -> list[int]:
 class _Writer(Numbers):
     def __init__(self, plan: AlongFibres | RotationPlan | SpherePlan) -> None:
         super().__init__()
-        self.plan = plan
-        self.stages = stages_of(plan)
-        self.vector, _ = unrolled(plan.vector)
-        self.bent = bends_what_is_smooth(*(stage.steps for stage in self.stages), self.vector)
+        self.plan, self.stages, self.steps = plan, stages_of(plan), steps_of(plan)
+        self.bent = bends_what_is_smooth(self.steps)
         # Biases in the units behind operations that change them, in order; None: units do not change.
-        self.units_behind = unit_biases(self._steps(), _changes_unit) if changes_units(plan) else None
+        self.units_behind = unit_biases(self.steps, _changes_unit) if changes_units(plan) else None
         self.code: list[int] = []
 
     def description(self, channels: int) -> Description:
         plan = self.plan
         self.real(plan.block_weight)
         in_double = plan.form == "fibre" and computed_in_double(plan, channels)
-        self.code += [PLAN_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
-        bias = unit_bias(*(stage.steps for stage in self.stages), self.vector)
-        if self.units_behind is not None:
-            bias = self.units_behind.pop(0)
+        vectors = len(self.steps) - sum(len(stage.steps) for stage in self.stages)
+        self.code += [PLAN_VERSION, channels, len(self.stages), vectors, int(in_double), int(plan.single)]
+        bias = unit_bias(self.steps) if self.units_behind is None else self.units_behind.pop(0)
         self.code += [int(bias is not None), int(self.units_behind is not None), self.real(bias or 0.0)]
-        self.code += [self.table(plan.labels)]
-        self.rotations()
-        self.sphere()
+        self.code += [self.table(plan.labels), *self.rotations(), *self.sphere()]
         for i, stage in enumerate(self.stages):
             self.stage(stage, self.stages[:i])
-        for op in self._steps():
+        for op in self.steps:
             self.operation(op)
         return self.described(self.code)
-
-    def _steps(self) -> tuple[Any, ...]:
-        return (*(op for stage in self.stages for op in stage.steps), *self.vector)
 
     def unit_behind(self, op: Any) -> tuple[bool, float]:
         """Whether an operation changes the unit, and what biases add to its square."""
@@ -206,23 +348,20 @@ class _Writer(Numbers):
             self.code += [*_three(box.stride, 1), *_three(box.low, 0), int(box.wrap), 0]
         self.code += [self.real(1 / size**2), len(carried), *(number for pair in carried for number in pair)]
 
-    def rotations(self) -> None:
+    def rotations(self) -> list[int]:
         plan = self.plan
         if plan.form != "rotations":
-            self.code += [0] * 6
-            return
-        self.code += [plan.bandlimit, plan.weights.array.size, plan.azimuths]
-        self.code += [self.real(x.array) for x in (plan.waves, plan.mixing, plan.weights)]
+            return [0] * 6
+        arrays = (plan.waves, plan.mixing, plan.weights)
+        return [plan.bandlimit, plan.weights.array.size, plan.azimuths, *(self.real(x.array) for x in arrays)]
 
-    def sphere(self) -> None:
+    def sphere(self) -> list[int]:
         plan = self.plan
         if plan.form != "sphere":
-            self.code += [0] * 14
-            return
+            return [0] * 14
         turns = plan.turns
-        self.code += [plan.rings, plan.degrees, plan.bandlimit]
-        self.code += [turns.weights.array.size, turns.azimuths.array.size, turns.signs]
-        self.code += [self.real(table) for table in plan.tables()]
+        sizes = [turns.weights.array.size, turns.azimuths.array.size, turns.signs]
+        return [plan.rings, plan.degrees, plan.bandlimit, *sizes, *map(self.real, plan.tables())]
 
     def level(self, level: Level, torus: tuple[int, ...]) -> None:
         if level.on_grid:
@@ -241,8 +380,7 @@ class _Writer(Numbers):
         found = described(op.activation, bent=self.bent)
         assert found is not None  # see `obstacle`
         changed, bias = self.unit_behind(op)
-        numbers = (found.first, found.second, found.offset, bias)
-        weights = self.real(found.coefficients) if found.count else 0
+        weights, numbers = self.coefficients(found), (found.first, found.second, found.offset, bias)
         return _Code(OpKind.DUAL, weights=weights, count=found.count, flag=changed, dual=found.kind, numbers=numbers)
 
     def standardise(self, op: Standardise) -> _Code:

@@ -10,32 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.groups.rotation_group import (
-    RotationGroup,
-    euler_grid,
-    from_euler_angles,
-)
+from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.kernels.engines.cpu import activations, descriptor, memory, run
 from equitangents.kernels.engines.cpu.activations import at_any_norms
-from equitangents.kernels.engines.cpu.rotation_plans import (
-    RotationPlan,
-    SphereMean,
-    SpherePlan,
-    Turns,
-    ZonalMean,
-)
+from equitangents.kernels.engines.cpu.descriptor import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
-from equitangents.kernels.engines.reference.rotation_tiles import pairs_in_tile
+from equitangents.kernels.engines.reference.rotations import pairs_in_tile
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.program import Op
-from equitangents.kernels.rotations.program import (
-    RotationSections,
-    Zonal,
-    sphere_resolution,
-)
-from equitangents.kernels.rotations.sampling import Rings, rings_of
+from equitangents.kernels.rotations import Rings, RotationSections, Zonal, rings_of, sphere_resolution
 from equitangents.kernels.scales import law_of
 from equitangents.memory import threads
 from equitangents.sphere import gauss_legendre
@@ -49,7 +34,6 @@ class CompiledRotations(RotationRules):
     """Signals as vectors, correlated and carried through all layers in C++."""
 
     def obstacle(self, program: RotationSections) -> str | None:
-        """Why the engine cannot run `program`, or None if it can."""
         pointwise = tuple(op for op in program.sphere if not isinstance(op, Zonal))
         steps = _at_once(pointwise + program.field, program.vector)
         if activations.has_tables(steps):
@@ -65,7 +49,6 @@ class CompiledRotations(RotationRules):
         listed: Listed | None = None,
         any_norms: bool = False,
     ) -> Pair:
-        """(NNGP, NTK) of NumPy arrays, in their precision."""
         plan = plan_of(program, resolution, x1.dtype.itemsize, any_norms)
         a = inputs(program, resolution, x1)
         b = x2 if x2 is None else inputs(program, resolution, x2)

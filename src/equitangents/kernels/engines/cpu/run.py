@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,24 +17,13 @@ from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu import memory
-from equitangents.kernels.engines.cpu.activations import (
-    at_any_norms,
-    computed_in_double,
-    has_tables,
-)
-from equitangents.kernels.engines.cpu.descriptor import Description, describe
-from equitangents.kernels.engines.cpu.library import (
-    TARGETS,
-    instruction_sets,
-    library,
-    registered,
-    threads,
-)
-from equitangents.kernels.engines.cpu.memory import RESULTS, address
-from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SpherePlan
+from equitangents.kernels.engines.cpu.activations import at_any_norms, computed_in_double, has_tables
+from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, SpherePlan, describe
+from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
 from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.scales import Law, check_representable, limits
+from equitangents.memory import threads
 
 Runnable = AlongFibres | RotationPlan | SpherePlan
 
@@ -69,50 +57,33 @@ def _described(plan: Runnable, channels: int) -> tuple[Arrays, Description, int]
 
 
 class _Problem(ctypes.Structure):
+    """`eqt::Problem` of `native/src/engine.hpp`."""
+
     _fields_ = [
-        ("x1", ctypes.c_void_p),
-        ("n1", ctypes.c_int64),
-        ("x2", ctypes.c_void_p),
-        ("n2", ctypes.c_int64),
-        ("nngp", ctypes.c_void_p),
-        ("ntk", ctypes.c_void_p),
-        ("threads", ctypes.c_int),
-        ("cancel", ctypes.c_void_p),
-        ("listed", ctypes.c_bool),
-        ("instructions", ctypes.c_int),
-        ("distances", ctypes.c_void_p),
-        ("field", ctypes.c_int32),
-        ("field_numbers", ctypes.c_int64),
-        ("targets", ctypes.c_void_p),
+        ("x1", ctypes.c_void_p), ("n1", ctypes.c_int64), ("x2", ctypes.c_void_p), ("n2", ctypes.c_int64),
+        ("nngp", ctypes.c_void_p), ("ntk", ctypes.c_void_p), ("threads", ctypes.c_int), ("cancel", ctypes.c_void_p),
+        ("listed", ctypes.c_bool), ("instructions", ctypes.c_int), ("distances", ctypes.c_void_p),
+        ("field", ctypes.c_int32), ("field_numbers", ctypes.c_int64), ("targets", ctypes.c_void_p),
         ("odd", ctypes.c_void_p),
-    ]
+    ]  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """Kept pairs of positions of a field over P positions, in place of a readout: "all", "same" or "listed".
+class Kept(NamedTuple):
+    """Kept pairs of positions of a field over P positions, in place of a readout.
 
     `numbers` of them; listed ones lie at targets (fibres, P), int32, of which negative ones are left out.
     """
 
-    kind: str
+    kind: FieldKind
     numbers: int
     targets: np.ndarray | None = None
 
     def shape(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the result between (N1, N2) inputs, or of (N,) of them with themselves."""
-        if self.kind != "all":
+        if self.kind is not FieldKind.ALL:
             return (*inputs, self.numbers)
-        return tuple(n for count in (inputs if len(inputs) == 2 else (*inputs, None)) for n in _with(count, self.side))
-
-    @property
-    def side(self) -> int:
-        """The number of positions, for all pairs."""
-        return math.isqrt(self.numbers)
-
-
-def _with(inputs: int | None, positions: int) -> tuple[int, ...]:
-    return (positions,) if inputs is None else (inputs, positions)
+        positions = math.isqrt(self.numbers)
+        return (inputs[0], positions, *inputs[1:], positions)
 
 
 def kernels(
@@ -147,8 +118,6 @@ def _by_pairs(
     """`kernels` with a pair in every lane of a vector; of x1 with itself only pairs i <= j."""
     shape = (len(x1), len(x1 if x2 is None else x2))
     i, j = np.triu_indices(len(x1)) if x2 is None else (index.ravel() for index in np.indices(shape))
-    if instruction_set < 0:
-        instruction_set = _shortest(len(i) * x1.itemsize)
     found = results(shape, x1.dtype)
     for values, of_pairs in zip(
         found, _run(plan, x1[i], (x1 if x2 is None else x2)[j], i.shape, instruction_set), strict=True
@@ -157,12 +126,6 @@ def _by_pairs(
         if x2 is None:
             values[j, i] = of_pairs
     return found
-
-
-def _shortest(size: int) -> int:
-    """The instruction set for one vector of so many bytes: half a vector of AVX-512 takes longer than one of AVX2."""
-    names = instruction_sets()
-    return names.index("avx2") if names[-1] == "avx512" and size <= _VECTOR // 2 else -1
 
 
 def listed(plan: Runnable, x1: np.ndarray, x2: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -180,8 +143,7 @@ def _run(
 ) -> tuple[np.ndarray, np.ndarray]:
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
-    found = shape if kept is None else kept.shape(shape)
-    nngp, ntk = results(found, x1.dtype)
+    nngp, ntk = results(shape if kept is None else kept.shape(shape), x1.dtype)
     if nngp.size == 0:
         return nngp, ntk
     arrays, _description, work_of_pair = _described(plan, x1.shape[-1])
@@ -191,8 +153,8 @@ def _run(
         n1=shape[0],
         x2=None if x2 is None else x2.ctypes.data,
         n2=shape[-1],
-        nngp=address(nngp),
-        ntk=address(ntk),
+        nngp=nngp.ctypes.data,
+        ntk=ntk.ctypes.data,
         threads=threads(),
         cancel=ctypes.addressof(cancel),
         listed=len(shape) == 1,
@@ -200,7 +162,7 @@ def _run(
         odd=ctypes.addressof(odd),
     )
     if kept is not None:
-        problem.field, problem.field_numbers = FieldKind[kept.kind.upper()], kept.numbers
+        problem.field, problem.field_numbers = kept.kind, kept.numbers
         problem.targets = None if kept.targets is None else kept.targets.ctypes.data
     function = getattr(library(), TARGETS["float32" if x1.dtype.itemsize == 4 else "float64"][0])
     called(function, arrays, problem, cancel, math.prod(shape) * work_of_pair)
@@ -212,7 +174,7 @@ def _run(
 def results(shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Room for the NNGP and the NTK; raises MemoryLimitError where there is none."""
     try:
-        return RESULTS.array(shape, dtype), RESULTS.array(shape, dtype)
+        return np.empty(shape, dtype), np.empty(shape, dtype)
     except MemoryError:
         size = memory_size(2 * math.prod(shape) * dtype.itemsize)
         raise MemoryLimitError(f"{_NO_MEMORY} for the {size} of its results; {_REMEDY}") from None
@@ -311,7 +273,9 @@ def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsi
     number = 8 if computed_in_double(steps, channels) else itemsize
     what, picked = _kept(plan)
     held = memory.working_bytes(steps, channels, n1, n2, itemsize)
-    if what.kind == "all" and plan.last is not None and plan.last.on_grid:  # fibres that differ along the last axis
+    if (
+        what.kind is FieldKind.ALL and plan.last is not None and plan.last.on_grid
+    ):  # fibres that differ along the last axis
         held += threads() * plan.part.count * 2 * plan.last.shape[-1] * 2 * (_VECTOR // number) * number
     if what.targets is not None:
         held += what.targets.nbytes
@@ -329,13 +293,13 @@ def _kept(plan: FieldPlan) -> tuple[Kept, np.ndarray | None]:
     """(what the engine keeps, where the wanted pairs lie in it, if these are not the same)."""
     part = plan.part
     if plan.settled:  # one number a fibre
-        return Kept("listed", plan.values, np.arange(plan.values, dtype=np.int32)), places(plan)
+        return Kept(FieldKind.LISTED, plan.values, np.arange(plan.values, dtype=np.int32)), places(plan)
     if part.pairs is None:
-        return Kept(part.kind, part.layout.numbers), None
+        return Kept(FieldKind[part.kind.upper()], part.layout.numbers), None
     used, picked = np.unique(places(plan), return_inverse=True)
     targets = np.full(plan.values, -1, np.int32)
     targets[used] = np.arange(len(used), dtype=np.int32)
-    return Kept("listed", len(used), targets), picked.reshape(-1)
+    return Kept(FieldKind.LISTED, len(used), targets), picked.reshape(-1)
 
 
 def _complete(values: np.ndarray, crossed: bool) -> None:

@@ -1,27 +1,414 @@
 """Structured programs by the CPU engine: masks, graphs, attention and dropout, over all pairs of positions.
 
-All is computed in double precision, of one first input and a vector of second ones at a time.
+A program becomes steps on numbered fields, in three arrays of numbers (`native/src/joint.cpp` reads them): code, reals,
+and tables of indices. All is computed in double precision, of one first input and a vector of second ones at a time.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from equitangents.formatting import memory_size
-from equitangents.kernels.engines.codes import PANEL_BYTES
+from equitangents.kernels.duals.geometry import traits_of
+from equitangents.kernels.engines.codes import JOINED_SIDES, JOINT_SIDES, PANEL_BYTES, STEPS_VERSION, JointKind, Mixing
+from equitangents.kernels.engines.cpu.activations import described, is_tabulated, name_of
+from equitangents.kernels.engines.cpu.descriptor import Description, Numbers, affine_numbers
 from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called, results
-from equitangents.kernels.engines.cpu.structured_plan import (
-    Described,
-    describe,
-    why_not,
-)
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
-from equitangents.kernels.program import flat
-from equitangents.kernels.structured import Batch, StructuredProgram
+from equitangents.kernels.engines.reference.windows import window_averages
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, RatedAffine, Table, WindowPool
+from equitangents.kernels.program import Join, Parallel, flat
+from equitangents.kernels.scales import changes_unit, unit_biases
+from equitangents.kernels.structured import (
+    Attend,
+    Batch,
+    BlockSums,
+    Drop,
+    Mix,
+    Normalise,
+    StructuredProgram,
+    Times,
+    deciding,
+    reads_graphs,
+)
+
+
+@dataclass
+class Field:
+    """Where a field is kept; `mask` is the number of its mask, -1 for none.
+
+    `stale`: what it holds at missing positions is not zero and has to be cleared before positions are added up.
+    """
+
+    number: int
+    positions: int
+    mask: int = -1
+    stale: bool = False
+
+
+_MECHANISMS = {
+    "softmax": Mixing.SOFTMAX,
+    "identity": Mixing.IDENTITY,
+    "relu": Mixing.RECTIFIED,
+    "abs": Mixing.MAGNITUDE,
+}
+_ONES = (1.0, 1.0, 1.0, 1.0)
+
+
+class Described(NamedTuple):
+    """The arrays, how many fields are alive at once, the most positions of one, and numbers known of each input."""
+
+    arrays: Description
+    fields: int
+    widest: int
+    sides: int
+
+
+def why_not(program: StructuredProgram) -> str | None:
+    """Which operation there are no steps for, or None."""
+    for op in flat(program.ops):
+        if is_tabulated(phi := op.nonlinearity):
+            return "it has no dual of Quadrature over all pairs of positions"
+        if phi is not None and described(phi) is None:
+            return f"it has no dual of {name_of(phi)}"
+        if op.moves_no_weight:
+            return "it has no weights of variance 0 but in the NTK parametrisation"
+        if isinstance(op, Normalise) and op.groups is not None:
+            return "it has no normalisation over some dimensions of a grid"
+        if type(op) not in _STEPS and not op.is_branching:
+            return f"it has no {type(op).__name__} over all pairs of positions"
+    return None
+
+
+def changes_units(program: StructuredProgram) -> bool:
+    """Whether fields change their unit (see `kernels.scales`): an operation grows faster than its input."""
+    ops = list(flat(program.ops))
+    grows = (traits_of(phi).grows for op in ops if (phi := op.nonlinearity) is not None)
+    return any(grows) or any(op.grows for op in ops)
+
+
+@lru_cache(maxsize=64)
+def describe(program: StructuredProgram, channels: int, masked: bool) -> Described:
+    """The steps of a program; raises NetworkError if masks do not fit windows."""
+    writer = _Writer(program, masked)
+    (end,) = writer.run(program.ops, [writer.take(writer.positions, 0 if masked else -1)])
+    writer.cleared(end)
+    if writer.last != end.number:
+        writer.scaled(end, 1.0)
+    graphs = reads_graphs(program)
+    sides = writer.sides + sum(writer.masks) + (writer.positions**2 if graphs else 0) + 2
+    return Described(writer.description(channels, graphs), writer.fields, writer.widest, sides)
+
+
+class _Writer(Numbers):
+    """Operations to steps; each takes fields, which it may overwrite, and returns what they have become."""
+
+    def __init__(self, program: StructuredProgram, masked: bool) -> None:
+        super().__init__()
+        self.positions = int(np.prod(program.shape, dtype=np.int64))
+        self.convention = program.space.masks  # what windows make of masks
+        self.steps: list[int] = []
+        self.count = 0
+        self.last = -1  # the field that the last step left
+        self.masks = [self.positions] if masked else []  # positions of each
+        self.made: dict[tuple[Any, ...], int] = {}  # masks made of others, by what made them
+        self.fields = 0
+        self.widest = 0
+        self.sides = 0  # numbers that the steps need of each input alone
+        self.free: list[int] = []  # places that hold no field any more
+        self.changes_units = changes_units(program)
+        # Biases in the units behind operations that change them, in order.
+        self.units_behind = unit_biases(flat(program.ops))[1:] if self.changes_units else []
+
+    def description(self, channels: int, graphs: bool) -> Description:
+        """All of it as arrays."""
+        head = [STEPS_VERSION, channels, self.positions, self.fields, self.count, len(self.masks), int(graphs)]
+        head += [int(self.changes_units), *self.masks]
+        self.real(0.0)  # there is at least one number, and one table
+        self.indices(np.zeros(1))
+        return self.described(head + self.steps)
+
+    def indices(self, values: npt.ArrayLike) -> int:
+        """Where a table of indices begins."""
+        return self.table(FrozenArray(np.asarray(values, np.int32).ravel()))
+
+    def take(self, positions: int, mask: int = -1) -> Field:
+        """A place for another field."""
+        self.widest = max(self.widest, positions)
+        if not self.free:
+            self.free.append(self.fields)
+            self.fields += 1
+        return Field(self.free.pop(), positions, mask)
+
+    def give_back(self, field: Field) -> None:
+        """Release a place in memory."""
+        self.free.append(field.number)
+
+    def step(
+        self,
+        kind: JointKind,
+        to: Field,
+        source: Field | None = None,
+        *,
+        after: int | None = None,
+        masks: tuple[int, int] | None = None,
+        sides: int | None = None,
+        index: int = 0,
+        weights: int = 0,
+        size: int = 0,
+        mixing: Mixing = Mixing.GIVEN,
+        total: bool = False,
+        dual: int = 0,
+        numbers: tuple[float, ...] = (),
+    ) -> None:
+        """One step from the field, or mask, `source` (None: in place) to `to`, of `after` positions (None: as many).
+
+        `sides`: numbers that it needs of each input alone, where the kind of step does not say it.
+        """
+        source = to if source is None else source
+        before = source.positions
+        four = self.real((*numbers, *[0.0] * (4 - len(numbers))))
+        masks = (to.mask, to.mask) if masks is None else masks
+        code = [kind, source.number, to.number, before, before if after is None else after, index, weights, size]
+        self.steps += map(int, [*code, mixing, total, dual, four, *masks])
+        self.count += 1
+        joined = JOINED_SIDES if self.changes_units and kind == JointKind.COMBINE else 0
+        self.sides += (JOINT_SIDES.get(kind, 0) + joined) * before if sides is None else sides
+        self.sides += self.changes_units  # a unit, at most
+        if kind < JointKind.CENTRES:  # else of a mask
+            self.last = to.number
+
+    def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
+        for op in ops:
+            fields = self.parallel(op, fields) if op.is_branching else [_STEPS[type(op)](self, op, fields[0])]
+        return fields
+
+    def parallel(self, op: Parallel, fields: list[Field]) -> list[Field]:
+        if op.residual is not None:
+            branch = self.run(op.residual, [self.copied(fields[0])])[0]
+            self.added(fields[0], branch, _ONES, means=True)
+            self.give_back(branch)
+            return fields
+        if op.branches and len(fields) == 1:
+            fields = [self.copied(fields[0]) for _ in op.branches[1:]] + fields
+        if op.branches:
+            each = zip(op.branches, fields, strict=True)
+            fields = [found for branch, field in each for found in self.run(branch, [field])]
+        return self.joined(op.joins, fields) if op.joins else fields
+
+    def joined(self, joins: tuple[Join, ...], fields: list[Field]) -> list[Field]:
+        """Sums, or with shares channels side by side; a field may be in several."""
+        uses = Counter(i for join in joins for i in join.fields)
+        for i, field in enumerate(fields):
+            if not uses[i]:
+                self.give_back(field)
+        found = []
+        for join in joins:
+            first, weights = join.fields[0], join.shares
+            uses[first] -= 1
+            base = self.copied(fields[first]) if uses[first] else fields[first]
+            own = 1.0 if weights is None else weights[0]
+            for n, i in enumerate(join.fields[1:], 1):
+                other = 1.0 if weights is None else weights[n]
+                self.added(base, fields[i], (own, other, own, other), means=weights is None)
+                own = 1.0
+                uses[i] -= 1
+                if not uses[i]:
+                    self.give_back(fields[i])
+            if own != 1.0:
+                self.step(JointKind.COMBINE, base, numbers=(own, 0.0, own, 0.0))
+            found.append(base)
+        return found
+
+    def added(self, base: Field, other: Field, numbers: tuple[float, ...], *, means: bool) -> None:
+        if base.mask != other.mask:
+            self.cleared(other)
+        self.step(JointKind.COMBINE, base, other, numbers=numbers, total=means, masks=(base.mask, base.mask))
+        base.stale = base.stale or other.stale
+
+    def copied(self, field: Field) -> Field:
+        copy = self.take(field.positions, field.mask)
+        self.step(JointKind.COPY, copy, field)
+        return replace(copy, stale=field.stale)
+
+    def cleared(self, field: Field) -> None:
+        if field.stale and field.mask >= 0:
+            self.step(JointKind.CLEAR, field)
+        field.stale = False
+
+    def affine(self, op: Affine, field: Field) -> Field:
+        self.step(JointKind.AFFINE, field, numbers=affine_numbers(op), total=op.rates is not None)
+        return _touched(field)
+
+    def dual(self, op: Dual, field: Field) -> Field:
+        found = described(op.activation)
+        assert found is not None  # see `why_not`
+        weights = self.coefficients(found)
+        changes = self.changes_units and changes_unit(op)
+        numbers = (found.first, found.second, found.offset, self.units_behind.pop(0) if changes else 0.0)
+        self.step(
+            JointKind.DUAL, field, weights=weights, size=found.count, dual=found.kind, numbers=numbers,
+            total=changes, sides=found.sides(changes) * field.positions,
+        )  # fmt: skip
+        return _touched(field)
+
+    def decouple(self, op: Decouple, field: Field) -> Field:
+        self.cleared(field)
+        self.step(JointKind.DECOUPLE, field)
+        return field
+
+    def scaled(self, field: Field, factor: float) -> Field:
+        self.step(JointKind.COMBINE, field, numbers=(factor**2, 0.0, factor, 0.0))
+        return field
+
+    def normalise(self, op: Normalise, field: Field) -> Field:
+        self.step(JointKind.NORMALISE, field, numbers=(op.eps,), total=op.positions)
+        return _touched(field)
+
+    def drop(self, op: Drop, field: Field) -> Field:
+        self.step(JointKind.DROP, field, numbers=(1 / op.keep,))
+        return field
+
+    def box(self, op: Box, field: Field) -> Field:
+        mask = self.mask_after(op, field)
+        table = op.table
+        return self.window(field, table, np.full(table.shape[1], 1 / table.shape[1]), mask)
+
+    def listed(self, op: Table, field: Field) -> Field:
+        assert field.mask < 0  # layers refuse masks on groups
+        return self.window(field, op.index.array, op.weights.array, -1)
+
+    def window(self, field: Field, index: np.ndarray, weights: np.ndarray, mask: int) -> Field:
+        self.cleared(field)
+        out = self.take(len(index), mask)
+        index_at, weights_at = self.indices(index), self.real(weights)
+        self.step(
+            JointKind.WINDOW, out, field, after=len(index), index=index_at, weights=weights_at, size=index.shape[1],
+            masks=(field.mask, mask),
+        )  # fmt: skip
+        self.give_back(field)
+        return _touched(out)
+
+    def flatten(self, op: Flatten, field: Field) -> Field:
+        self.cleared(field)
+        whole = np.zeros(field.positions, np.int64)
+        mask = -1 if field.mask < 0 else self.mask_of(JointKind.PRESENT, field.mask, whole, 1)
+        out = self.take(1, mask)
+        self.step(JointKind.FLATTEN, out, field, after=1, masks=(field.mask, mask))
+        self.give_back(field)
+        return out
+
+    def pool(self, op: Pool | BlockSums, field: Field) -> Field:
+        labels = op.labels.array
+        member = labels == np.arange(op.blocks)[:, None]
+        sums = not op.is_pool
+        if field.mask < 0 or op.box is not None:
+            mask = field.mask if op.box is None else self.mask_after(op.box, field)
+            return self.by_matrix(field, member / (1 if sums else member.sum(axis=1, keepdims=True)), mask)
+        mask = self.mask_of(JointKind.PRESENT, field.mask, labels, op.blocks)
+        return self.mixed(field, op.blocks, member, mixing=Mixing.SUM if sums else Mixing.MEAN, mask=mask)
+
+    def window_pool(self, op: WindowPool, field: Field) -> Field:
+        return self.by_matrix(field, window_averages(op.box), self.mask_after(op.box, field))
+
+    def mix(self, op: Mix, field: Field) -> Field:
+        if op.matrix is None:
+            return self.mixed(field, field.positions, mixing=Mixing.GRAPH, mask=field.mask)
+        matrix = op.matrix.array
+        return self.by_matrix(field, matrix, field.mask if matrix.shape[0] == matrix.shape[1] else -1)
+
+    def by_matrix(self, field: Field, matrix: np.ndarray, mask: int) -> Field:
+        weights = self.real(matrix[matrix != 0])
+        return self.mixed(field, len(matrix), matrix != 0, mixing=Mixing.GIVEN, mask=mask, weights=weights)
+
+    def attend(self, op: Attend, field: Field) -> Field:
+        if not op.linear:
+            self.cleared(field)
+            self.step(JointKind.COVARIANCE, field)
+            weight = op.value_var * op.logit_scale**2
+            self.step(JointKind.SQUARE, field, numbers=(weight, 0.0, op.b_var), total=True)
+            self.step(JointKind.DISTANCE, field)
+            return _touched(field)
+        numbers = (op.value_var, 2.0, op.b_var, op.logit_scale)
+        how = _MECHANISMS[op.mechanism]
+        return self.mixed(field, field.positions, mixing=how, mask=field.mask, numbers=numbers, centred=True)
+
+    def mixed(
+        self,
+        field: Field,
+        after: int,
+        pattern: np.ndarray | None = None,
+        *,
+        mixing: Mixing,
+        mask: int,
+        weights: int = 0,
+        numbers: tuple[float, ...] = (1.0,),
+        centred: bool = False,
+    ) -> Field:
+        """K of D, the two products, and D of the new K, in place; entries of A are where the pattern has them."""
+        self.cleared(field)
+        self.step(JointKind.COVARIANCE, field)
+        index = 0 if pattern is None else self.indices(_entries(pattern))
+        entries = 0 if pattern is None else int(pattern.sum())
+        own = 0 if mixing in (Mixing.GIVEN, Mixing.GRAPH) else entries or field.positions**2
+        spare = self.take(max(after, field.positions))
+        spare.positions = field.positions
+        self.step(
+            JointKind.MIX, field, spare, after=after, index=index, weights=weights, size=entries,
+            mixing=mixing, total=centred, numbers=numbers, masks=(field.mask, mask), sides=own,
+        )  # fmt: skip
+        self.give_back(spare)
+        found = Field(field.number, after, mask)
+        self.widest = max(self.widest, after)
+        self.step(JointKind.DISTANCE, found)
+        return _touched(found)
+
+    def mask_after(self, box: Box, field: Field) -> int:
+        """The mask of a field's windows."""
+        at = deciding(box, self.convention)
+        if field.mask < 0 or np.array_equal(at, np.arange(self.masks[field.mask])):
+            return field.mask
+        return self.mask_of(JointKind.CENTRES, field.mask, at, len(at))
+
+    def mask_of(self, kind: JointKind, mask: int, table: np.ndarray, positions: int) -> int:
+        """The number of a mask of so many positions, made of another by a table, once."""
+        key = (mask, kind, np.asarray(table).tobytes())
+        if key not in self.made:
+            self.made[key] = len(self.masks)
+            self.masks.append(positions)
+            to, source = Field(self.made[key], positions), Field(mask, self.masks[mask])
+            self.step(kind, to, source, after=positions, index=self.indices(table))
+        return self.made[key]
+
+
+_STEPS: dict[type, Callable[[_Writer, Any, Field], Field]] = {
+    Affine: _Writer.affine, RatedAffine: _Writer.affine, Dual: _Writer.dual, Decouple: _Writer.decouple,
+    Times: lambda to, op, field: to.scaled(field, op.factor), Normalise: _Writer.normalise, Drop: _Writer.drop,
+    Box: _Writer.box, Table: _Writer.listed, Flatten: _Writer.flatten, Pool: _Writer.pool, BlockSums: _Writer.pool,
+    WindowPool: _Writer.window_pool, Mix: _Writer.mix, Attend: _Writer.attend,
+}  # fmt: skip
+
+
+def _touched(field: Field) -> Field:
+    field.stale = True
+    return field
+
+
+def _entries(pattern: np.ndarray) -> np.ndarray:
+    """Where the rows of a matrix begin, then the columns of all entries."""
+    begins = np.concatenate([[0], np.cumsum(pattern.sum(axis=1))])
+    return np.concatenate([begins, np.nonzero(pattern)[1]])
+
 
 _CELL = 128  # bytes of a pair of positions: two vectors, at most
 _MEMORY_LIMIT = 4 << 30  # bytes for the fields of all threads
@@ -29,45 +416,30 @@ _LANES = 8  # inputs in a vector, at most
 
 
 class _Problem(ctypes.Structure):
+    """`eqt::JointProblem` of `native/src/joint.hpp`."""
+
     _fields_ = [
-        ("x1", ctypes.c_void_p),
-        ("masks1", ctypes.c_void_p),
-        ("graphs1", ctypes.c_void_p),
-        ("n1", ctypes.c_int64),
-        ("x2", ctypes.c_void_p),
-        ("masks2", ctypes.c_void_p),
-        ("graphs2", ctypes.c_void_p),
-        ("n2", ctypes.c_int64),
-        ("nngp", ctypes.c_void_p),
-        ("ntk", ctypes.c_void_p),
-        ("threads", ctypes.c_int),
-        ("cancel", ctypes.c_void_p),
-        ("diagonal", ctypes.c_bool),
-        ("instructions", ctypes.c_int),
-    ]
+        ("x1", ctypes.c_void_p), ("masks1", ctypes.c_void_p), ("graphs1", ctypes.c_void_p), ("n1", ctypes.c_int64),
+        ("x2", ctypes.c_void_p), ("masks2", ctypes.c_void_p), ("graphs2", ctypes.c_void_p), ("n2", ctypes.c_int64),
+        ("nngp", ctypes.c_void_p), ("ntk", ctypes.c_void_p), ("threads", ctypes.c_int), ("cancel", ctypes.c_void_p),
+        ("diagonal", ctypes.c_bool), ("instructions", ctypes.c_int),
+    ]  # fmt: skip
 
 
 class CompiledStructured(StructuredRules):
     """Fields over all pairs of positions in C++."""
 
     def obstacle(self, program: StructuredProgram) -> str | None:
-        """Why the engine cannot run `program`, or None if it can."""
         if why := why_not(program):
             return why
         each = _bytes(_sized(program))
-        if each > _MEMORY_LIMIT:
-            return (
-                f"its fields over all pairs of positions take {memory_size(each)} at a time, more than "
-                f"{memory_size(_MEMORY_LIMIT)}"
-            )
-        return None
+        sizes = f"{memory_size(each)} at a time, more than {memory_size(_MEMORY_LIMIT)}"
+        return f"its fields over all pairs of positions take {sizes}" if each > _MEMORY_LIMIT else None
 
     def kernels(self, program: StructuredProgram, one: Batch, other: Batch | None, instruction_set: int = -1) -> Pair:
-        """(NNGP, NTK) between two sets of inputs (None: the first with itself, at half the cost), each (N1, N2)."""
         return _run(program, one, other, (len(one.x), len((other or one).x)), instruction_set)
 
     def diagonal(self, program: StructuredProgram, batch: Batch) -> Pair:
-        """(NNGP, NTK) of every input with itself, each (N,)."""
         return _run(program, batch, None, (len(batch.x),), -1)
 
     def working_bytes(self, program: StructuredProgram, channels: int, n1: int, n2: int, itemsize: int) -> int:

@@ -1,28 +1,43 @@
 """Rules of each operation for pairs of positions, and for the moments of one input.
 
 Carried by pair are E = 2(√(q1 q2) - K), see `kernels.angular`, and the tangent kernel Θ. What is particular to a set of
-pairs (one fibre, or all pairs) is behind `Geometry`. Of one input alone there are second moments q(p) = E[f(p)²] and
+pairs (one fibre, or all pairs) is in its geometry. Of one input alone there are second moments q(p) = E[f(p)²] and
 means m(p) = E[f(p)], computed once per input rather than once per pair.
+
+The pairs of positions that are carried, and how windows and pools act on them.
+
+Those of one fibre, (p, p') that a single offset, or a single group element, joins; or all, for networks whose pooling
+or padding mixes fibres.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, DType
 from equitangents.kernels import angular
-from equitangents.kernels.angular import Both, both
+from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.windows import (
+    Axes,
     box_mean,
+    box_mean_of_angles,
+    box_variances,
     pad_grid,
     table_mean,
+    table_mean_of_angles,
+    table_mean_pairs,
+    table_mean_pairs_of_angles,
+    window_averages,
 )
 from equitangents.kernels.operations import (
     Affine,
@@ -36,7 +51,8 @@ from equitangents.kernels.operations import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.program import Op, Parallel
+from equitangents.kernels.plans.levels import GridLevel, Level, Levels
+from equitangents.kernels.program import Op, Parallel, flat
 
 
 class State(NamedTuple):
@@ -81,31 +97,6 @@ class Moments(NamedTuple):
     q: list[Any]
     mean: list[Any]
     branches: list[list[Moments]]
-
-
-class Geometry(Protocol):
-    """Which pairs of positions are carried, and how windows and pooling act on them."""
-
-    def inner(self, i: int, branch: int) -> Geometry:
-        """The geometry inside one of the branches at operation i."""
-
-    def first(self, i: int, values: ArrayLike) -> ArrayLike:
-        """`values` of the first input at level i, (positions, *batch), brought to the pairs."""
-
-    def second(self, i: int, values: ArrayLike) -> ArrayLike:
-        """`values` of the second input at level i, brought to the pairs."""
-
-    def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
-        """Mean over a box; q1, q2 are the variances at level i by position."""
-
-    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
-        """Mean over a window table; `before` and `after` are the variances at the pairs."""
-
-    def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
-        """Mean over blocks of positions."""
-
-    def decouple(self, i: int, state: State, at: Both) -> State:
-        """Set K = Θ = 0 at pairs of different positions; `at` are the variances at the pairs."""
 
 
 class At(NamedTuple):
@@ -287,3 +278,238 @@ def joined(shares: tuple[float, ...] | None, qs: list[Any], means: list[Any]) ->
     if shares is None:
         q = q + sum(2 * m * n for m, n in itertools.combinations(means, 2))
     return q, mean
+
+
+AnyPool = Pool | WindowPool | Flatten
+
+
+def _box_means(op: Box, padded: State, at: Both, axes: Axes) -> State:
+    """Means over a box of the padded grid, at whose pairs the variances are `at`."""
+    variances = box_variances(at, op, axes)
+    means = padded.angles(lambda e: box_mean_of_angles(e, variances, op, axes))
+    return means._replace(theta=box_mean(padded.theta, op, axes))
+
+
+def grid_partners(level: GridLevel, label: Any, low: tuple[int, ...], high: tuple[int, ...]) -> tuple[Any, Any]:
+    """(flat index of p + step·q, whether it lies on the grid), for p in the grid enlarged by `low` and `high`.
+
+    On a torus the index wraps, but a position outside is still said to be outside.
+    """
+    d = len(level.shape)
+    xp: Any = np if isinstance(label, np.ndarray) else jnp  # what is known is no part of the compiled program
+    index = xp.zeros((1,) * d, np.int32)
+    valid = xp.ones((1,) * d, bool)
+    for i, n in enumerate(level.shape):
+        p = xp.arange(-low[i], n + high[i], dtype=np.int32) + label[i] * level.step[i]
+        wide = (1,) * i + (-1,) + (1,) * (d - i - 1)
+        inside = (p >= 0) & (p < n)
+        index = index * n + (p % n).reshape(wide)
+        valid = valid & inside.reshape(wide)
+    return index, valid
+
+
+@dataclass
+class FibreGeometry:
+    """The fibre `label` of a program with the given levels; batch axes are already aligned."""
+
+    levels: Levels
+    label: Any
+    tables: dict[str, Any]
+    _partners: dict[Level, tuple[Any, Any]] = field(default_factory=dict)
+
+    def inner(self, i: int, branch: int) -> FibreGeometry:
+        """This fibre inside one of the branches at operation i."""
+        return FibreGeometry(self.levels.branches[i][branch], self.label, self.tables)
+
+    def partners(self, level: Level) -> tuple[Any, Any]:
+        """(index of the second position, whether there is one) for every first position."""
+        if level not in self._partners:
+            self._partners[level] = self._find_partners(level)
+        return self._partners[level]
+
+    def _find_partners(self, level: Level) -> tuple[Any, Any]:
+        if level.on_grid:
+            zero = (0,) * len(level.shape)
+            index, valid = grid_partners(level, self.label, zero, zero)
+            if level.wrap:
+                valid = jnp.ones_like(valid)
+            shape = level.shape
+            return jnp.broadcast_to(index, shape).reshape(-1), jnp.broadcast_to(valid, shape).reshape(-1)
+        row = self.tables[level.table.key][self.label]
+        return row, jnp.ones(row.shape, bool)
+
+    def first(self, i: int, values: ArrayLike) -> ArrayLike:
+        """The first position of each pair is p itself."""
+        return values
+
+    def second(self, i: int, values: ArrayLike) -> ArrayLike:
+        """Values at p'; out-of-range entries are arbitrary and masked later."""
+        level = self.levels.levels[i]
+        if level.on_grid and isinstance(self.label, np.ndarray) and not self.label.any():
+            return values
+        return values[self.partners(level)[0]]
+
+    def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
+        """Windowed mean; where only one of the two reads falls outside, K = Θ = 0."""
+        axes = tuple((j,) for j in range(len(op.in_shape)))
+        grid = lambda x: x.reshape(op.in_shape + x.shape[1:])
+        padded = state.map(lambda x: pad_grid(grid(x), op, axes))
+        first, second = pad_grid(grid(q1), op, axes), pad_grid(grid(self.second(i, q2)), op, axes)
+        if not op.wrap and (any(op.low) or any(op.high)):
+            second, beyond = self._outside(i, op, q2)
+            padded = uncoupled(padded, beyond, both(first, second))
+        means = _box_means(op, padded, both(first, second), axes)
+        means = means.map(lambda x: x.reshape((-1, *x.shape[len(axes) :])))
+        if op.wrap:
+            return means
+        # Pairs without a second position are kept at zero, so that nothing overflows before they are left out.
+        valid = self.partners(self.levels.levels[i + 1])[1].reshape((-1,) + (1,) * (means.theta.ndim - 1))
+        return means.map(lambda x: jnp.where(valid, x, 0))
+
+    def _outside(self, i: int, op: Box, q2: ArrayLike) -> tuple[Any, Any]:
+        """(Variances of the second reads of the enlarged grid, 0 outside; where a read is outside)."""
+        level = self.levels.levels[i].grid
+        index, valid2 = grid_partners(level, self.label, op.low, op.high)
+        valid1 = np.pad(np.ones(op.in_shape, bool), list(zip(op.low, op.high, strict=True)))
+        shape = valid1.shape
+        wide = shape + (1,) * (q2.ndim - 1)
+        valid2 = jnp.broadcast_to(valid2, shape).reshape(wide)
+        second = jnp.where(valid2, q2[jnp.broadcast_to(index, shape)], 0)
+        return second, ~(valid1.reshape(wide) & valid2)
+
+    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
+        """Windowed mean along right translations, which keep the fibre."""
+        means = state.angles(lambda e: table_mean_of_angles(e, before, after, op, self.tables))
+        return means._replace(theta=table_mean(state.theta, op, self.tables))
+
+    def pool(self, i: int, op: AnyPool, state: State, m1: Moments, m2: Moments) -> State:
+        """Never called: pooling before a later layer mixes fibres, and plans then use all pairs."""
+        raise AssertionError(f"{op} mixes fibres")
+
+    def decouple(self, i: int, state: State, at: Both) -> State:
+        """Only the diagonal fibre joins equal positions."""
+        return uncoupled(state, ~jnp.all(self.label == 0), at)
+
+
+@dataclass
+class PairGeometry:
+    """Fields over (p, p', *batch); batch axes are already aligned."""
+
+    tables: dict[str, Any]
+
+    def inner(self, i: int, branch: int) -> PairGeometry:
+        """Branches carry all pairs too."""
+        return self
+
+    def first(self, i: int, values: ArrayLike) -> ArrayLike:
+        """Values at the first position p of every pair."""
+        return values[:, None]
+
+    def second(self, i: int, values: ArrayLike) -> ArrayLike:
+        """Values at the second position p' of every pair."""
+        return values[None]
+
+    def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
+        """Both positions slide together; where one read falls outside, K = Θ = 0."""
+        n = len(op.in_shape)
+        axes = tuple((j, n + j) for j in range(n))
+        single = tuple((j,) for j in range(n))
+        padded = state.map(lambda x: pad_grid(x.reshape(op.in_shape + op.in_shape + x.shape[2:]), op, axes))
+        first, second = (pad_grid(q.reshape(op.in_shape + q.shape[1:]), op, single) for q in (q1, q2))
+        at = both(first.reshape(first.shape[:n] + (1,) * n + first.shape[n:]), second[(None,) * n])
+        if not op.wrap and (any(op.low) or any(op.high)):
+            inside = np.pad(np.ones(op.in_shape, bool), list(zip(op.low, op.high, strict=True)))
+            batch = (1,) * (padded.theta.ndim - 2 * n)
+            joint = (inside.reshape(inside.shape + (1,) * n) & inside).reshape(inside.shape * 2 + batch)
+            padded = uncoupled(padded, ~joint, at)
+        out = int(np.prod(op.out_shape, dtype=np.int64))
+        means = _box_means(op, padded, at, axes)
+        return means.map(lambda x: x.reshape((out, out, *x.shape[2 * n :])))
+
+    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
+        """Both positions move along the window together."""
+        e = table_mean_pairs_of_angles(state.e, before, after, op, self.tables)
+        return State(e, table_mean_pairs(state.theta, op, self.tables))
+
+    def pool(self, i: int, op: AnyPool, state: State, m1: Moments, m2: Moments) -> State:
+        """Pool covariances and form E from them; for flattened fields, means of distances."""
+        before, after = (both(m1.q[level][:, None], m2.q[level][None]) for level in (i, i + 1))
+        theta = pool_pairs(op, state.theta, self.tables)
+        if op.is_diagonal:
+            return State(vanishing(pool_pairs(op, moved(state.e, before, after.to), self.tables), after), theta)
+        return State(of_covariance(pool_pairs(op, covariance(state.e, before), self.tables), after), theta)
+
+    def decouple(self, i: int, state: State, at: Both) -> State:
+        """Only the diagonal survives."""
+        n = state.e.shape[0]
+        same = jnp.eye(n, dtype=bool).reshape((n, n) + (1,) * (state.e.ndim - 2))
+        return uncoupled(state, ~same, at)
+
+
+Geometry = FibreGeometry | PairGeometry
+
+
+def averaging(op: AnyPool, positions: int, dtype: DType, tables: dict[str, Any]) -> Any:
+    """The matrix (blocks, positions) that averages over each block."""
+    if isinstance(op, WindowPool):
+        return jnp.asarray(window_averages(op.box), dtype)
+    assert isinstance(op, Pool)
+    member = (tables[op.labels.key] == jnp.arange(op.blocks)[:, None]).astype(dtype)
+    return member / member.sum(axis=1, keepdims=True)
+
+
+def pool_pairs(op: AnyPool, k: ArrayLike, tables: dict[str, Any]) -> ArrayLike:
+    """Pooled covariances: the mean over A × A', or over equal positions for a flattening."""
+    if op.is_diagonal:
+        return jnp.mean(jnp.diagonal(k, axis1=0, axis2=1), axis=-1)[None, None]
+    matrix = averaging(op, k.shape[0], k.dtype, tables)
+    half = jnp.tensordot(matrix, k, axes=1, precision=lax.Precision.HIGHEST)
+    return jnp.moveaxis(jnp.tensordot(matrix, half, axes=(1, 1), precision=lax.Precision.HIGHEST), 0, 1)
+
+
+def self_moments(ops: tuple[Op, ...], e: ArrayLike, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
+    """Moments of one input along `ops`, with pooling, which needs its own covariances at all pairs of positions.
+
+    `e` is (positions, positions, N), `q` and `mean` are (positions, N).
+    """
+    moments, _ = _self_moments(ops, e, q, mean, tables, onwards=False)
+    return moments
+
+
+def _self_moments(
+    ops: tuple[Op, ...], e: Any, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any], onwards: bool
+) -> tuple[Moments, Any]:
+    """(Moments, E at the end), the latter where it is read: up to the last pooling, or `onwards`."""
+    geometry = PairGeometry(tables)
+    found = Moments([q], [mean], [])
+    for i, op in enumerate(ops):
+        inner: list[Moments] = []
+        read = onwards or any(later.is_pool for later in flat(ops[i + 1 :]))
+        if isinstance(op, AnyPool):
+            k = pool_pairs(op, covariance(e, both(q[:, None], q[None])), tables)
+            q, mean = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), pool_mean(op, mean, tables)
+            e = of_covariance(k, both(q[:, None], q[None])) if read else None
+        elif op.is_branching:
+            each = [_self_moments(branch, e, q, mean, tables, onwards=read) for branch in op.held]
+            inner = [own for own, _ in each]
+            q, mean = joined(op.shares, [own.q[-1] for own, _ in each], [own.mean[-1] for own, _ in each])
+            ends = [both(own.q[-1][:, None], own.q[-1][None]) for own, _ in each]
+            means = ((own.mean[-1][:, None], own.mean[-1][None]) for own, _ in each)
+            after = both(q[:, None], q[None])
+            e = joined_angles(op.shares, [own for _, own in each], ends, means, after) if read else None
+        else:
+            step = field_moments((op,), q, mean, tables)
+            q, mean = step.q[-1], step.mean[-1]
+        for values, value in zip(found, (q, mean, inner), strict=True):
+            values.append(value)
+        if read and not (op.is_pool or op.held):
+            e = run(op, State(e, jnp.zeros_like(e)), At(i, geometry, found, found, {})).e
+    return found, e
+
+
+def pool_mean(op: AnyPool, mean: ArrayLike, tables: dict[str, Any]) -> ArrayLike:
+    """Means E[f(p)] after pooling: over each block, or over all positions for a flattening."""
+    if op.is_diagonal:
+        return jnp.mean(mean, axis=0, keepdims=True)
+    matrix = averaging(op, mean.shape[0], mean.dtype, tables)
+    return jnp.tensordot(matrix, mean, axes=1, precision=lax.Precision.HIGHEST)

@@ -1,4 +1,4 @@
-"""Kernels of programs on rotations in JAX: at every rotation of a quadrature.
+"""Programs on rotations by the reference engine: at every rotation of a quadrature.
 
 Of networks whose first windows are narrower than the sphere, fields on it: at each relative rotation Q a squared
 distance D(y) = (1/C) Σ_c (a f(y) - f'(Qy)/a)² is a field on the sphere, with one a for each pair (see
@@ -7,11 +7,15 @@ nonlinearities need.
 
 Signals are laid out (B², C, N), scaled so that K(Q) = c'ᵀ D(Q) c at the input. The constant part (l = 0) does not
 depend on Q and is kept apart, so that signals without directions are at an exact distance.
+
+Tiles of pairs run on as many threads as there are cores. A tile's working set is one ring of rotations for so many
+pairs that it stays in a core's cache. Memory does not grow with the number of pairs beyond the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,18 +23,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents import precision
 from equitangents._types import ArrayLike
+from equitangents.errors import MemoryLimitError
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
+from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.tile import after_affine, at_one_position
 from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.program import Op
-from equitangents.kernels.rotations import sampling as correlation
-from equitangents.kernels.rotations.program import RotationSections, SphereOp, Zonal, sphere_resolution
-from equitangents.kernels.rotations.sampling import Rings
+from equitangents.kernels.rotations import (
+    Rings,
+    RotationSections,
+    SphereOp,
+    Zonal,
+    field_points,
+    nodes,
+    prepared,
+    products,
+    ring_values,
+    rings_of,
+    sphere_resolution,
+)
+from equitangents.memory import threads
 from equitangents.sphere import degrees, gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
@@ -71,25 +89,18 @@ def sphere_samples(program: RotationSections, resolution: int) -> Sphere:
     return Sphere(points, grid.weights.ravel() / (4 * np.pi), polynomials(points, s), rotations, each)
 
 
-class _Walk(NamedTuple):
-    """A variance field before each operation and after the last, (S, P), and the mean after the last."""
-
-    q: list[Any]
-    mean: Any
-
-
-def _walk(ops: tuple[SphereOp, ...], q: Any, window: Callable[[int, Zonal, Any], Any]) -> _Walk:
-    """Follow a variance field; `window(i, op, q)` is its mean over the window of operation i."""
-    fields, mean = [q], jnp.zeros_like(q)
+def _walk(ops: tuple[SphereOp, ...], q: Any, window: Callable[[int, Zonal, Any], Any]) -> Moments:
+    """Follow a variance field, (S, P); `window(i, op, q)` is its mean over the window of operation i."""
+    found = Moments([q], [jnp.zeros_like(q)], [])
     for i, op in enumerate(ops):
         if isinstance(op, Zonal):
             q, mean = window(i, op, q), jnp.zeros_like(q)
-        elif isinstance(op, Affine):
-            q, mean = op.W_var * q + op.b_var, jnp.zeros_like(q)
         else:
-            q, mean = op.activation.moments(q)
-        fields.append(q)
-    return _Walk(fields, mean)
+            step = field_moments((op,), q, found.mean[-1], {})
+            q, mean = step.q[-1], step.mean[-1]
+        found.q.append(q)
+        found.mean.append(mean)
+    return found
 
 
 def _coefficients(samples: Sphere, op: Zonal, field: Any) -> Any:
@@ -117,7 +128,7 @@ def sphere_angles(program: RotationSections, samples: Sphere, a: Any, b: Any) ->
 
     walk1 = _walk(ops, jnp.sum(f * f, axis=1), lambda i, op, q: _values(samples.basis, _coefficients(samples, op, q)))
     walk2 = _walk(ops, jnp.sum(f2 * f2, axis=1), at_rest)
-    v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean) for w in (walk1, walk2))
+    v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean[-1]) for w in (walk1, walk2))
     m1, m2, to = moments(program.field, v1), moments(program.field, v2), variances(v1, v2)
     size = max([program.bandlimit, *(int(c.shape[0] ** 0.5 + 0.5) for c in kept.values())])
 
@@ -219,31 +230,25 @@ def scaled(program: RotationSections, x: Any) -> Any:
     return jnp.moveaxis(x, 0, -1) / jnp.sqrt(jnp.asarray(norm, x.dtype))
 
 
-def prepare(program: RotationSections, samples: Rings | Sphere, c: Any) -> Side:
-    """Moments of signals c, (B², C, N)."""
+def prepare(program: RotationSections, samples: Rings | Sphere, x: ArrayLike) -> Side:
+    """Moments of signals (N, B², C)."""
+    c = scaled(program, x)
     if not has_dual(program.vector):
         return Side(c, None)
     k, _, _, mean = readout(program, samples, c, c)
     return Side(c, Variances(k, mean))
 
 
-def listed(program: RotationSections, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
+def of_pairs(program: RotationSections, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) of the pairs (a_p, b_p), each (P,)."""
     k, theta, e, _ = readout(program, samples, a.c, b.c)
     if not has_dual(program.vector):
         return after_affine(program.vector, k, theta)
     assert a.pooled is not None
     assert b.pooled is not None
-    return after_readout(program, k, theta, e, a.pooled, b.pooled)
-
-
-def after_readout(
-    program: RotationSections, k: Any, theta: Any, e: Any, w1: Variances, w2: Variances
-) -> tuple[Any, Any]:
-    """(NNGP, NTK) after the layers that follow the readout, of pairs with these variances there, each (P,)."""
     if program.readout == "pool":
-        e = of_covariance(k, variances(w1, w2))
-    m1, m2 = moments(program.vector, w1), moments(program.vector, w2)
+        e = of_covariance(k, variances(a.pooled, b.pooled))
+    m1, m2 = moments(program.vector, a.pooled), moments(program.vector, b.pooled)
     e, theta = run(program.vector, e, theta, m1, m2)
     return covariance(e, variances(after(m1), after(m2))), theta
 
@@ -275,12 +280,12 @@ def _distance(a: Any, b: Any, at: Both) -> Any:
 
 def _haar_mean(program: RotationSections, rings: Any, a: Any, b: Any, m1: Any, m2: Any, at: Both) -> tuple[Any, Any]:
     pairs = a.shape[-1]
-    shared, scanned = correlation.prepared(rings, correlation.products(a, b, program.bandlimit))
+    shared, scanned = prepared(rings, products(a, b, program.bandlimit))
     constant = _distance(a[:1], b[:1], at)[0]
     total = at.a**2 * _variance(a[1:]).q + at.b**2 * _variance(b[1:]).q
 
     def add(sums: tuple[Any, Any], ring: dict[str, Any]) -> tuple[tuple[Any, Any], None]:
-        k = correlation.ring_values(rings, shared, ring, pairs)
+        k = ring_values(rings, shared, ring, pairs)
         e = vanishing(constant + above_rounding(total - 2 * k, total), at)
         e, theta = run(program.field, e, jnp.zeros_like(e), m1, m2)
         weights = ring["weights"][:, None]
@@ -294,3 +299,164 @@ def _haar_mean(program: RotationSections, rings: Any, a: Any, b: Any, m1: Any, m
 def _variance(c: Any) -> Variances:
     q = jnp.sum(c * c, axis=(0, 1))
     return Variances(q, jnp.zeros_like(q))
+
+
+_TILE_ELEMENTS = 1 << 15  # numbers in one field of a tile: a ring's rotations (or a sphere's points) times pairs
+_TRACED_ELEMENTS = 1 << 20
+_MEMORY_LIMIT = 4 << 30
+_FIELDS = 12  # fields alive at once, at most
+
+
+def samples_of(program: RotationSections, resolution: int, dtype: np.dtype) -> Rings | Sphere:
+    """The quadrature's arrays in a precision, on the device."""
+    if program.sphere:
+        found: Rings | Sphere = sphere_samples(program, resolution)
+    elif program.readout == "flatten":
+        found = Rings({}, {})
+    else:
+        found = rings_of(program.bandlimit, program.group, resolution)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), found)
+
+
+def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
+    """Number of pairs in a tile; raises MemoryLimitError where even one pair is too large."""
+    if program.sphere:
+        s = sphere_resolution(program.bandlimit, resolution)
+        each = s * (2 * s - 1)
+    elif isinstance(program.group, RotationGroup):
+        each = max((2 * resolution - 1) ** 2, program.bandlimit**3)
+    else:
+        each = max(64, program.bandlimit**3)
+    tables = resolution * (2 * program.bandlimit) ** 3
+    needed = (each * _FIELDS + tables) * itemsize
+    if needed > _MEMORY_LIMIT:
+        raise MemoryLimitError(
+            "one pair of signals", needed, _MEMORY_LIMIT, "lower the bandlimit, or raise SphereLift's tolerance"
+        )
+    return max(1, elements // each)
+
+
+_compiled = jax.jit(of_pairs, static_argnums=0)
+_compiled_side = jax.jit(prepare, static_argnums=0)
+
+
+def _prepared(program: RotationSections, samples: Any, x: np.ndarray, size: int) -> Side:
+    """All signals in one array on the host, from which tiles gather; `size` of them at a time have their moments."""
+    size = min(len(x), size) if has_dual(program.vector) else len(x)
+    padded = np.zeros((-(-len(x) // size) * size, *x.shape[1:]), x.dtype)
+    padded[: len(x)] = x
+    parts = [_compiled_side(program, samples, padded[i : i + size]) for i in range(0, len(padded), size)]
+    return jax.tree.map(lambda *v: np.concatenate(v, axis=-1), *parts)
+
+
+def _at(side: Side, index: Any) -> Side:
+    return jax.tree.map(lambda v: v[..., index], side)
+
+
+def _in_parallel(one: Callable[[int], None], starts: Sequence[int], dtype: np.dtype) -> None:
+    """one(start) for every tile, on as many threads as there are cores: tiles are too small for several each."""
+
+    def run_one(start: int) -> None:
+        with precision.scope(dtype):  # which holds for the thread that enters it
+            one(start)
+
+    if len(starts) == 1 or threads() == 1:
+        list(map(run_one, starts))
+    else:
+        with ThreadPoolExecutor(threads()) as pool:
+            list(pool.map(run_one, starts))  # what fails leaves out those that are not begun
+
+
+def _inputs_of(pair: np.ndarray, n1: int, n2: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """The inputs (i, j) of pairs that are counted through; n2 None: i <= j < n1, rows i and n1 - i - 1 or so in one."""
+    if n2 is not None:
+        return np.divmod(pair, n2)
+    odd = n1 % 2
+    row, column = np.divmod(pair, n1 + 1 - odd)
+    own = column < n1 - row
+    return np.where(own, row, n1 - 1 + odd - row), np.where(own, row, odd - 1) + column
+
+
+class TiledRotations(RotationRules):
+    """Every program on rotations, in pure JAX."""
+
+    differentiable = True
+
+    def obstacle(self, program: RotationSections) -> str | None:
+        return None
+
+    def kernels(
+        self,
+        program: RotationSections,
+        resolution: int,
+        x1: np.ndarray,
+        x2: np.ndarray | None,
+        listed: Listed | None = None,
+        any_norms: bool = False,
+    ) -> Pair:
+        n1, n2 = len(x1), len(x1 if x2 is None else x2)
+        shape = (n1, n2) if listed is None else (len(listed[0]),)
+        nngp, ntk = np.empty(shape, x1.dtype), np.empty(shape, x1.dtype)
+        if not nngp.size:
+            return nngp, ntk
+        samples = samples_of(program, resolution, x1.dtype)
+        pairs = pairs_in_tile(program, resolution, x1.dtype.itemsize)
+        first = _prepared(program, samples, x1, pairs)
+        second = first if x2 is None else _prepared(program, samples, x2, pairs)
+        mirrored = listed is None and x2 is None
+        count = n1 * (n1 + 1) // 2 if mirrored else nngp.size
+        size = min(pairs, count)
+
+        def tile(start: int) -> None:
+            here = np.minimum(np.arange(start, start + size), count - 1)
+            i, j = _inputs_of(here, n1, None if x2 is None else n2) if listed is None else (v[here] for v in listed)
+            found = _compiled(program, samples, _at(first, i), _at(second, j))
+            for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
+                out[(i, j) if listed is None else here] = values
+                if mirrored:
+                    out[j, i] = values
+
+        _in_parallel(tile, range(0, count, size), x1.dtype)
+        return nngp, ntk
+
+    def traced(
+        self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, listed: Listed | None = None
+    ) -> Pair:
+        """One tile after another, recomputed rather than stored for derivatives."""
+        samples = samples_of(program, resolution, x1.dtype)
+        other = x1 if x2 is None else x2
+        shape = (len(x1), len(other)) if listed is None else (len(listed[0]),)
+        i, j = np.indices(shape).reshape(2, -1) if listed is None else listed
+        size = min(len(i), pairs_in_tile(program, resolution, x1.dtype.itemsize, _TRACED_ELEMENTS))
+        index = tuple(jnp.pad(jnp.asarray(v), (0, -len(i) % size)).reshape(-1, size) for v in (i, j))
+        sides = [prepare(program, samples, x) for x in (x1, other)]
+
+        def one(here: tuple[Any, Any]) -> Pair:
+            return of_pairs(program, samples, *map(_at, sides, here))
+
+        found = jax.lax.map(jax.checkpoint(one), index)
+        nngp, ntk = (values.reshape(-1)[: len(i)].reshape(shape) for values in found)
+        return nngp, ntk
+
+    def working_bytes(
+        self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
+    ) -> int:
+        """Bytes held beyond inputs and results: the signals in tiles, the quadrature, and a tile for every thread."""
+        B, pairs = program.bandlimit, pairs_in_tile(program, resolution, itemsize)
+        signals = (n1 + (n2 or 0)) * B * B * channels
+        rotations, points = nodes(program, resolution), field_points(program, resolution)
+        if program.sphere:
+            s = sphere_resolution(B, resolution)
+            samples = points * s * s + 10 * rotations
+            batch = min(BATCH, rotations)
+            tile = points * (batch * (s * s + pairs * (channels + _FIELDS)) + 2 * channels * pairs)
+        elif program.readout == "flatten":
+            samples, tile = 0, pairs * (B * B * channels + _FIELDS)
+        elif not resolution:
+            samples = rotations * B**3 * 4 // 3
+            tile = pairs * (2 * B**3 + 64 * _FIELDS)
+        else:
+            ring, rings, side = (2 * resolution - 1) ** 2, rotations // (2 * resolution - 1) ** 2, 2 * B - 1
+            samples = rings * side**2 * 2 * (B - 1) + rotations
+            tile = pairs * (2 * side**2 * (rings + 2 * B) + ring * _FIELDS)
+        return (signals + samples + threads() * (tile + 2 * pairs * B * B * channels)) * itemsize

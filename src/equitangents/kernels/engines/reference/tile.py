@@ -20,8 +20,15 @@ from equitangents.errors import MemoryLimitError
 from equitangents.kernels.angular import Both, both, moved, of_covariance, start, vanishing
 from equitangents.kernels.duals import Gelu, PiecewiseLinear
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
-from equitangents.kernels.engines.reference.geometries import FibreGeometry, PairGeometry, self_moments
+from equitangents.kernels.engines.reference.execute import (
+    FibreGeometry,
+    Moments,
+    PairGeometry,
+    State,
+    execute,
+    field_moments,
+    self_moments,
+)
 from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
 from equitangents.kernels.plans.levels import GridLevel, still

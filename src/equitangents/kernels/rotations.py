@@ -1,0 +1,476 @@
+"""Programs of networks on rotation groups.
+
+Lifted to rotations R, R', the kernel of two signals on the sphere depends on the relative rotation Q = R'R⁻¹ and, under
+windows narrower than the sphere, on the point y = Rn to which R takes the pole n: a field on the sphere for each Q.
+Averages over windows keep Q, nonlinearities act at each (Q, y), pooling averages over all. Source: arXiv 2406.06504.
+
+How rotations are sampled: correlations at the nodes of a quadrature, ring after ring, and how fine it has to be.
+
+K(Q) = c'ᵀ D(Q) c / (4πC). With Euler angles Q = R_z(α) R_y(β) R_z(γ) the azimuths separate: for each β, K is a
+trigonometric polynomial in α and γ whose coefficients are sums over l of d^l(β) times products of coefficients; two
+small Fourier transforms evaluate it. A ring is what shares one β. Cost per pair: about 4 B⁴ + nodes × B
+multiplications, for any number of channels. Means over the group that are to keep kernels symmetric are over rotations
+closed under inversion (`closed_nodes`).
+
+K(Q) of bandlimited signals is bandlimited, but a nonlinearity of it is not: the error of the Haar mean falls with the
+resolution at a rate that depends on the nonlinearity, on the signals' size, and most of all on how alike they are (the
+angle of a signal with itself has a kink at Q = 1). So a sample of pairs, those of signals with themselves among them,
+is computed at growing resolution until it agrees with a grid at least half as fine again.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents._types import ArrayLike
+from equitangents.errors import NetworkError
+from equitangents.groups import MatrixGroup
+from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
+from equitangents.groups.rotations_of_space import random_rotations
+from equitangents.kernels.operation import FrozenArray, HashedOnce, Operation
+from equitangents.kernels.operations import Affine, Dual, Flatten
+from equitangents.kernels.program import Op, Parallel, Program
+from equitangents.sphere import degrees, rotate
+from equitangents.sphere.transforms import wigner
+
+
+@dataclass(frozen=True)
+class Zonal(Operation):
+    """Mean over a zonal window: multiplies degree l of a field on the sphere by coefficients[l]; just 1 is the mean."""
+
+    is_window: ClassVar[bool] = True
+    coefficients: FrozenArray  # float64 (degrees,), the first of them 1
+
+    @property
+    def is_total(self) -> bool:
+        """Whether only the mean over the sphere is left."""
+        return self.coefficients.array.size == 1
+
+
+FULL = Zonal(FrozenArray(np.ones(1)))
+
+
+@dataclass(frozen=True)
+class HaarMean(Operation):
+    """Average over the group: the mean over all relative rotations Q and all points y."""
+
+    is_pool: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Sampling of integrals over rotations: to an error of `tolerance`, or at `resolution` if it is set."""
+
+    tolerance: float
+    resolution: int | None = None
+
+
+SphereOp = Zonal | Affine | Dual
+RotationOp = Op | Zonal | HaarMean
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """The space of signals of `bandlimit` on the sphere, lifted to a group of rotations, and the accuracy wanted.
+
+    Its programs begin with operations on the sphere, up to a mean over it if there is one; then come those on
+    rotations, one `HaarMean` or `Flatten`, and those on vectors.
+    """
+
+    on_rotations: ClassVar[bool] = True
+    bandlimit: int
+    group: RotationGroup | MatrixGroup
+    accuracy: Accuracy
+
+    def program(self, shape: tuple[int, ...], ops: tuple[Any, ...]) -> Program[Sphere]:
+        """The program of the lowered layers `ops`; raises NetworkError for those without a rule on rotations."""
+        end = next((i for i, op in enumerate(ops) if op.is_pool), len(ops))
+        if end == len(ops):
+            raise NetworkError(
+                "the network ends on rotations, so its kernel is a field; end it with GroupPool or Flatten"
+            )
+        if any(op.has_rates for op in ops):
+            raise NetworkError("after a SphereLift layers have the NTK parametrisation alone")
+        before, readout, after = ops[:end], ops[end], ops[end + 1 :]
+        full = next(i for i, op in enumerate((*before, FULL)) if op.is_total)
+        sphere: tuple[Any, ...]
+        if full == 0:
+            sphere, field = (), before
+        elif full < end:
+            sphere, field = before[: full + 1], before[full + 1 :]
+        else:
+            sphere, field = before, ()
+        if readout.positions_after(1) != 1:
+            raise NetworkError("pooling over a subgroup of the rotations has no kernel here; use GroupPool()")
+        # Behind a full window K depends on Q alone, which right translations keep: further windows change nothing.
+        found = (
+            *_checked(sphere, (Zonal, Affine, Dual)),
+            *_checked(_without_windows(field), (Affine, Dual, Parallel)),
+            Flatten() if readout.is_diagonal else HaarMean(),
+            *_checked(_without_windows(after), (Affine, Dual, Parallel)),
+        )
+        return Program(self, found)
+
+
+@dataclass(frozen=True)
+class RotationSections(HashedOnce):
+    """A program on the sphere as it runs: `sphere` on fields over the sphere, for each relative rotation Q; `field` at
+    each Q alone; `vector` after the readout.
+
+    `sphere` is empty or ends with a mean over the sphere, unless the readout takes that mean.
+    """
+
+    bandlimit: int
+    group: RotationGroup | MatrixGroup
+    sphere: tuple[SphereOp, ...]
+    field: tuple[Op, ...]
+    readout: Literal["pool", "flatten"]
+    vector: tuple[Op, ...]
+    accuracy: Accuracy
+
+    __hash__ = HashedOnce.__hash__
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether anything is left to a quadrature that is not exact."""
+        sampled = self.readout == "pool" and isinstance(self.group, RotationGroup)
+        return sampled or any(op.nonlinearity is not None for op in self.sphere)
+
+
+@lru_cache(maxsize=256)
+def sections(program: Program[Sphere]) -> RotationSections:
+    """The three parts of a program on the sphere."""
+    space, ops = program.space, program.ops
+    end = next(i for i, op in enumerate(ops) if op.is_pool)
+    windows = [i for i, op in enumerate(ops[:end]) if op.is_window]
+    start = next((i + 1 for i in windows if ops[i].is_total), end if windows else 0)
+    return RotationSections(
+        bandlimit=space.bandlimit,
+        group=space.group,
+        sphere=ops[:start],
+        field=ops[start:end],
+        readout="flatten" if ops[end].is_diagonal else "pool",
+        vector=ops[end + 1 :],
+        accuracy=space.accuracy,
+    )
+
+
+def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(op.with_held(_without_windows) for op in ops if not (op.is_window or op.is_pool))
+
+
+def _checked(ops: tuple[Any, ...], known: tuple[type, ...]) -> tuple[Any, ...]:
+    for op in ops:
+        if not isinstance(op, known):
+            raise NetworkError(
+                "operation", type(op), "one with a rule on rotations with windows narrower than the sphere", verb="is"
+            )
+    return ops
+
+
+def nodes(program: RotationSections, resolution: int) -> int:
+    """Relative rotations at which the recursion runs."""
+    if program.readout == "flatten":
+        return 1
+    if not resolution:
+        return program.group.order
+    return resolution * (2 * resolution - 1) ** 2 * (2 if getattr(program.group, "reflections", False) else 1)
+
+
+def field_points(program: RotationSections, resolution: int) -> int:
+    """Points of the sphere that a field has at each of them."""
+    if not program.sphere:
+        return 1
+    s = sphere_resolution(program.bandlimit, resolution)
+    return s * (2 * s - 1)
+
+
+def sphere_resolution(bandlimit: int, resolution: int) -> int:
+    """Degrees that the sphere's grid resolves: a product of signals at least, and more at every finer resolution.
+
+    Else two resolutions would share a grid on the sphere, and their difference would not show its error.
+    """
+    return 2 * bandlimit - 1 + max(0, resolution - (bandlimit + 1) // 2)
+
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+_LISTED = 64  # nodes of a finite group in one ring
+
+
+class Rings(NamedTuple):
+    """Arrays of a quadrature; those of `scanned` have one entry a ring along their first axis.
+
+    `values(products, part)` are the correlations at the nodes of a ring.
+    """
+
+    fixed: dict[str, Any]
+    scanned: dict[str, Any]
+
+
+def products(a: ArrayLike, b: ArrayLike, bandlimit: int) -> list[Any]:
+    """Σ_c b_{m'c} a_{mc} for each degree l ≥ 1, (2l + 1, 2l + 1, *pairs), rows m' and columns m.
+
+    a, b: (B², C, *pairs), where the pairs' axes broadcast.
+    """
+    found = []
+    for l in range(1, bandlimit):
+        here = slice(l * l, (l + 1) ** 2)
+        found.append(jnp.sum(b[here, None] * a[None, here], axis=2))
+    return found
+
+
+@lru_cache(maxsize=32)
+def euler_rings(bandlimit: int, resolution: int, reflections: bool) -> Rings:
+    """Rings of SO(3) or O(3), as NumPy arrays in float64; reflections are rings of their own."""
+    azimuths, cosine, weights = euler_grid(resolution)
+    L = bandlimit - 1
+    k = np.arange(-L, L + 1)
+    trigonometric = np.where(k >= 0, np.cos(np.outer(azimuths, k)), np.sin(np.outer(azimuths, -k)))
+    angles = np.stack([0 * cosine, np.arccos(cosine), 0 * cosine], axis=-1)
+    d = wigner(from_euler_angles(angles), bandlimit)
+    side = 2 * L + 1
+    own = np.zeros((resolution, side, side, bandlimit))
+    flipped = np.zeros_like(own)
+    row, column = np.meshgrid(k, k, indexing="ij")
+    for l in range(1, bandlimit):
+        r, c = (x[(np.abs(row) <= l) & (np.abs(column) <= l)].reshape(2 * l + 1, -1) for x in (row, column))
+        inner = slice(L - l, L + l + 1)
+        own[:, inner, inner, l] = np.where(c >= 0, 1, -1) * d[l][:, l + np.abs(r), l + np.abs(c)]
+        both = (r != 0) & (c != 0)
+        flipped[:, inner, inner, l] = np.where(r > 0, 1, -1) * np.where(both, d[l][:, l - np.abs(r), l - np.abs(c)], 0)
+    mixing = np.concatenate([own[..., 1:], flipped[..., 1:]], axis=-1).reshape(resolution, side * side, -1)
+    weights = np.repeat(weights[:, None] / len(azimuths) ** 2, len(azimuths) ** 2, axis=1)
+    if reflections:
+        parity = np.tile((-1.0) ** np.arange(1, bandlimit), 2)
+        mixing, weights = np.concatenate([mixing, mixing * parity]), np.concatenate([weights, weights]) / 2
+    return Rings({"azimuths": trigonometric}, {"mixing": mixing, "weights": weights})
+
+
+@lru_cache(maxsize=32)
+def listed_rings(bandlimit: int, group: MatrixGroup) -> Rings:
+    """A finite group of rotations, its elements in rings of up to 64; the last is filled up with weights of zero."""
+    rings = -(-group.order // _LISTED)
+    size = -(-group.order // rings)
+    blocks = wigner(group.matrices, bandlimit)
+    flat = np.concatenate([np.zeros((group.order, 0)), *(d.reshape(group.order, -1) for d in blocks[1:])], axis=1)
+    matrices = np.zeros((rings * size, flat.shape[1]))
+    matrices[: group.order] = flat
+    weights = np.zeros(rings * size)
+    weights[: group.order] = group.weights
+    return Rings({}, {"matrices": matrices.reshape(rings, size, -1), "weights": weights.reshape(rings, size)})
+
+
+def rings_of(bandlimit: int, group: RotationGroup | MatrixGroup, resolution: int) -> Rings:
+    """The rings of a group; `resolution` is for those that are sampled."""
+    if isinstance(group, RotationGroup):
+        return euler_rings(bandlimit, resolution, group.reflections)
+    return listed_rings(bandlimit, group)
+
+
+def prepared(rings: Rings, m: list[Any]) -> tuple[Any, dict[str, Any]]:
+    """(what all rings share, what each ring needs of the products `m`, (2l + 1, 2l + 1, P)); the latter is scanned."""
+    if not m:
+        return None, {"weights": rings.scanned["weights"]}
+    pairs = m[0].shape[-1]
+    if "matrices" in rings.scanned:
+        return jnp.concatenate([x.reshape(-1, pairs) for x in m]), rings.scanned
+    L = len(m)
+    padded = jnp.stack([jnp.pad(x, ((L - l, L - l), (L - l, L - l), (0, 0))) for l, x in enumerate(m, start=1)], axis=2)
+    both = jnp.concatenate([padded, padded[::-1, ::-1]], axis=2).reshape((2 * L + 1) ** 2, 2 * L, pairs)
+    mixed = jnp.einsum("rks,ksp->rkp", rings.scanned["mixing"], both, precision=_HIGHEST)
+    return None, {"mixed": mixed, "weights": rings.scanned["weights"]}
+
+
+def ring_values(rings: Rings, shared: Any, ring: dict[str, Any], pairs: int) -> Any:
+    """Σ_l≥1 c'ᵀ D(Q) c at the nodes of one ring, (nodes, P)."""
+    if "mixed" in ring:
+        t = rings.fixed["azimuths"]
+        n, side = t.shape
+        x = jnp.matmul(t, ring["mixed"].reshape(side, side * pairs), precision=_HIGHEST).reshape(n, side, pairs)
+        return jnp.einsum("gk,akp->agp", t, x, precision=_HIGHEST).reshape(n * n, pairs)
+    if "matrices" in ring:
+        return jnp.matmul(ring["matrices"], shared, precision=_HIGHEST)
+    return jnp.zeros((ring["weights"].shape[0], pairs), ring["weights"].dtype)
+
+
+class ClosedNodes(NamedTuple):
+    """Rotations, their weights, which sum to 1, and the number of each one's inverse."""
+
+    turns: Float[np.ndarray, "nodes 3 3"]
+    weights: Float[np.ndarray, " nodes"]
+    inverses: Int[np.ndarray, " nodes"]
+
+
+@lru_cache(maxsize=16)
+def closed_nodes(group: RotationGroup | MatrixGroup, resolution: int) -> ClosedNodes:
+    """All elements of a finite group; of SO(3) and O(3) the Euler grid with γ = π − α for the nodes of α."""
+    if isinstance(group, MatrixGroup):
+        turns, weights = np.asarray(group.matrices, np.float64), np.asarray(group.weights, np.float64)
+        return ClosedNodes(turns, weights, group.inverses)
+    azimuth, cosine, weight = euler_grid(resolution)
+    alpha, beta, gamma = np.meshgrid(azimuth, np.arccos(cosine), np.pi - azimuth, indexing="ij")
+    turns = from_euler_angles(np.stack([alpha, beta, gamma], axis=-1).reshape(-1, 3))
+    weights = np.broadcast_to(weight[:, None] / len(azimuth) ** 2, alpha.shape).ravel()
+    inverses = np.arange(len(turns)).reshape(alpha.shape).transpose(2, 1, 0).ravel()
+    if group.reflections:
+        turns, weights = np.concatenate([turns, -turns]), np.concatenate([weights, weights]) / 2
+        inverses = np.concatenate([inverses, len(inverses) + inverses])
+    return ClosedNodes(turns, weights, inverses)
+
+
+logger = logging.getLogger("equitangents")
+
+LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
+# A field on the sphere for each rotation costs five powers of the resolution.
+LADDER_OF_FIELDS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24)
+AS_ASKED = "resolution as asked for"
+_FINER = 1.5  # how much finer the grid is that errors are measured against
+_COARSEST_FINER = 4  # the grid for errors of resolution 1, which has no coarser one
+_SIGNALS = 4  # in a sample
+_SIDES = 4  # from which each of them is seen
+
+
+class Resolution(NamedTuple):
+    """Nodes in cos β, the error measured there relative to √(K(x,x) K(x',x')), and what a reader should know of it."""
+
+    value: int
+    error: float | None
+    note: str | None
+
+
+Values = tuple[np.ndarray, np.ndarray]
+
+
+def sampled_for(net: Any, x: Callable[[], Any]) -> Any:
+    """A kernel with rotations sampled as finely as inputs x() ask for; itself, where it says that it samples none."""
+    return net.sampled_for(x()) if getattr(net, "samples_rotations", False) else net
+
+
+def sample(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
+    """Signals to measure on: the largest, the steepest, the roughest for its size, and any others.
+
+    What is large in its constant part alone is exact on any grid, so size does not tell what is hard.
+    """
+    x = np.concatenate([x1, x2])
+    l = degrees(round(x.shape[1] ** 0.5))
+    power = (x**2).sum(axis=2)
+    size, slope = power.sum(axis=1), power @ (l * (l + 1.0))
+    rough = np.divide(slope, size, out=np.zeros_like(size), where=size > 0)
+    hardest = [int(np.argmax(by)) for by in (size, slope, rough)]
+    others = [0, len(x) - 1, *np.argsort(-slope, kind="stable").tolist()]
+    return x[sorted(list(dict.fromkeys([*hardest, *others]))[:_SIGNALS])]
+
+
+def from_several_sides(x: np.ndarray) -> np.ndarray:
+    """Signals, and their copies under fixed rotations.
+
+    The error of a mean over the grid depends on how the signals lie to it, up to fivefold, and a kernel holds them in
+    any position. Only for means over all rotations, which no turn changes.
+    """
+    turns = random_rotations(_SIDES - 1, np.random.default_rng(7))
+    return np.concatenate([x, *(rotate(x, R) for R in turns)])
+
+
+def pairs_of(x: np.ndarray, turns: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of n signals with themselves, with rotated copies, and with the next signal."""
+    turned = [rotate(x, R) for R in turns]
+    return np.concatenate([x] * (len(turns) + 2)), np.concatenate([x, *turned, np.roll(x, 1, axis=0)])
+
+
+def turn_to_node(resolution: int) -> np.ndarray:
+    """The rotation after which a signal meets itself at the worst place of a grid over relative rotations.
+
+    Grids are densest around the identity, where a signal meets itself. It meets a turned copy elsewhere: at worst at a
+    node of the middle ring, whose cell is the largest. Only for means over all rotations, which no turn changes.
+    """
+    azimuths, cosine, _ = euler_grid(resolution)
+    return _turn(azimuths[-1], cosine[resolution // 2])
+
+
+def turn_between_nodes(resolution: int) -> np.ndarray:
+    """A rotation to the middle of a cell, where means come out too small, not too large.
+
+    Then the signal and its copy are at an angle that nonlinearities behind the mean see; at a node there is none.
+    """
+    azimuths, cosine, _ = euler_grid(resolution)
+    middle = resolution // 2
+    return _turn(azimuths[-1] + np.pi / len(azimuths), (cosine[middle] + (cosine[middle - 1] if middle else 1)) / 2)
+
+
+def _turn(azimuth: float, cosine: float) -> np.ndarray:
+    return from_euler_angles(np.array((azimuth, np.arccos(cosine), azimuth)))
+
+
+def surrogates(bandlimit: int, channels: int) -> np.ndarray:
+    """Random signals of unit variance, which stand in for signals that are not known yet."""
+    return np.random.default_rng(0).normal(size=(_SIGNALS, bandlimit**2, channels)) * np.sqrt(4 * np.pi) / bandlimit
+
+
+def choose(
+    accuracy: Accuracy, ladder: tuple[int, ...], values: Callable[[int], Values], n: int, least: float
+) -> Resolution:
+    """The lowest resolution whose error is within the tolerance, or within rounding, `least`.
+
+    `values(r)` are NNGP and NTK of the pairs of n signals at resolution r.
+    """
+    at = functools.cache(values)
+    error = lambda coarse, fine: difference(at(coarse), at(fine), n)
+    if accuracy.resolution is not None:
+        r = accuracy.resolution
+        if r == 1:
+            return Resolution(r, error(1, _COARSEST_FINER), AS_ASKED)
+        return Resolution(r, error(coarser(r), r), f"{AS_ASKED}; the error is that of a coarser one")
+    found = search(ladder, error, max(accuracy.tolerance, least))
+    if found.note is None and found.error is not None and found.error > accuracy.tolerance:
+        note = f"the tolerance {accuracy.tolerance:.1e} is below the precision's own, {least:.1e}, which was taken"
+        return found._replace(note=note)
+    return found
+
+
+def coarser(resolution: int) -> int:
+    """One against which a resolution that was asked for is half as fine again."""
+    return max(1, int(resolution / _FINER))
+
+
+def search(ladder: Sequence[int], error: Callable[[int, int], float], tolerance: float) -> Resolution:
+    """The lowest resolution of a ladder whose `error(r, finer)`, against one half as fine again, is within `tolerance`.
+
+    Where none is, the finest that has a finer one, with a note and a warning; where none has, the first, whose error is
+    infinite.
+    """
+    last, missed = ladder[0], float("inf")
+    for r in ladder:
+        finer = next((s for s in ladder if s >= _FINER * r), None)
+        if finer is None:
+            break
+        last, missed = r, error(r, finer)
+        if missed <= tolerance:
+            return Resolution(r, missed, None)
+    note = f"the tolerance {tolerance:.1e} is not reached"
+    logger.warning("integrals over rotations: %s; the error is about %.1e", note, missed)
+    return Resolution(last, missed, note)
+
+
+def difference(coarse: Values, fine: Values, n: int) -> float:
+    """Largest error of the coarser values of `pairs_of` n signals, relative to those of signals with themselves.
+
+    A signal and its turned copies have the kernel of the signal with itself.
+    """
+    errors = [0.0]
+    for a, b in zip(coarse, fine, strict=True):
+        own, root = b[:n], np.sqrt(np.abs(b[:n]))
+        same = len(b) // n - 1
+        scale = np.concatenate([np.tile(root * root, same), root * np.roll(root, 1)])
+        error = np.abs(a - np.concatenate([np.tile(own, same), b[same * n :]]))
+        errors.append((error / np.maximum(scale, 1e-12 * scale.max() + 1e-300)).max())
+    return float(np.max(errors))  # NaN if any is

@@ -1,0 +1,483 @@
+"""Tasks whose outputs move with their inputs: masks of images, changes of flows, the element that moved a template.
+
+Masks turn with images of cells, velocities with the grid; kernels on pairs of positions are those of a CNN that ends on
+positions. Which element of C_n turned an image on rings, or which rotation a signal on the sphere, is learnt by MLPs.
+
+Flows are exact solutions of the Navier–Stokes equations on a torus. Let v = ∇⊥ψ, ψ a sum of waves that all have the
+length |k|² = q. Then (v·∇)v is a gradient, and u(x, t) = U + e^{−νqt} v(x − Ut) solves
+∂u/∂t + (u·∇)u = −∇p + νΔu, ∇·u = 0 (Taylor 1923, in a moving frame).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from scipy.spatial.transform import Rotation
+
+from equitangents import actions, groups, nn, sphere
+from equitangents.extending import FiniteNetwork
+from equitangents_studies import data
+from equitangents_studies.common import networks
+from equitangents_studies.common.images import standardise
+from equitangents_studies.common.moved_kernels import PairKernel, Symmetry
+from equitangents_studies.framework.study import at_least, check, presets
+
+
+@dataclass(frozen=True)
+class Settings:
+    """In each of `draws` draws, training sets of `sizes` inputs and `test` further ones, learnt with a `ridge` relative
+    to the kernel's mean diagonal. `few` inputs are trained on in all orientations, at times in `units`. `members`
+    networks of `channels` channels or `width` neurons are trained on `trained` inputs and recorded after `steps`.
+
+    Masks and flows are on `pixels` × `pixels` points; flows have waves with |k|² = `waves`, streams up to `stream`, and
+    change in a `time`. Of turns, C_`order` moves `rings` × `angles` samples of images of `data` ("digits", "letters",
+    or a data set); rotations move signals of `bandlimit` on the sphere with relative `noise`, with means over SO(3) to
+    `accuracy`, in training sets of `space_sizes` with `space_ridge`.
+    """
+
+    task: Literal["masks", "flows", "turns"] = "masks"
+    sizes: tuple[int, ...] = (2, 4, 8, 16)
+    test: int = 12
+    draws: int = 12
+    hidden_layers: int = 2
+    ridge: float = 1e-2
+    few: int = 2
+    units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
+    members: int = 64
+    trained: int = 4
+    steps: tuple[int, ...] = (1, 10, 100)
+    seed: int = 0
+    pixels: int = 12
+    channels: int = 8
+    waves: int = 5
+    time: float = 0.4
+    stream: float = 1.5
+    data: str = "digits"
+    order: int = 8
+    rings: int = 4
+    angles: int = 16
+    bandlimit: int = 4
+    noise: float = 0.3
+    accuracy: float = 1e-3
+    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
+    space_ridge: float = 3e-2
+    width: int = 64
+
+
+PRESETS = presets(
+    Settings(),
+    desk="pixels=16 sizes=2,4,8,16,32 test=24 hidden_layers=3 few=3 channels=16 trained=8 steps=1,10,100,300",
+    paper="pixels=24 sizes=4,8,16,32,64 test=50 draws=24 hidden_layers=4 few=4 channels=64 trained=16 members=100 "
+    "steps=1,10,100,1000",
+    flows_quick="task=flows pixels=8 sizes=1,2,4,8,16 draws=6 ridge=1e-4",
+    flows_desk="flows-quick pixels=12 sizes=1,2,4,8,16,32 test=24 draws=20 hidden_layers=3 few=3 channels=16 trained=8 "
+    "members=192 steps=1,10,100,300",
+    flows_paper="flows-quick pixels=16 sizes=1,2,4,8,16,32,64 test=50 draws=20 hidden_layers=4 few=4 channels=64 "
+    "trained=16 members=100 steps=1,10,100,1000",
+    turns_quick="task=turns sizes=4,8,16,32,64,128 test=50 draws=8 ridge=1e-3 few=3 trained=16",
+    turns_desk="turns-quick order=16 angles=32 accuracy=5e-4 sizes=4,8,16,32,64,128,256 test=100 draws=12 "
+    "space_sizes=2,4,8,16,32,64,128,256 width=128 steps=1,10,100,1000",
+    turns_paper="turns-quick data=mnist order=32 rings=8 angles=64 bandlimit=8 sizes=4,8,16,32,64,128,256,512 "
+    "space_sizes=2,4,8,16,32,64,128,256,512 test=500 draws=20 hidden_layers=3 members=100 width=512 "
+    "steps=1,10,100,1000",
+)
+
+
+def check_settings(s: Settings, data_dir: Path | None) -> None:
+    """Sizes that increase, images enough, networks enough for an interval; waves that the grid resolves, exact turns."""
+    turns = s.task == "turns"
+    least = {"test": 1, "draws": 2, "hidden_layers": 1, "few": 1, "members": 5, "stream": 0, "noise": 0}
+    at_least(s, **least, pixels=4, waves=1, order=2, rings=1, bandlimit=2)
+    for name in ("sizes", "space_sizes") if turns else ("sizes",):
+        sizes = getattr(s, name)
+        check(list(sizes) == sorted(set(sizes)) and len(sizes) >= 2, name, sizes, "two or more, increasing")
+        check(min(sizes) >= 1, name, sizes, "at least 1 each")
+        check(s.few <= min(s.test, sizes[-1]), "few", s.few, f"at most {min(s.test, sizes[-1])}, inputs of a draw")
+    for name in ("ridge", "space_ridge", "time"):
+        check(getattr(s, name) > 0, name, getattr(s, name), "positive")
+    check(1 <= s.trained <= s.sizes[-1], "trained", s.trained, f"between 1 and {s.sizes[-1]}, the largest training set")
+    increasing = list(s.steps) == sorted(set(s.steps)) and len(s.steps) >= 1 and min(s.steps) >= 0
+    check(increasing, "steps", s.steps, "one or more, increasing from 0 or more")
+    check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
+    if s.task == "flows":
+        check(len(waves(s.waves)) > 0, "waves", s.waves, "a sum of two squares: 1, 2, 4, 5, 8, 9, 10, …")
+        check(4 * s.waves < s.pixels**2, "waves", s.waves, f"below {s.pixels**2 / 4:g}, which the grid resolves")
+    if turns:
+        check(s.order % 2 == 0, "order", s.order, "even, so that every second turn is a subgroup")
+        check(s.angles % s.order == 0, "angles", s.angles, f"a multiple of the order, {s.order}")
+        check(0 < s.accuracy < 1, "accuracy", s.accuracy, "between 0 and 1")
+        check(s.data in (LETTERS, *data.names()), "data", s.data, [LETTERS, *data.names()])
+        held = len(upright(s.data, data_dir))
+        fits = s.sizes[-1] + s.test <= held
+        check(fits, "sizes", s.sizes, f"so few that they and {s.test} test images are at most {held}")
+
+
+STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
+PLAIN, RIGHT, WRONG = "plain", "right", "wrong"
+
+Sets = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Training inputs and targets, test inputs and targets."""
+
+
+@dataclass(frozen=True, eq=False)
+class MovingTask:
+    """A task whose symmetry moves inputs and targets, and the networks that learn it.
+
+    `symmetries` by name, PLAIN, RIGHT and WRONG among them. `draw(k)` are training and test sets of a draw, with as
+    many training inputs as the largest of `sizes`; `foreign` are inputs unlike them. `scores` of predictions and
+    targets; `squared` is one. `net` is trained at finite width.
+    """
+
+    name: str
+    settings: Settings
+    kernel: PairKernel
+    symmetries: Mapping[str, Symmetry]
+    positions: tuple[int, ...]
+    draw: Callable[[int], Sets]
+    foreign: np.ndarray
+    sizes: tuple[int, ...]
+    ridge: float
+    scores: Mapping[str, Callable[[np.ndarray, np.ndarray], float]]
+    net: FiniteNetwork | None = None
+
+
+def tasks(s: Settings, data_dir: Path | None) -> dict[str, MovingTask]:
+    """The tasks of a run by the label of their numbers: masks, flows, or turns of images and rotations of signals."""
+    rng = np.random.default_rng((s.seed, 2**31))
+    if s.task == "turns":
+        shape = (s.few, s.rings, s.angles, upright(s.data, data_dir).shape[-1])
+        common: dict[str, Any] = {"settings": s, "kernel": pair_kernel(mlp(s.hidden_layers)), "positions": ()}
+        plane = MovingTask(
+            **common,
+            name="turns",
+            symmetries=plane_symmetries(s.order),
+            draw=partial(plane_draw, s, data_dir),
+            foreign=rng.standard_normal(shape),
+            sizes=s.sizes,
+            ridge=s.ridge,
+            scores={"squared": squared, "wrong": wrong_element},
+            net=mlp(s.hidden_layers, s.width, s.order),
+        )
+        space = MovingTask(
+            **common,
+            name="rotations",
+            symmetries=space_symmetries(s.bandlimit, s.accuracy, s.hidden_layers),
+            draw=partial(space_draw, s),
+            foreign=rng.standard_normal((s.few, s.bandlimit**2)),
+            sizes=s.space_sizes,
+            ridge=s.space_ridge,
+            scores={"squared": squared, "degrees": degrees_off},
+        )
+        return {"turns, ": plane, "rotations, ": space}
+    masks, grid = s.task == "masks", (s.pixels, s.pixels)
+    net = ends_on_positions(s, outputs=1 if masks else 2)
+    noise = data.gaussian_noise(s.few, (*grid, 1), seed=s.seed).astype(np.float64)
+    return {
+        "": MovingTask(
+            name=s.task,
+            settings=s,
+            kernel=field_kernel(net),
+            symmetries=mask_symmetries() if masks else flow_symmetries(),
+            positions=grid,
+            draw=partial(mask_draw if masks else flow_draw, s),
+            foreign=noise if masks else rng.standard_normal((s.few, *grid, 2)),
+            sizes=s.sizes,
+            ridge=s.ridge,
+            scores={"squared": squared, **({"dice": dice} if masks else {"divergence": divergence})},
+            net=net,
+        )
+    }
+
+
+def squared(predicted: np.ndarray, target: np.ndarray) -> float:
+    """Mean squared error relative to the mean square of the targets."""
+    return float(((predicted - target) ** 2).mean() / (target**2).mean())
+
+
+def dice(predicted: np.ndarray, target: np.ndarray) -> float:
+    """2|A ∩ B| / (|A| + |B|) of all predicted and true foreground pixels; 1 if both are empty."""
+    a, b = predicted > 0, target > 0
+    total = int(a.sum() + b.sum())
+    return 2 * int((a & b).sum()) / total if total else 1.0
+
+
+def divergence(predicted: np.ndarray, target: np.ndarray) -> float:
+    """Root mean square of the predicted change's divergence relative to that of its gradient, on the torus."""
+    h, w = predicted.shape[1:3]
+    k = [np.fft.fftfreq(n, 1 / n) * (np.abs(np.fft.fftfreq(n, 1 / n)) < n / 2) for n in (h, w)]
+    spectrum = np.fft.fft2(predicted, axes=(1, 2))
+    along = np.stack(np.meshgrid(*k, indexing="ij"), axis=-1)
+    free = np.abs((along * spectrum).sum(axis=-1)) ** 2
+    whole = (along**2).sum(axis=-1) * (np.abs(spectrum) ** 2).sum(axis=-1)
+    return float(np.sqrt(free.sum() / whole.sum()))
+
+
+def wrong_element(predicted: np.ndarray, target: np.ndarray) -> float:
+    """Share of inputs whose element is not the one with the largest output."""
+    return float((predicted.argmax(axis=-1) != target.argmax(axis=-1)).mean())
+
+
+def degrees_off(predicted: np.ndarray, target: np.ndarray) -> float:
+    """The median over inputs of the angle between the closest rotation and the right one, in degrees."""
+    turns = Rotation.from_matrix(nearest_rotations(predicted) @ np.swapaxes(target, 1, 2))
+    return float(np.degrees(np.median(turns.magnitude())))
+
+
+def nearest_rotations(M: Float[np.ndarray, "n 3 3"]) -> Float[np.ndarray, "n 3 3"]:
+    """The rotation closest to each matrix: U diag(1, 1, ±1) Vᵀ of its singular value decomposition (Procrustes)."""
+    U, _, V = np.linalg.svd(M)
+    U[:, :, -1] *= np.linalg.det(U @ V)[:, None]
+    return np.asarray(U @ V)
+
+
+def ends_on_positions(s: Settings, outputs: int) -> nn.Sequential:
+    """A CNN of 3×3 windows, ReLU, and `outputs` numbers at every position; turns carry its windows to windows."""
+    hidden = networks.hidden(s.hidden_layers, lambda: nn.Conv(s.channels, (3, 3), padding="circular", **STD))
+    return nn.Sequential(*hidden, nn.Dense(outputs, **STD))
+
+
+def field_kernel(net: nn.Sequential) -> PairKernel:
+    """The NTK of a network that ends on positions."""
+    return lambda a, b: np.asarray(net.kernel_field(a, b).ntk)
+
+
+_LENGTHS = (1.2, 0.3)  # over which the texture is alike, along and across its stripes, in pixels
+_GROUND, _BRIGHT, _NOISE = 0.6, 2.0, 0.2
+_RADII = (0.16, 0.32)  # of cells, in sides of the image
+_MEMBRANE = 0.35  # share of a cell's area inside its membrane
+
+
+def scenes(
+    count: int, pixels: int, seed: tuple[int, ...]
+) -> tuple[Float[np.ndarray, "n pixels pixels 1"], Float[np.ndarray, "n pixels pixels 1"]]:
+    """(images, masks of 0 and 1) of `count` scenes of cells; the same for the same seed.
+
+    One or two ellipses at random places, continued across the borders, with bright membranes, on Gaussian noise that is
+    smoothed more along rows of pixels than across; each scene in one of four orientations.
+    """
+    rng = np.random.default_rng(seed)
+    at = np.indices((pixels, pixels))
+    masks, bright = np.zeros((2, count, pixels, pixels), bool)
+    for mask, membrane in zip(masks, bright, strict=True):
+        for _ in range(rng.integers(1, 3)):
+            centre, radii, angle = rng.uniform(0, pixels, 2), pixels * rng.uniform(*_RADII, 2), rng.uniform(0, np.pi)
+            apart = (at - centre[:, None, None] + pixels / 2) % pixels - pixels / 2
+            along = np.cos(angle) * apart[0] + np.sin(angle) * apart[1]
+            across = np.cos(angle) * apart[1] - np.sin(angle) * apart[0]
+            distance = (along / radii[0]) ** 2 + (across / radii[1]) ** 2
+            mask |= distance < 1
+            membrane |= (distance < 1) & (distance > _MEMBRANE)
+    k, (along, across) = np.fft.fftfreq(pixels), _LENGTHS
+    kept = np.exp(-2 * np.pi**2 * ((across * k[:, None]) ** 2 + (along * k[None]) ** 2))
+    stripes = np.fft.ifft2(np.fft.fft2(rng.standard_normal((count, pixels, pixels))) * kept).real
+    x = _GROUND * (stripes * pixels / np.sqrt((kept**2).sum())) + _BRIGHT * bright
+    x += _NOISE * rng.standard_normal(masks.shape)
+    turns = rng.integers(4, size=count)
+    turned = lambda z: np.stack([np.rot90(image, k) for image, k in zip(z, turns, strict=True)])[..., None]
+    return turned(x), turned(masks.astype(np.float64))
+
+
+def mask_draw(s: Settings, k: int) -> Sets:
+    """Training and test images of a draw with targets 2·mask − 1, float64; every image standardised by itself."""
+    n = s.sizes[-1]
+    x, masks = scenes(n + s.test, s.pixels, (s.seed, k))
+    x, y = standardise(x).astype(np.float64), 2 * masks - 1
+    return x[:n], y[:n], x[n:], y[n:]
+
+
+def mask_symmetries() -> dict[str, Symmetry]:
+    """Nothing, C4, its half turns, and inverted contrast."""
+    turns = actions.image_rotations(4)
+    sign = actions.channels(groups.cyclic(2), np.array([[[1.0]], [[-1.0]]]))
+    return {
+        PLAIN: Symmetry("nothing built in", turns),
+        RIGHT: Symmetry("C4", turns, turns),
+        "subgroup": Symmetry("C2", turns, turns, (0, 2)),
+        WRONG: Symmetry("inverted contrast", sign, actions.trivial(groups.cyclic(2))),
+    }
+
+
+VISCOSITY = 0.3
+
+
+def waves(q: int) -> Float[np.ndarray, "waves 2"]:
+    """The wave vectors with |k|² = q, one of each pair ±k.
+
+    >>> waves(5).astype(int).tolist()
+    [[1, -2], [1, 2], [2, -1], [2, 1]]
+    """
+    most = int(q**0.5)
+    every = [(a, b) for a in range(most + 1) for b in range(-most, most + 1) if a * a + b * b == q]
+    return np.array([k for k in every if k[0] > 0 or k[1] > 0], float).reshape(-1, 2)
+
+
+def flows(
+    count: int, s: Settings, seed: tuple[int, ...]
+) -> tuple[Float[np.ndarray, "n pixels pixels 2"], Float[np.ndarray, "n pixels pixels 2"]]:
+    """Velocities (rows, columns) of `count` flows on a torus of side 2π, before and after the time of the settings.
+
+    Amplitudes of waves are Gaussian, so that a vortex turns at about unit speed; streams are uniform over a disc.
+    """
+    rng, k = np.random.default_rng(seed), waves(s.waves)
+    amplitudes = rng.standard_normal((count, len(k))) / np.sqrt(len(k) / 2)
+    phases = rng.uniform(0, 2 * np.pi, (count, len(k)))
+    angle, speed = rng.uniform(0, 2 * np.pi, count), s.stream * np.sqrt(rng.uniform(0, 1, count))
+    U = speed[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    of = partial(velocity, U, k, amplitudes, phases, s.pixels)
+    return of(0.0), of(s.time)
+
+
+def velocity(
+    U: Float[np.ndarray, "n 2"],
+    k: Float[np.ndarray, "waves 2"],
+    amplitudes: Float[np.ndarray, "n waves"],
+    phases: Float[np.ndarray, "n waves"],
+    pixels: int,
+    time: float,
+) -> Float[np.ndarray, "n pixels pixels 2"]:
+    """u(x, time) on the grid, for streams U and waves k."""
+    x = np.indices((pixels, pixels)) * 2 * np.pi / pixels
+    angle = np.einsum("wa,aij->wij", k, x)[None] + (phases - time * U @ k.T)[:, :, None, None]
+    q = float((k[0] ** 2).sum())
+    across = np.stack([k[:, 1], -k[:, 0]], axis=-1) / np.sqrt(q)  # perpendicular to k: free of divergence
+    v = np.einsum("nwij,wa->nija", amplitudes[:, :, None, None] * np.cos(angle), across)
+    return np.asarray(U[:, None, None] + np.exp(-VISCOSITY * q * time) * v)
+
+
+def flow_draw(s: Settings, k: int) -> Sets:
+    """Velocities of a draw, and how they change in the time."""
+    n = s.sizes[-1]
+    x, after = flows(n + s.test, s, (s.seed, k))
+    return x[:n], (after - x)[:n], x[n:], (after - x)[n:]
+
+
+def flow_symmetries() -> dict[str, Symmetry]:
+    """Nothing, C4, its half turns, and C4 that turns the grid of targets but not their vectors.
+
+    On fields of vectors (N, H, W, 2), components along rows and columns, C4 turns both grid and vectors.
+    """
+    still = actions.image_rotations(4)
+    quarter = np.array([[0.0, -1.0], [1.0, 0.0]])  # a step down the rows becomes one along the columns
+    turned = np.stack([np.linalg.matrix_power(quarter, k) for k in range(4)])
+    fields = actions.tensor_product(still, actions.channels(still.group, turned))
+    return {
+        PLAIN: Symmetry("nothing built in", fields),
+        RIGHT: Symmetry("C4", fields, fields, fibre=2),
+        "subgroup": Symmetry("C2", fields, fields, (0, 2), fibre=2),
+        WRONG: Symmetry("C4, vectors left as they are", fields, still),
+    }
+
+
+LETTERS = "letters"
+_CLASSES = {"digits": (2, 3, 4, 5, 7), LETTERS: (0, 4, 5, 6, 9, 10, 15, 17)}  # that no turn takes to one another
+_DECAY = 0.7  # of a template's amplitudes from one degree to the next
+_FEATURES = 8  # kernels do not depend on it
+
+
+@lru_cache(maxsize=2)
+def upright(name: str, data_dir: Path | None) -> Float[np.ndarray, "n height width channels"]:
+    """All upright images of a set: of digits 2, 3, 4, 5 and 7, of letters A, E, F, G, J, K, P and R."""
+    x, y = data.letters(16) if name == LETTERS else data.load(name, data_dir).pooled
+    known = _CLASSES.get("digits" if name == "mnist" else name)
+    return x if known is None else x[np.isin(y, known)]
+
+
+def plane_draw(s: Settings, data_dir: Path | None, k: int) -> Sets:
+    """Images on rings, each turned by a random element of C_n, and the elements as signals on the group."""
+    rng, images, n = np.random.default_rng((s.seed, k)), upright(s.data, data_dir), s.sizes[-1]
+    chosen = images[rng.permutation(len(images))[: n + s.test]]
+    x = standardise(actions.to_rings(chosen, s.rings, s.angles)).astype(np.float64)
+    elements = rng.integers(s.order, size=len(x))
+    x, y = np.asarray(actions.ring_rotations(s.order).act_each(elements, x)), np.eye(s.order)[elements] - 1 / s.order
+    return x[:n], y[:n], x[n:], y[n:]
+
+
+def template(bandlimit: int, seed: int) -> Float[np.ndarray, " harmonics"]:
+    """A random signal on the sphere of norm 1 without a symmetry, in real spherical harmonics."""
+    c = np.random.default_rng((seed,)).standard_normal(bandlimit**2) * _DECAY ** sphere.degrees(bandlimit)
+    c[0] = 0
+    return np.asarray(c / np.linalg.norm(c))
+
+
+def space_draw(s: Settings, k: int) -> Sets:
+    """One template with other noise each time, turned by random rotations, and the rotations.
+
+    The noise has the template's spectrum and `noise` times its norm in expectation.
+    """
+    rng, n = np.random.default_rng((s.seed, k)), s.space_sizes[-1]
+    spread = _DECAY ** sphere.degrees(s.bandlimit)
+    spread[0] = 0
+    spread *= s.noise / np.linalg.norm(spread)
+    R = Rotation.random(n + s.test, rng).as_matrix()
+    x = template(s.bandlimit, s.seed) + spread * rng.standard_normal((n + s.test, s.bandlimit**2))
+    turned = np.stack([np.asarray(sphere.rotate(c[None, :, None], r))[0, :, 0] for c, r in zip(x, R, strict=True)])
+    x = turned * s.bandlimit  # entries of order 1
+    return x[:n], R[:n], x[n:], R[n:]
+
+
+def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequential:
+    """Dense layers on all numbers of an input; turning both inputs leaves its kernel alone."""
+    hidden = networks.hidden(hidden_layers, lambda: nn.Dense(width, **STD))
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(outputs, **STD))
+
+
+def pair_kernel(net: nn.Sequential) -> PairKernel:
+    """The NTK of a network without positions as one between pairs of positions."""
+    return lambda a, b: np.asarray(net.kernel(a, b).ntk)[:, None, :, None]
+
+
+def ends_on_group(s: Settings) -> nn.Sequential:
+    """A network with C_n built in: lifted, convolved over the group, an output at every element."""
+    places = np.arange(s.rings * s.angles).reshape(s.rings, s.angles)
+    moved = np.stack([np.roll(places, -g * s.angles // s.order, axis=1).ravel() for g in range(s.order)])
+    lift = nn.Lift(actions.permutations(groups.cyclic(s.order), moved), _FEATURES, "full", **STD)
+    hidden = networks.hidden(s.hidden_layers - 1, lambda: nn.GroupConv(_FEATURES, "full", **STD))
+    return nn.Sequential(lift, nn.Relu(), *hidden, nn.Dense(1, **STD))
+
+
+def ends_in_vectors(bandlimit: int, accuracy: float, hidden_layers: int) -> nn.Sequential:
+    """A network with SO(3) built in: lifted to rotations, and read out as a vector."""
+    so3 = groups.so3(bandlimit)
+    lift = nn.SphereLift(so3, _FEATURES, tolerance=accuracy, **STD)
+    hidden = networks.hidden(hidden_layers - 1, lambda: nn.GroupConv(_FEATURES, **STD))
+    return nn.Sequential(lift, nn.Relu(), *hidden, nn.Readout(so3.irreps(2)[1], **STD))
+
+
+def plane_symmetries(order: int) -> dict[str, Symmetry]:
+    """Nothing, C_n on signals on C_n, every second turn, and turns that are counted backwards."""
+    turns, elements = actions.ring_rotations(order), np.arange(order)
+    forwards = actions.labels(turns.group, (elements[:, None] + elements) % order)
+    backwards = actions.labels(turns.group, (elements - elements[:, None]) % order)
+    half = tuple(range(0, order, 2))
+    return {
+        PLAIN: Symmetry("nothing built in", turns),
+        RIGHT: Symmetry(f"C{order}", turns, forwards, fibre=order),
+        "subgroup": Symmetry(f"C{order // 2}", turns, forwards, half, fibre=order),
+        WRONG: Symmetry(f"C{order} counted backwards", turns, backwards, fibre=order),
+    }
+
+
+def space_symmetries(bandlimit: int, accuracy: float, hidden_layers: int) -> dict[str, Symmetry]:
+    """Nothing, the 24 rotations of a cube, all rotations, and the 24 with vectors that stay as they are."""
+    cube = groups.octahedral()
+    matrices = [np.asarray(sphere.rotate(np.eye(bandlimit**2)[..., None], R))[..., 0].T for R in cube.matrices]
+    turns, vectors = actions.linear(cube, np.stack(matrices)), actions.rotations(cube)
+    net, axes = ends_in_vectors(bandlimit, accuracy, hidden_layers), [2, 0, 1]  # of harmonics of degree 1: y, z, x
+    scale = (4 * np.pi) ** 0.5 / bandlimit  # a lift takes means over the sphere, the MLP over coefficients
+
+    def whole(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        found = np.moveaxis(np.asarray(net.kernel(scale * a[..., None], scale * b[..., None]).ntk, np.float64), 2, 1)
+        return found[:, axes][..., axes]
+
+    return {
+        PLAIN: Symmetry("nothing built in", turns),
+        RIGHT: Symmetry("O", turns, vectors, fibre=3),
+        "whole": Symmetry("SO(3)", turns, vectors, fibre=3, whole=whole),
+        WRONG: Symmetry("O, vectors left as they are", turns, actions.trivial(cube), fibre=3),
+    }
