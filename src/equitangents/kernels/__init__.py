@@ -3,7 +3,6 @@
 from equitangents.kernels.engines import Engine
 from equitangents.kernels.engines import register as register_engine
 from equitangents.kernels.finite_width import finite_width
-from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.orbit import equivariant_average, orbit_average
 from equitangents.kernels.random_features import random_features
 from equitangents.kernels.result import KernelFunction, Kernels
@@ -16,7 +15,6 @@ __all__ = [
     "empirical",
     "equivariant_average",
     "finite_width",
-    "kernel_invariance_error",
     "monte_carlo",
     "orbit_average",
     "random_features",

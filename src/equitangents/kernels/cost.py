@@ -23,7 +23,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import foreseen, memory_size
 from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.engines.select import engine_of
-from equitangents.kernels.fields import Part, result_bytes
+from equitangents.kernels.fields import result_bytes
 from equitangents.kernels.plans.plan import PairPlan
 from equitangents.kernels.plans.stages import AlongFibres, Step, stages_of
 from equitangents.kernels.program import Op, Positions, Program, flat
@@ -50,7 +50,6 @@ from equitangents.validation import check_whole
 _COLUMNS = 16  # second inputs of a timed block: a vector of the fastest engine
 _ROWS = 256  # first inputs of it, at most, for each thread
 _BLOCK = 0.01  # of an engine's `quick_work`: some hundredths of a second
-_NUMBERS = 1 << 22  # of its result, at most
 _REPEATS, _ENOUGH = 4, 0.3  # runs that are timed, and the seconds after which no more are
 MARGIN = 1.5  # what one block leaves out: caches, a busy machine
 _MOST_SIGNALS = 1000  # of which the hardest are looked at
@@ -131,13 +130,12 @@ class _Run:
 
     program: Any
     engine: str
-    part: Part | None = None
     resolution: int | None = None  # of a program on rotations
     compute: Callable[..., Any] = programs.compute
 
     def __call__(self, x1: Any, x2: Any) -> None:
         if self.resolution is None:
-            self.compute(self.program, x1, x2, self.engine, self.part)
+            self.compute(self.program, x1, x2, self.engine)
         else:
             with precision.scope(x1.dtype):
                 rotations.rules_of(engine_of(self.engine)).kernels(self.program, self.resolution, x1, x2)
@@ -161,20 +159,17 @@ def kernel_cost(
     n2: int | None = None,
     dtype: npt.DTypeLike = "float32",
     engine: str | None = None,
-    part: Part | None = None,
 ) -> KernelCost:
     """The cost of the kernels of `program` between n1 and n2 inputs (None: n1 with themselves, at half the cost).
 
-    With `part` that of its kernel field at these pairs of positions.
     The first call for a program runs a block of it, which an engine may have to compile; later ones remember.
     """
     n1, n2 = check_whole("n1", n1, 1), None if n2 is None else check_whole("n2", n2, 1)
     dtype, columns = check_dtype(dtype), n1 if n2 is None else n2
     if isinstance(program.space, EquivariantOutputs):
         return _of_equivariant_outputs(program, channels, n1, n2, dtype, engine)
-    mirrored = n2 is None and (part is None or part.mirrors)
-    pairs = n1 * (n1 + 1) // 2 if mirrored else n1 * columns
-    of = _COUNTS[type(program.space)](program, channels, n1, n2, dtype, engine, part)
+    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * columns
+    of = _COUNTS[type(program.space)](program, channels, n1, n2, dtype, engine)
     one = of.cost
     seconds, spread = pair_seconds(of.run, of.shape, dtype, one.element_layers + one.multiply_adds // 8)
     runs = pairs + of.alone
@@ -203,16 +198,14 @@ def _of_equivariant_outputs(
 @lru_cache(maxsize=256)
 def pair_seconds(run: _Run, shape: tuple[int, ...], dtype: str, work: int) -> tuple[float, float]:
     """(seconds of one pair of inputs in a block, the factor between the median and the fastest of the runs)."""
-    numbers = 1 if run.part is None else run.part.layout.numbers
-    columns = max(1, min(_COLUMNS, _NUMBERS // numbers))
-    enough = int(_BLOCK * engine_of(run.engine).quick_work / max(1, work * columns))
-    rows = max(1, min(_ROWS, enough, _NUMBERS // (numbers * columns))) * threads()
+    enough = int(_BLOCK * engine_of(run.engine).quick_work / max(1, work * _COLUMNS))
+    rows = max(1, min(_ROWS, enough)) * threads()
     rng = np.random.default_rng(0)
-    inputs: list[Any] = [rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, columns)]
+    inputs: list[Any] = [rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, _COLUMNS)]
     if hasattr(run.program, "ops") and reads_graphs(run.program):
         inputs = [Graphs(x, np.ones((len(x), x.shape[1], x.shape[1]))) for x in inputs]
     seconds, spread = timed(lambda: run(*inputs))
-    return seconds / (rows * columns), spread
+    return seconds / (rows * _COLUMNS), spread
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float]:
@@ -294,15 +287,10 @@ def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[int, tuple[tuple[Op, ...], 
         yield window, None
 
 
-_Part = Part | None
-
-
-def _of_positions(
-    program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
-) -> _Counted:
+def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None) -> _Counted:
     """The work of a program on positions, along its fibres."""
-    choice = programs.choice_of(program, engine, np.dtype(dtype), part)
-    steps = programs.steps_of(program, choice.engine, part)
+    choice = programs.choice_of(program, engine, np.dtype(dtype))
+    steps = choice.engine.steps(program)
     sizes = channels, n1, n2 or n1, np.dtype(dtype).itemsize
     work = count(steps)
     cost = KernelCost(
@@ -311,24 +299,20 @@ def _of_positions(
         layers=work.depth,
         element_layers=work.element_layers,
         multiply_adds=work.products * channels,
-        working_bytes=choice.engine.working_bytes(program, *sizes, *(() if part is None else (part,))),
+        working_bytes=choice.engine.working_bytes(program, *sizes),
         engine=choice.engine.name,
         form=steps.form,
         dtype=dtype,
-        notes=programs.notes_of(choice, steps, part),
+        notes=programs.notes_of(choice, steps),
     )
-    outputs = 1 if part is None else part.layout.numbers
-    return _Counted(cost, _Run(program, choice.engine.name, part), (*program.shape, channels), outputs)
+    return _Counted(cost, _Run(program, choice.engine.name), (*program.shape, channels))
 
 
 def _of_structured(
-    program: StructuredProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
+    program: StructuredProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
-    """One operation over all pairs of positions is one layer; sums with weights of each input's own are multiply-adds.
-
-    Kernel fields are run by the reference engine, one pair of inputs like a pooled kernel.
-    """
-    chosen, notes = structured.choice_of(program, engine, dtype, part)
+    """One operation over all pairs of positions is one layer; sums with weights of each input's own are multiply-adds."""
+    chosen, notes = structured.choice_of(program, engine, dtype)
     before = given = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
     for op in flat(program.ops):
@@ -349,12 +333,11 @@ def _of_structured(
         dtype=dtype,
         notes=notes,
     )
-    run = _Run(program, chosen.name, part, compute=structured.compute)
-    return _Counted(cost, run, (*program.shape, channels), 1 if part is None else part.layout.numbers)
+    return _Counted(cost, _Run(program, chosen.name, compute=structured.compute), (*program.shape, channels))
 
 
 def _of_points(
-    program: SteerableProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
+    program: SteerableProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
     """Products of filters, and values of activation kernels, over all pairs of points; in double precision."""
     points, ops = program.space.count, [op for op in flat(program.ops) if not op.held]
@@ -371,13 +354,12 @@ def _of_points(
         dtype=dtype,
         notes=(steerable.WHY,),
     )
-    outputs = steerable.outputs(program) ** 2 if part is None else part.layout.numbers
-    run = _Run(program, REFERENCE.name, part, compute=steerable.compute)
-    return _Counted(cost, run, (points, channels), outputs, alone=n1 + (n2 or 0))
+    run = _Run(program, REFERENCE.name, compute=steerable.compute)
+    return _Counted(cost, run, (points, channels), steerable.outputs(program) ** 2, alone=n1 + (n2 or 0))
 
 
 def _of_rotations(
-    whole: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
+    whole: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
     """Relative rotations and points of the sphere, at the resolution that random signals of unit variance need."""
     program = sections(whole)

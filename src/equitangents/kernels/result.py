@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents import notebook, precision
+from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.formatting import memory_size
 
 if TYPE_CHECKING:
     from equitangents.kernels.fields import Part
@@ -38,25 +37,6 @@ class Kernels:
     notes: tuple[str, ...] = field(default=(), metadata={"static": True})
     error_estimate: float | None = field(default=None, metadata={"static": True})
     resolution: int | None = field(default=None, metadata={"static": True})
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: shapes, how the kernels were computed, and both as pictures."""
-        if precision.is_traced(self.ntk):
-            return notebook.table("Kernels", [("shape", self.ntk.shape), ("traced", "inside a JAX program")])
-        facts: list[tuple[str, object]] = [
-            ("shape", self.ntk.shape),
-            ("precision", self.ntk.dtype),
-            ("engine", self.engine),
-            ("form", self.form),
-        ]
-        if self.error_estimate is not None:
-            facts.append(("error estimate", f"{self.error_estimate:.1e} at resolution {self.resolution}"))
-        facts += [("note", note) for note in self.notes]
-        return (
-            notebook.table("Kernels", facts)
-            + notebook.picture("NNGP", np.asarray(self.nngp))
-            + notebook.picture("NTK", np.asarray(self.ntk))
-        )
 
 
 @jax.tree_util.register_dataclass
@@ -126,20 +106,6 @@ class KernelField:
         n1, p, n2, q = self.nngp.shape
         nngp, ntk = (values.reshape(n1 * p, n2 * q) for values in (self.nngp, self.ntk))
         return Kernels(nngp, ntk, self.engine, self.form, self.notes)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: shapes, and how the field was computed."""
-        if precision.is_traced(self.nngp):
-            return notebook.table("Kernel field", [("shape", self.nngp.shape), ("traced", "inside a JAX program")])
-        facts: list[tuple[str, object]] = [
-            ("shape", self.nngp.shape),
-            ("positions", f"{self.positions}, on a grid of shape {self.grid}"),
-            ("precision", self.precision),
-            ("engine", self.engine),
-            ("form", self.form),
-            ("memory", memory_size(self.memory)),
-        ]
-        return notebook.table("Kernel field", facts + [("note", note) for note in self.notes])
 
 
 class FieldFunction(Protocol):

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents import precision
@@ -45,8 +44,8 @@ from equitangents.nn.steerable.linear import equivariant_dimension
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_key, check_shape
 
-PositionPairs = Literal["all", "same"] | npt.ArrayLike
-"""All pairs of positions, each with itself, or a list of pairs (M, 2)."""
+PositionPairs = Literal["all", "same"]
+"""All pairs of positions, or each with itself."""
 
 
 MOST_LAYERS = 10_000
@@ -245,8 +244,7 @@ class Sequential:
         """NNGP and NTK between the P output positions of x1 and those of x2 (None: x1 at half cost), (N1, P, N2, P).
 
         For networks that end on positions, such as a Conv or a GroupConv without a pool after it. Positions are
-        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P); or pairs (M, 2), first
-        and second position, (N1, N2, M). Otherwise as `kernel`: precision, arrays, derivatives and errors.
+        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P). Otherwise as `kernel`: precision, arrays, derivatives and errors.
 
         >>> import numpy as np, equitangents as et
         >>> net = et.nn.Sequential(et.nn.Conv(8, (3, 3)), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
@@ -264,7 +262,7 @@ class Sequential:
     def kernel_field_diagonal(
         self, x: ArrayLike, positions: PositionPairs = "all", engine: str | None = None
     ) -> KernelField:
-        """The kernel field of every input with itself: (N, P, P), or (N, P) or (N, M) at some `positions`.
+        """The kernel field of every input with itself: (N, P, P), or (N, P) with positions="same".
 
         What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
         positions="same" its variances.
@@ -274,21 +272,6 @@ class Sequential:
         if alone:
             return self._of_one_position(self.kernel_diagonal(x, engine), x, part)
         return self._named(compute(program, self.after_given(given, x), None, engine, part, own=True), x)
-
-    def kernel_field_cost(
-        self,
-        input_shape: tuple[int, ...],
-        n1: int,
-        n2: int | None = None,
-        positions: PositionPairs = "all",
-        dtype: DTypeLike = "float32",
-        engine: str | None = None,
-    ) -> KernelCost:
-        """Cost of `kernel_field` for n1 and n2 inputs of `input_shape`, before it runs; see `kernel_cost`."""
-        signals = self.signals(check_shape("input_shape", input_shape))
-        given, program = lower_field(self._layers, signals)
-        part = part_of(positions, signals[-1].positions.count)
-        return kernel_cost(program, signals[given].channels, n1, n2, dtype, engine, part)
 
     def _field(self, x: Tree, positions: PositionPairs) -> tuple[int, AnyProgram, Part, bool]:
         """(layers that are functions of the input, the program of the rest, pairs of positions, whether it is one)."""

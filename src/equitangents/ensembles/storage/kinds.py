@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields, is_dataclass
 PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
-    "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
+    "Network": "Sequential|OrbitAverage|EquivariantAverage|TangentPrior|FieldKernel|TurningField"
     "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
@@ -150,7 +150,6 @@ _TABLE = {
         "version int",
         "result:Kernels": "nngp floats; ntk floats; engine text; form text; notes (text); error_estimate none|real; "
         "resolution none|int",
-        "translations:TranslationMean": "net Network; torus (int)",
     },
     "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real); cells int; colours bool"},
     "inference": {

@@ -58,8 +58,6 @@ def compute(
     notes, memory = notes_of(choice, steps, part), 0
     if not (traced and part is not None or own and part is None):
         memory = check_memory(program, chosen, x1, x2, n2, dtype, part)
-    if x2 is None and part is not None and not part.mirrors and not own:
-        x2 = x1
     nngp: ArrayLike
     ntk: ArrayLike
     with precision.scope(dtype):

@@ -55,8 +55,6 @@ def compute(
     choice, dtype = choice_of(program, engine), precision.working_dtype(x1, x2)
     shown: dict[str, Any] = {"engine": choice.engine.name, "form": "pairs", "notes": choice.notes, "between": not own}
     x1, x2 = (_on_points(program, x) for x in (x1, x2))
-    if x2 is None and part is not None and not part.mirrors and not own:
-        x2 = x1
     inputs = (x1,) if x2 is None else (x1, x2)
     leaves, memory = jax.tree.leaves(inputs), 0
     if any_traced(*inputs):

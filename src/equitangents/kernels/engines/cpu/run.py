@@ -241,8 +241,6 @@ def field_kernels(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), each (N1, N2, *tail), between x1, (N1, *positions, C), and x2 (None: x1, at half the cost)."""
     layout = plan.part.layout
-    if x2 is None and not plan.part.mirrors:
-        x2 = x1
     what, picked = _kept(plan)
     results = []
     shape = len(x1), len(x1 if x2 is None else x2)
@@ -294,12 +292,7 @@ def _kept(plan: FieldPlan) -> tuple[Kept, np.ndarray | None]:
     part = plan.part
     if plan.settled:  # one number a fibre
         return Kept(FieldKind.LISTED, plan.values, np.arange(plan.values, dtype=np.int32)), places(plan)
-    if part.pairs is None:
-        return Kept(FieldKind[part.kind.upper()], part.layout.numbers), None
-    used, picked = np.unique(places(plan), return_inverse=True)
-    targets = np.full(plan.values, -1, np.int32)
-    targets[used] = np.arange(len(used), dtype=np.int32)
-    return Kept(FieldKind.LISTED, len(used), targets), picked.reshape(-1)
+    return Kept(FieldKind[part.kind.upper()], part.layout.numbers), None
 
 
 def _complete(values: np.ndarray, crossed: bool) -> None:

@@ -60,7 +60,7 @@ class ReferenceEngine(Engine):
         steps, layout = plan_of(program, part), MATRIX if part is None else part.layout
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         rows, columns = tile.tile_sides(steps, n1, n2, x1.dtype.itemsize)
-        symmetric = x2 is None and (part is None or part.mirrors)
+        symmetric = x2 is None
         tables = jax.device_put(tile.tables_of(steps, program))
         bare, scales = _without_scales(steps)
         blocks1 = blocks2 = Blocks(steps, tables, x1, rows)

@@ -524,7 +524,7 @@ def tiled(
     Of `wanted` pairs, (N1, N2), alone: others may be zero.
     """
     layout, second = MATRIX if part is None else part.layout, one if other is None else other
-    symmetric = other is None and (part is None or part.mirrors)
+    symmetric = other is None
     most = _side(program) if part is None else 1
     n1, n2 = len(one.x), len(second.x)
     rows, columns = min(most, n1), min(most, n2)

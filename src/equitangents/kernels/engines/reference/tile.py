@@ -72,7 +72,7 @@ def tile_sides(plan: Plan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
             "a kernel field of one pair of inputs",
             kept * _COPIES * itemsize,
             _MEMORY_LIMIT,
-            "ask for positions='same' or for pairs of positions, or use smaller inputs",
+            "ask for positions='same', or use smaller inputs",
         )
     needed = steps.numbers * _FIELDS * itemsize
     if needed > _MEMORY_LIMIT:
