@@ -54,11 +54,10 @@ _SAME = 1e-9  # matrices of one element, in float64
 class Nodes:
     """`weighted` w(q) ρ(q), and `move(chosen, x)`, the moved inputs (chosen, N, …).
 
-    `closed`: with each q there is q⁻¹, so that sums of an invariant k are symmetric.
+    With each q there is q⁻¹, so that sums of an invariant k are symmetric.
     """
 
     weighted: Float[np.ndarray, "nodes d d"]
-    closed: bool
     move: Move
 
     def __len__(self) -> int:
@@ -81,7 +80,7 @@ class PositionMoves:
             moved = flat[:, sources[chosen]]  # (N, chosen, P, C)
             return moved.swapaxes(0, 1).reshape((len(chosen), *x.shape))
 
-        return Nodes(matrices / len(matrices), True, move)
+        return Nodes(matrices / len(matrices), move)
 
     def turn(self, action: Action, shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether each generator of `action` moves inputs of `shape` as an element whose ρ is its matrix."""
@@ -164,42 +163,20 @@ def rows_of(n: int) -> list[slice]:
 def one_orbit(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:
     """Σ_q w(q) ρ(q) k(x1, q x2) of an invariant k, (N1, N2, d, d); x2 None: x1 with itself, exactly symmetric."""
     if x2 is not None:
-        return _summed(kernel, nodes, range(len(nodes)), x1, x2)
-    if not nodes.closed or precision.is_traced(x1):
-        found = _summed(kernel, nodes, range(len(nodes)), x1, x1)
-        return Sums(_symmetric(found.nngp), _symmetric(found.ntk), found.term)
+        return summed(kernel, nodes, range(len(nodes)), x1, x2)
+    if precision.is_traced(x1):
+        found = summed(kernel, nodes, range(len(nodes)), x1, x1)
+        return Sums(symmetric(found.nngp), symmetric(found.ntk), found.term)
     n, d = len(x1), nodes.weighted.shape[1]
     whole = np.empty((2, n, n, d, d))
     for rows in rows_of(n):
-        found = _summed(kernel, nodes, range(len(nodes)), x1[rows], x1[rows.start :])
+        found = summed(kernel, nodes, range(len(nodes)), x1[rows], x1[rows.start :])
         for out, k in zip(whole, (found.nngp, found.ntk), strict=True):
             own = rows.stop - rows.start
-            out[rows, rows] = _symmetric(k[:, :own])
+            out[rows, rows] = symmetric(k[:, :own])
             out[rows, rows.stop :] = k[:, own:]
             out[rows.stop :, rows] = _mirrored(k[:, own:])
     return Sums(whole[0], whole[1], found.term)
-
-
-def both_orbits(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:
-    """Σ_{g,h} w(g) w(h) ρ(g)ᵀ ρ(h) k(g x1, h x2), (N1, N2, d, d); x2 None: x1 with itself, exactly symmetric."""
-    total: list[Any] = [0.0, 0.0]
-    for g, weight in enumerate(nodes.weighted):
-        moved = nodes.move(np.array([g]), x1)[0]
-        terms = []
-        if x2 is not None:
-            terms.append(_summed(kernel, nodes, range(len(nodes)), moved, x2))
-        else:
-            term = kernel(moved, None)  # where an input has noise of its own, it is in here
-            own = (_weighted(k[:, None], weight[None]) for k in (term.nngp, term.ntk))
-            terms.append(Sums(*own, term))
-            if g:  # that of (h, g) is the transpose of that of (g, h)
-                others = _summed(kernel, nodes, range(g), moved, x1)
-                terms.append(Sums(2 * others.nngp, 2 * others.ntk, term))
-        for found in terms:
-            total = [k + weight.T @ added for k, added in zip(total, found[:2], strict=True)]
-    if x2 is None:
-        total = [_symmetric(k) for k in total]
-    return Sums(total[0], total[1], found.term)
 
 
 def diagonal(own: Callable[[Any], Sums], x: Any) -> Sums:
@@ -209,7 +186,7 @@ def diagonal(own: Callable[[Any], Sums], x: Any) -> Sums:
     return Sums(join([k.nngp[0] for k in found]), join([k.ntk[0] for k in found]), found[-1].term)
 
 
-def _summed(kernel: KernelOf, nodes: Nodes, chosen: range, x1: Any, x2: Any) -> Sums:
+def summed(kernel: KernelOf, nodes: Nodes, chosen: range, x1: Any, x2: Any) -> Sums:
     """Σ_q w(q) ρ(q) k(x1, q x2) over the `chosen` nodes, some at a time."""
     step = max(1, _NUMBERS // max(len(x1) * len(x2), x2.size, 1))
     total: list[Any] = [0.0, 0.0]
@@ -235,7 +212,8 @@ def _mirrored(k: Any) -> Any:
     return k.transpose(1, 0, 3, 2)
 
 
-def _symmetric(k: Any) -> Any:
+def symmetric(k: Any) -> Any:
+    """Mean of K(x, x') and the mirrored K(x', x)."""
     return (k + _mirrored(k)) / 2
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields, is_dataclass
 PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
-    "Network": "Sequential|OrbitAverage|EquivariantAverage|TangentPrior|FieldKernel|TurningField"
+    "Network": "Sequential|OrbitAverage|TangentPrior|FieldKernel|TurningField"
     "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
@@ -143,7 +143,6 @@ _TABLE = {
         "vectors:TrivialAction": "group Group; name text",
     },
     "kernels": {
-        "orbit:EquivariantAverage": "base Network; action GroupAction; representation Representation",
         "orbit:OrbitAverage": "base Network; action GroupAction",
         "operation:FrozenArray": "array array; key text",
         "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int; "
