@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelFunction
 

@@ -311,7 +311,7 @@ def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtyp
 def _of_structured(
     program: StructuredProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
-    """One operation over all pairs of positions is one layer; sums with weights of each input's own are multiply-adds."""
+    """One operation over all pairs of positions is a layer; sums with weights of each input's own are multiply-adds."""
     chosen, notes = structured.choice_of(program, engine, dtype)
     before = given = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0

@@ -1,4 +1,4 @@
-"""The program of operations of layers, on the plainest space that holds them, and its kernels, by the code of the space.
+"""The program of layers, on the plainest space that holds their operations, and its kernels, by the code of the space.
 
 Structured operations are said in the words of field programs, wherever these have them, so that all engines run them:
 a sum with an untouched branch is a residual one; sums over blocks of equal size are means times a number; a number

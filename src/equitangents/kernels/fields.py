@@ -17,7 +17,7 @@ import numpy as np
 from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import memory_size
-from equitangents.kernels.operation import FrozenArray, NoFibresError
+from equitangents.kernels.operations import FrozenArray, NoFibresError
 from equitangents.kernels.plans.levels import Level, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, collapse_total_windows, over_all_pairs
 from equitangents.kernels.plans.stages import StagedPlan, staged_field

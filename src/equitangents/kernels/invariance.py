@@ -19,7 +19,7 @@ from equitangents.kernels.result import KernelFunction
 from equitangents.structured import is_structured
 
 if TYPE_CHECKING:
-    from equitangents.kernels.operation import Moves
+    from equitangents.kernels.operations import Moves
 
 
 def is_invariant(net: KernelFunction, action: GroupAction, *x: Any) -> bool:

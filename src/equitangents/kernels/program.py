@@ -14,8 +14,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from equitangents.kernels.operation import FrozenArray, HashedOnce, Operation
-from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, Standardise, Table, WindowPool
+from equitangents.kernels.operations import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    Flatten,
+    FrozenArray,
+    HashedOnce,
+    Operation,
+    Pool,
+    Standardise,
+    Table,
+    WindowPool,
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,7 @@ class Parallel(Operation):
         return "sums" if self.shares is None else "concatenation"
 
     @property
-    def held(self) -> tuple[tuple[Any, ...], ...]:
+    def held(self) -> tuple[tuple[Any, ...], ...]:  # type: ignore[override]
         """Operations on the incoming field, one list per branch."""
         return self.branches
 
@@ -90,7 +102,7 @@ class Parallel(Operation):
         return self.joins[0].shares
 
     @property
-    def residual(self) -> tuple[Any, ...] | None:
+    def residual(self) -> tuple[Any, ...] | None:  # type: ignore[override]
         """The operations whose result is added to the field itself; None where that is not all."""
         alone = self.is_closed and self.shares is None and len(self.branches) == 2 and not self.branches[0]
         return self.branches[1] if alone else None

@@ -28,7 +28,7 @@ from equitangents.actions import Action
 from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import (

@@ -29,13 +29,12 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.operation import FrozenArray, Operation, by_blocks, by_matrix
-from equitangents.kernels.operations import Blocks, Box
+from equitangents.kernels.operations import Blocks, Box, FrozenArray, Operation, by_blocks, by_matrix
 from equitangents.kernels.program import Program, flat
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 
 if TYPE_CHECKING:
-    from equitangents.kernels.operation import Moves
+    from equitangents.kernels.operations import Moves
 
 
 class Structured(Operation):
@@ -53,7 +52,6 @@ class Times(Structured):
     factor: float
 
     def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
-        """Yield the same permutation: positions stay as they were."""
         yield moves
 
 
@@ -96,7 +94,6 @@ class Attend(Structured):
     b_var: float
 
     def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
-        """As before it, since only features distinguish positions."""
         yield moves
 
     @property
@@ -105,7 +102,6 @@ class Attend(Structured):
         return self.mechanism != "softmax"
 
     def products(self, positions: int) -> int:
-        """Multiply-adds of two products with full matrices."""
         return 4 * positions**3
 
 
@@ -118,7 +114,6 @@ class Mix(Structured):
 
     @property
     def reads_graphs(self) -> bool:  # type: ignore[override]
-        """Whether there is no matrix for all inputs."""
         return self.matrix is None
 
     def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
@@ -126,7 +121,6 @@ class Mix(Structured):
         return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
 
     def positions_after(self, positions: int) -> int:
-        """One for each row of the matrix."""
         return positions if self.matrix is None else len(self.matrix.array)
 
     def products(self, positions: int) -> int:
@@ -161,11 +155,9 @@ class Fitted(Structured):
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        """The grid of windows."""
         return self.box.out_shape
 
     def positions_after(self, positions: int) -> int:
-        """One for each window."""
         return self.box.positions_after(positions)
 
 

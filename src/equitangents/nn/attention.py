@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.structured import Attend, Mix
 from equitangents.nn.layer import ByRun, ParameterFree, Structure, check_scale
 from equitangents.nn.signal import Grid, Signal

@@ -16,7 +16,7 @@ import numpy as np
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.program import GroupFibres, Program
 from equitangents.kernels.projected import EquivariantOutputs, PositionMoves, RotationMoves
 from equitangents.kernels.rotations import Sphere

@@ -12,8 +12,7 @@ import numpy as np
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.duals import Normalised
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.operations import Dual
+from equitangents.kernels.operations import Dual, FrozenArray
 from equitangents.kernels.structured import Drop, Normalise, Times
 from equitangents.nn.layer import ByRun, ParameterFree, Structure, check_number
 from equitangents.nn.signal import Signal

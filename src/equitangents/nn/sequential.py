@@ -244,7 +244,8 @@ class Sequential:
         """NNGP and NTK between the P output positions of x1 and those of x2 (None: x1 at half cost), (N1, P, N2, P).
 
         For networks that end on positions, such as a Conv or a GroupConv without a pool after it. Positions are
-        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P). Otherwise as `kernel`: precision, arrays, derivatives and errors.
+        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P). Otherwise as `kernel`:
+        precision, arrays, derivatives and errors.
 
         >>> import numpy as np, equitangents as et
         >>> net = et.nn.Sequential(et.nn.Conv(8, (3, 3)), et.nn.Relu(), et.nn.Conv(1, (3, 3)))

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError, Operation
+from equitangents.kernels.operations import FrozenArray, HashedOnce, NoFibresError, Operation
 from equitangents.kernels.plans.levels import Level, Levels, grid_levels, lifted_levels, still
 from equitangents.kernels.program import Op, Program, flat
 

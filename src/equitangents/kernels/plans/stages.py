@@ -21,8 +21,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError, Operation
-from equitangents.kernels.operations import Pool, WindowPool
+from equitangents.kernels.operations import FrozenArray, HashedOnce, NoFibresError, Operation, Pool, WindowPool
 from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels, still
 from equitangents.kernels.plans.plan import FibrePlan, compose_readout, split
 from equitangents.kernels.program import Op, Program

@@ -64,12 +64,12 @@ from equitangents.kernels.duals import (
 )
 from equitangents.kernels.engines.reference.execute import deviation
 from equitangents.kernels.engines.reference.windows import pad_grid
-from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import (
     Affine,
     Box,
     Decouple,
     Dual,
+    DualActivation,
     Flatten,
     Pool,
     RatedAffine,

@@ -56,7 +56,7 @@ def compute(
     chosen = choice.engine
     steps, law, backends, layout, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
     notes, memory = notes_of(choice, steps, part), 0
-    if not (traced and part is not None or own and part is None):
+    if not ((traced and part is not None) or (own and part is None)):
         memory = check_memory(program, chosen, x1, x2, n2, dtype, part)
     nngp: ArrayLike
     ntk: ArrayLike

@@ -13,7 +13,7 @@ from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields import FieldPlan, Part, field_plan, staged_field_plan
-from equitangents.kernels.operation import NoFibresError
+from equitangents.kernels.operations import NoFibresError
 from equitangents.kernels.plans.plan import plan
 from equitangents.kernels.plans.stages import AlongFibres, staged
 from equitangents.kernels.program import Program

@@ -16,7 +16,7 @@ from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.descriptor import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference.rotations import pairs_in_tile
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.program import Op

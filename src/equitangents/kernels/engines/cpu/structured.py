@@ -25,8 +25,18 @@ from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called, results
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, RatedAffine, Table, WindowPool
+from equitangents.kernels.operations import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    Flatten,
+    FrozenArray,
+    Pool,
+    RatedAffine,
+    Table,
+    WindowPool,
+)
 from equitangents.kernels.program import Join, Parallel, flat
 from equitangents.kernels.scales import changes_unit, unit_biases
 from equitangents.kernels.structured import (
