@@ -1,4 +1,4 @@
-"""Operations of programs, with properties for planners, costs and engines: windows, linear layers, nonlinearities, pools.
+"""Operations of programs: windows, linear layers, nonlinearities, pools; what planners, costs and engines ask of them.
 
 Planners, costs and engines walk over programs by what operations say; only their rules ask which operation it is.
 
