@@ -21,7 +21,9 @@ def _regular():
 
 def _oblique():
     """A representation that is not orthogonal: matrices of D4 in an oblique basis."""
-    G = groups.generated_by_matrices([[[0, -1], [1, 0]], [[1, 0], [0, -1]]])
+    turn, flip = np.array([[0, -1], [1, 0]]), np.diag([1, -1])
+    power = np.linalg.matrix_power
+    G = groups.from_matrices([power(turn, k) @ power(flip, f) for f in range(2) for k in range(4)])
     basis = np.array([[1.0, 0.4], [-0.3, 0.8]])
     return actions.linear(G, basis @ G.matrices @ np.linalg.inv(basis)), (2,)
 
@@ -33,10 +35,9 @@ def _vector_fields():
     return actions.tensor_product(rot, actions.linear(rot.group, quarter_turns)), (3, 3, 2)
 
 
-def _through_the_point_group():
-    G = groups.wallpaper(4, False, (2, 2))
+def _of_a_subgroup():
     labels = actions.labels(groups.cyclic(4), [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]])
-    return actions.pullback(labels, G, np.arange(G.order) // 4), (4,)
+    return actions.restrict(labels, labels.group.subgroup([0, 2])), (4,)
 
 
 def _sum():
@@ -71,7 +72,7 @@ CASES = {
     ),
     "trivial": lambda: (actions.trivial(groups.quaternion()), (2, 3)),
     "vector fields": _vector_fields,
-    "pulled back": _through_the_point_group,
+    "of a subgroup": _of_a_subgroup,
     "direct sum": _sum,
     "tensor product": _product,
     "restricted": lambda: (
@@ -118,7 +119,7 @@ class TestLaws:
         action, x = case
         action.verify(x.astype(np.float32))
         assert action.exact
-        assert action.resampling_error(x.astype(np.float32)).worst < 1e-5
+        assert action.resampling_error(x.astype(np.float32)).max() < 1e-5
 
 
 class TestCalls:
@@ -130,15 +131,6 @@ class TestCalls:
             np.testing.assert_allclose(orbit[g], action(g, x), atol=1e-14)
         some = np.arange(action.group.order)[::-3]
         np.testing.assert_allclose(action.orbit(x, elements=some), orbit[some], atol=1e-14)
-
-    @pytest.mark.quick(2)
-    def test_act_each_applies_one_element_to_each(self, case):
-        action, x = case
-        g = np.array([0, action.group.order - 1, action.group.order // 2])
-        expected = [action(int(h), x[i : i + 1])[0] for i, h in enumerate(g)]
-        np.testing.assert_allclose(action.act_each(g, x), expected, atol=1e-14)
-        traced = jax.jit(action.act_each)(jnp.asarray(g), jnp.asarray(x))
-        np.testing.assert_allclose(traced, expected, rtol=1e-5, atol=1e-6)
 
     @pytest.mark.quick(2)
     def test_jax_in_jax_out_in_its_precision_and_compiled(self, case):
@@ -245,8 +237,6 @@ class TestBadInput:
             rot.orbit(x, elements=[0, 7])
         with pytest.raises(InvalidArgumentError, match="elements has shape"):
             rot.orbit(x, elements=[])
-        with pytest.raises(InvalidArgumentError, match="give one element for each signal"):
-            rot.act_each([0, 1], x)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     def test_not_finite(self, case, value):

@@ -155,7 +155,6 @@ class TestExactSums:
             lambda: et.InfiniteEnsemble(MLP).fit(np.eye(3), np.zeros(3)).orbit_statistics(TURNS, np.eye(3), [1]),
             lambda: et.actions.direct_sum(TURNS, TURNS),
             lambda: et.actions.tensor_product(TURNS, TURNS),
-            lambda: et.actions.pullback(TURNS, icosahedral(), np.arange(60)),
             lambda: et.actions.restrict(TURNS, icosahedral().subgroup([0])),
             lambda: et.actions.trivial(so3(2)),
             lambda: et.actions.linear(so3(2), np.zeros((18, 3, 3))),

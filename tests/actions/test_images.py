@@ -73,16 +73,6 @@ class TestResampledTurns:
         np.testing.assert_allclose(orbit, rot.orbit(x), atol=1e-13)
         np.testing.assert_allclose(jax.jit(lambda x: rot(1, x))(x.astype("f4")), rot(1, x), atol=1e-4)
 
-    @pytest.mark.parametrize("mask", [None, "circle"])
-    @pytest.mark.parametrize("order", [0, 2, 3])
-    def test_one_element_for_each_image(self, order, mask):
-        x = np.random.default_rng(0).normal(size=(12, 5, 5, 2))
-        rot = actions.image_rotations(12, order=order, mask=mask)
-        g = np.random.default_rng(1).permutation(12)
-        expected = rot.orbit(x)[g, np.arange(12)]
-        np.testing.assert_allclose(rot.act_each(g, x), expected, atol=1e-14)
-        np.testing.assert_allclose(jax.jit(rot.act_each)(g, x.astype("f4")), expected, atol=1e-4)
-
     @pytest.mark.parametrize("n", [8, 12, 16])
     def test_quarter_turns_among_them_are_exact(self, n):
         x = images(5, 5)
@@ -99,10 +89,9 @@ class TestResampledTurns:
         lost = [actions.image_rotations(8, order=order).resampling_error(x) for order in (1, 3, 5)]
         assert not actions.image_rotations(8).exact
         assert "resampled" in repr(actions.image_rotations(8))
-        assert lost[1].values.shape == (8, 1)
-        assert lost[0].worst > 10 * lost[1].worst > 50 * lost[2].worst
-        assert lost[1].mean == pytest.approx(lost[1].values.mean())
-        np.testing.assert_allclose(lost[1].values[::2], 0, atol=1e-15)
+        assert lost[1].shape == (8, 1)
+        assert lost[0].max() > 10 * lost[1].max() > 50 * lost[2].max()
+        np.testing.assert_allclose(lost[1][::2], 0, atol=1e-15)
         forth_and_back = actions.image_rotations(8)(7, actions.image_rotations(8)(1, x))
         assert lost[1].values[1, 0] == pytest.approx(np.linalg.norm(forth_and_back - x) / np.linalg.norm(x))
 
@@ -134,7 +123,6 @@ def test_resampled_reflections_come_before_turns(mask):
         np.testing.assert_allclose(orbit[k], turns(k, x), atol=1e-12)
         np.testing.assert_allclose(orbit[8 + k], turns(k, x[:, :, ::-1]), atol=1e-12)
     np.testing.assert_allclose(action.in_numpy()(11, x), orbit[11], atol=1e-12)
-    np.testing.assert_allclose(action._act_each(np.array([3, 14]), x), [orbit[3, 0], orbit[14, 1]], atol=1e-12)
 
 
 class TestBadInput:

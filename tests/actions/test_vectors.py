@@ -141,7 +141,7 @@ class TestProducts:
             both(5, x), np.concatenate([vectors(5, x[:, :3]), x[:, 3:4], vectors(5, x[:, 4:])], axis=1), atol=1e-14
         )
 
-    def test_restriction_and_pullback(self):
+    def test_restriction(self):
         rot = actions.image_dihedral(4)
         H = rot.group.generated_subgroup([2, 5])
         restricted = actions.restrict(rot, H)
@@ -149,9 +149,6 @@ class TestProducts:
         for i, g in enumerate(H.elements):
             assert np.array_equal(restricted(i, x), rot(int(g), x))
         assert restricted.group.order == H.order
-        sign = actions.linear(groups.cyclic(2), [[[1.0]], [[-1.0]]])
-        determinant = actions.pullback(sign, rot.group, np.arange(8) // 4)
-        assert determinant.matrices.ravel().tolist() == [1] * 4 + [-1] * 4
 
     def test_refuses(self):
         C2, C3 = actions.labels(groups.cyclic(2), [[0], [0]]), actions.labels(groups.cyclic(3), [[0]] * 3)
@@ -165,12 +162,6 @@ class TestProducts:
             actions.direct_sum(C2, actions.trivial(groups.cyclic(2)))
         with pytest.raises(InvalidArgumentError, match="actions is empty"):
             actions.direct_sum()
-        with pytest.raises(NotAnActionError, match=r"homomorphism.* expected φ"):
-            actions.pullback(C3, groups.cyclic(2), [0, 1])
-        with pytest.raises(NotAnActionError, match=r"homomorphism\[0\] is 1; expected 0"):
-            actions.pullback(C3, groups.cyclic(1), [1])
-        with pytest.raises(ShapeError, match="homomorphism has shape"):
-            actions.pullback(C3, groups.cyclic(2), [0])
         with pytest.raises(InvalidArgumentError, match=r"subgroup is one of <group C4.*; expected <group C3"):
             actions.restrict(C3, groups.cyclic(4).subgroup([0]))
         with pytest.raises(InvalidTypeError, match="subgroup is of type list"):

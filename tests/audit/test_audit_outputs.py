@@ -175,34 +175,16 @@ def test_a_rule_that_holds_nearly_is_told_with_its_error() -> None:
     off = np.linalg.norm(noisy(np.rot90(held, 1, (1, 2)))[:, TURN] - noisy(held), axis=1)
     assert report.rules[0].kind == "permutation"
     assert 0.01 < report.rules[0].error.mean < 0.3
-    by_norm = (off / np.linalg.norm(noisy(held), axis=1)).mean()
-    by_spread = off.mean() / np.sqrt(((noisy(held) - noisy(held).mean(0)) ** 2).sum() / 19)
-    assert report.rules[0].error.mean == pytest.approx(
-        by_norm if report.rules[0].unit == "norm" else by_spread, rel=1e-9
-    )
-
-
-def test_an_invariant_audit_that_fails_hints_at_the_rule() -> None:
-    report = et.audit(corners, "C4", IMAGES, **QUIET)
-    assert report.verdict == "broken"
-    assert shown(report, "rule of outputs") == ["f(x) the classes are permuted 0→3→2→1"]
-    assert "equitangents.audit.Labels([3, 0, 1, 2])" in report.summary()
-    assert "the classes are permuted 0→3→2→1" in report.html()
-    assert et.audit(lambda x: x.sum((1, 2)), "C4", IMAGES, **QUIET).rules == []
+    copies = np.concatenate([noisy(held), noisy(np.rot90(held, 1, (1, 2)))])
+    spread = np.sqrt(((copies - copies.mean(0)) ** 2).sum() / (len(copies) - 2))
+    assert report.rules[0].error.mean == pytest.approx(off.mean() / spread, rel=1e-9)
 
 
 @pytest.mark.parametrize("model", [corners, lambda x: corners(x).argmax(axis=1)], ids=["scores", "class numbers"])
-def test_labels_by_hand_make_it_equivariant_and_their_wrong_sign_is_named(model) -> None:
+def test_labels_by_hand_make_it_equivariant_and_those_of_the_wrong_sign_do_not(model) -> None:
     assert et.audit(model, "C4", IMAGES, "find", **QUIET).rules[0].rule == "the classes are permuted 0→3→2→1"
     assert et.audit(model, "C4", IMAGES, Labels(TURN), **QUIET).verdict == "equivariant"
-    wrong = et.audit(model, "C4", IMAGES, Labels([1, 2, 3, 0]), **QUIET)
-    assert wrong.verdict == "broken"
-    rule = wrong.rules[0]
-    assert (rule.kind, rule.rule, rule.error.mean) == ("inverse", "0→3→2→1", 0.0)
-    assert rule.by_hand == "equitangents.audit.Labels([3, 0, 1, 2])"
-    backwards = et.audit(lambda x: gradient(x)[:, ::-1], "C4", IMAGES, "vectors", **QUIET)
-    assert backwards.rules[0].kind == "inverse"
-    assert "g⁻¹" in backwards.rules[0].rule
+    assert et.audit(model, "C4", IMAGES, Labels([1, 2, 3, 0]), **QUIET).verdict == "broken"
 
 
 def test_known_kinds_are_found() -> None:
@@ -280,7 +262,7 @@ def test_the_command_line_takes_labels_and_finds_them(tmp_path: Path, monkeypatc
     monkeypatch.syspath_prepend(tmp_path)
     for outputs, said in (
         ("labels:3,0,1,2", "equivariant: error 0 of "),
-        ("labels:1,2,3,0", "0→3→2→1"),
+        ("labels:1,2,3,0", "broken "),
         ("find", "the classes are permuted 0→3→2→1"),
     ):
         status, out, _ = command(*audit, outputs)

@@ -88,10 +88,9 @@ def test_one_input_of_many_disproves_and_is_named():
     f = lambda x: invariant(x) + 5.0 * (x.reshape(len(x), -1) @ w > limit)[:, None]
     report = audited(f, x)
     assert report.verdict == "broken"
-    assert (report.counterexample.index, report.counterexample.inputs) == (at, 1)
+    assert report.counterexample.index == at
     assert report.reason == "single input"
     assert shown(report, "single input")[0].startswith(f"input {at}, ")
-    assert shown(report, "inputs far above the floor") == ["1 of 200"]
     assert report.counterexample.error == report.headline.error.worst
     lenient = audited(f, x, tolerance=0.3)
     assert lenient.verdict == "equivariant within tolerance"
@@ -182,8 +181,8 @@ def test_labels_that_turn_with_the_page_are_told_in_labels_and_probabilities():
 
 
 def test_a_rule_says_how_many_labels_turn():
-    report = audited(orientation, pages())
-    assert shown(report, "labels that change")[0].startswith("100 %")
+    assert shown(audited(orientation, pages()), "labels that change")[0].startswith("100 %")
+    report = audited(orientation, pages(), output_action="find")
     assert shown(report, "rule of outputs") == ["f(x) the classes are permuted 0→3→2→1"]
     assert shown(report, "labels that follow the rule")[0].startswith("f(x) 100 %")
 

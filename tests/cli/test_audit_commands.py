@@ -189,7 +189,7 @@ def audited(folder: Path, run: Callable) -> Callable:
         ("named", "--fail-above sum=1e-6,scores=0.1", 3, "not met: output scores ≤ 10 %: "),
         ("named", "--fail-above invariant=0.1", 3, ""),
         ("named", "--fail-above energy=1", 2, "is 'energy'; expected"),
-        ("corners", "--outputs labels:3,0,1,2 --fail-above labels=1e-6", 0, ""),
+        ("corners", "--outputs labels:3,0,1,2 --fail-above f(x)=1e-6", 0, ""),
         ("scores", "--min-agreement 0.9", 3, "not met: agreement ≥ 90 %: "),
         ("scores", "--min-agreement 0.01", 0, ""),
         ("pooled", "--min-agreement 0.9", 2, ""),

@@ -275,11 +275,12 @@ class TestFixedInputs:
 
     def test_when_everything_is_fixed_only_invariant_labels_are_learnt(self):
         x = np.ones((2, 3, 3, 1)) * np.array([1.0, 2.0])[:, None, None, None]
-        action, _, _ = CASES["D4"]
-        labels = np.random.default_rng(0).normal(size=(8, 2, 1))
-        model = InfiniteEnsemble(mlp, augmentation=action, time=1e9).fit(x, labels)
+        action, _, label_action = CASES["D4"]
+        y = np.random.default_rng(0).normal(size=(2, 8))
+        labels = copies_of_labels(action.group, label_action, y)
+        model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=1e9).fit(x, y)
         np.testing.assert_allclose(model.predict(x), labels.mean(axis=0), atol=1e-6)
-        check(model.set_params(time=4.0).fit(x, labels), action, x, labels, x + 1, kernel="ntk", time=4.0, ridge=0.0)
+        check(model.set_params(time=4.0).fit(x, y), action, x, labels, x + 1, kernel="ntk", time=4.0, ridge=0.0)
 
     @pytest.mark.quick(2)
     @pytest.mark.parametrize(("time", "dynamics"), [(0.0, "flow"), (1.0, "discrete"), (50.0, "flow")])

@@ -7,7 +7,6 @@ from sklearn.datasets import load_digits
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.errors import ShapeError
 from oracles.literal_network import LiteralNetwork
 
 net = LiteralNetwork.relu_mlp(1)
@@ -116,16 +115,3 @@ class TestAugmentation:
         assert model.score(test, truth) > 0.8
         turned = rot(1, test.reshape(-1, 8, 8, 1)).reshape(-1, 64)
         np.testing.assert_array_equal(model.predict(turned), model.predict(test))
-
-
-def test_a_label_for_every_copy():
-    rotations = actions.image_rotations(4)
-    rng = np.random.default_rng(0)
-    x, labels = rng.normal(size=(6, 3, 3, 1)), np.array(["a", "b", "c"])[rng.integers(0, 3, (4, 6))]
-    net = LiteralNetwork.relu_mlp(1)
-    model = InfiniteEnsembleClassifier(net, augmentation=rotations, time=3.0).fit(x, labels)
-    inputs = np.concatenate([rotations(g, x) for g in range(4)])
-    expected = InfiniteEnsembleClassifier(net, time=3.0).fit(inputs, labels.ravel())
-    np.testing.assert_allclose(model.predict_proba(x), expected.predict_proba(x), atol=1e-8)
-    with pytest.raises(ShapeError, match=r"y has shape \(4, 6\)"):
-        InfiniteEnsembleClassifier(net).fit(x, labels)

@@ -42,8 +42,8 @@ class TestIrrepsThatMatter:
         np.testing.assert_array_equal(model.predict(x_test), 0)
 
     def test_spectra_of_the_mean_serve_the_covariance(self, monkeypatch):
-        x, _, x_test = data("D4", 0)
-        model = augmented().fit(x, np.random.default_rng(0).normal(size=(8, 3, 1)))
+        x, y, x_test = data("D4", 0)
+        model = augmented(label_action=LABEL_ACTION).fit(x, y)
         monkeypatch.setattr(f"{PROBLEM}.decompose", lambda *a, **k: pytest.fail("again"))
         model.predict(x_test, return_cov=True)
 

@@ -12,7 +12,7 @@ from equitangents.errors import (
     MemoryLimitError,
     ShapeError,
 )
-from equitangents.metrics.on_orbits import carried_back, relative_spread
+from equitangents.metrics.on_orbits import carried_back, predicted_classes, relative_spread, spread
 
 ROT = actions.image_rotations(4)
 CYCLE = actions.linear(groups.cyclic(3), np.stack([np.roll(np.eye(3), g, 0) for g in range(3)]))
@@ -141,17 +141,6 @@ def test_classifiers_err_where_the_largest_mean_output_is_not_the_label():
         model.orbit_statistics(ROT, new, y=np.array(list("aabbccaz")))
 
 
-def test_summaries_over_inputs(fitted):
-    model, x = fitted
-    by = {
-        name: model.orbit_statistics(ROT, x, [2], draws=40, over_inputs=name).rsd for name in ("mean", "median", "max")
-    }
-    values = by["mean"].values[0]
-    for name, expected in (("mean", values.mean(1)), ("median", np.median(values, 1)), ("max", values.max(1))):
-        np.testing.assert_array_equal(by[name].of_ensembles[0], expected)
-    assert by["mean"].quantiles([0.0, 1.0]).tolist() == [[values.mean(1).min(), values.mean(1).max()]]
-
-
 def test_tables_say_what_was_asked(fitted):
     model, x = fitted
     statistics = model.orbit_statistics(ROT, x, [1, 25], draws=30, y=np.zeros((5, 2)))
@@ -189,7 +178,6 @@ def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
         ({"confidence": 1.0}, InvalidArgumentError, "confidence is 1.0"),
         ({"seed": "x"}, InvalidTypeError, "'x'"),
         ({"time": [1.0, 2.0]}, InvalidArgumentError, "one time"),
-        ({"over_inputs": "mode"}, InvalidArgumentError, "over_inputs"),
         ({"action": None}, InvalidTypeError, "action is None"),
         ({"output_action": CYCLE}, InvalidArgumentError, "output_action is of <group C3.*; the group of action"),
         ({"y": np.zeros((4, 2))}, ShapeError, "rows"),
@@ -214,3 +202,21 @@ def test_expected_agreement_keeps_within_what_agreement_can_be():
     assert measures.bounds("osp", 8) == (1.0, 8.0)
     assert measures.bounds("error", 8) == (0.0, 1.0)
     assert OrbitMeasures(0, None, None).bounds("rsd", 8) == (0.0, np.inf)
+
+
+def test_an_interval_leaves_half_of_the_rest_out_on_either_side():
+    statistic = OrbitStatistic("osp", (1,), np.arange(1.0, 101.0).reshape(1, 100, 1), 0.9, "mean")
+    np.testing.assert_array_equal(statistic.interval, [[5, 95]])
+    np.testing.assert_array_equal(predicted_classes(np.array([[-1.0], [0.0], [2.0]])), [0, 0, 1])
+
+
+def test_constants_have_no_spread_and_a_spread_is_the_norm_of_the_standard_deviations(rng):
+    z = rng.normal(size=(5, 3, 4, 2))
+    still = np.broadcast_to(z[:, :, :1], z.shape)
+    for constant in (still, 0 * still, 1e150 * still):
+        assert np.array_equal(spread(constant), np.zeros((5, 3)))
+        assert np.array_equal(relative_spread(constant), np.zeros((5, 3)))
+    expected = np.linalg.norm(z.std(axis=2), axis=-1)
+    np.testing.assert_allclose(spread(z), expected)
+    np.testing.assert_allclose(relative_spread(z), expected / np.linalg.norm(z.mean(axis=2), axis=-1))
+    assert np.all(relative_spread(np.stack([z, -z], axis=2).reshape(5, 3, 8, 2)[:, :, [0, 4]]) == np.inf)

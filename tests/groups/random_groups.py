@@ -24,7 +24,7 @@ _SMALL = [
     groups.tetrahedral,
     lambda: groups.translations((2, 3)),
     lambda: groups.direct_product(groups.quaternion(), groups.cyclic(3)),
-    lambda: groups.semidirect_product(groups.cyclic(7), groups.cyclic(3), np.outer([1, 2, 4], np.arange(7)) % 7),
+    lambda: groups.generated_by_permutations([(1, 2, 3, 4, 5, 6, 0), (0, 2, 4, 6, 1, 3, 5)]),  # of order 21
     lambda: groups.wallpaper(4, False, (3, 3)),
     lambda: groups.wallpaper(2, True, (2, 3)),
     lambda: groups.wallpaper(4, True, (2, 2)),

@@ -34,7 +34,7 @@ class TestEveryGroup:
 
     def test_says_how_many_elements_or_of_which_dimension_it_is(self, name):
         G = group_named(name)
-        assert G.is_finite == (G.dimension == 0) == (name not in ("SO2", "SO3", "O3"))
+        assert (G.dimension == 0) == (name not in ("SO2", "SO3", "O3"))
         assert (G.elements is None) == (name in ("S8", "SO2", "SO3", "O3"))
         if G.elements is not None:
             assert len(G.elements) == G.order

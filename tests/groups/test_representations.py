@@ -82,7 +82,10 @@ def test_irreps_of_compact_groups_are_representations_of_their_subgroups():
         (groups.o2().irreps(4), plane),
         (groups.dihedral(4).irreps("real"), plane),
         (groups.so3(2).irreps(4), groups.icosahedral()),
-        (groups.o3(2).irreps(3), groups.generated_by_matrices([-np.eye(3), np.diag([1.0, -1, -1])])),
+        (
+            groups.o3(2).irreps(3),
+            groups.from_matrices([s * np.diag(d) for s in (1, -1) for d in ([1, 1, 1], [1, -1, -1])]),
+        ),
     ]
     for irreps, group in cases:
         for irrep in irreps:
@@ -115,7 +118,7 @@ def test_representations_are_values():
 
 @pytest.mark.parametrize("group", [groups.symmetric(3), groups.so3(2), groups.so2()], ids=lambda g: g.name)
 def test_the_action_by_a_representation_multiplies_by_its_matrices(group):
-    irrep = group.irreps("real")[2] if group.is_finite else group.irreps(2)[1]
+    irrep = group.irreps("real")[2] if group.dimension == 0 else group.irreps(2)[1]
     action = actions.represented(group, irrep)
     y = np.random.default_rng(0).normal(size=(3, irrep.dimension))
     for g in group.draw(2, np.random.default_rng(0)):

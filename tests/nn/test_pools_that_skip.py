@@ -4,10 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-import equitangents as et
-from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.nn import AvgPool, Conv, Dense, GlobalAvgPool, GroupConv, GroupPool, Lift, Relu, Sequential
-from laws.networks import box, check, group_box, network, plane_group
+from equitangents.errors import InvalidArgumentError
+from equitangents.nn import AvgPool, Conv, Dense, GlobalAvgPool, Relu, Sequential
+from laws.networks import check, network
 from oracles.literal_kernels import grid_reads
 
 
@@ -26,36 +25,12 @@ def test_kernels_are_literal_sums_over_the_positions_left(padding, every, rng):
     check([*layers, ("phi", "erf"), pool, ("dense", 1.0, 0.0)], x)
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("window", [(3, 3), (1, 2)], ids=["folded", "on the group"])
-def test_group_pools_over_a_sublattice_are_literal_sums(window, rng):
-    group, table, grid = plane_group(4, False, (4, 4))
-    pixels, elements = box((4, 4), window), group_box(group, (4, 4), window, range(4), (0,))
-    layers = [
-        (("lift", grid, pixels, None, 1.3, 0.1), Lift(group, 1, window, W_std=1.3, b_std=0.1)),
-        ("phi", "relu"),
-        (("group_conv", table, elements, None, 1.2, 0.0), GroupConv(1, window, W_std=1.2)),
-        ("phi", "relu"),
-        (("coset_pool", np.tile(sublattice((4, 4), (2, 2)), 4)), GroupPool(every=2)),
-        ("dense", 1.0, 0.0),
-    ]
-    check(layers, rng.standard_normal((2, 4, 4, 2)))
-    net, whole = network(layers), network([*layers[:4], ("coset_pool",), ("dense", 1.0, 0.0)])
-    fibres = [n.kernel_cost((4, 4, 2), 1, 1).fibres for n in (net, whole)]
-    assert fibres == [16, 64]
-
-
 def test_finite_networks_average_the_positions_left(rng):
     x = rng.standard_normal((2, 6, 4, 3)).astype(np.float32)
     params = Sequential(Dense(3), GlobalAvgPool(every=(3, 2))).init(jax.random.key(0), x.shape[1:])
     y = Sequential(Dense(3), GlobalAvgPool(every=(3, 2))).apply(params, x)
     hidden = Sequential(Dense(3)).apply(params[:1], x)
     np.testing.assert_allclose(y, np.asarray(hidden)[:, ::3, ::2].mean((1, 2)), rtol=1e-5)
-    group = et.groups.wallpaper(rotations=2, reflections=False, shape=(6, 4))
-    net = Sequential(Lift(group, 3, (3, 3)), GroupPool(every=2))
-    params = net.init(jax.random.key(1), x.shape[1:])
-    lifted = np.asarray(Sequential(net.layers[0]).apply(params[:1], x)).reshape(2, 2, 6, 4, 3)
-    np.testing.assert_allclose(net.apply(params, x), lifted[:, :, ::2, ::2].mean((1, 2, 3)), rtol=1e-5)
 
 
 @pytest.mark.quick(2)
@@ -85,12 +60,3 @@ def test_every_second_position_costs_a_quarter():
 def test_steps_that_leave_no_sublattice_are_refused():
     with pytest.raises(InvalidArgumentError, match="every is 0"):
         GlobalAvgPool(every=0)
-    with pytest.raises(InvalidArgumentError, match="a subgroup or every"):
-        GroupPool([0], every=2)
-    group = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
-    for every, why in ((3, "divisors of the grid"), ((2, 4), "the same step along both")):
-        with pytest.raises(NetworkError, match=why):
-            Sequential(Lift(group, 1, (3, 3)), GroupPool(every=every), Dense(1)).signals((4, 4, 1))
-    S3 = et.groups.symmetric(3)
-    with pytest.raises(NetworkError, match="wallpaper or translation group"):
-        Sequential(Lift(et.actions.permutations(S3, S3.table), 1), GroupPool(every=2)).signals((6, 1))

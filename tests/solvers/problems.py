@@ -49,7 +49,6 @@ def exact_methods(folder) -> dict[str, str | Method]:
         "cholesky": "cholesky",
         "cholesky float32": solvers.Cholesky(precision="float32"),
         "out-of-core": solvers.OutOfCore(path=folder, tile=9),
-        "out-of-core float32": solvers.OutOfCore(path=folder, tile=9, precision="float32"),
         "lanczos": "lanczos",
         "pcg": "pcg",
         "auto": "auto",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents import nn, stax
-from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 
 RNG = np.random.default_rng(8)
 V, W = RNG.normal(size=(4, 3)), RNG.normal(size=(2, 3))
@@ -322,14 +322,10 @@ def test_windows_turn_with_the_grid(window, strides, padding):
         assert np.max(np.abs(getattr(straight, name) - back)) <= 1e-12
 
 
-@pytest.mark.slow
-def test_inputs_may_be_nested():
-    inner = stax.parallel(stax.Dense(4), stax.serial(stax.Dense(4), stax.Relu()))
-    read = stax.parallel(stax.serial(inner, stax.FanInConcat()), stax.Dense(8, b_std=0.1))
-    init_fn, apply_fn, kernel_fn = read
+def test_inputs_within_several_inputs_are_refused():
+    read = stax.parallel(stax.serial(stax.parallel(stax.Dense(4), stax.Dense(4)), stax.FanInConcat()), stax.Dense(8))
     x = (VECTORS, VECTORS[:, :2]), VECTORS
-    shape, params = init_fn(jax.random.key(0), (((4, 3), (4, 2)), (4, 3)))
-    found = apply_fn(params, x)
-    assert [v.shape for v in found] == shape == [(4, 8), (4, 8)]
-    parts = kernel_fn(x)
-    assert np.max(np.abs(parts[1].nngp - stax.Dense(8, b_std=0.1).kernel_fn(VECTORS, None, "nngp"))) <= 1e-12
+    with pytest.raises(NotImplementedError, match="one tuple"):
+        read.init_fn(jax.random.key(0), (((4, 3), (4, 2)), (4, 3)))
+    with pytest.raises(InvalidTypeError, match="x is of type"):
+        read.kernel_fn(x)

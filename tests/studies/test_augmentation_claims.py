@@ -4,14 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from equitangents_studies import finite_width, mlp_to_gcnn
-from equitangents_studies.continuous import study as continuous
-from equitangents_studies.continuous.page import claims as continuous_claims
+from equitangents_studies import continuous, finite_width, mlp_to_gcnn, sampling
+from equitangents_studies.continuous import claims as continuous_claims
 from equitangents_studies.other_ensembles import study as other_ensembles
 from equitangents_studies.other_ensembles.page import claims as other_ensembles_claims
-from equitangents_studies.sampling import study as sampling
-from equitangents_studies.sampling.page import claims as sampling_claims
-from equitangents_studies.sampling.study import RANDOM, STRATEGIES
+from equitangents_studies.sampling import RANDOM, STRATEGIES
+from equitangents_studies.sampling import claims as sampling_claims
 from studies.small import follow
 
 

@@ -19,7 +19,7 @@ from equitangents_studies.common.rotation_bound import (
 from equitangents_studies.finite_width import leading_exponent, order_claim
 from equitangents_studies.mlp_to_gcnn import FrozenKernel, SymmetrisedKernel, draw
 from equitangents_studies.other_ensembles.study import nested_means
-from equitangents_studies.sampling.study import STRATEGIES, importance, sample, trained_means
+from equitangents_studies.sampling import STRATEGIES, importance, sample, trained_means
 from oracles.invariance import invariance_error
 
 
@@ -40,7 +40,8 @@ class TestSameWeights:
 
 class TestRotationBound:
     def test_coarseness_of_the_circle(self):
-        matrices = representation(et.actions.circular_harmonics(12, 1), (3,))
+        plane = et.groups.so2().irreps(2)[1]
+        matrices = representation(et.actions.represented(et.groups.cyclic(12), plane), (2,))
         for k in (1, 2, 3, 4, 6):
             # the farthest of 12 angles from a multiple of 360°/k; harmonics of degree 1 turn by the angle itself
             farthest = max(min(g % (12 // k), 12 // k - g % (12 // k)) for g in range(12)) * np.pi / 6

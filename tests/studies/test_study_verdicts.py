@@ -203,7 +203,7 @@ class TestDecide:
 
 
 def test_agreements_of_trained_ensembles_lie_between_one_and_the_order():
-    from equitangents_studies.sampling import page
+    from equitangents_studies import sampling as page
 
     table = 1 + 0.4 * np.random.default_rng(0).random((6, 50))
     estimate = page._osp(SimpleNamespace(order=4, agreement=lambda way, name: table), "all", "test")

@@ -5,8 +5,8 @@ from equitangents.actions.compact import CompactAction, from_function
 from equitangents.actions.images import image_dihedral, image_rotations
 from equitangents.actions.kinds import as_action
 from equitangents.actions.positions import grid, permutations, translations
-from equitangents.actions.products import direct_sum, pullback, restrict, tensor_product
-from equitangents.actions.rings import circular_harmonics, ring_rotations, to_rings, turn_rings
+from equitangents.actions.products import direct_sum, restrict, tensor_product
+from equitangents.actions.rings import ring_rotations, to_rings, turn_rings
 from equitangents.actions.subset import sampled, subset
 from equitangents.actions.vectors import channels, labels, linear, represented, rotations, trivial
 
@@ -16,7 +16,6 @@ __all__ = [
     "GroupAction",
     "as_action",
     "channels",
-    "circular_harmonics",
     "direct_sum",
     "from_function",
     "grid",
@@ -25,7 +24,6 @@ __all__ = [
     "labels",
     "linear",
     "permutations",
-    "pullback",
     "represented",
     "restrict",
     "ring_rotations",

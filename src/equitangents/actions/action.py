@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeGuard
 
@@ -24,6 +23,9 @@ from equitangents.groups import Group, SymmetryGroup
 from equitangents.groups.group import GroupMap
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
+
+
+TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
 
 
 class GroupAction(ABC):
@@ -252,33 +254,18 @@ class Action(CheckedAction):
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[Int[np.ndarray, " positions"], bool] | None:
         """By orthogonal matrices on the last axis."""
-        count, matrices = int(np.prod(shape[:-1], dtype=np.int64)), self.matrices
-        if matrices is None or not is_orthogonal(matrices[g]):
+        if self.matrices is None:
             return None
-        return np.arange(count), is_table(matrices[g])
+        M = self.matrices[g]
+        if not np.abs(M @ M.T - np.eye(len(M))).max(initial=0.0) <= TOLERANCE:
+            return None
+        return np.arange(int(np.prod(shape[:-1], dtype=np.int64))), bool(((M == 0) | (M == 1)).all())
 
     def __call__(self, g: int, x: Tree) -> Tree:
         """ρ(g) x for signals x (N, ...)."""
         if precision.is_traced(g):
-            raise InvalidTypeError("g is traced by jax; expected a Python int (act_each takes traced elements)")
+            raise InvalidTypeError("g is traced by jax; expected a Python int")
         return super().__call__(g, x)
-
-    def act_each(self, g: Element, x: Tree) -> Tree:
-        """ρ(g_i) x_i for elements g (N,) and signals x (N, ...); g may be traced by jax."""
-        x = self._check_signals(x)
-        if not precision.is_traced(g):
-            g = self.check_elements(g, "g")
-        if g.shape != x.shape[:1]:
-            raise InvalidArgumentError("g", g.shape, x.shape[:1], "give one element for each signal", verb="has shape")
-        with scope_of(x):
-            return self._act_each(g, x)
-
-    def _act_each(self, g: Element, x: Tree) -> Tree:
-        check_orbit(self.group.order, x)
-        everything = self._orbit(np.arange(self.group.order), x)
-        if precision.is_traced(g) and isinstance(everything, np.ndarray):
-            everything = jnp.asarray(everything)
-        return everything[g, np.arange(len(x))]
 
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
         """A non-empty list of elements as an array of numbers, or an error that names `name`."""
@@ -294,8 +281,8 @@ class Action(CheckedAction):
             sample = np.random.default_rng(0).choice(order, _VERIFIED_PAIRS, replace=False)
         return ((g, int(h)) for h in sample for g in self.group.generators)
 
-    def resampling_error(self, x: Tree) -> RoundTrip:
-        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal: the loss of ρ(g) and back."""
+    def resampling_error(self, x: Tree) -> Float[np.ndarray, "order n"]:
+        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal, (|G|, N): the loss of ρ(g) and back."""
         x = self._check_signals(x)
         start = np.asarray(self(self.group.identity, x), np.float64)
         axes = tuple(range(1, start.ndim))
@@ -304,24 +291,7 @@ class Action(CheckedAction):
             np.sqrt(((np.asarray(self(self.group.inverse(g), self(g, x)), np.float64) - start) ** 2).sum(axes)) / norm
             for g in self.group
         ]
-        return RoundTrip(np.array(values))
-
-
-@dataclass(frozen=True)
-class RoundTrip:
-    """Relative errors of acting with g and then g⁻¹: `values` (|G|, N), their `mean`, and the `worst`."""
-
-    values: Float[np.ndarray, "order n"]
-
-    @property
-    def mean(self) -> float:
-        """Mean over elements and signals."""
-        return float(self.values.mean())
-
-    @property
-    def worst(self) -> float:
-        """The largest of all."""
-        return float(self.values.max())
+        return np.array(values)
 
 
 class PositionAction(Action):
@@ -377,23 +347,6 @@ class PositionAction(Action):
         xp = np if isinstance(x, np.ndarray) else jnp
         return xp.moveaxis(images, 1, 0).reshape((len(elements), *x.shape))
 
-    def _act_each(self, g: Element, x: Tree) -> Tree:
-        table: ArrayLike = self._position_rows(self.group.inverses, x.shape[1:-1])
-        if precision.is_traced(g):
-            table, x = jnp.asarray(table), jnp.asarray(x)
-        flat = x.reshape(len(x), -1, x.shape[-1])
-        return flat[np.arange(len(x))[:, None], table[g]].reshape(x.shape)
-
-
-def is_orthogonal(matrix: np.ndarray) -> bool:
-    """Whether M Mᵀ = 1, to 1e-8."""
-    return bool(np.abs(matrix @ matrix.T - np.eye(len(matrix))).max(initial=0.0) <= 1e-8)
-
-
-def is_table(matrix: np.ndarray) -> bool:
-    """Whether an orthogonal matrix is one of ones and zeros, a permutation."""
-    return bool(((matrix == 0) | (matrix == 1)).all())
-
 
 def check_group(name: str, group: SymmetryGroup) -> Group:
     """`group`, or an error that names `name`."""
@@ -428,9 +381,6 @@ def is_jax(x: Tree) -> bool:
     return isinstance(x, jax.Array)
 
 
-TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
-
-
 def check_last_axis(x: ArrayLike, ranks: tuple[int, ...] | None, d: int, name: str) -> ArrayLike:
     """`x` as an array of one of `ranks` (any from 2 on if None) whose last axis has d entries."""
     x = check_array("x", x, rank=ranks, min_rank=2)
@@ -457,17 +407,12 @@ def remedy(x: str, shape: tuple[int, ...]) -> str:
 
 def channels_first(x: str, shape: tuple[int, ...]) -> str:
     """A sentence if inputs of `shape` look like images (N, C, H, W); or nothing."""
-    if not looks_channels_first(shape):
+    if not (len(shape) == 4 and shape[1] in _CHANNELS and min(shape[2:]) > max(_CHANNELS)):
         return ""
     return (
         f". {x} has shape {shape}, which looks like channels first, (N, C, H, W); arrays are channels last, "
         f"(N, H, W, C): numpy.moveaxis({x}, 1, -1)"
     )
-
-
-def looks_channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether the second axis is short enough for channels, and the last one is not."""
-    return len(shape) == 4 and shape[1] in _CHANNELS and min(shape[2:]) > max(_CHANNELS)
 
 
 def flattened(x: str, shape: tuple[int, ...]) -> str:

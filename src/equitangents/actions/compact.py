@@ -77,13 +77,9 @@ class ContinuousRotations(CompactAction):
             raise ShapeError("g", g.shape, "a matrix (3, 3)")
         return super().__call__(g, x)
 
-    def matrices_of(self, elements: Elements, name: str = "g") -> Float[np.ndarray, "k 3 3"]:
-        """Elements as matrices: given as such (k, 3, 3), and checked, or as numbers of nodes (k,)."""
-        return self.group.check_elements(name, elements)
-
     def check_elements(self, elements: Elements, name: str = "elements") -> Float[np.ndarray, "k 3 3"]:
         """The chosen elements as 3×3 matrices; raises unless there is at least one."""
-        chosen = np.array(self.matrices_of(elements, name))
+        chosen = np.array(self.group.check_elements(name, elements))
         if not len(chosen):
             raise InvalidArgumentError(name, [], "at least one element")
         return chosen
@@ -109,7 +105,7 @@ class ContinuousRotations(CompactAction):
         return f"<action {self.name} of {self.group.name}, {self.group.order} nodes>"
 
 
-def check_finite_group(name: str, action: object, what: str) -> None:
+def check_finite_group(name: str, action: object) -> None:
     """Raise InvalidTypeError, with a remedy, if the elements of `action` cannot be listed."""
     if is_infinite(action):
         raise InvalidTypeError(

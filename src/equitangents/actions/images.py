@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents import precision
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, GroupAction, PositionAction, channels_first
 from equitangents.actions.given_maps import GivenMap, Motion
@@ -76,11 +75,6 @@ def image_dihedral(n: int, order: int = 3, mask: Literal["circle"] | None = None
     if n in (1, 2, 4) and mask is None:
         return ImageTurns(dihedral(n), n, f"turns by {360 // n}° and reflections of images")
     return ResampledRotations(dihedral(n), n, order, mask)
-
-
-def exact_rotations(n: int) -> ImageTurns:
-    """Rotations by multiples of 360°/n, n in {1, 2, 4}."""
-    return ImageTurns(cyclic(n), n, f"turns by {360 // n}° of images")
 
 
 def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
@@ -200,32 +194,6 @@ class ResampledRotations(Action):
         images = [self._turn(int(g), x, c) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
-    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
-        if precision.is_traced(g):
-            x = jnp.asarray(x)
-        xp, dtype = _namespace(x)
-        index, weights = (xp.asarray(a) for a in self._readings((x.shape[1], x.shape[2])))
-        # exact turns read the first half, the pixels, others the second, the coefficients
-        pixels = xp.concatenate([a.reshape(len(x), -1, x.shape[-1]) for a in (x, self._coefficients(x))], axis=1)
-        index, weights, row = index[g], weights[g].astype(dtype)[..., None], np.arange(len(x))[:, None]
-        y = sum(pixels[row, index[:, tap]] * weights[:, tap] for tap in range(index.shape[1])).reshape(x.shape)
-        return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], dtype)
-
-    def _readings(self, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        """`_reading` of every element, (|G|, taps, pixels), into pixels and coefficients laid end to end."""
-        n, P = self.turns, positions[0] * positions[1]
-        index = np.zeros((self.group.order, (self.order + 1) ** 2, P), np.int64)
-        weights = np.zeros(index.shape)
-        pixels = np.arange(P).reshape(positions)
-        for g in range(self.group.order):
-            start, k = (pixels[:, ::-1] if g >= n else pixels), g % n
-            if self._interpolates(g):
-                taps, weights[g] = _reading(n, k, self.order, positions)
-                index[g] = start.ravel()[taps] + P
-            else:
-                index[g, 0], weights[g, 0] = np.rot90(start, 4 * k // n).ravel(), 1
-        return index, weights
-
     def _interpolates(self, g: int) -> bool:
         return (4 * (g % self.turns)) % self.turns != 0
 
@@ -270,7 +238,9 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
            [0., 2.]])
     """
     n, order = _checked(n, order, mask)
-    return exact_rotations(n) if n in (1, 2, 4) and mask is None else ResampledRotations(cyclic(n), n, order, mask)
+    if n in (1, 2, 4) and mask is None:
+        return ImageTurns(cyclic(n), n, f"turns by {360 // n}° of images")
+    return ResampledRotations(cyclic(n), n, order, mask)
 
 
 def _checked(n: int, order: int, mask: str | None) -> tuple[int, int]:

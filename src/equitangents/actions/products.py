@@ -1,4 +1,4 @@
-"""Actions made of others: tensor products, direct sums, and restrictions along homomorphisms."""
+"""Actions made of others: tensor products, direct sums, and restrictions to subgroups."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
-from equitangents._types import ArrayLike, Element
-from equitangents.actions.action import Action, check_group
+from equitangents._types import ArrayLike
+from equitangents.actions.action import Action
 from equitangents.actions.compact import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group
 from equitangents.groups.table_group import Subgroup
 
@@ -46,55 +45,52 @@ class FieldAction(Action):
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return self.fibre._act(g, self.positions._act(g, x))
 
-    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
-        return self.fibre._act_each(g, self.positions._act_each(g, x))
-
 
 @final
-class PulledBackAction(Action):
-    """An action through a homomorphism, ρ′(h) = ρ(φ(h)); made by `pullback` and `restrict`."""
+class RestrictedAction(Action):
+    """An action of a subgroup, whose element i acts as `elements[i]`; made by `restrict`."""
 
-    def __init__(self, action: Action, group: Group, homomorphism: np.ndarray):
+    def __init__(self, action: Action, group: Group, elements: np.ndarray):
         vars(self).update(
             group=group,
             exact=action.exact,
             permutes_positions=action.permutes_positions,
             channels_last=action.channels_last,
-            name=f"{action.name}, pulled back",
+            name=f"{action.name}, of a subgroup",
             action=action,
-            homomorphism=homomorphism,
+            elements=elements,
         )
 
     action: Action
-    homomorphism: np.ndarray
+    elements: np.ndarray
 
     @property
     def matrices(self) -> np.ndarray | None:
         """The representation matrices of an action on the last axis; None for other actions."""
         M = self.action.matrices
-        return None if M is None else M[self.homomorphism]
+        return None if M is None else M[self.elements]
 
     def position_table(self, shape: Sequence[int]) -> np.ndarray | None:
-        """table[h, x] = index of the position φ(h)·x, if the action permutes positions."""
+        """table[i, x] = index of the position elements[i]·x, if the action permutes positions."""
         table = self.action.position_table(shape)
-        return None if table is None else table[self.homomorphism]
+        return None if table is None else table[self.elements]
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
-        """Return how the image of g under the homomorphism permutes positions; None if unknown."""
-        return self.action.moves(int(self.homomorphism[g]), shape)
+        """Return how element g permutes positions; None if unknown."""
+        return self.action.moves(int(self.elements[g]), shape)
 
     def is_isometry(self, g: int, shape: Sequence[int]) -> bool:
-        """Return whether the image of g under the homomorphism preserves distances."""
-        return self.action.is_isometry(int(self.homomorphism[g]), shape)
+        """Return whether element g preserves distances."""
+        return self.action.is_isometry(int(self.elements[g]), shape)
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.action._check_signals(x)
 
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
-        return self.action._act(int(self.homomorphism[g]), x)
+        return self.action._act(int(self.elements[g]), x)
 
     def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
-        return self.action._orbit(self.homomorphism[elements], x)
+        return self.action._orbit(self.elements[elements], x)
 
 
 def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:
@@ -133,30 +129,7 @@ def direct_sum(*actions: Action) -> LinearAction:
     return LinearAction(actions[0].group, total, (2,), "direct sum of " + ", ".join(a.name for a in actions))
 
 
-def pullback(action: Action, group: Group, homomorphism: npt.ArrayLike) -> PulledBackAction:
-    """The action of `group` in which h acts as homomorphism[h], an element of `action.group`.
-
-    So the point group's action on labels becomes one of the whole wallpaper group. Raises NotAnActionError unless
-    homomorphism[g·h] = homomorphism[g]·homomorphism[h].
-    """
-    group = check_group("group", group)
-    check_finite_group("action", action, "a pullback")
-    phi = action.group._check_elements("homomorphism", homomorphism).astype(np.int64)
-    if phi.shape != (group.order,):
-        raise ShapeError("homomorphism", phi.shape, (group.order,), "give one element for each of group")
-    everything = np.arange(group.order)
-    for g in group.generators:
-        unequal = np.flatnonzero(phi[group.compose(g, everything)] != action.group.compose(phi[g], phi))
-        if len(unequal):
-            raise NotAnActionError("homomorphism", phi.tolist(), "φ(g·h) = φ(g)·φ(h)", at=(g, int(unequal[0])))
-    if phi[group.identity] != action.group.identity:  # which a trivial group, without generators, is not asked above
-        raise NotAnActionError(
-            "homomorphism", int(phi[group.identity]), action.group.identity, "the identity's", at=group.identity
-        )
-    return PulledBackAction(action, group, phi)
-
-
-def restrict(action: Action, subgroup: Subgroup) -> PulledBackAction:
+def restrict(action: Action, subgroup: Subgroup) -> RestrictedAction:
     """The action of a subgroup of `action.group`; its element i acts as `subgroup.elements[i]`.
 
     >>> from equitangents.actions import image_rotations
@@ -164,18 +137,18 @@ def restrict(action: Action, subgroup: Subgroup) -> PulledBackAction:
     >>> restrict(rot, rot.group.subgroup([0, 2])).group.order
     2
     """
-    check_finite_group("action", action, "a restriction")
+    check_finite_group("action", action)
     if not isinstance(subgroup, Subgroup):
         raise InvalidTypeError("subgroup", type(subgroup), "action.group.subgroup(...)", verb="is of type")
     if not subgroup.group.has_same_table(action.group):
         raise InvalidArgumentError("subgroup", subgroup.group, action.group, verb="is one of")
-    return pullback(action, subgroup.as_group, subgroup.elements)
+    return RestrictedAction(action, subgroup.as_group, np.asarray(subgroup.elements, np.int64))
 
 
 def check_same_group(a: Action, b: Action) -> None:
     """Raise unless both are actions of the same group."""
     for name, action in (("a", a), ("b", b)):
-        check_finite_group(name, action, "a product of actions")
+        check_finite_group(name, action)
         if not isinstance(action, Action):
             raise InvalidTypeError(name, type(action), "an action", verb="is of type")
     if not a.group.has_same_table(b.group):

@@ -14,11 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from equitangents import precision
-from equitangents._types import ArrayLike, Element, Numbers
+from equitangents._types import ArrayLike, Numbers
 from equitangents.actions.action import Action
 from equitangents.actions.splines import prefilter, taps
-from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import cyclic
 from equitangents.validation import check_array, check_whole
@@ -61,10 +59,6 @@ class RingRotations(Action):
     def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
         return turn_rings(x, 2 * np.pi * elements / self.group.order)
 
-    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
-        xp = jnp if precision.is_traced(g) or precision.is_traced(x) or not isinstance(x, np.ndarray) else np
-        return _turned(xp, xp.asarray(x), 2 * np.pi * g[:, None] / self.group.order)
-
 
 def ring_rotations(n: int) -> RingRotations:
     """C_n on signals on rings (N, rings, angles, C): element g rotates counter-clockwise by g·360°/n.
@@ -96,27 +90,6 @@ def _turned(xp: ModuleType, x: ArrayLike, angle: Numbers, axis: int = _AXIS) -> 
     modes = xp.arange(count // 2 + 1, dtype=x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     turned = xp.fft.rfft(x, axis=axis) * xp.exp(-1j * modes * turn)
     return xp.fft.irfft(turned, n=count, axis=axis).astype(x.dtype)
-
-
-def circular_harmonics(n: int, degree: int) -> LinearAction:
-    """C_n on coefficients (N, …, 2·degree + 1) of 1, √2 cos φ, √2 sin φ, √2 cos 2φ, …: rotations of each pair.
-
-    Element g turns by g·360°/n, (ρ(g) f)(φ) = f(φ − 2πg/n).
-
-    >>> circular_harmonics(4, 1)(1, np.array([[1.0, 1.0, 0.0]])).round(12).tolist()  # cos φ becomes sin φ
-    [[1.0, 0.0, 1.0]]
-    """
-    n = check_whole("n", n, 1)
-    degree = check_whole("degree", degree, 0)
-    matrices = np.zeros((n, 2 * degree + 1, 2 * degree + 1))
-    matrices[:, 0, 0] = 1
-    for m in range(1, degree + 1):
-        angle = 2 * np.pi * m * np.arange(n) / n
-        block = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-        matrices[:, 2 * m - 1 : 2 * m + 1, 2 * m - 1 : 2 * m + 1] = np.moveaxis(block, -1, 0)
-    action = channels(cyclic(n), matrices)
-    assert isinstance(action, LinearAction)
-    return action
 
 
 def to_rings(

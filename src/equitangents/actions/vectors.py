@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final, overload
 
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float, Int
 
-from equitangents import precision
-from equitangents._types import AnyAction, ArrayLike, Element
+from equitangents._types import AnyAction, ArrayLike
 from equitangents.actions.action import TOLERANCE, Action, GroupAction, check_group, check_last_axis, multiply
 from equitangents.actions.compact import ContinuousRotations
 from equitangents.actions.given_maps import MatrixAction
@@ -53,11 +51,6 @@ class LinearAction(Action):
     def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
         return multiply("...j,gij->g...i", x, self.matrices[elements])
 
-    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
-        if precision.is_traced(g):
-            return multiply("n...j,nij->n...i", jnp.asarray(x), jnp.asarray(self.matrices, x.dtype)[g])
-        return multiply("n...j,nij->n...i", x, self.matrices[g])
-
     def _key(self) -> tuple[Any, ...]:
         return (self.ranks, self.matrices.shape, self.matrices.tobytes())
 
@@ -77,7 +70,7 @@ class LastAxisPermutation(Action):
     @property
     def matrices(self) -> Float[np.ndarray, "order d d"]:
         """The permutation of every element as a matrix."""
-        return permutation_matrices(self.table)
+        return np.swapaxes(np.eye(self.table.shape[1])[self.table], 1, 2)
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_last_axis(x, self.ranks, self.table.shape[-1], self.name)
@@ -102,9 +95,6 @@ class TrivialAction(Action):
 
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return x
-
-    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
-        return np.array(x) if isinstance(x, np.ndarray) else x
 
 
 def linear(group: Group, matrices: npt.ArrayLike) -> LinearAction:
@@ -188,11 +178,6 @@ def check_matrices(name: str, group: Group, matrices: object) -> Float[np.ndarra
             h = int(error.argmax())
             raise NotAnActionError(name, float(error[h]), "ρ(g) ρ(h) = ρ(g·h)", verb="is off by", at=(g, h))
     return M
-
-
-def permutation_matrices(table: np.ndarray) -> np.ndarray:
-    """A permutation table as matrices, M[g, table[g, c], c] = 1."""
-    return np.swapaxes(np.eye(table.shape[1])[table], 1, 2)
 
 
 def _on_last_axis(

@@ -25,31 +25,27 @@ def batch(
 
     Kernels of `equitangents` go in blocks by themselves, so that this is for functions of one's own. All run on one
     device, whatever `device_count` and `store_on_device` say. The number of inputs need not be a multiple of
-    `batch_size`. Inputs may be trees of arrays, or the `Kernel` of another kernel_fn; graphs (`pattern=`) are cut, too.
+    `batch_size`. Inputs may be trees of arrays; graphs (`pattern=`) are cut, too. The `Kernel` of another kernel_fn goes
+    in as a whole.
     """
     size = check_whole("batch_size", batch_size, 0)
 
     def batched(x1: Tree, x2: Tree | None = None, *args: Tree, **keywords: Tree) -> Tree:
-        n1 = _count(x1)
-        joined = hasattr(jax.tree.leaves(x1, is_leaf=_is_kernel)[0], "nngp")
-        n2 = _count(x2) if jax.tree.leaves(x2) else _count(x1, second=True)
+        leaves, alone = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
+        n1, n2 = (
+            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if alone else jax.tree.leaves(x2)[0]))
+        )
         if not size or (n1 <= size and n2 <= size):
             return kernel_fn(x1, x2, *args, **keywords)
-        alone = not jax.tree.leaves(x2)
         rows = []
         for i in range(0, n1, size):
             row = []
             for j in range(0, n2, size):
                 here = slice(i, i + size), slice(j, j + size)
-                parts = _cut_keywords(keywords, *here)
-                if joined:
-                    row.append(kernel_fn(_cut_kernels(x1, *here), None, *args, **parts))
-                    continue
-                other = _cut(x1 if alone else x2, here[1])
-                same = alone and i == j
-                row.append(kernel_fn(_cut(x1, here[0]), None if same else other, *args, **parts))
+                other = None if alone and i == j else _cut(x1 if alone else x2, here[1])
+                row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
             rows.append(row)
-        return _assembled(rows, alone and not joined)
+        return _assembled(rows, alone)
 
     return batched
 
@@ -58,17 +54,8 @@ def _is_kernel(value: object) -> bool:
     return hasattr(value, "nngp") and hasattr(value, "cov1")
 
 
-def _count(x: Tree, second: bool = False) -> int:
-    leaf = jax.tree.leaves(x, is_leaf=_is_kernel)[0]
-    return int(leaf.nngp.shape[1 if second else 0] if _is_kernel(leaf) else leaf.shape[0])
-
-
 def _cut(x: Tree, at: slice) -> Tree:
     return jax.tree.map(lambda v: v[at], x)
-
-
-def _cut_kernels(x: Tree, rows: slice, columns: slice) -> Tree:
-    return jax.tree.map(lambda k: k.cut(rows, columns), x, is_leaf=_is_kernel)
 
 
 def _cut_keywords(keywords: dict[str, Any], rows: slice, columns: slice) -> dict[str, Any]:

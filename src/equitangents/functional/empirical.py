@@ -87,7 +87,9 @@ def empirical_ntk_fn(
             other = partial(_outputs, f, second)
             return _of_batches(axes, params, (at, x1), (other, x1 if x2 is None else x2))
         found = jax.eval_shape(at, params, x1)
-        _check_axes(found)
+        for leaf in jax.tree.leaves(found):
+            if len(leaf.shape) < 2:
+                raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")
         if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found)):
             return _of_batches(axes, params, (at, x1), (at, x1 if x2 is None else x2))
         if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
@@ -188,7 +190,8 @@ class EmpiricalKernel:
             raise InvalidTypeError("f", f, "a function f(params, x)")
         self.f, self.params = f, params
         # Compiled once for each shape; params are an argument, so that they are no constants of the program.
-        self._run = jax.jit(partial(_both, empirical_kernel_fn(f, implementation=implementation)))
+        both = empirical_kernel_fn(f, implementation=implementation)
+        self._run = jax.jit(lambda x1, x2, params: tuple(both(x1, x2, ("nngp", "ntk"), params)))
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """Kernels between x1 and x2 (None: x1), each (N1, N2), computed in the precision of `params`."""
@@ -231,10 +234,6 @@ def _is_floating(leaf: object) -> bool:
     return bool(jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.inexact))
 
 
-def _both(kernel_fn: KernelFn, x1: ArrayLike, x2: ArrayLike | None, params: Params) -> tuple[jax.Array, ...]:
-    return tuple(kernel_fn(x1, x2, ("nngp", "ntk"), params))
-
-
 def empirical_ntk_vp_fn(
     f: ApplyFn, x1: Tree, x2: Tree, params: Params, **keywords: Tree
 ) -> Callable[[Numbers], jax.Array]:
@@ -252,7 +251,7 @@ def empirical_ntk_vp_fn(
     found = jax.eval_shape(partial(_outputs, f, second), params, other)
 
     def product(vectors: Numbers) -> jax.Array:
-        held = jax.tree.map(np.shape, vectors, is_leaf=_is_array)
+        held = jax.tree.map(np.shape, vectors, is_leaf=lambda v: hasattr(v, "shape"))
         wanted = jax.tree.map(lambda leaf: leaf.shape, found)
         if held != wanted:
             raise ShapeError("vectors", held, wanted, "the shape of the outputs at x2")
@@ -261,10 +260,6 @@ def empirical_ntk_vp_fn(
         return jax.jvp(lambda p: _outputs(f, first, p, x1), (params,), (pulled,))[1]
 
     return product
-
-
-def _is_array(value: object) -> bool:
-    return hasattr(value, "shape")
 
 
 @dataclass(frozen=True)
@@ -338,9 +333,3 @@ def _outputs(f: ApplyFn, keywords: dict[str, Any], params: Params, x: Tree) -> T
 def _side_by_side(at: At, params: Params, x: Tree) -> jax.Array:
     """All outputs of each input in one row."""
     return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(params, x))], axis=1)
-
-
-def _check_axes(found: Tree) -> None:
-    for leaf in jax.tree.leaves(found):
-        if len(leaf.shape) < 2:
-            raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")

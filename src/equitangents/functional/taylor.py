@@ -42,9 +42,6 @@ def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callab
 
         if degree == 0:
             return at(params)
-        if degree == 1:
-            value, slope = jax.jvp(at, (params,), (step,))
-            return jax.tree.map(jnp.add, value, slope)
         derivatives: list[Callable[[Params], Tree]] = [at]
         for _ in range(degree):
             derivatives.append(_along(derivatives[-1], step))

@@ -99,10 +99,6 @@ class Group(SymmetryGroup):
         inverse = self.inverses[self._check_elements("a", a)]
         return int(inverse) if np.ndim(inverse) == 0 else inverse
 
-    def conjugate(self, g: Element, a: Element) -> Element:
-        """The conjugate g·a·g⁻¹ of a by g."""
-        return self.compose(self.compose(g, a), self.inverse(g))
-
     # elements -------------------------------------------------------------------------
 
     def element(self, i: int) -> Element:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, final
 
@@ -61,52 +62,25 @@ def from_matrices(matrices: npt.ArrayLike, name: str = "matrix group") -> Matrix
     """
     M = check_matrix_list("matrices", matrices)
     check_table_order(len(M), name)
-    finder = _Finder(M)
+    find = _finder(M)
     for i, m in enumerate(M):
-        first = int(finder.find(m[None])[0])
+        first = int(find(m[None])[0])
         if first != i:
             raise InvalidArgumentError(
                 "matrices", first, "a matrix that is not in the list yet", verb="repeats that at", at=i
             )
     table = np.empty((len(M), len(M)), np.int32)
     for a in range(len(M)):
-        table[a] = finder.find(M[a] @ M)
+        table[a] = find(M[a] @ M)
         missing = np.flatnonzero(table[a] < 0)
         if len(missing):
             raise InvalidArgumentError(
                 "matrices",
                 (a, int(missing[0])),
                 "a closed list",
-                "generated_by_matrices makes the closure",
                 verb="lacks the product of",
             )
     return MatrixGroup(name, M, table)
-
-
-def generated_by_matrices(generators: npt.ArrayLike, max_order: int = 1000, name: str = "matrix group") -> MatrixGroup:
-    """The smallest group of matrices that holds `generators` (k, d, d); the identity is element 0.
-
-    Products are multiplied out, so that rounding errors grow with the length of words; give exact generators.
-
-    >>> generated_by_matrices([[[0.0, -1.0], [1.0, 0.0]]]).order
-    4
-    """
-    s = check_matrix_list("generators", generators)
-    known = [np.eye(s.shape[1])]
-    for m in known:  # grows while it is read
-        for product in m @ s:
-            scale = max(1.0, np.abs(product).max())
-            if all(np.abs(product - k).max() > TOLERANCE * scale for k in known):
-                known.append(product)
-                if len(known) > max_order:
-                    raise InvalidArgumentError(
-                        "generators",
-                        max_order,
-                        "a finite group",
-                        "or raise max_order",
-                        verb="generate more elements than",
-                    )
-    return from_matrices(np.array(known), name)
 
 
 def check_matrix_list(name: str, matrices: object) -> Float[np.ndarray, "n d d"]:
@@ -128,27 +102,14 @@ def check_matrix_list(name: str, matrices: object) -> Float[np.ndarray, "n d d"]
     return M
 
 
-class _Finder:
-    """Finds matrices in a list by a random linear key, which all but surely tells unequal ones apart."""
+def _finder(M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The function that gives the first index in M of each of some matrices (k, d, d), −1 where it is not there."""
+    from scipy.spatial import KDTree  # loaded for groups of matrices alone: others need NumPy
 
-    def __init__(self, M: np.ndarray):
-        self.flat = M.reshape(len(M), -1)
-        self.tolerance = TOLERANCE * max(1.0, float(np.abs(M).max()))
-        self.direction = np.random.default_rng(0).normal(size=self.flat.shape[1])
-        key = self.flat @ self.direction
-        self.by_key = np.argsort(key, kind="stable")
-        self.key = key[self.by_key]
+    tree, tolerance = KDTree(M.reshape(len(M), -1)), TOLERANCE * max(1.0, float(np.abs(M).max()))
 
-    def find(self, m: np.ndarray) -> np.ndarray:
-        """The index in the list of each of `m` (k, d, d), −1 where it is not there."""
-        m = m.reshape(len(m), -1)
-        reach = self.tolerance * np.abs(self.direction).sum()
-        key = m @ self.direction
-        low, high = np.searchsorted(self.key, key - reach), np.searchsorted(self.key, key + reach)
-        found = np.full(len(m), -1, np.int32)
-        for i in range(len(m)):
-            candidates = np.sort(self.by_key[low[i] : high[i]])
-            near = np.abs(self.flat[candidates] - m[i]).max(axis=1, initial=0) <= self.tolerance
-            if near.any():
-                found[i] = candidates[near.argmax()]
-        return found
+    def find(m: np.ndarray) -> np.ndarray:
+        near = tree.query_ball_point(m.reshape(len(m), -1), tolerance, p=np.inf)
+        return np.array([min(at, default=-1) for at in near], np.int32)
+
+    return find

@@ -46,11 +46,6 @@ class SymmetryGroup(ABC):
     default_draws: int = 32
     """How many elements are tried where nobody says how many."""
 
-    @property
-    def is_finite(self) -> bool:
-        """Whether there are finitely many elements."""
-        return self.dimension == 0
-
     @abstractmethod
     def compose(self, a: Element, b: Element) -> Element:
         """a·b: b first, then a."""

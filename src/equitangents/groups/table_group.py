@@ -164,14 +164,6 @@ class Subgroup:
         return read_only(np.unique(smallest, return_inverse=True)[1].astype(np.int32))
 
     @cached_property
-    def is_normal(self) -> bool:
-        """Whether g·H·g⁻¹ = H for every g in G."""
-        member = np.zeros(self.group.order, bool)
-        member[self.elements] = True
-        s = np.array(self.group.generators, int)[:, None]
-        return bool(member[self.group._compose(self.group._compose(s, self.elements), self.group.inverses[s])].all())
-
-    @cached_property
     def as_group(self) -> TableGroup:
         """The subgroup as a group: its element i is `elements[i]` of G, with the same label."""
         place = np.empty(self.group.order, np.int64)  # elements may be in any order

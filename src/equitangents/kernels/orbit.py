@@ -135,7 +135,7 @@ def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
     """
     if not hasattr(net, "kernel"):
         raise InvalidTypeError("net", net, "a network, or anything with .kernel(x1, x2)")
-    check_finite_group("action", action, "an orbit average")
+    check_finite_group("action", action)
     if not isinstance(action, Action):
         raise InvalidTypeError("action", action, "an action of equitangents.actions")
     return OrbitAverage(net, action)

@@ -17,16 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
 from equitangents.kernels.finite_width.first_order import LinearBlock, linear_block
 from equitangents.kernels.invariance import is_invariant
-from equitangents.nn.layer import Layer
+from equitangents.nn.layer import Layer, OnGroup, Signal
 from equitangents.nn.nonlinearities import Identity
 from equitangents.nn.sequential import Sequential
-from equitangents.nn.signal import OnGroup, Signal
 from equitangents.validation import check_shape, check_whole
 
 _TOLERANCE = 1e-9  # relative, of sums in float64

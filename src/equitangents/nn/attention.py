@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents._types import ArrayLike, DType, Params
-from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+from equitangents.errors import NetworkError, ShapeError
 from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.structured import Attend, Mix
-from equitangents.nn.layer import ByRun, ParameterFree, Structure, check_scale
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.layer import ByRun, Grid, ParameterFree, Signal, Structure, check_scale
 from equitangents.normals import standard_normal
 from equitangents.validation import check_array, check_choice, check_whole
 
@@ -117,8 +116,7 @@ class Attention(ByRun):
         for name in ("W_query_std", "W_key_std", "W_value_std", "W_out_std", "b_std"):
             check_scale(name, getattr(self, name))
         check_choice("scaling", self.scaling, ("linear", "root"))
-        if self.mechanism not in _MECHANISMS:
-            raise InvalidArgumentError("mechanism", self.mechanism, list(_MECHANISMS))
+        check_choice("mechanism", self.mechanism, _MECHANISMS)
 
     def signal(self, signal: Signal) -> Signal:
         """A Gaussian field on the positions that come in."""

@@ -20,11 +20,10 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group
 from equitangents.kernels import program
 from equitangents.kernels.program import Op, residual
-from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure
+from equitangents.nn.layer import ByRun, Layer, ParameterFree, Signal, Signals, Structure
 from equitangents.nn.lowering import chain, fold_layers, init_layers, lowered, run_layers, why_no_ntk
 from equitangents.nn.sequential import Sequential
-from equitangents.nn.signal import Signal, Signals
-from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
+from equitangents.nn.steerable.inputs import check_passed_on, check_summands, shape_of, summed
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,8 @@ class Parallel(_Holding):
     def __repr__(self) -> str:
         return f"Parallel({', '.join(repr(list(branch)) for branch in self._branches)})"
 
-    def _inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
+    def inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
+        """(the signal that each branch reads, from which weights it comes, the number of stages before)."""
         if not signal.several:
             # Nothing in a branch is a function of the input alone: the other branches read it, too.
             signal = replace(signal, given=False)
@@ -128,7 +128,7 @@ class Parallel(_Holding):
 
     def signal(self, signal: Signals) -> Signals:
         """The signals that leave the branches."""
-        inputs, origins, stage = self._inputs(signal)
+        inputs, origins, stage = self.inputs(signal)
         parts: list[Signal] = []
         found: list[frozenset[Any]] = []
         for i, (branch, before, origin) in enumerate(zip(self._branches, inputs, origins, strict=True)):
@@ -148,14 +148,14 @@ class Parallel(_Holding):
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
         """A tuple with one entry a branch, of one entry a layer."""
-        inputs, _, _ = self._inputs(signal)
+        inputs, _, _ = self.inputs(signal)
         keys = jax.random.split(key, len(self._branches))
         each = zip(self._branches, keys, inputs, strict=True)
         return tuple(init_layers(branch, k, chain(branch, s), dtype) for branch, k, s in each)
 
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
         """The outputs of all branches, a tuple, with their structures."""
-        inputs, _, _ = self._inputs(signal)
+        inputs, _, _ = self.inputs(signal)
         several = isinstance(x, tuple)
         xs = x if several else (x,)
         beside = structure if isinstance(structure, tuple) else (structure,) * len(xs)
@@ -170,7 +170,7 @@ class Parallel(_Holding):
         return tuple(outputs), tuple(after)
 
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
-        inputs, _, _ = self._inputs(signal)
+        inputs, _, _ = self.inputs(signal)
         pairs = zip(self._branches, inputs, strict=True)
         return (program.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
 
@@ -190,10 +190,10 @@ class _Joining(ParameterFree):
         return f"{type(self).__name__}({', '.join(map(repr, self._groups))})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._groups == other._groups
+        return type(other) is type(self) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        return hash((type(self), self._groups))
+        return hash((type(self), *vars(self).values()))
 
     def groups(self, signal: Signals) -> tuple[tuple[int, ...], ...]:
         """The signals that each output reads; all of them unless said otherwise."""

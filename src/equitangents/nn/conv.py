@@ -1,28 +1,33 @@
 """Dense layers, and windows that slide over a grid: y(p) = W_std/√(n|S|) Σ_u W(u) x(stride·p - low + u) + b_std · b.
 
 A convolution has the same weights at every position, a locally connected layer weights and a bias of each position.
+Positions follow `jax.lax`'s SAME rule: low = total // 2 with total = max((⌈n/stride⌉ - 1)·stride + window - n, 0), for
+zero and circular padding; "valid" reads inside alone.
 """
 
 from __future__ import annotations
 
 import abc
+import itertools
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from equitangents._types import DType, Params
+from equitangents._types import ArrayLike, DType, Params, Tree
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.groups import Group
 from equitangents.kernels.operations import Box, Decouple
 from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
 from equitangents.nn.compiled_windows import why_not, window_product
-from equitangents.nn.layer import LinearLayer, Structure
-from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, patches, taps
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.layer import Grid, LinearLayer, Signal, Structure
 from equitangents.structured import SMALLER
-from equitangents.validation import check_whole
+from equitangents.validation import check_choice
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,8 +49,7 @@ class Dense(LinearLayer):
     width_scale: float = field(default=1.0, repr=False)
 
     def __post_init__(self) -> None:
-        check_whole("channels", self.channels, 1)
-        self._check_weights()
+        self._check_scales()
 
     def signal(self, signal: Signal) -> Signal:
         """A Gaussian field on the positions that come in."""
@@ -53,15 +57,96 @@ class Dense(LinearLayer):
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (n, channels), b (channels,)."""
-        return self.weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
+        return self.scales.init(key, (signal.channels, self.channels), (self.channels,), dtype)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
-        return self.weights.multiply(params, x)
+        return self.scales.multiply(params, x)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One affine operation: K scaled by W_std², plus b_std²."""
-        return (self.weights.affine(signal.channels),)
+        return (self.scales.affine(signal.channels),)
+
+
+PADDINGS = ("circular", "zero", "valid")
+Sizes = tuple[int, ...] | int
+"""One size for each dimension of a grid, or one for all."""
+
+
+def check_sizes(name: str, value: Tree) -> Sizes:
+    """A positive whole number, or a tuple of them, one for each spatial dimension."""
+    parts = value if isinstance(value, tuple | list) else (value,)
+    for part in parts:
+        if isinstance(part, bool) or not hasattr(part, "__index__"):
+            raise InvalidTypeError(name, value, "a whole number or a tuple of them")
+        if int(part) < 1:
+            raise InvalidArgumentError(name, value, "at least 1 in every dimension")
+    return tuple(int(p) for p in parts) if isinstance(value, tuple | list) else int(value)
+
+
+def per_dimension(name: str, value: Sizes, dimensions: int) -> tuple[int, ...]:
+    """`value` for each of the spatial dimensions."""
+    if isinstance(value, int):
+        return (value,) * dimensions
+    if len(value) != dimensions:
+        raise NetworkError(name, value, "one size for each dimension of the grid")
+    return value
+
+
+def grid_shape(signal: Signal) -> tuple[int, ...]:
+    """The grid that a window needs; raises NetworkError for anything else."""
+    positions = signal.positions
+    if signal.axes not in (1, 2, 3):
+        raise NetworkError("signal", positions, "a grid of 1 to 3 dimensions (N, *grid, channels)", verb="is on")
+    return positions.shape
+
+
+def window_box(window: Sizes, stride: Sizes, padding: str, shape: tuple[int, ...]) -> Box:
+    """Where a box that slides over a grid of this shape reads."""
+    window, stride = per_dimension("window", window, len(shape)), per_dimension("stride", stride, len(shape))
+    if padding == "valid":
+        if any(w > n for w, n in zip(window, shape, strict=True)):
+            raise NetworkError("window", window, shape, "at most the grid's sizes", verb="with valid padding is")
+        out = tuple((n - w) // s + 1 for n, w, s in zip(shape, window, stride, strict=True))
+        zero = (0,) * len(shape)
+        return Box(shape, out, window, stride, zero, zero, wrap=False)
+    out = tuple(-(-n // s) for n, s in zip(shape, stride, strict=True))
+    total = [max((o - 1) * s + w - n, 0) for o, s, w, n in zip(out, stride, window, shape, strict=True)]
+    low = tuple(t // 2 for t in total)
+    high = tuple(t - a for t, a in zip(total, low, strict=True))
+    return Box(shape, out, window, stride, low, high, wrap=padding == "circular")
+
+
+def patches(x: ArrayLike, box: Box) -> jax.Array:
+    """(N, *grid, c) to (N, *out, |S|·c): values of each window, positions in row-major order.
+
+    Slices and one matrix product afterwards, rather than a convolution: under `vmap` over an ensemble's members that
+    stays a batched matrix product, where a convolution would become a slow grouped one.
+    """
+    widths = [(0, 0), *zip(box.low, box.high, strict=True), (0, 0)]
+    if any(box.low) or any(box.high):
+        x = jnp.pad(x, widths, mode="wrap" if box.wrap else "constant")
+    pieces = []
+    for offset in itertools.product(*map(range, box.window)):
+        limits = [u + (n - 1) * s + 1 for u, n, s in zip(offset, box.out_shape, box.stride, strict=True)]
+        pieces.append(lax.slice(x, (0, *offset, 0), (x.shape[0], *limits, x.shape[-1]), (1, *box.stride, 1)))
+    return jnp.concatenate(pieces, axis=-1) if len(pieces) > 1 else pieces[0]
+
+
+def taps(box: Box) -> int:
+    """The number of positions in the window, |S|."""
+    return int(np.prod(box.window))
+
+
+def symmetric_box(window: object, group: Group) -> Box | None:
+    """The box `window` on the group's grid if rotations and reflections map it to itself; None otherwise."""
+    if group.torus is None or not isinstance(window, tuple):
+        return None
+    if group.order > math.prod(group.torus):
+        square = len(set(window)) == 1 or not group.turns_quarters
+        if not (square and all(w % 2 for w in window)):
+            return None
+    return window_box(window, 1, "circular", group.torus)
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,8 +159,8 @@ class WindowLayer(LinearLayer):
     """
 
     channels: int
-    window: tuple[int, ...] | int
-    stride: tuple[int, ...] | int = 1
+    window: Sizes
+    stride: Sizes = 1
     padding: str = "circular"
     W_std: float = 1.0
     b_std: float = 0.0
@@ -84,20 +169,19 @@ class WindowLayer(LinearLayer):
     width_scale: float = field(default=1.0, repr=False)
 
     def __post_init__(self) -> None:
-        check_whole("channels", self.channels, 1)
         object.__setattr__(self, "window", check_sizes("window", self.window))
         object.__setattr__(self, "stride", check_sizes("stride", self.stride))
-        check_padding(self.padding)
-        self._check_weights()
+        check_choice("padding", self.padding, PADDINGS)
+        self._check_scales()
 
     def box(self, signal: Signal) -> Box:
         """Where the window reads on the signal's grid."""
-        return Window(self.window, self.stride, self.padding).box(grid_shape(signal))
+        return window_box(self.window, self.stride, self.padding, grid_shape(signal))
 
     def positions_read(self, grid: tuple[int, ...]) -> np.ndarray:
         """(windows, |S|): which position of the grid each tap of a window reads, row-major; −1 outside of it."""
         numbers = 1 + np.arange(int(np.prod(grid)), dtype=np.float32).reshape(1, *grid, 1)
-        read = np.asarray(patches(numbers, Window(self.window, self.stride, self.padding).box(grid)))
+        read = np.asarray(patches(numbers, window_box(self.window, self.stride, self.padding, grid)))
         return read.reshape(-1, read.shape[-1]).astype(int) - 1
 
     @abc.abstractmethod
@@ -112,7 +196,7 @@ class WindowLayer(LinearLayer):
         """w (|S|·n, channels), b (channels,), each of its own at every position for LocallyConnected."""
         box = self.box(signal)
         shape = (*self.own_weights(box), taps(box) * signal.channels, self.channels)
-        return self.weights.init(key, shape, (*self.own_weights(box), self.channels), dtype)
+        return self.scales.init(key, shape, (*self.own_weights(box), self.channels), dtype)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Every window's values times the weights, plus the bias."""
@@ -121,7 +205,7 @@ class WindowLayer(LinearLayer):
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """Mean over the window, then weights and bias."""
         box = self.box(signal)
-        return (box, self.weights.affine(taps(box) * signal.channels))
+        return (box, self.scales.affine(taps(box) * signal.channels))
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """As `lower`, with the windows of smaller inputs in place of its first operation where they are others."""
@@ -161,13 +245,13 @@ class Conv(WindowLayer):
         """Every window's values times the weights, plus the bias; in training by `compiled_windows` where these can."""
         box = self.box(signal)
         if why_not(box, x.dtype) is None:
-            w = self.weights.scaled(params, taps(box) * signal.channels)
-            return self.weights.add_bias(params, window_product(x, w, box))
+            w = self.scales.scaled(params, taps(box) * signal.channels)
+            return self.scales.add_bias(params, window_product(x, w, box))
         return super().apply(params, x, signal)
 
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
         """Window values times the weights, plus the bias."""
-        return self.weights.multiply(params, cut)
+        return self.scales.multiply(params, cut)
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,7 +267,7 @@ class LocallyConnected(WindowLayer):
         box = self.box(signal)
         fan_in = taps(box) * signal.channels
         flat = cut.reshape((cut.shape[0], -1, fan_in))
-        y = self.weights.add_bias(params, jnp.einsum("npi,pio->npo", flat, self.weights.scaled(params, fan_in)))
+        y = self.scales.add_bias(params, jnp.einsum("npi,pio->npo", flat, self.scales.scaled(params, fan_in)))
         return y.reshape((cut.shape[0], *box.out_shape, self.channels))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:

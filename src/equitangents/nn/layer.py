@@ -1,6 +1,7 @@
 """Base of layers: immutable specifications that can be initialised, applied, and lowered to a field program.
 
-A `Structure` goes with the signals of a finite network: masks, graphs, and the key of dropout.
+A `Signal` is what goes between layers: positions, channels and their distribution. A `Structure` goes with the signals
+of a finite network: masks, graphs, and the key of dropout.
 """
 
 from __future__ import annotations
@@ -10,24 +11,146 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike, DType, Params, Tree
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operations import Affine, Dual, Flatten, Pool, RatedAffine
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import Sphere
 from equitangents.kernels.structured import BlockSums
-from equitangents.nn.signal import Signal
 from equitangents.normals import standard_normal
+from equitangents.steerable.features import OnPoints, OnWhole
 from equitangents.structured import SMALLER
-from equitangents.validation import check_choice, check_whole
+from equitangents.validation import check_choice, check_number, check_whole
+
+
+class _Plain:
+    """Positions of plain channels, which are no steerable features; all of them count alike unless they say more."""
+
+    steerable: ClassVar[Literal[False]] = False
+    axes: ClassVar[int | None] = None
+    weights: ClassVar[np.ndarray | None] = None
+
+
+class _Elements(_Plain):
+    """One position for every element of a group, or for every one that it is sampled at."""
+
+    on_group: ClassVar[Literal[True]] = True
+    group: Group | RotationGroup
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One position an element, (|G|,)."""
+        return (self.group.order,)
+
+    @property
+    def count(self) -> int:
+        """The number of elements."""
+        return self.group.order
+
+    def __str__(self) -> str:
+        return f"the group {self.group.name}"
+
+
+@dataclass(frozen=True)
+class Grid(_Plain):
+    """A grid of positions; the shape () is a plain vector of channels, and a point set is a grid of one dimension."""
+
+    on_group: ClassVar[Literal[False]] = False
+
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of positions of the grid."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def axes(self) -> int:  # type: ignore[override]
+        """The number of axes of the grid."""
+        return len(self.shape)
+
+    def __str__(self) -> str:
+        return f"a grid of shape {self.shape}" if self.shape else "a plain vector"
+
+
+@dataclass(frozen=True)
+class OnGroup(_Elements):
+    """One position for every element of a group."""
+
+    group: Group
+
+
+@dataclass(frozen=True)
+class Blocks(_Plain):
+    """Positions that are cosets of a subgroup: only pooling, flattening and dense layers may follow."""
+
+    on_group: ClassVar[Literal[False]] = False
+
+    count: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One position a block, (count,)."""
+        return (self.count,)
+
+    def __str__(self) -> str:
+        return f"{self.count} cosets"
+
+
+@dataclass(frozen=True)
+class OnRotations(_Elements):
+    """One position for every sample point of SO(3) or O(3), with quadrature weights."""
+
+    group: RotationGroup
+
+    @property
+    def weights(self) -> np.ndarray:  # type: ignore[override]
+        """Weight of each position, (count,), summing to 1."""
+        return self.group.weights
+
+
+# `steerable`: features of which are made by `nn.steerable`; `on_group`: with a position an element of a group.
+Positions = Grid | OnGroup | Blocks | OnRotations | OnPoints | OnWhole
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Fields of `channels` features over `positions`.
+
+    `gaussian`: at infinite width each channel is a Gaussian process, which is what a nonlinearity needs before it.
+    `given`: nothing random has happened yet: the signal is a function of the input alone.
+    `uneven`: channels are not alike and may have means of their own, so that one mean does not stand for them.
+    """
+
+    several: ClassVar[Literal[False]] = False  # one, and no branches side by side
+
+    positions: Positions
+    channels: int
+    gaussian: bool = False
+    given: bool = False
+    uneven: bool = False
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of one example, channels last."""
+        return (*self.positions.shape, self.channels)
+
+    @property
+    def axes(self) -> int | None:
+        """The number of axes of its grid; None if its positions are not a grid."""
+        return self.positions.axes
+
+
+Signals = Any
+"""A `Signal`, or several side by side (`branches.Branches`): what layers that join read, and `Parallel` gives."""
 
 
 @dataclass(frozen=True)
@@ -272,48 +395,33 @@ class LinearLayer(Layer):
     channels: int
     W_std: float
     b_std: float
-    parametrisation: str
-    bias: bool | None
-    width_scale: float
+    parametrisation: str = "ntk"
+    bias: bool | None = None
+    width_scale: float = 1.0
 
     def __repr__(self) -> str:
         """The constructor's call, with hidden fields that differ from their default."""
         shown = [f for f in fields(self) if f.repr or getattr(self, f.name) != f.default]  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
-    def _check_weights(self) -> None:
-        """Raise InvalidArgumentError or InvalidTypeError unless the scales are, and the parametrisation is known."""
+    def _check_scales(self) -> None:
+        """Raise InvalidArgumentError or InvalidTypeError unless channels and scales are, in a known parametrisation."""
+        check_whole("channels", self.channels, 1)
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
         check_choice("parametrisation", self.parametrisation, PARAMETRISATIONS)
         if self.bias not in (None, True, False):
             raise InvalidTypeError("bias", self.bias, "True, False, or None for one where b_std > 0")
-        if not check_number("width_scale", self.width_scale) > 0:
-            raise InvalidArgumentError("width_scale", self.width_scale, "a number above 0")
-
-    @property
-    def weights(self) -> Weights:
-        """The scales of weights and bias."""
-        return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
-
-
-class FilterLayer(Layer):
-    """A convolution with filters: weights for each entry of a filter and each channel in, one bias a channel out."""
-
-    channels: int
-    W_std: float
-    b_std: float
-
-    def _check_scales(self) -> None:
-        """Raise InvalidArgumentError or InvalidTypeError unless channels and scales are."""
-        check_whole("channels", self.channels, 1)
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
+        check_number("width_scale", self.width_scale, "a finite number above 0", lambda v: v > 0)
 
     @property
     def scales(self) -> Weights:
         """The scales of weights and bias."""
-        return Weights(self.W_std, self.b_std)
+        return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
+
+
+class FilterLayer(LinearLayer):
+    """A convolution with filters: weights for each entry of a filter and each channel in, one bias a channel out."""
 
     @abc.abstractmethod
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
@@ -330,20 +438,9 @@ class FilterLayer(Layer):
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Mean over the window, then weights and bias."""
-        return (self.window_mean(signal), Affine(self.W_std**2, self.b_std**2))
+        return (self.window_mean(signal), self.scales.affine(signal.channels))
 
 
-def check_number(name: str, value: Tree, *, at_least_zero: bool = False) -> float:
-    """A finite Python number, not a JAX tracer."""
-    single = isinstance(value, int | float) or (hasattr(value, "item") and not np.ndim(value))
-    if isinstance(value, jax.core.Tracer) or not single:
-        raise InvalidTypeError(name, value, "a number")
-    number = float(value)
-    if not math.isfinite(number) or (at_least_zero and number < 0):
-        raise InvalidArgumentError(name, number, "a finite number, at least 0" if at_least_zero else "a finite number")
-    return number
-
-
-def check_scale(name: str, value: Tree) -> float:
-    """A finite standard deviation, at least zero, not a JAX tracer."""
-    return check_number(name, value, at_least_zero=True)
+def check_scale(name: str, value: object) -> None:
+    """Raise unless `value` is a finite standard deviation, at least zero."""
+    check_number(name, value, "a finite number, at least 0", lambda v: v >= 0)

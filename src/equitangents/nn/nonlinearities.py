@@ -19,9 +19,8 @@ from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.duals.quadrature import bound, line
 from equitangents.kernels.operations import Dual, DualActivation
 from equitangents.kernels.program import Op
-from equitangents.nn.layer import ParameterFree, check_number
-from equitangents.nn.signal import Signal
-from equitangents.validation import check_whole
+from equitangents.nn.layer import ParameterFree, Signal
+from equitangents.validation import check_number, check_whole
 
 
 class Nonlinearity(ParameterFree):
@@ -260,6 +259,7 @@ class Elementwise(Nonlinearity):
         return self.fn(x)
 
 
+_FINITE = "a finite number"
 _HIGHEST = 20  # degrees, beyond which factorials leave the digits of float64
 
 
@@ -290,10 +290,12 @@ class Polynomial(_Polynomial):
     coefficients: Sequence[float]
 
     def __post_init__(self) -> None:
-        values = tuple(check_number(f"coefficients[{i}]", c) for i, c in enumerate(self.coefficients))
+        values = tuple(self.coefficients)
+        for i, c in enumerate(values):
+            check_number("coefficients", c, _FINITE, math.isfinite, at=i)
         if not 1 <= len(values) <= _HIGHEST + 1:
             raise InvalidArgumentError("coefficients", len(values), range(1, _HIGHEST + 2), verb="has length")
-        object.__setattr__(self, "coefficients", values)
+        object.__setattr__(self, "coefficients", tuple(map(float, values)))
 
     def powers(self) -> tuple[float, ...]:
         """The coefficients of the layer, from the constant on."""
@@ -362,8 +364,8 @@ class Exp(Nonlinearity):
     b: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("a", self.a)
-        check_number("b", self.b)
+        check_number("a", self.a, _FINITE, math.isfinite)
+        check_number("b", self.b, _FINITE, math.isfinite)
 
     @property
     def dual(self) -> DualActivation:
@@ -383,9 +385,8 @@ class Gaussian(Nonlinearity):
     b: float = -1.0
 
     def __post_init__(self) -> None:
-        check_number("a", self.a)
-        if not check_number("b", self.b) < 0:
-            raise InvalidArgumentError("b", self.b, "a negative number: a·exp(b x²) is to fall with |x|")
+        check_number("a", self.a, _FINITE, math.isfinite)
+        check_number("b", self.b, "a negative number: a·exp(b x²) is to fall with |x|", lambda b: b < 0)
 
     @property
     def dual(self) -> DualActivation:
@@ -404,7 +405,7 @@ class Rbf(Nonlinearity):
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_positive(self.gamma)
+        check_number("gamma", self.gamma, "a positive number", lambda v: v > 0)
 
     @property
     def dual(self) -> DualActivation:
@@ -427,7 +428,7 @@ class Exponential(Nonlinearity):
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_positive(self.gamma)
+        check_number("gamma", self.gamma, "a positive number", lambda v: v > 0)
 
     @property
     def dual(self) -> DualActivation:
@@ -439,12 +440,3 @@ class Exponential(Nonlinearity):
         square = jnp.mean(x * x, axis=-1, keepdims=True)
         r = jnp.sqrt(jnp.where(square > 0, square, 1))
         return jnp.where(square > 0, r * jnp.exp(math.sqrt(self.gamma) * x / r - self.gamma), 0)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Each position's channels, normalised by their root mean square, then scaled back."""
-        return self.function(x)
-
-
-def _check_positive(gamma: object) -> None:
-    if not check_number("gamma", gamma) > 0:
-        raise InvalidArgumentError("gamma", gamma, "a positive number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
@@ -19,10 +20,10 @@ from equitangents.kernels.operations import Flatten as FlattenOp
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import HaarMean, RotationOp
 from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
-from equitangents.nn.layer import ParameterFree, Structure, pooled
-from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
-from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
+from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, per_dimension, window_box
+from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure, pooled
 from equitangents.structured import SMALLER
+from equitangents.validation import check_choice
 
 
 class _Pool(ParameterFree):
@@ -56,20 +57,20 @@ class AvgPool(_Pool):
     for each dimension. `padding` is as in `Conv`; with "zero" the mean still divides by the whole window at borders.
     """
 
-    window: tuple[int, ...] | int
-    stride: tuple[int, ...] | int | None = None
+    window: Sizes
+    stride: Sizes | None = None
     padding: str = "valid"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "window", check_sizes("window", self.window))
         if self.stride is not None:
             object.__setattr__(self, "stride", check_sizes("stride", self.stride))
-        check_padding(self.padding)
+        check_choice("padding", self.padding, PADDINGS)
 
     def box(self, signal: Signal) -> Box:
         """Where the windows read on the signal's grid."""
         stride = self.window if self.stride is None else self.stride
-        return Window(self.window, stride, self.padding).box(grid_shape(signal))
+        return window_box(self.window, stride, self.padding, grid_shape(signal))
 
     def signal(self, signal: Signal) -> Signal:
         """The grid of windows; a Gaussian field stays one."""
@@ -131,7 +132,7 @@ def _window_means(x: jax.Array, box: Box) -> jax.Array:
 class SumPool(_Pool):
     """Sums over blocks of the grid, with stride = window, dropping ragged edges: K'(A,A') = Σ of K over A × A'."""
 
-    window: tuple[int, ...] | int
+    window: Sizes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "window", check_sizes("window", self.window))
@@ -175,7 +176,7 @@ class GlobalAvgPool(_Pool):
     where fields are smooth that is nearly the same network, at 1/every² of the cost.
     """
 
-    every: tuple[int, ...] | int = 1
+    every: Sizes = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "every", check_sizes("every", self.every))
@@ -237,18 +238,11 @@ class GroupPool(ParameterFree):
 
     Pooling over left cosets keeps the network equivariant: the outputs live on G/H. K'(A,A') = mean of K over A × A'.
     On SO(3) and O(3) it is the mean over the Haar measure; there it takes no subgroup.
-
-    `every`, for wallpaper and translation groups in place of a subgroup: the mean over those elements alone that move
-    by multiples of it along each dimension (a number or one for each); see `GlobalAvgPool`.
     """
 
     subgroup: Subgroup | Sequence[int] | None = None
-    every: tuple[int, ...] | int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "every", check_sizes("every", self.every))
-        if self.every != 1 and self.subgroup is not None:
-            raise InvalidArgumentError("GroupPool takes a subgroup or every, not both")
         if self.subgroup is None or isinstance(self.subgroup, Subgroup):
             return
         try:
@@ -257,14 +251,9 @@ class GroupPool(ParameterFree):
             raise InvalidTypeError("subgroup", self.subgroup, "a Subgroup or a list of elements") from None
 
     def _labels(self, signal: Signal) -> np.ndarray:
-        """The number of each position's coset; -1: left out."""
+        """The number of each position's coset."""
         positions, subgroup = signal.positions, self.subgroup
         group = positions.group if isinstance(positions, OnGroup) else None
-        if self.every != 1:
-            if group is None or group.torus is None:
-                raise NetworkError("every", self.every, "None unless the signal is on a wallpaper or translation group")
-            labels = _sublattice(self.every, group, group.torus)
-            return np.tile(labels, group.order // len(labels))
         cosets = isinstance(positions, Blocks)
         if not (cosets or positions.on_group) or (cosets and subgroup is not None):
             raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
@@ -293,7 +282,7 @@ class GroupPool(ParameterFree):
             return jnp.einsum("r,nrc->nc", jnp.asarray(weights, x.dtype), x)
         blocks = int(labels.max()) + 1
         if blocks == 1:
-            return (x if labels.min() == 0 else x[:, labels == 0]).mean(axis=1)
+            return x.mean(axis=1)
         return jnp.mean(x[:, np.argsort(labels, kind="stable").reshape((blocks, -1))], axis=2)
 
     def lower(self, signal: Signal) -> tuple[Op | RotationOp, ...]:
@@ -307,19 +296,7 @@ class GroupPool(ParameterFree):
         """The mean over the grid, if the pool is over the whole group."""
         if self.subgroup is not None or group.torus is None:
             return None
-        return (Pool(FrozenArray(_sublattice(self.every, group, group.torus)), 1),)
-
-
-def _sublattice(every: tuple[int, ...] | int, group: Group, torus: tuple[int, ...]) -> np.ndarray:
-    """Labels of the grid's points: 0 on multiples of `every`, -1 elsewhere."""
-    steps = per_dimension("every", every, len(torus))
-    if any(n % s for n, s in zip(torus, steps, strict=True)):
-        raise NetworkError("every", every, "divisors of the grid's sizes", str(torus))
-    if group.turns_quarters and len(set(steps)) > 1:
-        raise NetworkError("every", every, "the same step along both dimensions of a group with quarter turns")
-    labels = np.full(torus, -1, np.int32)
-    labels[tuple(slice(None, None, s) for s in steps)] = 0
-    return labels.ravel()
+        return (Pool(FrozenArray(np.zeros(math.prod(group.torus), np.int32)), 1),)
 
 
 class MaxPool:

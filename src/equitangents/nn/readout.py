@@ -20,8 +20,7 @@ from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.program import GroupFibres, Program
 from equitangents.kernels.projected import EquivariantOutputs, PositionMoves, RotationMoves
 from equitangents.kernels.rotations import Sphere
-from equitangents.nn.layer import Layer, Weights, check_scale
-from equitangents.nn.signal import Grid, OnGroup, Signal
+from equitangents.nn.layer import Grid, Layer, OnGroup, Signal, Weights, check_scale
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -10,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import Params
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.duals import Normalised
 from equitangents.kernels.operations import Dual, FrozenArray
 from equitangents.kernels.structured import Drop, Normalise, Times
-from equitangents.nn.layer import ByRun, ParameterFree, Structure, check_number
-from equitangents.nn.signal import Signal
-from equitangents.validation import check_choice
+from equitangents.nn.layer import ByRun, ParameterFree, Signal, Structure
+from equitangents.validation import check_choice, check_number
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Scale(ParameterFree):
     factor: float
 
     def __post_init__(self) -> None:
-        check_number("factor", self.factor)
+        check_number("factor", self.factor, "a finite number", math.isfinite)
 
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""
@@ -54,8 +54,7 @@ class Dropout(ByRun, ParameterFree):
     mode: str = "train"
 
     def __post_init__(self) -> None:
-        if not 0 <= check_number("rate", self.rate) < 1:
-            raise InvalidArgumentError("rate", self.rate, "a probability, at least 0 and below 1")
+        check_number("rate", self.rate, "a probability, at least 0 and below 1", lambda rate: 0 <= rate < 1)
         check_choice("mode", self.mode, ("train", "test"))
 
     @property
@@ -108,8 +107,7 @@ class LayerNorm(ByRun, ParameterFree):
             object.__setattr__(self, "positions", tuple(sorted(set(dimensions))))
         elif not isinstance(dimensions, bool):
             raise InvalidTypeError("positions", dimensions, "True, False, or dimensions such as (0, 1)")
-        if not check_number("eps", self.eps) >= 0:
-            raise InvalidArgumentError("eps", self.eps, "a number, at least 0")
+        check_number("eps", self.eps, "a finite number, at least 0", lambda eps: eps >= 0)
 
     @property
     def follows_moves(self) -> bool:  # type: ignore[override]

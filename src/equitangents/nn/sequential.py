@@ -26,7 +26,7 @@ from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernels
 from equitangents.kernels.rotations import sample as hardest
 from equitangents.kernels.steerable import Points
-from equitangents.nn.layer import Layer, Structure
+from equitangents.nn.layer import Grid, Layer, Signal, Structure
 from equitangents.nn.lowering import (
     AnyProgram,
     chain,
@@ -39,7 +39,6 @@ from equitangents.nn.lowering import (
     run_layers,
     why_no_ntk,
 )
-from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.linear import equivariant_dimension
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_key, check_shape

@@ -26,12 +26,12 @@ from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.rotations import FULL, Accuracy, RotationOp, Sphere, Zonal
-from equitangents.nn.layer import FilterLayer, check_scale
-from equitangents.nn.signal import OnGroup, OnRotations, Signal
+from equitangents.nn.layer import FilterLayer, OnGroup, OnRotations, Signal
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.directions import legendre_coefficients
 from equitangents.sphere.harmonics import check_bandlimit, polynomials
 from equitangents.sphere.transforms import wigner
+from equitangents.validation import check_number
 
 _DEGREES = 64  # at most
 _TAIL = 1e-6  # the largest coefficient beyond them that still counts as smooth
@@ -196,8 +196,7 @@ class SphereLift(FilterLayer):
             raise InvalidArgumentError("group", self.onto, "orthogonal 3×3 matrices")
         self._check_scales()
         object.__setattr__(self, "window", zonal_window(self.window))
-        if not 0 < check_scale("tolerance", self.tolerance) < 1:
-            raise InvalidArgumentError("tolerance", self.tolerance, "a number between 0 and 1")
+        check_number("tolerance", self.tolerance, "a number between 0 and 1", lambda v: 0 < v < 1)
         if self.resolution is not None:
             check_bandlimit("resolution", self.resolution)
 

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.nn.branches import Residual
-from equitangents.nn.layer import Layer, check_scale
+from equitangents.nn.layer import Layer, check_scale, plain
 from equitangents.nn.nonlinearities import Abs, Cos, Erf, Gelu, LeakyRelu, Nonlinearity, Relu, Sin
 from equitangents.nn.sequential import Sequential
 from equitangents.validation import check_whole
@@ -46,9 +46,9 @@ def vary(
     layers = list(net.layers)
     if depth is not None:
         layers = _with_depth(layers, check_whole("depth", depth, 1))
-    scales = {
-        name: check_scale(name, value) for name, value in (("W_std", W_std), ("b_std", b_std)) if value is not None
-    }
+    scales = {name: plain(value) for name, value in (("W_std", W_std), ("b_std", b_std)) if value is not None}
+    for name, value in scales.items():
+        check_scale(name, value)
     if scales:
         layers = _each(layers, lambda layer: _scaled(layer, scales))
     if nonlinearity is not None:

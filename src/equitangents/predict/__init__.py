@@ -7,9 +7,13 @@ called from the program, so that there are no derivatives of it.
 """
 
 from equitangents.predict.any_loss import ODEState, gradient_descent
-from equitangents.predict.mean_square import gradient_descent_mse, gradient_descent_mse_ensemble, max_learning_rate
+from equitangents.predict.mean_square import (
+    gp_inference,
+    gradient_descent_mse,
+    gradient_descent_mse_ensemble,
+    max_learning_rate,
+)
 from equitangents.predict.outputs import Gaussian
-from equitangents.predict.posterior import gp_inference
 
 __all__ = [
     "Gaussian",

@@ -1,8 +1,7 @@
-"""Gradient flow on the mean squared loss: one network, the ensemble of infinitely many, the largest learning rate."""
+"""Gradient flow on the mean squared loss: one network, the ensemble of infinitely many; posteriors of the latter."""
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,11 +14,11 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow
 from equitangents.inference.spectrum import Spectrum
 from equitangents.predict.outputs import (
-    Gaussian,
     Get,
     Layout,
     checked,
     decomposed,
+    gaussians,
     names_of,
     precision_of,
     symmetric,
@@ -178,14 +177,11 @@ def gradient_descent_mse_ensemble(
                 )
 
             given = cross.get(name)
-            shape = layout.shape if given is None else layout.test_shape(given)
-            doubled = tuple(n for a in layout.kept for n in (shape[a], shape[a]))
-            shapes = [(*np.shape(t), *shape), (*np.shape(t), *doubled)][: 1 + compute_cov]
+            shapes = [(*np.shape(t), *shape) for shape in layout.moments(given, compute_cov)]
             nngp = train("nngp") if compute_cov and name == "ntk" else None
             both = cross.get("nngp") if compute_cov and name == "ntk" else None
-            found = through(run, shapes, x_train, t, y, kernel, nngp, given, both, prior)
-            outcomes.append(Gaussian(*found) if compute_cov else found[0])
-        return outcomes[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*outcomes)
+            outcomes.append(through(run, shapes, x_train, t, y, kernel, nngp, given, both, prior))
+        return gaussians(get, names, outcomes)
 
     return predict_fn
 
@@ -245,3 +241,74 @@ def _at(
     through_training = gain @ vectors.T
     mixed = through_training @ cross_nngp.T
     return mean, prior + through_training @ nngp @ through_training.T - mixed - mixed.T
+
+
+def gp_inference(
+    k_train_train: Tree,
+    y_train: Tree,
+    diag_reg: float = 0.0,
+    diag_reg_absolute_scale: bool = False,
+    trace_axes: int | Sequence[int] = (-1,),
+) -> Callable[..., Any]:
+    """Posteriors from kernel matrices: "nngp", "ntk" (fully trained networks) and "ntkgp" (Θ as a prior).
+
+    `k_train_train`: an array, or what has `nngp` and `ntk`, as kernel_fn(x, None) gives. Returns
+    predict_fn(get=None, k_test_train=None, k_test_test=None), which gives means, and with `k_test_test` covariances.
+    Covariances of "ntk" at test inputs need both kernels: of arrays alone they raise InvalidArgumentError. Works under
+    jax.jit.
+    """
+    y = targets(y_train)
+    layout = Layout.of(y, trace_axes)
+    example = k_train_train if hasattr(k_train_train, "dtype") else getattr(k_train_train, "nngp", None)
+    example = getattr(k_train_train, "ntk", None) if example is None else example
+
+    def predict_fn(get: Get | None = None, k_test_train: Tree = None, k_test_test: Tree = None) -> Tree:
+        names = names_of(get, "ntkgp")
+        outcomes = []
+        for name in names:
+            kind, prior = ("ntk", "ntk") if name == "ntkgp" else (name, "nngp")
+            kernel = _part("k_train_train", k_train_train, kind)
+            layout.check("k_train_train", kernel, train=True)
+            covariance = k_test_test is not None
+            given: list[Any] = [None] * 4
+            if k_test_train is not None:
+                given[0] = _part("k_test_train", k_test_train, kind)
+                layout.check("k_test_train", given[0], train=False)
+                if covariance:
+                    if name == "ntk":
+                        _check_both("k_train_train", k_train_train)
+                        _check_both("k_test_train", k_test_train)
+                        given[3] = _part("k_train_train", k_train_train, "nngp")
+                    given[1] = _part("k_test_train", k_test_train, prior)
+                    given[2] = _part("k_test_test", k_test_test, prior)
+
+            def run(
+                kernel: Tree, y: Tree, cross: Tree, cross_prior: Tree, prior: Tree, nngp: Tree,
+                law: str = "ntk" if name == "ntk" else "nngp", covariance: bool = covariance,
+            ) -> tuple[np.ndarray, ...]:  # fmt: skip
+                matrix = symmetric(layout.matrix(np.asarray(kernel)), precision_of(kernel))
+                spectrum = decomposed(matrix, np.float64, diag_reg, diag_reg_absolute_scale)
+                flow = Flow(1.0, len(matrix))
+                return _moments(law, spectrum, flow, layout, None, y, nngp, cross, cross_prior, prior, covariance)
+
+            outcomes.append(through(run, layout.moments(given[0], covariance), example, kernel, y, *given))
+        return gaussians(get, names, outcomes)
+
+    return predict_fn
+
+
+def _check_both(name: str, kernels: Tree) -> None:
+    if getattr(kernels, "nngp", None) is None:
+        raise InvalidArgumentError(
+            name,
+            "an array" if hasattr(kernels, "dtype") else "without nngp",
+            remedy="the covariance of 'ntk' at test inputs needs both: kernel_fn(x1, x2, ('nngp', 'ntk'))",
+        )
+
+
+def _part(name: str, kernels: Tree, kind: str) -> Tree:
+    if hasattr(kernels, "dtype"):
+        return checked(name, kernels)
+    if getattr(kernels, kind, None) is None:
+        raise InvalidArgumentError(f"{name} comes without {kind}; give a named tuple with nngp and ntk")
+    return checked(name, getattr(kernels, kind))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -88,6 +89,11 @@ class Layout:
             shape[axis] = size
         return tuple(shape)
 
+    def moments(self, cross: Tree, covariance: bool) -> list[tuple[int, ...]]:
+        """Shapes of a mean, and of a covariance if there is one, at test inputs of this kernel (None: training)."""
+        shape = self.shape if cross is None else self.test_shape(cross)
+        return [shape, tuple(n for a in self.kept for n in (shape[a], shape[a]))][: 1 + covariance]
+
     def covariance(self, matrix: np.ndarray, like: tuple[int, ...]) -> np.ndarray:
         """A covariance (rows, rows) as kernels have their axes, of a kernel's first sizes."""
         sizes = [like[a] for a in self.kept]
@@ -165,3 +171,9 @@ def names_of(get: Get | None, *others: str) -> tuple[str, ...]:
         if str(name).lower() not in known:
             raise InvalidArgumentError("get", name, f"one of {', '.join(known)}")
     return tuple(str(name).lower() for name in names)
+
+
+def gaussians(get: Get | None, names: tuple[str, ...], found: list[tuple[Tree, ...]]) -> Tree:
+    """Means, or means with covariances, of each name: one where `get` is a text, else a named tuple."""
+    each = [Gaussian(*moments) if len(moments) == 2 else moments[0] for moments in found]
+    return each[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*each)

@@ -30,11 +30,10 @@ from equitangents.solvers.method import (
     System,
     Task,
     are_solved,
-    check_iterations,
-    check_precision,
     rounding_of,
 )
 from equitangents.solvers.pcg import conjugate_gradients
+from equitangents.validation import check_choice
 
 _STEPS = 200
 _PATIENCE = {"float64": 12, "float32": 60}  # steps without a smaller residual
@@ -123,17 +122,14 @@ class Cholesky(Method):
     """LAPACK's Cholesky factorisation in place, in float64 or in float32 with refinement to float64 accuracy.
 
     precision: "float64", "float32", or None: float64 where that fits into memory, else that of the entries.
-    tolerance: of the relative residual after refinement.
     """
 
     precision: str | None = None
-    tolerance: float = TOLERANCE
 
     name: ClassVar[str] = "cholesky"
 
     def __post_init__(self) -> None:
-        check_iterations(self.tolerance, 1)
-        check_precision(self.precision)
+        check_choice("precision", self.precision, (None, "float32", "float64"))
 
     def plan(self, task: Task) -> Plan:
         """One array, which may be that of the matrix."""
@@ -217,7 +213,7 @@ class InPlaceFactor(Factor):
 
 class _InPlace(Factorised):
     def __init__(self, method: Cholesky, system: System, task: Task) -> None:
-        super().__init__(system, method.tolerance, task)
+        super().__init__(system, TOLERANCE, task)
         self._precision = np.dtype(method._precision(task))
 
     def factorise(self) -> tuple[Factor, float, float]:

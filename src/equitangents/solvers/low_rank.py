@@ -32,12 +32,12 @@ _BLOCK = 64  # pivots drawn at once, at most
 _NEGATIVE = 1e3  # times the rounding of entries: below minus that a diagonal entry is no matter of rounding
 
 
-def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def pivoted_cholesky(matrix: SymmetricMatrix, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """F (N, rank), and its pivots in their order, drawn with probability proportional to the residual diagonal.
 
     Ends early where nothing is left.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     n = matrix.size
     left = matrix.diagonal()
     first = float(left.sum())
@@ -66,14 +66,14 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> tuple[
     return factor[:, :held], pivots[:held]
 
 
-def cheap_pivots(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray | None:
+def cheap_pivots(matrix: SymmetricMatrix, rank: int) -> np.ndarray | None:
     """Pivots among the rows whose columns are cheap; None where all are."""
-    rows = matrix.landmark_rows(rank, np.random.default_rng(seed))
+    rows = matrix.landmark_rows(rank, np.random.default_rng(0))
     if rows is None:
         return None
     entries = matrix.block(rows, rows)
     held = ArrayMatrix((entries + entries.T) / 2, matrix.words)
-    return rows[pivoted_cholesky(held, rank, seed=seed)[1]]
+    return rows[pivoted_cholesky(held, rank)[1]]
 
 
 def factor_on(matrix: SymmetricMatrix, pivots: np.ndarray) -> np.ndarray:
@@ -130,11 +130,10 @@ class Nystrom(Method):
     """Nyström's approximation on pivots of a randomly pivoted Cholesky factorisation.
 
     rank: how many training inputs span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are drawn
-    from 20 · rank random rows. seed: of pivots. The report's `error` is estimated: see `Report`.
+    from 20 · rank random rows. The report's `error` is estimated: see `Report`.
     """
 
     rank: int | None = None
-    seed: int = 0
 
     name: ClassVar[str] = "nystrom"
     exact: ClassVar[bool] = False
@@ -143,18 +142,17 @@ class Nystrom(Method):
     def __post_init__(self) -> None:
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
-        check_whole("seed", self.seed, 0)
 
     def landmarks(self, matrix: SymmetricMatrix) -> np.ndarray:
         """Indices of the z_j, most important first: pivots, from all rows or from a random part of them."""
         rank = self.rank_of(matrix.size)
-        cheap = cheap_pivots(matrix, rank, seed=self.seed)
+        cheap = cheap_pivots(matrix, rank)
         if cheap is not None:
             return cheap
         if matrix.size <= _OVERSAMPLED * rank:
-            return pivoted_cholesky(matrix, rank, seed=self.seed)[1]
-        drawn = np.sort(np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False))
-        return drawn[pivoted_cholesky(PartMatrix(matrix, drawn), rank, seed=self.seed)[1]]
+            return pivoted_cholesky(matrix, rank)[1]
+        drawn = np.sort(np.random.default_rng(0).choice(matrix.size, _OVERSAMPLED * rank, replace=False))
+        return drawn[pivoted_cholesky(PartMatrix(matrix, drawn), rank)[1]]
 
     def rank_of(self, size: int) -> int:
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""

@@ -209,9 +209,3 @@ def check_iterations(tolerance: float, iterations: int) -> None:
     if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
         raise InvalidArgumentError("tolerance", tolerance, "a number between 0 and 1, such as 1e-10")
     check_whole("max_iterations", iterations, 1)
-
-
-def check_precision(precision: str | None) -> None:
-    """Raise unless this is the precision of a factor, or None."""
-    if precision not in (None, "float32", "float64"):
-        raise InvalidArgumentError("precision", precision, "'float32', 'float64' or None")

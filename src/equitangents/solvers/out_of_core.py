@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -21,21 +20,8 @@ from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
 from equitangents.progress import Progress
-from equitangents.solvers.cholesky import Factor, Factorised
-from equitangents.solvers.definiteness import blur, largest_eigenvalue, lost_in_factor, refused
-from equitangents.solvers.method import (
-    TOLERANCE,
-    Method,
-    Plan,
-    Respond,
-    System,
-    Task,
-    check_iterations,
-    check_precision,
-)
-from equitangents.tiles.chunks import Chunks, Index, check_library
-from equitangents.tiles.place import (
-    PARTIAL,
+from equitangents.scale.chunks import Chunks, Index, check_library
+from equitangents.scale.place import (
     DamagedTileError,
     ObjectPath,
     Place,
@@ -43,7 +29,17 @@ from equitangents.tiles.place import (
     place,
     store_errors,
     sweep,
-    write_together,
+    write_whole,
+)
+from equitangents.solvers.cholesky import Factor, Factorised
+from equitangents.solvers.definiteness import blur, largest_eigenvalue, refused
+from equitangents.solvers.method import (
+    TOLERANCE,
+    Method,
+    Plan,
+    Respond,
+    System,
+    Task,
 )
 from equitangents.validation import check_whole
 
@@ -59,41 +55,29 @@ class OutOfCore(Method):
     """A tiled Cholesky factor on disk, for matrices that do not fit in memory; it is kept, and resumed.
 
     path: the folder under which factors are kept, each in a folder named by what it is of; None: beside the
-    `GramStore` that is solved. tile: side of a tile; None: by the memory there is. precision: "float64" or "float32",
-    with refinement to float64 accuracy; None: float64. tolerance: of the relative residual after refinement.
+    `GramStore` that is solved. tile: side of a tile; None: by the memory there is.
     """
 
     path: FileName | None = None
     tile: int | None = None
-    precision: str | None = None
-    tolerance: float = TOLERANCE
 
     name: ClassVar[str] = "out-of-core"
 
     def __post_init__(self) -> None:
-        check_iterations(self.tolerance, 1)
         if self.tile is not None:
             check_whole("tile", self.tile, 1)
-        check_precision(self.precision)
 
     def plan(self, task: Task) -> Plan:
         """One row of tiles in memory, half the matrix on disk."""
-        size = np.dtype(self._precision).itemsize
         side = self.side(task.size, task.limit)
         row = -(-task.size // side) * side
-        memory = size * (row * side + 4 * side**2) + 8 * (
-            4 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS)
-        )
-        return self._takes(task, memory, self._precision)
+        memory = 8 * (row * side + 8 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS))
+        return self._takes(task, memory)
 
     def side(self, size: int, limit: int) -> int:
         """The side of a tile: a row of them takes a quarter of the memory."""
         wanted = self.tile or min(_SIDES[1], max(_SIDES[0], limit // (32 * size)))
         return min(size, wanted)
-
-    @property
-    def _precision(self) -> str:
-        return self.precision or "float64"
 
     def prepare(self, system: System, task: Task) -> Respond:
         """The factor is made when a time of inf is first asked for."""
@@ -115,12 +99,12 @@ class TiledFactor(Factor):
     """L of Θ + δ in a folder of tiles (i, j), i ≥ j, each with its checksum; those that are there are done."""
 
     shift = 0.0
+    precision = "float64"
 
-    def __init__(self, system: System, folder: Place, side: int, precision: str) -> None:
-        self._system, self.folder, self.side, self.precision = system, folder, side, precision
-        self.size = system.size
+    def __init__(self, system: System, folder: Place, side: int) -> None:
+        self._system, self.folder, self.side, self.size = system, folder, side, system.size
         self._count = -(-system.size // side)
-        self._chunks = Chunks(folder, (side, side), np.dtype(precision))
+        self._chunks = Chunks(folder, (side, side), np.dtype(np.float64))
         self._row = lru_cache(maxsize=self._count)(self._read)
 
     @property
@@ -136,7 +120,7 @@ class TiledFactor(Factor):
     def compute(self) -> None:
         """Make every tile that is missing."""
         missing = self.missing
-        remedy = "make room, give a path on another disk, or precision='float32'"
+        remedy = "make room, or give a path on another disk"
         task = f"the factor in {self.folder} takes"
         check_room(self.folder, len(missing) * self._chunks.nbytes, task, " more, and the disk", remedy)
         counted = Progress(0, sum(1 + j for _, j in missing), task="factor", unit="products of tiles")
@@ -144,11 +128,11 @@ class TiledFactor(Factor):
             self._write(i, j)
             counted.add(1 + j)
         self._row.cache_clear()
-        sweep(self.folder / PARTIAL)
+        sweep(self.folder)
 
     def solve(self, targets: np.ndarray) -> np.ndarray:
         """(LLᵀ)⁻¹ Y: every tile is read twice."""
-        x = targets.astype(self.precision)
+        x = targets.astype(np.float64)
         for i in range(self._count):
             rows = self._span(i)
             for k in range(i):
@@ -159,7 +143,7 @@ class TiledFactor(Factor):
             for k in range(i + 1, self._count):
                 x[rows] -= self._read(k, i).T @ x[self._span(k)]
             x[rows] = scipy.linalg.solve_triangular(self._read(i, i), x[rows], lower=True, trans="T")
-        return x.astype(np.float64)
+        return x
 
     def _span(self, i: int) -> slice:
         return slice(i * self.side, min((i + 1) * self.side, self.size))
@@ -167,7 +151,7 @@ class TiledFactor(Factor):
     def _made(self, i: int, j: int) -> np.ndarray:
         """One tile of the factor, from those before it."""
         rows, columns = self._span(i), self._span(j)
-        left = self._system.matrix.finite(np.array(self._system.matrix.block(rows, columns), self.precision))
+        left = self._system.matrix.finite(np.array(self._system.matrix.block(rows, columns), np.float64))
         if i == j:
             left[np.diag_indices_from(left)] += self._system.delta
         for k in range(j):
@@ -176,7 +160,9 @@ class TiledFactor(Factor):
             try:
                 return np.asarray(scipy.linalg.cholesky(left, lower=True, overwrite_a=True, check_finite=False))
             except np.linalg.LinAlgError:
-                raise self._failed(left) from None
+                pivot = float(np.linalg.eigvalsh(left)[0])
+                rounding = blur(self._system, float(np.abs(left).max()) * self._system.size)
+                raise refused(self._system, max(pivot, -rounding)) from None
         return np.asarray(scipy.linalg.solve_triangular(self._row(j, j), left.T, lower=True, check_finite=False).T)
 
     def _read(self, i: int, j: int) -> np.ndarray:
@@ -193,45 +179,33 @@ class TiledFactor(Factor):
 
     def _write(self, i: int, j: int) -> None:
         made = self._made(i, j)
-        with factor_errors(self.folder, "; what is complete is kept, and the same call goes on from it"):
+        kept = "; what is complete is kept, and the same call goes on from it"
+        with store_errors(f"the factor in {self.folder} cannot be written", kept):
             self._chunks.write((i, j), made)
-
-    def _failed(self, left: np.ndarray) -> Exception:
-        if self.precision == "float32":
-            return lost_in_factor(self._system, self.precision, "breaks down")
-        pivot = float(np.linalg.eigvalsh(left.astype(np.float64))[0])
-        rounding = blur(self._system, float(np.abs(left).max()) * self._system.size)
-        return refused(self._system, max(pivot, -rounding))
 
 
 class _OnDisk(Factorised):
     def __init__(self, method: OutOfCore, system: System, base: Place, task: Task) -> None:
-        super().__init__(system, method.tolerance, task)
-        self._precision, self._base, self._side = method._precision, base, method.side(task.size, task.limit)
+        super().__init__(system, TOLERANCE, task)
+        self._base, self._side = base, method.side(task.size, task.limit)
 
     def factorise(self) -> tuple[Factor, float, float]:
         """The factor in a folder that is named by what it is of."""
-        system, precision = self.system, self._precision
+        system = self.system
         about = {
             "matrix": system.matrix.fingerprint(),
             "size": system.size,
             "delta": float(system.delta).hex(),
             "tile": self._side,
-            "precision": precision,
         }
         text = json.dumps(about, indent=1, sort_keys=True).encode()
         folder = self._base / hashlib.sha256(text).hexdigest()[:16]
-        with factor_errors(folder):
+        with store_errors(f"the factor in {folder} cannot be written", ""):
             if not (folder / _RECORD).exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                write_together([(folder / _RECORD, folder / PARTIAL, text)])
-        factor = TiledFactor(system, folder, self._side, precision)
+                write_whole(folder / _RECORD, text)
+        factor = TiledFactor(system, folder, self._side)
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
         factor.compute()
         return factor, factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system)
-
-
-def factor_errors(folder: Place, kept: str = "") -> AbstractContextManager[None]:
-    """Errors of the file system as StoreErrors that name the factor."""
-    return store_errors(f"the factor in {folder} cannot be written", kept)

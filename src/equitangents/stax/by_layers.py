@@ -1,7 +1,7 @@
-"""Kernels of a tree of layers, one layer after another over all pairs of positions: `kernels.structured` in JAX.
+"""Kernels of layers over all pairs of positions, by `kernels.structured` in JAX, for what networks of `nn` do not take.
 
-For what engines of networks do not take: several inputs, kernels that other kernels are made of, and kernels of each
-input with itself beside those between them. In double precision, or inside JAX programs in that of the inputs.
+That is several inputs, kernels that other kernels are made of, outputs on positions, and kernels of each input with
+itself beside those between them. In double precision, or inside JAX programs in that of the inputs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike, Tree
-from equitangents.errors import NetworkError, ShapeError
+from equitangents.errors import NetworkError
 from equitangents.kernels.engines.reference.structured import (
     Context,
     FieldKernels,
-    State,
     execute,
     kernels_of_state,
     state_of_inputs,
@@ -27,92 +26,90 @@ from equitangents.kernels.engines.reference.structured import (
     tables_of,
 )
 from equitangents.memory import check_fits
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.layer import Grid, Signal
+from equitangents.nn.lowering import chain, lowered, why_no_ntk
 from equitangents.stax.kernel import (
-    Inputs,
+    Input,
     Kernel,
     Shape,
     alike,
+    branches_of,
     check_convention,
     given,
-    graphs_of,
     moved_shape,
-    pieces,
+    sides,
 )
-from equitangents.stax.tree import Axes, Fan, Leaf, Node, Row, Signals, branches_of
+from equitangents.stax.tree import Node
 from equitangents.structured import NEURAL_TANGENTS
 
 _HELD = 16  # fields over all pairs of positions that are alive at once, at most
 
 
-class Start(NamedTuple):
-    """Start of one field: two sets of inputs with masks and graphs, or kernels; `same` (N1, N2)."""
+class Arrays(NamedTuple):
+    """Two sets of inputs (P, N, channels), with masks (N, P) or None."""
 
     xs: tuple[ArrayLike, ...]
     masks: tuple[ArrayLike | None, ...]
+
+
+class Start(NamedTuple):
+    """Start of one field: inputs or kernels, the adjacency matrices of both sets of inputs, its signal."""
+
+    field: Arrays | FieldKernels
     graphs: tuple[ArrayLike | None, ...]
-    known: FieldKernels | None
-    same: ArrayLike
-
-
-class Carried(NamedTuple):
-    """A field between layers, with the graphs of its inputs and which pairs of inputs are equal."""
-
-    state: State
-    graphs: tuple[jax.Array | None, ...]
-    same: ArrayLike
-
-
-Starts = Start | tuple["Starts", ...]  # of one input, or of several side by side
-Fields = Carried | tuple["Fields", ...]
+    signal: Signal
 
 
 def evaluated(
     node: Node,
-    x1: Inputs,
-    x2: Inputs | None,
+    x1: Tree,
+    x2: Tree,
     mask_constant: float | None,
     patterns: tuple[Tree, Tree],
     *,
     diagonal_batch: bool,
     spatial: bool,
 ) -> Tree:
-    """The `Kernel` of inputs or of a `Kernel`; of several a tuple, or what they came in."""
-    kernels = [piece for piece in pieces(x1) if isinstance(piece, Kernel)]
+    """Apply to inputs or Kernels: a `Kernel`, of several outputs several, in the inputs' container."""
+    nodes, ones, twos = sides(node, x1, x2)
+    kernels = [x for x in ones if isinstance(x, Kernel)]
     if not diagonal_batch and not kernels:
         run = partial(evaluated, node, mask_constant=mask_constant, diagonal_batch=True, spatial=spatial)
         whole = run(x1, x2, patterns=patterns)
         first = run(x1, None, patterns=(patterns[0],) * 2)
         second = None if x2 is None else run(x2, None, patterns=(patterns[1],) * 2)
         return _with_batches(whole, first, second)
-    given_leaves = jax.tree.leaves((x1, x2))
-    dtype = precision.working_dtype(*(leaf for leaf in given_leaves if hasattr(leaf, "dtype") and np.ndim(leaf) > 1))
-    working = dtype if any(map(precision.is_traced, given_leaves)) else np.float64
+    leaves = jax.tree.leaves((x1, x2))
+    dtype = precision.working_dtype(*(leaf for leaf in leaves if hasattr(leaf, "dtype") and np.ndim(leaf) > 1))
+    working = dtype if any(map(precision.is_traced, leaves)) else np.float64
+    same = alike(ones, twos)
     with precision.scope(working):
-        starts, signal = _starts(node, x1, x2, mask_constant, patterns)
-        _check_memory(starts, signal)
-        starts = jax.tree.map(lambda v: _typed(v, working), starts)
-        found = _run(node, signal, starts)
+        starts = [_start(*each, mask_constant, patterns) for each in zip(nodes, ones, twos, strict=True)]
+        graphs = next((s.graphs for s in starts if s.graphs[0] is not None), (None, None))
+        layers = node.layers(graphs=graphs[0] is not None)
+        begin = branches_of([s.signal for s in starts]) if isinstance(x1, tuple | list) else starts[0].signal
+        *_, last = signals = chain(layers, begin)  # type: ignore[arg-type]
+        begun = jax.tree.map(partial(_typed, working), (_all_masked([s.field for s in starts]), graphs))
+        found = _run(lowered(layers, signals, masked=False), *begun, jnp.asarray(same))
         found = jax.tree.map(lambda v: v.astype(dtype) if v.dtype != bool else v, found)
-    if not any(isinstance(leaf, jax.Array) for leaf in given_leaves):
+    if not any(isinstance(leaf, jax.Array) for leaf in leaves):
         found = jax.tree.map(np.asarray, found)
     alone = x2 is None and all(k.cov2 is None for k in kernels)
-    axes = node.axes_after(_axes(node, pieces(x1)[0])) or (0, -1)
-    no_ntk = any(layer.no_ntk is not None for leaf in node.leaves for layer in leaf.layers)
-    kind = type(x1) if isinstance(x1, tuple | list) else tuple
+    known = ones[0] if kernels else None
+    before = node.axes_before if known is None else (known.batch_axis, _from_the_end(known))
+    axes = node.axes_after(before) or (0, -1)
 
-    def kernel(found: Tree, signal: Signals) -> Tree:
-        if not isinstance(found, FieldKernels):
-            return kind(kernel(f, s) for f, s in zip(found, signal.parts, strict=True))  # type: ignore[union-attr]
+    def kernel(found: FieldKernels, signal: Signal) -> Kernel:
         grid = signal.positions.shape
         shapes = [moved_shape((n, *signal.array_shape), axes, back=True) for n in found.nngp.shape[-2:]]
         masks = [None if m is None else ~m.T.reshape((m.shape[1], *grid, 1)) for m in found.masks]
+        values = [_from_positions(v, grid, spatial) for v in (found.nngp, found.ntk, *found.own)]
         return Kernel(
-            _from_positions(found.nngp, grid, spatial),
-            None if no_ntk else _from_positions(found.ntk, grid, spatial),
-            _from_positions(found.own[0], grid, spatial),
-            None if alone else _from_positions(found.own[-1], grid, spatial),
-            _all_alike(x1, x2),
+            values[0],
+            None if why_no_ntk(layers) else values[1],
+            values[2],
+            None if alone else values[-1],
+            same,
             mask1=masks[0],
             mask2=None if alone else masks[-1],
             is_gaussian=signal.gaussian,
@@ -123,7 +120,15 @@ def evaluated(
             channel_axis=(-1 if axes[1] is None else axes[1]) % len(shapes[0]),
         )
 
-    return kernel(found, node.after(signal))
+    if not last.several:
+        return kernel(found[0], last)
+    kind = type(x1) if isinstance(x1, tuple | list) else tuple
+    return kind(map(kernel, found, last.parts))
+
+
+def _from_the_end(k: Kernel) -> int:
+    """The channels' axis; the last one stays so where positions are pooled."""
+    return -1 if k.channel_axis == len(k.shape1) - 1 else k.channel_axis
 
 
 def _with_batches(whole: Tree, first: Tree, second: Tree) -> Tree:
@@ -133,87 +138,66 @@ def _with_batches(whole: Tree, first: Tree, second: Tree) -> Tree:
     return type(whole)(map(_with_batches, whole, first, seconds))
 
 
-def _typed(value: ArrayLike, dtype: np.dtype | type) -> jax.Array:
+def _typed(dtype: np.dtype | type, value: ArrayLike) -> jax.Array:
     value = jnp.asarray(value)
     return value if value.dtype == bool else value.astype(dtype)
 
 
-def _check_memory(starts: Starts, signal: Signals) -> None:
+def _all_masked(fields: list[Arrays | FieldKernels]) -> list[Arrays | FieldKernels]:
+    """The fields, all of them with masks if any of them is."""
+    if all(mask is None for field in fields for mask in field.masks):
+        return fields
+    found = []
+    for field in fields:
+        shapes = [x.shape[1::-1] for x in field.xs] if isinstance(field, Arrays) else [k.shape[1:] for k in field.own]
+        pairs = zip(field.masks, shapes, strict=True)
+        found.append(field._replace(masks=tuple(jnp.ones(s, bool) if m is None else m for m, s in pairs)))
+    return found
+
+
+def _check_memory(n1: int, n2: int, count: int) -> None:
     """Raise MemoryLimitError where the pairs of positions of all pairs of inputs cannot fit."""
-    if not isinstance(starts, Start):
-        for start, part in zip(starts, signal.parts, strict=True):  # type: ignore[union-attr]
-            _check_memory(start, part)
-        return
-    n1, n2 = starts.same.shape
-    count, pairs = signal.positions.count, n1 * n2 + n1 + n2
-    needed = _HELD * 8 * count**2 * pairs
     task = f"kernels between the positions of {n1} × {n2} inputs, {count} each, layer by layer"
+    needed = _HELD * 8 * count**2 * (n1 * n2 + n1 + n2)
     check_fits(task, needed, "give fewer inputs at a time (equitangents.batch), or use kernel_fn.network.kernel_field")
 
 
-def _starts(
-    node: Node, x1: Inputs, x2: Inputs | None, mask_constant: float | None, patterns: tuple[Tree, Tree]
-) -> tuple[Starts, Signals]:
-    """What each field begins with, and the signals."""
-    if isinstance(x1, tuple | list):
-        nodes = node.readers(len(x1))
-        if len(nodes) != len(x1):
-            raise ShapeError(
-                "x1", len(x1), len(nodes), "give one input for each of the layers side by side", verb="has length"
-            )
-        found = [_starts(*each, mask_constant, patterns) for each in zip(nodes, x1, _seconds(x1, x2), strict=True)]
-        return tuple(f[0] for f in found), branches_of([f[1] for f in found])
+def _start(
+    node: Node, x1: Input | Kernel, x2: Input | None, mask_constant: float | None, patterns: tuple[Tree, Tree]
+) -> Start:
+    """What a field begins with."""
     if isinstance(x1, Kernel):
         return _start_of_kernel(node, x1, patterns)
     check_convention(x1, x2)
     one = given(x1, node, mask_constant, patterns[0])
-    other = one if x2 is None else given(x2, node, mask_constant, patterns[1])
-    if one.x.ndim < 2:
-        raise ShapeError("x1", one.x.shape, "(N, channels) or (N, *positions, channels)")
-    same = _same(alike(x1, x2), len(one.x), len(other.x))
-    sets = one, other
-    xs = tuple(g.x.reshape((len(g.x), -1, g.x.shape[-1])) for g in sets)
+    sets = one, one if x2 is None else given(x2, node, mask_constant, patterns[1])
+    xs = tuple(g.x.reshape((len(g.x), -1, g.x.shape[-1])).swapaxes(0, 1) for g in sets)
     masks = tuple(None if g.mask is None else g.mask.reshape((len(g.x), -1)) for g in sets)
-    shape = one.x.shape[1:]
-    return Start(xs, masks, tuple(g.graphs for g in sets), None, same), Signal(Grid(shape[:-1]), shape[-1])
+    *grid, channels = one.x.shape[1:]
+    _check_memory(len(one.x), len(sets[1].x), xs[0].shape[0])
+    return Start(Arrays(xs, masks), tuple(g.graphs for g in sets), Signal(Grid(tuple(grid)), channels))
 
 
-def _seconds(x1: Inputs, x2: Inputs | None) -> tuple[Inputs | None, ...]:
-    """x2 of every (x1, x2)."""
-    return tuple(x2) if isinstance(x2, tuple | list) else (None,) * len(x1)  # type: ignore[arg-type]
-
-
-def _same(whether: bool | jax.Array, n1: int, n2: int) -> jax.Array:
-    if whether is False or n1 != n2:
-        return jnp.zeros((n1, n2), bool)
-    return jnp.eye(n1, dtype=bool) & whether
-
-
-def _start_of_kernel(node: Node, k: Kernel, patterns: tuple[Tree, Tree]) -> tuple[Start, Signal]:
+def _start_of_kernel(node: Node, k: Kernel, patterns: tuple[Tree, Tree]) -> Start:
     if k.nngp is None or k.cov1 is None:
         raise NetworkError("a Kernel without nngp and cov1 does not go into another kernel_fn")
     axes = (k.batch_axis, k.channel_axis)
-    (_, *shape), (_, *_) = moved_shape(tuple(k.shape1), axes), moved_shape(tuple(k.shape2), axes)
-    grid = tuple(shape[:-1])
-    cross = _by_positions(k.nngp, 2, len(grid), k.diagonal_spatial)
-    ntk = jnp.zeros_like(cross) if k.ntk is None else _by_positions(k.ntk, 2, len(grid), k.diagonal_spatial)
-    own1 = _own_of(k, k.cov1, grid)
-    own2 = own1 if k.cov2 is None else _own_of(k, k.cov2, grid)
-    second = k.mask1 if k.mask2 is None else k.mask2
-    masks = tuple(None if m is None else ~jnp.moveaxis(jnp.asarray(m), axes, (0, -1)).reshape((n, -1)).T
-                  for m, n in ((k.mask1, own1.shape[-1]), (second, own2.shape[-1])))  # fmt: skip
-    n1, n2 = cross.shape[-2:]
-    known = FieldKernels(cross, ntk, (own1, own2), masks)
-    same = jnp.eye(n1, n2, dtype=bool) & k.x1_is_x2 if n1 == n2 else jnp.zeros((n1, n2), bool)
-    start = Start((), (), tuple(graphs_of(node, p, grid) for p in patterns), known, same)
-    return start, Signal(Grid(grid), shape[-1], gaussian=k.is_gaussian)
-
-
-def _own_of(k: Kernel, cov: ArrayLike, grid: Shape) -> jax.Array:
-    values = jnp.asarray(cov)
+    _, *grid, channels = moved_shape(tuple(k.shape1), axes)
+    shape, batches = tuple(grid), 1 if k.diagonal_batch else 2
+    cross, ntk = (None if v is None else _by_positions(v, 2, len(grid), k.diagonal_spatial) for v in (k.nngp, k.ntk))
+    owns = [
+        _by_positions(v, batches, len(grid), k.diagonal_spatial) for v in (k.cov1, k.cov1 if k.cov2 is None else k.cov2)
+    ]
     if not k.diagonal_batch:
-        values = jnp.moveaxis(jnp.diagonal(values, axis1=0, axis2=1), -1, 0)
-    return _by_positions(values, 1, len(grid), k.diagonal_spatial)
+        owns = [jnp.diagonal(v, axis1=-2, axis2=-1) for v in owns]
+    given_masks = (k.mask1, k.mask1 if k.mask2 is None else k.mask2)
+    masks = tuple(None if m is None else ~jnp.moveaxis(jnp.asarray(m), axes, (0, -1)).reshape((own.shape[-1], -1)).T
+                  for m, own in zip(given_masks, owns, strict=True))  # fmt: skip
+    _check_memory(*cross.shape[-2:], len(cross))
+    known = FieldKernels(cross, jnp.zeros_like(cross) if ntk is None else ntk, tuple(owns), masks)
+    reads = node.pattern
+    graphs = tuple(None if p is None or reads is None else reads.adjacency(p, shape) for p in patterns)
+    return Start(known, graphs, Signal(Grid(shape), channels, gaussian=k.is_gaussian))
 
 
 def _by_positions(values: ArrayLike, batches: int, dimensions: int, spatial: bool) -> jax.Array:
@@ -245,71 +229,12 @@ def _from_positions(values: ArrayLike, grid: Shape, spatial: bool) -> ArrayLike:
     return xp.transpose(split, order)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _run(node: Node, signal: Signals, starts: Starts) -> Tree:
-    """The `FieldKernels` of what comes out, or a tuple of several."""
-    return _ended(_through(node, signal, _begun(starts)))
-
-
-def _begun(starts: Starts) -> Fields:
-    if not isinstance(starts, Start):
-        return tuple(map(_begun, starts))
-    s = starts
-    if s.known is None:
-        state = state_of_inputs(tuple(jnp.swapaxes(x, 0, 1) for x in s.xs), s.masks)
-    else:
-        state = state_of_kernels(s.known)
-    return Carried(state, tuple(None if g is None else jnp.moveaxis(g, 0, -1) for g in s.graphs), s.same)
-
-
-def _ended(fields: Fields) -> Tree:
-    return kernels_of_state(fields.state) if isinstance(fields, Carried) else tuple(map(_ended, fields))
-
-
-def _through(node: Node, signal: Signals, fields: Fields) -> Fields:
-    if isinstance(node, Row):
-        for child in node.children:
-            fields, signal = _through(child, signal, fields), child.after(signal)
-        return fields
-    if isinstance(node, Fan):
-        several = (fields,) * len(node.children) if isinstance(fields, Carried) else fields
-        parts = zip(node.children, node.parts(signal), several, strict=True)
-        return tuple(_through(child, s, f) for child, s, f in parts)
-    return _through_leaf(node, signal, fields)
-
-
-def _through_leaf(leaf: Leaf, signal: Signals, fields: Fields) -> Fields:
-    several: tuple[Carried, ...] = (fields,) if isinstance(fields, Carried) else fields  # type: ignore[assignment]
-    one = several[0]
-    if leaf.name == "Aggregate" and one.graphs[0] is None:
-        return fields
-    signals = leaf.signals(signal)
-    ops = tuple(op for layer, s in zip(leaf.layers, signals, strict=False) for op in layer.lower(s))  # type: ignore[arg-type]
-    states = tuple(f.state for f in several)
-    masks = [s.sides[0].mask for s in states]
-    if any(m is not None for m in masks) and any(m is None for m in masks):
-        states = tuple(_with_masks(s) for s in states)
-    found = execute(ops, states, Context(tables_of(ops), one.graphs, one.same, masks=NEURAL_TANGENTS))
-    after = tuple(Carried(state, one.graphs, one.same) for state in found)
-    return after if leaf.name == "FanOut" else after[0]
-
-
-def _with_masks(state: State) -> State:
-    if state.sides[0].mask is not None:
-        return state
-    return state._replace(sides=tuple(s._replace(mask=jnp.ones(s.q.shape, bool)) for s in state.sides))
-
-
-def _axes(node: Node, x: Inputs) -> Axes | None:
-    """The axes of what goes in."""
-    if not isinstance(x, Kernel):
-        return node.axes_before
-    last = x.channel_axis == len(x.shape1) - 1  # and stays so where positions are pooled
-    return x.batch_axis, -1 if last else x.channel_axis
-
-
-def _all_alike(x1: Inputs, x2: Inputs | None) -> bool | jax.Array:
-    if isinstance(x1, tuple | list):
-        found = [_all_alike(a, b) for a, b in zip(x1, _seconds(x1, x2), strict=True)]
-        return found[0] if all(f is found[0] for f in found) else jnp.all(jnp.asarray(found))
-    return x1.x1_is_x2 if isinstance(x1, Kernel) else alike(x1, x2)
+@partial(jax.jit, static_argnums=0)
+def _run(ops: tuple[Tree, ...], fields: list[Arrays | FieldKernels], graphs: tuple[Tree, ...], alike: Tree) -> Tree:
+    """The `FieldKernels` of each field that comes out; `alike`: whether both sets of inputs are one."""
+    states = tuple(state_of_kernels(f) if isinstance(f, FieldKernels) else state_of_inputs(*f) for f in fields)
+    n1, n2 = states[0].pairs[-1].e.shape[2:]
+    same = jnp.eye(n1, n2, dtype=bool) & alike & (n1 == n2)
+    adjacency = tuple(None if g is None else jnp.moveaxis(g, 0, -1) for g in graphs)
+    context = Context(tables_of(ops), adjacency, same, masks=NEURAL_TANGENTS)
+    return tuple(map(kernels_of_state, execute(ops, states, context)))

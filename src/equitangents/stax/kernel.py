@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +14,9 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidTypeError, ShapeError
-from equitangents.stax.tree import Axes, Node, Signals, branches_of, signal_of
+from equitangents.nn.branches import Branches
+from equitangents.nn.layer import Grid, Signal
+from equitangents.stax.tree import Axes, Node, Signals
 from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked, is_structured
 
 _KNOWN = {"pytree_node": False}
@@ -59,53 +61,33 @@ class Kernel:
         """All entries in order."""
         return tuple(self.asdict().values())
 
-    def cut(self, rows: slice, columns: slice) -> Kernel:
-        """Kernels between some of the first and some of the second inputs."""
-        cov2 = self.cov1 if self.cov2 is None else self.cov2
-        mask2 = self.mask1 if self.mask2 is None else self.mask2
-        both = [None if v is None else v[rows, columns] for v in (self.nngp, self.ntk)]
-        own = [v[at] if self.diagonal_batch else v[at, at] for v, at in ((self.cov1, rows), (cov2, columns))]
-        masks = [None if m is None else m[at] for m, at in ((self.mask1, rows), (mask2, columns))]
-        diagonal = rows == columns and self.x1_is_x2 is True
-        sizes = self.nngp[rows, columns].shape
-        shapes = [_resized(s, self.batch_axis, n) for s, n in zip((self.shape1, self.shape2), sizes, strict=False)]
-        return self.replace(
-            nngp=both[0], ntk=both[1], cov1=own[0], cov2=None if diagonal else own[1], x1_is_x2=diagonal,
-            mask1=masks[0], mask2=None if diagonal else masks[1], shape1=shapes[0], shape2=shapes[1],
-        )  # fmt: skip
-
     @classmethod
     def joined(cls, rows: list[list[Kernel]], alone: bool) -> Kernel:
         """The kernels of blocks: lists of rows of them; `alone`: of one set of inputs with itself."""
-        first = rows[0][0]
+        first, firsts = rows[0][0], [row[0] for row in rows]
         xp = jnp if isinstance(first.nngp, jax.Array) else np
-
-        def whole(name: str) -> Tree:
-            if getattr(first, name) is None:
-                return None
-            return xp.concatenate([xp.concatenate([getattr(k, name) for k in row], axis=1) for row in rows], axis=0)
-
         if not first.diagonal_batch:
             raise NotImplementedError("batch does not join kernels of diagonal_batch=False; call kernel_fn without it")
-        alone = alone or (first.x1_is_x2 is True and first.cov2 is None)
-        cov1 = xp.concatenate([row[0].cov1 for row in rows], axis=0)
-        seconds = [(k.cov1 if k.cov2 is None else k.cov2) for k in rows[0]]
-        nngp = whole("nngp")
-        shapes = [
-            _resized(s, first.batch_axis, n) for s, n in zip((first.shape1, first.shape2), nngp.shape, strict=False)
-        ]
-        masks = [None, None]
-        if first.mask1 is not None:
-            second = [(k.mask1 if k.mask2 is None else k.mask2) for k in rows[0]]
-            masks = [xp.concatenate([row[0].mask1 for row in rows]), None if alone else xp.concatenate(second)]
+
+        def along(axis: int, parts: list[Tree]) -> Tree:
+            return None if parts[0] is None else xp.concatenate(parts, axis=axis)
+
+        def whole(name: str) -> Tree:
+            return along(0, [along(1, [getattr(k, name) for k in row]) for row in rows])
+
+        def second(name: str) -> Tree:
+            each = ((getattr(k, f"{name}2"), getattr(k, f"{name}1")) for k in rows[0])
+            return None if alone else along(0, [one if two is None else two for two, one in each])
+
+        nngp, axis = whole("nngp"), first.batch_axis
+        shapes = (
+            s and (*s[:axis], n, *s[axis + 1 :]) for s, n in zip((first.shape1, first.shape2), nngp.shape, strict=False)
+        )
         return first.replace(
-            nngp=nngp, ntk=whole("ntk"), cov1=cov1, cov2=None if alone else xp.concatenate(seconds, axis=0),
-            x1_is_x2=alone, mask1=masks[0], mask2=masks[1], shape1=shapes[0], shape2=shapes[1],
+            nngp=nngp, ntk=whole("ntk"), cov1=along(0, [k.cov1 for k in firsts]), cov2=second("cov"), x1_is_x2=alone,
+            mask1=along(0, [k.mask1 for k in firsts]), mask2=second("mask"),
+            **dict(zip(("shape1", "shape2"), shapes, strict=True)),
         )  # fmt: skip
-
-
-def _resized(shape: Tree, axis: int, size: int) -> Tree:
-    return None if shape is None else (*shape[:axis], size, *shape[axis + 1 :])
 
 
 NAMES = tuple(f.name for f in dataclasses.fields(Kernel))
@@ -116,37 +98,24 @@ jax.tree_util.register_dataclass(Kernel, data_fields=list(_ARRAYS), meta_fields=
 
 
 Input = ArrayLike | Masked | Graphs
-Inputs = Input | Kernel | tuple["Inputs", ...] | list["Inputs"]
 Shape = tuple[int, ...]
 _SAME = 1e-12  # inputs that differ by less are one, as in neural-tangents
 
 
-def moved(x: ArrayLike, axes: Axes | None) -> ArrayLike:
-    """An array with the batch first and the channels last."""
+def moved(x: ArrayLike, axes: Axes | None, *, back: bool = False) -> ArrayLike:
+    """An array with the batch first and the channels last; `back`: one that has them so, with these axes."""
     if axes is None or axes == (0, -1):
         return x
-    return (jnp if isinstance(x, jax.Array) else np).moveaxis(x, *_moves(axes, x.ndim))
-
-
-def moved_back(x: ArrayLike, axes: Axes | None) -> ArrayLike:
-    """An array with batch first and channels last, moved back to these axes."""
-    if axes is None or axes == (0, -1):
-        return x
-    source, target = _moves(axes, x.ndim)
-    return (jnp if isinstance(x, jax.Array) else np).moveaxis(x, target, source)
+    given = [axis % x.ndim for axis in axes if axis is not None]
+    usual = [0, x.ndim - 1][: len(given)]
+    xp = jnp if isinstance(x, jax.Array) else np
+    return xp.moveaxis(x, usual, given) if back else xp.moveaxis(x, given, usual)
 
 
 def moved_shape(shape: Shape, axes: Axes | None, *, back: bool = False) -> Shape:
-    """A shape with the batch first and the channels last; sizes may be -1."""
+    """A shape with the batch first and the channels last, or back; sizes may be -1."""
     order = np.empty(range(1, len(shape) + 1))
-    return tuple(shape[n - 1] for n in (moved_back(order, axes) if back else moved(order, axes)).shape)
-
-
-def _moves(axes: Axes, rank: int) -> tuple[list[int], list[int]]:
-    batch, channel = axes
-    if channel is None:
-        return [batch % rank], [0]
-    return [batch % rank, channel % rank], [0, rank - 1]
+    return tuple(shape[n - 1] for n in moved(order, axes, back=back).shape)
 
 
 class RawInputs(NamedTuple):
@@ -162,58 +131,65 @@ class RawInputs(NamedTuple):
         if self.own is not None:
             return self.own
         if self.graphs is not None:
-            if np.ndim(self.x) != 3:
-                return None
-            return Graphs(self.x, self.graphs, self.mask, NEURAL_TANGENTS)
+            return Graphs(self.x, self.graphs, self.mask, NEURAL_TANGENTS) if np.ndim(self.x) == 3 else None
         return self.x if self.mask is None else Masked(self.x, self.mask, NEURAL_TANGENTS)
 
 
-def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> RawInputs:
+def given(x: Input, node: Node, mask_constant: float | None, pattern: Tree) -> RawInputs:
     """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
     positions all of whose entries are so are missing."""
     if is_structured(x):
         return RawInputs(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
         raise InvalidTypeError("x", type(x), "an array, or a Kernel of kernel_fn", verb="is of type")
-    values = moved(x, node.axes_before)  # type: ignore[arg-type]
+    values = moved(x, node.axes_before)
+    if values.ndim < 2:
+        raise ShapeError("x", values.shape, "(N, channels) or (N, *positions, channels)")
     xp = jnp if isinstance(values, jax.Array) else np
     mask = None
     if mask_constant is not None:
         missing = xp.isnan(values) if np.isnan(mask_constant) else values == mask_constant
         mask = ~missing.all(axis=-1) if values.ndim > 2 else None
         values = xp.where(missing, 0, values).astype(values.dtype)
-    graphs = graphs_of(node, pattern, tuple(values.shape[1:-1]))
-    if graphs is not None and len(graphs) != len(values):
+    reads = None if pattern is None else node.pattern
+    if reads is None:
+        return RawInputs(values, mask)
+    graphs = reads.adjacency(pattern, tuple(values.shape[1:-1]))
+    if len(graphs) != len(values):
         raise ShapeError("pattern", np.shape(pattern), len(values), "give a graph for each input")
-    return RawInputs(values, mask, graphs if graphs is None else xp.asarray(graphs))
+    return RawInputs(values, mask, xp.asarray(graphs))
 
 
-def pieces(x: Inputs) -> list[Input | Kernel]:
-    """All inputs of a nested structure, in order."""
-    return [piece for part in x for piece in pieces(part)] if isinstance(x, tuple | list) else [x]
+def sides(node: Node, x1: Tree, x2: Tree = None) -> tuple[tuple[Node, ...], tuple[Tree, ...], tuple[Tree, ...]]:
+    """(what reads each of several inputs, or the only one, these inputs x1, and x2 of each)."""
+    if not isinstance(x1, tuple | list):
+        return (node,), (x1,), (x2,)
+    nodes = node.readers(len(x1))
+    if len(nodes) != len(x1):
+        raise ShapeError("x1", len(x1), len(nodes), "give one for each of the layers side by side", verb="has length")
+    return nodes, tuple(x1), tuple(x2) if isinstance(x2, tuple | list) else (None,) * len(x1)
 
 
-def alike(x1: Inputs, x2: Inputs | None) -> bool | jax.Array:
+def alike(ones: Sequence[Input | Kernel], twos: Sequence[Input | None]) -> bool | jax.Array:
     """Whether both sets of inputs are one; a JAX number where they are traced; of `Masked` ones only if given once."""
+    found = [_alike(x1, x2) for x1, x2 in zip(ones, twos, strict=True)]
+    return found[0] if all(each is found[0] for each in found) else jnp.all(jnp.asarray(found))
+
+
+def _alike(x1: Tree, x2: Tree) -> Tree:
+    if isinstance(x1, Kernel):
+        return x1.x1_is_x2
     if x2 is None or x2 is x1:
         return True
-    if is_structured(x1) or is_structured(x2):
-        return False
-    if getattr(x1, "shape", ()) != getattr(x2, "shape", None):
+    if is_structured(x1) or is_structured(x2) or getattr(x1, "shape", ()) != getattr(x2, "shape", None):
         return False
     if precision.is_traced(x1) or precision.is_traced(x2):
-        return jnp.all(jnp.abs(x1 - x2) < _SAME)  # type: ignore[operator]
+        return jnp.all(jnp.abs(x1 - x2) < _SAME)
     with np.errstate(invalid="ignore"):
         return bool(np.all(np.abs(np.asarray(x1) - np.asarray(x2)) < _SAME))
 
 
-def graphs_of(node: Node, pattern: Tree, grid: Shape) -> ArrayLike | None:
-    """Adjacency matrices (N, P, P) of a pattern, as the network's layers read it; None where none is given or read."""
-    reader = None if pattern is None else node.pattern
-    return None if reader is None else reader.adjacency(pattern, grid)
-
-
-def check_convention(*inputs: Inputs | None) -> None:
+def check_convention(*inputs: Input | None) -> None:
     """Raise NotImplementedError for masks of another convention than neural-tangents'."""
     for x in inputs:
         if is_structured(x) and x.mask is not None and x.convention != NEURAL_TANGENTS:
@@ -229,21 +205,33 @@ def refuse_keywords(name: str, keywords: Iterable[str]) -> None:
         raise NotImplementedError(f"{name} does not take {', '.join(map(repr, keywords))} here")
 
 
+def branches_of(parts: Sequence[Signal]) -> Branches:
+    """Independent inputs side by side."""
+    return Branches(tuple(parts), tuple(frozenset({("input", i)}) for i in range(len(parts))))
+
+
+def signal_of(shape: Sequence[int]) -> Signal:
+    """The signal of inputs of shape (*grid, channels)."""
+    *grid, channels = shape
+    return Signal(Grid(tuple(grid)), channels, given=True)
+
+
 def signal_and_batch(node: Node, shape: Tree) -> tuple[int, Signals]:
     """(number of inputs, signal) of a shape, or of several in a tuple or a list."""
-    if not all(isinstance(n, int | np.integer) or n is None for n in shape):
-        found = [signal_and_batch(child, s) for child, s in zip(node.readers(len(shape)), shape, strict=True)]
-        return found[0][0], branches_of([signal for _, signal in found])
-    batch, *rest = moved_shape(tuple(shape), node.axes_before)
-    return batch, signal_of(tuple(rest))
+    nodes, shapes, _ = ((node,), (shape,), ()) if _is_shape(shape) else sides(node, shape)
+    if not all(map(_is_shape, shapes)):
+        raise NotImplementedError("inputs within several inputs are not here; give all of them in one tuple")
+    found = [moved_shape(tuple(s), reader.axes_before) for reader, s in zip(nodes, shapes, strict=True)]
+    signals = [signal_of(rest) for _, *rest in found]
+    return found[0][0], signals[0] if _is_shape(shape) else branches_of(signals)
+
+
+def _is_shape(shape: Tree) -> bool:
+    return all(isinstance(n, int | np.integer) or n is None for n in shape)
 
 
 def shape_after(node: Node, signal: Signals, batch: int) -> Tree:
     """The shape of the outputs, or a list of several."""
-    return _shape_of(signal, batch, node.axes_after(node.axes_before))
-
-
-def _shape_of(signal: Signals, batch: int, axes: Axes | None) -> Tree:
     if signal.several:
-        return [_shape_of(part, batch, axes) for part in signal.parts]
-    return moved_shape((batch, *signal.array_shape), axes, back=True)
+        return [shape_after(node, part, batch) for part in signal.parts]
+    return moved_shape((batch, *signal.array_shape), node.axes_after(node.axes_before), back=True)

@@ -40,23 +40,18 @@ class Missing:
     """A name of neural-tangents without a counterpart: calls and indices raise NotImplementedError with a remedy."""
 
     def __init__(self, name: str, instead: str) -> None:
-        self.__name__ = self.__qualname__ = name
-        self.__doc__ = f"Not here: {instead}."
         self._message = f"{'equitangents' if name in _MODULES else 'stax'}.{name}: {instead}"
 
-    def __call__(self, *args: object, **keywords: object) -> NoReturn:
-        """Raise NotImplementedError with a remedy."""
+    def _refuse(self, *args: object, **keywords: object) -> NoReturn:
         raise NotImplementedError(self._message)
+
+    __call__ = __getitem__ = _refuse
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise NotImplementedError with a remedy; AttributeError for private names."""
         if name.startswith("_"):
             raise AttributeError(name)
-        raise NotImplementedError(self._message)
-
-    def __getitem__(self, index: object) -> NoReturn:
-        """Raise NotImplementedError with a remedy."""
-        raise NotImplementedError(self._message)
+        self._refuse()
 
 
 ABSENT = {name: Missing(name, instead) for name, instead in _INSTEAD.items()}

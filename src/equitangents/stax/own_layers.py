@@ -19,10 +19,8 @@ from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operations import DualActivation, FrozenArray, Operation, Pool
 from equitangents.kernels.structured import Mix
-from equitangents.nn.layer import ByRun, ParameterFree, Structure
+from equitangents.nn.layer import ByRun, ParameterFree, Signal, Structure
 from equitangents.nn.nonlinearities import Nonlinearity
-from equitangents.nn.patches import Window, grid_shape
-from equitangents.nn.signal import Signal
 from equitangents.stax.missing import only
 
 
@@ -72,15 +70,6 @@ class JoinOverAxis(nn.Concatenate):
         super().__init__()
         self.axis = axis
 
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, JoinOverAxis) and self.axis == other.axis
-
-    def __hash__(self) -> int:
-        return hash((super().__hash__(), self.axis))
-
-    def __repr__(self) -> str:
-        return f"JoinOverAxis({self.axis})"
-
     def signal(self, signal: Signal) -> Signal:
         """All channels; NotImplementedError where the axis is one of positions or of inputs."""
         joined = super().signal(signal)
@@ -100,8 +89,7 @@ class InnerPool(ByRun, ParameterFree):
         return self.pool.signal(signal)
 
     def _factors(self, signal: Signal) -> np.ndarray:
-        box = Window(self.pool.window, self.pool.stride or self.pool.window, self.pool.padding).box(grid_shape(signal))
-        return 1 / window_averages(box).sum(axis=1)
+        return 1 / window_averages(self.pool.box(signal)).sum(axis=1)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Means over what lies on the grid; masked positions count as zeros."""

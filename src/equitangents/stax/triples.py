@@ -16,29 +16,55 @@ import jax.numpy as jnp
 
 from equitangents import nn, precision
 from equitangents._types import DType, Params, Tree
-from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.nn import Dropout
+from equitangents.errors import InvalidArgumentError
 from equitangents.nn.layer import Layer, Structure
+from equitangents.nn.lowering import chain, check_entries, run_layers, why_no_ntk
 from equitangents.stax.by_layers import evaluated
 from equitangents.stax.kernel import (
     NAMES,
     Input,
-    Inputs,
     Kernel,
     alike,
+    branches_of,
     given,
-    moved_back,
+    moved,
     refuse_keywords,
     shape_after,
+    sides,
     signal_and_batch,
+    signal_of,
 )
-from equitangents.stax.tree import Axes, Beside, Fan, Leaf, Node, OfTree, Pattern, Row, Signals, branches_of, signal_of
+from equitangents.stax.tree import Axes, Group, Leaf, Node, Pattern, Signals, after
 from equitangents.structured import NEURAL_TANGENTS
 
 _SEVERAL = tuple, list  # every call asks, and to make unions of types takes longer than to ask
-_NOT_OF_NETWORK = *_SEVERAL, Kernel
 _BETWEEN = frozenset(("nngp", "ntk"))
 _ENTRIES = _BETWEEN | {"cov1", "cov2"}
+
+
+class OfTree:
+    """One of the three functions of a triple: of the tree `node`, whose name it has."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.__name__ = node, node.name
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """The corresponding layers of `nn`."""
+        return self.node.layers()
+
+    @cached_property
+    def axes(self) -> Axes | None:
+        """Axes of the batch and of the channels of what comes out, of inputs as the first layer reads them.
+
+        Raises InvalidArgumentError where layers do not fit one another.
+        """
+        return self.node.axes_after(self.node.axes_before)
+
+    @cached_property
+    def dropouts(self) -> list[nn.Dropout]:
+        """All layers that drop entries."""
+        return [layer for leaf in self.node.leaves for layer in leaf.own if isinstance(layer, nn.Dropout)]
 
 
 class KernelFn(OfTree):
@@ -50,37 +76,14 @@ class KernelFn(OfTree):
     """
 
     @cached_property
-    def layers(self) -> tuple[Layer, ...]:
-        """The corresponding layers of `nn`."""
-        return self.node.layers
-
-    @cached_property
     def network(self) -> nn.Sequential:
         """The network of `equitangents.nn` that this is the kernel of."""
         return nn.Sequential(*(self.layers or (nn.Identity(),)))
 
-    @cached_property
-    def draws(self) -> bool:
-        """Whether dropout is drawn for each set of inputs."""
-        return any(isinstance(layer, nn.Dropout) for layer in self.layers)
-
-    @cached_property
-    def axes(self) -> Axes | None:
-        """Axes of the batch and of the channels of what comes out, of inputs as the first layer reads them.
-
-        Raises InvalidArgumentError where layers do not fit one another.
-        """
-        return self.node.axes_after(self.node.axes_before)
-
-    @cached_property
-    def aggregates(self) -> bool:
-        """Whether a layer reads graphs."""
-        return any(leaf.name == "Aggregate" for leaf in self.node.leaves)
-
     def __call__(
         self,
-        x1: Inputs,
-        x2: Inputs | None = None,
+        x1: Tree,
+        x2: Tree = None,
         get: str | Sequence[str] | None = None,
         *,
         mask_constant: float | None = None,
@@ -93,80 +96,63 @@ class KernelFn(OfTree):
         if keywords:
             refuse_keywords("kernel_fn", [k for k in keywords if k not in ("x1_is_x2", "rng")])
         names = _checked(get)
-        if _needs_other_positions(self.node, x1, diagonal_spatial):
-            raise InvalidArgumentError(
-                "diagonal_spatial is True, but the network pools over positions, for which kernels between different "
-                "ones are needed"
-            )
+        if isinstance(x1, Kernel):
+            _check_positions(self.node, x1)
         patterns = tuple(pattern) if isinstance(pattern, _SEVERAL) else (pattern, pattern)
-        sides = None if diagonal_batch is False else self._sides(x1, x2, mask_constant, patterns)
-        if sides is None:
-            found = evaluated(
-                self.node,
-                x1,
-                x2,
-                mask_constant,
-                patterns,
-                diagonal_batch=diagonal_batch is not False,
-                spatial=bool(diagonal_spatial),
-            )
+        both = None if diagonal_batch is False else self._sides(x1, x2, mask_constant, patterns)
+        if both is None:
+            each, whole = diagonal_batch is not False, bool(diagonal_spatial)
+            found = evaluated(self.node, x1, x2, mask_constant, patterns, diagonal_batch=each, spatial=whole)
         else:
-            found = self._of_network(x1, x2, sides, names)
+            found = self._of_network(x1, x2, both, names)
         if get is None:
             return found
-        parts = [_entry(found, name) for name in names]
-        if isinstance(get, str):
-            return parts[0]
-        if parts and isinstance(found, _SEVERAL):
-            return type(found)(_kernel_of(names)(*each) for each in zip(*parts, strict=True))
-        return _kernel_of(names)(*parts)
+        if isinstance(found, _SEVERAL):
+            return type(found)(_entries(kernel, get, names) for kernel in found)
+        return _entries(found, get, names)
 
     def _sides(
-        self, x1: Inputs, x2: Inputs | None, mask_constant: float | None, patterns: tuple[Tree, ...]
+        self, x1: Tree, x2: Tree, mask_constant: float | None, patterns: tuple[Tree, ...]
     ) -> tuple[Input, Input | None] | None:
         """Both sets of inputs as a network of `nn` takes them, where it does; else None."""
-        if isinstance(x1, _NOT_OF_NETWORK):
-            return None
         _ = self.axes  # layers fit one another
+        if isinstance(x1, (*_SEVERAL, Kernel)):
+            return None
         one = given(x1, self.node, mask_constant, patterns[0])
         other = None if x2 is None else given(x2, self.node, mask_constant, patterns[1])
-        if self.draws and other is not None and alike(x1, x2) is not False:
+        if self.dropouts and other is not None and alike((x1,), (x2,)) is not False:
             return None
         first = one.of_network()
-        if first is None or (self.aggregates and one.graphs is None):
+        if first is None or (one.graphs is None and any(leaf.pattern is not None for leaf in self.node.leaves)):
             return None
-        if isinstance(self.node, Fan) or one.x.ndim < 2 or not _ends_on_a_vector(self, one.x.shape[1:]):
+        if getattr(self.node, "beside", False) or not _ends_on_a_vector(self, one.x.shape[1:]):
             return None
         return first, None if other is None else other.of_network()
 
     def _of_network(
-        self, x1: Inputs, x2: Inputs | None, sides: tuple[Input, Input | None], names: tuple[str, ...]
+        self, x1: Input, x2: Input | None, both: tuple[Input, Input | None], names: tuple[str, ...]
     ) -> Kernel:
         """The `Kernel` of a network of `nn`, without batches; with `names` these entries alone."""
-        no_ntk = not names and any(layer.no_ntk is not None for layer in self.layers)
-        wanted = names or (("nngp", "cov1", "cov2") if no_ntk else ("nngp", "ntk", "cov1", "cov2"))
-        both = None if _BETWEEN.isdisjoint(wanted) else self.network.kernel(*sides)
-        nngp, ntk = (getattr(both, name) if name in wanted else None for name in ("nngp", "ntk"))
-        found = Kernel(nngp, ntk, None, None)
-        own = {name: side for name, side in zip(("cov1", "cov2"), sides, strict=True) if name in wanted}
-        if own:
-            each = {k: None if v is None else self.network.kernel_diagonal(v).nngp for k, v in own.items()}
-            found = found.replace(**each)
+        wanted = names or ("nngp", *(() if why_no_ntk(self.layers) else ("ntk",)), "cov1", "cov2")
+        between = None if _BETWEEN.isdisjoint(wanted) else self.network.kernel(*both)
+        nngp, ntk = (getattr(between, name) if name in wanted else None for name in ("nngp", "ntk"))
+        own = (side if name in wanted else None for name, side in zip(("cov1", "cov2"), both, strict=True))
+        found = Kernel(nngp, ntk, *(None if x is None else self.network.kernel_diagonal(x).nngp for x in own))
         if names and _ENTRIES.issuperset(names):
             return found
-        read = [signal_and_batch(self.node, x.shape) for x in (x1, x1 if x2 is None else x2)]  # type: ignore[union-attr]
-        shapes = [shape_after(self.node, self.node.after(signal), count) for count, signal in read]
+        read = [signal_and_batch(self.node, x.shape) for x in (x1, x1 if x2 is None else x2)]
+        shapes = [shape_after(self.node, after(self.node, signal), count) for count, signal in read]
         batch, channel = self.axes or (0, -1)
         rank = len(shapes[0])
         return found.replace(
-            x1_is_x2=alike(x1, x2), is_gaussian=self.node.after(read[0][1]).gaussian, shape1=shapes[0],
+            x1_is_x2=alike((x1,), (x2,)), is_gaussian=after(self.node, read[0][1]).gaussian, shape1=shapes[0],
             shape2=shapes[1], batch_axis=batch % rank, channel_axis=(-1 if channel is None else channel) % rank,
         )  # fmt: skip
 
 
 @lru_cache(maxsize=64)
 def _ends_on_a_vector(fn: KernelFn, input_shape: tuple[int, ...]) -> bool:
-    last = fn.node.after(signal_of(input_shape))
+    last = after(fn.node, signal_of(input_shape))
     return not last.several and last.positions.shape == ()
 
 
@@ -184,32 +170,24 @@ def _checked(get: str | Sequence[str] | None) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _entries(kernel: Kernel, get: str | Sequence[str], names: tuple[str, ...]) -> Tree:
+    parts = [getattr(kernel, name) for name in names]
+    return parts[0] if isinstance(get, str) else _kernel_of(names)(*parts)
+
+
 _POOLS = nn.AvgPool | nn.SumPool | nn.GlobalAvgPool | nn.GlobalSumPool | nn.Attention | nn.Aggregate
-_WEIGHTED = nn.Dense | nn.Conv | nn.Attention
 
 
-def _needs_other_positions(node: Node, x1: Inputs, spatial: bool | None) -> bool:
-    """Whether kernels of positions with themselves alone, where these are asked for, do not lead to the result."""
-    known = isinstance(x1, Kernel)
-    if not (x1.diagonal_spatial and len(x1.shape1) > 2 if isinstance(x1, Kernel) else spatial):
-        return False
-    on_grid = len(x1.shape) > 2 if hasattr(x1, "shape") else True
-    layers = [layer for leaf in node.leaves for layer in leaf.layers]
-    for layer in layers:
-        if isinstance(layer, nn.Flatten):
-            return False
-        before = layers[: layers.index(layer)]
-        if on_grid and isinstance(layer, _POOLS) and any(isinstance(b, _WEIGHTED) for b in before):
-            return True
-        if isinstance(layer, nn.GlobalAvgPool | nn.GlobalSumPool):
-            on_grid = known
-    return known and any(isinstance(layer, _POOLS) for layer in layers)
-
-
-def _entry(kernels: Tree, name: str) -> Tree:
-    if isinstance(kernels, Kernel):
-        return getattr(kernels, name)
-    return type(kernels)(_entry(part, name) for part in kernels)
+def _check_positions(node: Node, kernel: Kernel) -> None:
+    """Raise InvalidArgumentError if layers pool over positions, of which kernels of each with itself alone are known."""
+    layers = [layer for leaf in node.leaves for layer in leaf.own]
+    flat = next((i for i, layer in enumerate(layers) if isinstance(layer, nn.Flatten)), None)
+    known = not kernel.diagonal_spatial or len(kernel.shape1) == 2
+    if not known and any(isinstance(layer, _POOLS) for layer in layers[:flat]):
+        raise InvalidArgumentError(
+            "diagonal_spatial is True, but the network pools over positions, for which kernels between different "
+            "ones are needed"
+        )
 
 
 class StaxLayer(NamedTuple):
@@ -229,8 +207,8 @@ class InitFn(OfTree):
         Shapes of several inputs are a tuple or a list.
         """
         batch, signal = signal_and_batch(self.node, input_shape)
-        params, last = self.node.init(rng, signal, jnp.asarray(1.0).dtype)
-        return shape_after(self.node, last, batch), params
+        params = self.node.init(rng, signal, jnp.asarray(1.0).dtype)
+        return shape_after(self.node, after(self.node, signal), batch), params
 
 
 class ApplyFn(OfTree):
@@ -239,13 +217,12 @@ class ApplyFn(OfTree):
     @property
     def draws(self) -> bool:
         """Whether it draws from `rng`: with dropout in training."""
-        layers = (layer for leaf in self.node.leaves for layer in leaf.layers)
-        return any(isinstance(layer, Dropout) and layer.mode == "train" for layer in layers)
+        return any(layer.mode == "train" for layer in self.dropouts)
 
     def __call__(
         self,
         params: Params,
-        inputs: Inputs,
+        inputs: Tree,
         rng: jax.Array | None = None,
         mask_constant: float | None = None,
         pattern: Tree = None,
@@ -257,41 +234,35 @@ class ApplyFn(OfTree):
         """
         rng = keywords.pop("keys", None) if rng is None else rng
         refuse_keywords("apply_fn", keywords)
-        self.node.flattened(params)
-        held = jax.tree.leaves(params)
-        dtype = held[0].dtype if held else precision.working_dtype(*jax.tree.leaves(inputs))
+        flat, leaves = self.node.flattened(params), jax.tree.leaves(params)
+        dtype = leaves[0].dtype if leaves else precision.working_dtype(*jax.tree.leaves(inputs))
         with precision.scope(dtype):
             x, signal, beside = _begun(self.node, inputs, dtype, rng, mask_constant, pattern)
-            y, _, _ = self.node.run(params, x, signal, beside)
-        axes = self.node.axes_after(self.node.axes_before)
-        return _ended(y, axes, type(inputs) if isinstance(inputs, tuple | list) else tuple)
+            reads = any(b.graphs is not None for b in (beside if isinstance(beside, tuple) else (beside,)))
+            layers = self.node.layers(graphs=reads)
+            check_entries("params", flat, layers)
+            y, _ = run_layers(layers, flat, x, beside, chain(layers, signal))  # type: ignore[arg-type]
+        if not isinstance(y, tuple):
+            return moved(y, self.axes, back=True)
+        kind = type(inputs) if isinstance(inputs, _SEVERAL) else tuple
+        return kind(moved(part, self.axes, back=True) for part in y)
 
 
 def _begun(
-    node: Node, inputs: Inputs, dtype: DType, key: jax.Array | None, mask_constant: float | None, pattern: Tree
-) -> tuple[Tree, Signals, Beside]:
+    node: Node, inputs: Tree, dtype: DType, key: jax.Array | None, mask_constant: float | None, pattern: Tree
+) -> tuple[Tree, Signals, Tree]:
     """(arrays, their signal, what goes beside them) of inputs: of one, or of several side by side."""
-    if isinstance(inputs, tuple | list):
-        nodes = node.readers(len(inputs))
-        if len(nodes) != len(inputs):
-            raise ShapeError(
-                "inputs", len(inputs), len(nodes), "give one for each of the layers side by side", verb="has length"
-            )
-        keys = [None] * len(inputs) if key is None else list(jax.random.split(key, len(inputs)))
-        found = [_begun(c, x, dtype, k, mask_constant, pattern) for c, x, k in zip(nodes, inputs, keys, strict=True)]
+    if isinstance(inputs, _SEVERAL):
+        nodes, several, _ = sides(node, inputs)
+        keys = [None] * len(several) if key is None else list(jax.random.split(key, len(several)))
+        found = [_begun(c, x, dtype, k, mask_constant, pattern) for c, x, k in zip(nodes, several, keys, strict=True)]
         xs, signals, beside = zip(*found, strict=True)
         return xs, branches_of(signals), beside
     one = given(inputs, node, mask_constant, pattern)
     x = jnp.asarray(one.x, dtype)
-    if x.ndim < 2:
-        raise ShapeError("x", x.shape, "(N, channels) or (N, *positions, channels)")
     graphs = None if one.graphs is None else jnp.asarray(one.graphs, dtype)
     convention = NEURAL_TANGENTS if one.own is None else one.own.convention
     return x, signal_of(x.shape[1:]), Structure(one.mask, graphs, key, convention)
-
-
-def _ended(y: Tree, axes: Axes | None, kind: type) -> Tree:
-    return kind(_ended(part, axes, kind) for part in y) if isinstance(y, tuple) else moved_back(y, axes)
 
 
 def of_node(node: Node) -> StaxLayer:
@@ -316,27 +287,30 @@ def triple(
     return of_node(Leaf(name, layers, before, before if after is None else after, pattern))
 
 
-def _node_of(name: str, layer: StaxLayer) -> Node:
-    """The tree that a triple stands for."""
-    found = getattr(layer[2], "node", None) if isinstance(layer, tuple) and len(layer) == 3 else None
-    if found is None:
-        raise NotImplementedError(
-            f"{name} is {layer!r}; expected a triple of equitangents.stax. A layer of your own is a class: see "
-            "equitangents.nn.Layer"
-        )
-    return found
+def _nodes(names: str, layers: Sequence[StaxLayer]) -> tuple[Node, ...]:
+    """The trees that triples stand for."""
+    found = []
+    for i, layer in enumerate(layers):
+        node = getattr(layer[2], "node", None) if isinstance(layer, tuple) and len(layer) == 3 else None
+        if node is None:
+            raise NotImplementedError(
+                f"{names}[{i}] is {layer!r}; expected a triple of equitangents.stax. A layer of your own is a class: "
+                "see equitangents.nn.Layer"
+            )
+        found.append(node)
+    return tuple(found)
 
 
 def serial(*layers: StaxLayer) -> StaxLayer:
     """`nn.Sequential`: layers one after another; their parameters are a tuple with one entry each."""
-    return of_node(Row(tuple(_node_of(f"layers[{i}]", layer) for i, layer in enumerate(layers))))
+    return of_node(Group("serial", _nodes("layers", layers)))
 
 
 def parallel(*layers: StaxLayer) -> StaxLayer:
     """`nn.Parallel`: one layer for each of the signals that `FanOut` made, or for each of several inputs."""
-    return of_node(Fan(tuple(_node_of(f"layers[{i}]", layer) for i, layer in enumerate(layers))))
+    return of_node(Group("parallel", _nodes("layers", layers), beside=True))
 
 
 def repeat(layer: StaxLayer, n: int) -> StaxLayer:
     """The layer n times one after another, with independent weights each time; the identity for n = 0."""
-    return of_node(Row((_node_of("layer", layer),) * n, "repeat"))
+    return of_node(Group("repeat", _nodes("layer", [layer]) * n))

@@ -66,7 +66,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
-            file="study",
         ),
         _shipped(
             "predicted-agreement",
@@ -85,14 +84,13 @@ registry: dict[str, StudyInfo] = {
             (*_WITH_DESK, "desk-c8", "desk-c16"),
             file="page",
         ),
-        StudyInfo(
+        _shipped(
             "histology",
             "Predictions on rotated tissue",
             _EMERGENT,
-            ("quick", "desk", "desk-pooled", "paper"),
             "CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
             "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
-            "equitangents_studies.rotated_images.histology",
+            ("quick", "desk", "desk-pooled", "paper"),
         ),
         _shipped(
             "mlp-to-gcnn",
@@ -121,7 +119,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
             "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
-            file="page",
         ),
         _shipped(
             "sampling",
@@ -129,7 +126,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Complete augmentation against subgroups, random, partial and importance-sampled group elements at a fixed "
             "budget, in closed form; systematic against random elements in trained ensembles, with accuracy.",
-            file="page",
         ),
         _shipped(
             "finite-width",

@@ -253,7 +253,7 @@ def _kept(path: Path, compute: Callable[[], np.ndarray]) -> np.ndarray:
 
 def _weights(store: GramStore, targets: np.ndarray, ridge: float, field: Literal["ntk", "nngp"]) -> np.ndarray:
     """(K + ridge)⁻¹ of the targets, in float64."""
-    solver = OutOfCore(precision="float64")
+    solver = OutOfCore()
     return np.asarray(solve(store, targets, ridge=ridge, solver=solver, kernel=field).coefficients)
 
 

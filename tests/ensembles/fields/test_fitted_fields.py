@@ -243,13 +243,8 @@ ONE = et.nn.Sequential(et.nn.Conv(1, (3, 3)))
     [
         (et.InfiniteEnsemble(ENDING), Y[:, 0], ShapeError, r"y has shape .*; expected \(3, 3, 3, outputs\)"),
         (et.InfiniteEnsemble(STRIDED, TORUS, time=1.0), Y[:, :2, :2], ShapeError, "that moves the positions on which"),
-        (
-            et.InfiniteEnsemble(NET, C4, label_action=C4),
-            np.stack([Y] * 4),
-            ShapeError,
-            "needs an augmentation and no label_action",
-        ),
-        (et.InfiniteEnsemble(NET, C4), np.stack([Y] * 3), ShapeError, "expected 4 of them first"),
+        (et.InfiniteEnsemble(NET, C4), np.stack([Y] * 3), ShapeError, "y has shape .*3, 3, 3, 3, 2"),
+        (et.InfiniteEnsemble(UNEVEN), np.ones((3, 4, 4, 2)), ShapeError, "targets on 9 positions"),
         (BaggedInfiniteEnsemble(et.InfiniteEnsemble(ONE)), Y[:, 0, 0], ShapeError, r"for one target a sample, end"),
         (et.DeepEnsemble(ENDING, members=1, epochs=1), Y[:, :2], ShapeError, "y has shape"),
         (et.DeepEnsemble(ENDING, members=1, epochs=1), np.tile(Y, 2), NetworkError, r"outputs of shape \(.*3, 3, 2\)"),

@@ -13,10 +13,7 @@ from equitangents.ensembles.networks.equinox import EquinoxNetwork
 
 SAMPLES, SIZE, EPOCHS, RATE = 7, 3, 3, 0.2
 SLOW = pytest.mark.slow
-libraries_nnx = pytest.mark.parametrize(
-    "library", [pytest.param("linen", marks=SLOW), "nnx", pytest.param("equinox", marks=SLOW)]
-)
-nearly_all_libraries = pytest.mark.parametrize(
+every_library = pytest.mark.parametrize(
     "library", [pytest.param("linen", marks=SLOW), "nnx", pytest.param("equinox", marks=SLOW)]
 )
 
@@ -36,7 +33,7 @@ def ensemble(library, members=2, **settings):
 
 
 @pytest.mark.slow
-@libraries_nnx
+@every_library
 def test_a_member_is_the_network_trained_alone_on_the_same_batches(library, xyz):
     x, y, x_new = xyz
     model = ensemble(library).fit(x, y)
@@ -48,7 +45,7 @@ def test_a_member_is_the_network_trained_alone_on_the_same_batches(library, xyz)
 
 
 @pytest.mark.slow
-@libraries_nnx
+@every_library
 def test_an_extended_a_resumed_and_a_loaded_ensemble_is_the_one_of_one_fit(library, xyz, tmp_path):
     x, y, x_new = xyz
     whole = ensemble(library, 3).fit(x, y)
@@ -66,19 +63,13 @@ def test_an_extended_a_resumed_and_a_loaded_ensemble_is_the_one_of_one_fit(libra
     np.testing.assert_array_equal(loaded.predict_members(x_new), expected)
 
 
-@libraries_nnx
-def test_prediction_is_without_dropout_and_by_running_means(library, xyz):
+@every_library
+def test_prediction_is_without_dropout_and_by_running_means_and_members_are_given_back(library, xyz):
     x, y, x_new = xyz
     model = ensemble(library).fit(x, y)
     np.testing.assert_array_equal(model.predict_members(x_new), model.predict_members(x_new))
     one_by_one = np.concatenate([model.predict_members(row[None]) for row in x_new], axis=1)
     np.testing.assert_allclose(one_by_one, model.predict_members(x_new), rtol=1e-5, atol=1e-6)
-
-
-@nearly_all_libraries
-def test_members_are_given_back_as_their_library_has_them(library, xyz):
-    x, y, x_new = xyz
-    model = ensemble(library).fit(x, y)
     outputs = OUTPUTS[library](model.member(1), x_new)
     np.testing.assert_allclose(outputs, model.predict_members(x_new)[1], rtol=1e-5, atol=1e-6)
 

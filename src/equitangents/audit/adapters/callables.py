@@ -229,10 +229,6 @@ class MembersModel(Model):
         for member in self._members:
             member.check_inputs(x, axes)
 
-    def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
-        """The batch size of the first member that takes one alone."""
-        return next((size for m in self._members if (size := m.batch_along(x, axes)) is not None), None)
-
     def members(self) -> list[Model]:
         """The models whose mean this one is."""
         return self._members

@@ -108,12 +108,9 @@ class OnnxModel(Model):
         self._inputs = session.get_inputs()
         self._outputs = [o.name for o in session.get_outputs()]
         self.input_names = [i.name for i in self._inputs]
-        self.fixed_batch = self._stated(0)
+        first = (self._inputs[0].shape or [None])[0]
+        self.fixed_batch = first if isinstance(first, int) else None
         self.device = "cpu" if session.get_providers() == ["CPUExecutionProvider"] else session.get_providers()[0]
-
-    def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
-        """The size that the file states for the batch of its first input, if it is a number."""
-        return self._stated(self._along(x, axes).get(self.input_names[0], 0))
 
     def check_inputs(self, x: Tree, axes: Sequence[int] = ()) -> None:
         """Raise unless names, ranks and sizes are those that the file states; the batch may have any size."""
@@ -147,10 +144,6 @@ class OnnxModel(Model):
         return [
             LayerTrace(o.name, o.kind, values.get(o.reads), values[o.makes]) for o in operations if o.makes in values
         ]
-
-    def _stated(self, axis: int) -> int | None:
-        first = self._inputs[0].shape
-        return first[axis] if first and len(first) > axis and isinstance(first[axis], int) else None
 
     def _along(self, x: Tree, axes: Sequence[int]) -> dict[str, int]:
         """Where every input has its batch, by name; of dictionaries in the order of their sorted names."""

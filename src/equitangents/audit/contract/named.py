@@ -24,7 +24,7 @@ from equitangents.actions.kinds import KINDS, Kinds, kinds_named
 from equitangents.audit.contract.kinds import Boxes, Keypoints
 from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.trees import Inputs, Layout, Shared, spatial
-from equitangents.audit.contract.unordered import PixelClasses, as_sets, check_kind_of_items
+from equitangents.audit.contract.unordered import PixelClasses
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.names import GroupName, Space, parse_group_name
 from equitangents.sphere.transforms import wigner
@@ -70,9 +70,8 @@ def leaf_of_kind(place: Place, kind: AnyAction) -> LeafAction | None:
     """What the group does to an array that stands there and is of this kind, or has an action of the user's."""
     if kind in UNMOVED:
         return None
-    found = as_sets(kind) or (_PLACES.get(kind) if isinstance(kind, str) else kind)
+    found = _PLACES.get(kind) if isinstance(kind, str) else kind
     if isinstance(found, Kind):
-        check_kind_of_items(found.items)
         return found.leaf(place, leaf_of_kind(place, found.items))
     kinds, shape = place.kinds, place.shape
     if found is not None or kinds is None:

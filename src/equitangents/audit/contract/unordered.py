@@ -143,7 +143,7 @@ _DEFAULT = "as the match says"
 class Unordered(Kind):
     """Sets of items, (N, items, numbers), whose order means nothing, for `output_action` of an audit.
 
-    Rows of zeros or NaN are no items. Models may also return lists of N arrays of different lengths.
+    Rows of zeros are no items. Models may also return lists of N arrays of different lengths.
 
     Args:
         match: which items belong together: "iou", boxes that overlap most; "distance", rows that are nearest; or a
@@ -178,6 +178,8 @@ class Unordered(Kind):
             raise InvalidArgumentError("most", most, "a whole number, at least 1")
         if threshold is not None and not threshold > 0:
             raise InvalidArgumentError("threshold", threshold, "a number above 0")
+        if isinstance(of, Unordered):
+            raise InvalidTypeError("of", of, "what every item is, such as 'xyxy' or 'vectors'")
         self.match, self.most = match, most
         self.of: Any = ("xyxy" if match == "iou" else None) if isinstance(of, str) and of == _DEFAULT else of
         self.items, self.by_name = self.of, self.of is not None
@@ -214,7 +216,7 @@ class Unordered(Kind):
 def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: str = "f(x)") -> Tree:
     """Lists of n sets of different lengths as arrays (n, most, …), short ones filled up with zeros; within trees, too.
 
-    A list of n dictionaries, as detectors return them, becomes one dictionary. NaN becomes 0. `expected`, the tree of
+    A list of n dictionaries, as detectors return them, becomes one dictionary. `expected`, the tree of
     output actions, tells n sets from as many outputs, and how many numbers an item has where all sets are empty.
     """
     if isinstance(output, Mapping):
@@ -229,7 +231,7 @@ def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: s
             columns = {k: [part[k] for part in output] for k in output[0]}
             return stacked(columns, n, most, expected, what)
         if all(hasattr(part, "shape") for part in output):
-            return _filled(output, most, as_sets(expected), what)
+            return _filled(output, most, expected if isinstance(expected, Unordered) else None, what)
     parts = expected if outputs else [expected] * len(output)
     return type(output)(stacked(part, n, most, parts[i], f"{what}[{i}]") for i, part in enumerate(output))
 
@@ -253,7 +255,8 @@ def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.
 
 def most_items(output_action: AnyAction) -> int | None:
     """The largest `most` of the sets that are expected; None where none is."""
-    return max((sets.most for part in jax.tree.leaves(output_action) if (sets := as_sets(part))), default=None)
+    parts = jax.tree.leaves(output_action)
+    return max((part.most for part in parts if isinstance(part, Unordered)), default=None)
 
 
 def parse(text: str) -> Unordered:
@@ -266,13 +269,6 @@ def parse(text: str) -> Unordered:
     if of in ("none", "invariant"):
         return Unordered(match, None)
     return Unordered(match) if of is None else Unordered(match, of)
-
-
-def as_sets(kind: AnyAction) -> Unordered | None:
-    """The sets that a kind is, given as such or in words; None of other kinds."""
-    if isinstance(kind, str):
-        return parse(kind) if kind == "unordered" or kind.startswith("unordered:") else None
-    return kind if isinstance(kind, Unordered) else None
 
 
 _STRIDES = (8, 16, 32)  # of the grids on which detectors answer
@@ -289,11 +285,5 @@ def check_no_detections(grid: tuple[int, ...] | None, shape: tuple[int, ...]) ->
     if boxes == max(shape[1:]) and min(shape[1:]) > 4:
         raise InvalidArgumentError(
             f"f(x) has shape {shape}, a detector's raw boxes on grids of images {grid}; return boxes after non-maximum "
-            "suppression with output_action='unordered:xyxy', or give output_action='invariant'"
+            "suppression with output_action=equitangents.audit.Unordered(), or give output_action='invariant'"
         )
-
-
-def check_kind_of_items(of: AnyAction) -> None:
-    """Raise if the items of a set are said to be something that items cannot be."""
-    if isinstance(of, Unordered) or (isinstance(of, str) and of.startswith("unordered")):
-        raise InvalidTypeError("of is a set, too; expected what every item is, such as 'xyxy' or 'vectors'")

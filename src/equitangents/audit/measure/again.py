@@ -76,7 +76,7 @@ def settled(m: Measured) -> Measured:
         copies = [widened(task.x.subset(rows))]
     else:
         K = int(np.clip(math.ceil(_TOGETHER / len(rows)), _LEAST, _MOST))
-        rng = np.random.default_rng(task.seed)
+        rng = np.random.default_rng(task.settings.seed)
         copies = [_copy(x, rng) for _ in range(K)]
     errors = judgement.scales.relative(judgement.headline.unit, orbits.separate).mean(axis=2)
     excess = (errors / np.maximum(judgement.output_element_floors, 1e-300)).max(axis=0)
@@ -175,7 +175,6 @@ def confirmed(m: Measured) -> Measured:
                 index=task.row(i),
                 error=float(errors[o, k, i]),
                 floor=floor,
-                inputs=int(judgement.far.any(axis=(0, 1)).sum()),
             )
             above = judgement.above.copy()
             if tolerance is None:  # which is for means, so that one input does not decide

@@ -17,7 +17,7 @@ share      1: errors are shares by themselves, of pixels whose class changes or 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -45,9 +45,6 @@ from equitangents.metrics.measure import ratio
 
 SINGLE = 4.0
 """A single error above so many of its floors is no chance."""
-ASKED = "asked for"
-"""Why the unit is what it is where the user said so."""
-LARGER = "the larger of the errors relative to the spread and to ‖f(x)‖"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +85,7 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
     errors_in = lambda unit: scales.largest(unit, orbits.separate)
     floors_in = lambda unit: of_inputs(scales, unit, floors)
     has_spread = bool((np.isfinite(scales.spreads) & judged).any())
-    unit, reason = choose_unit(scales, told, errors_in)
+    unit, asked = choose_unit(scales, told, errors_in)
     errors, floor_table = errors_in(unit), floors_in(unit)
     element_floors = floor_table[judged].max(axis=0)
     elements = [spread_of(inputs.mean(row), row) for row in errors]
@@ -97,7 +94,7 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
     over_both = task.resampler(task.x.n)
     headline = Headline(
         unit=unit,
-        reason=reason,
+        asked=asked,
         error=over_both.spread(errors),
         floor=float(element_floors.mean()),
         tolerance=told.tolerance,
@@ -121,33 +118,23 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
     )
 
 
-def choose_unit(scales: Scales, told: Settings, errors_in: object) -> tuple[Unit, str]:
-    """The headline's unit and why it is that one."""
+def choose_unit(scales: Scales, told: Settings, errors_in: Callable[[Unit], np.ndarray]) -> tuple[Unit, bool]:
+    """The headline's unit, and whether it was asked for where both have a meaning."""
     judged = np.flatnonzero(scales.judged)
-    if scales.nothing:
-        return "absolute", "all outputs vanish, and no output_scale was given"
-    if np.isfinite(scales.given[judged]).all():
-        return "absolute", "output_scale was given"
+    if scales.nothing or np.isfinite(scales.given[judged]).all():
+        return "absolute", False
     own = [scales.own[o] for o in judged]
     if set(own) <= {"share", "classes"}:
-        return (
-            ("share", "errors are shares by themselves") if "share" in own else ("classes", "outputs are class numbers")
-        )
+        return "share" if "share" in own else "classes", False
     free = [o for o, unit in zip(judged, own, strict=True) if unit is None and np.isnan(scales.given[o])]
     if not free:
-        return "probability", "outputs are probabilities"
-    if scales.sets[free].all():
-        return "norm", "sets in any order have no spread"
-    if not np.isfinite(scales.spreads[free]).any():
-        alone = scales.sizes.shape[1] == 1
-        why = "one input has no spread" if alone else "outputs do not differ between these inputs by more than rounding"
-        return "norm", why
+        return "probability", False
+    if scales.sets[free].all() or not np.isfinite(scales.spreads[free]).any():
+        return "norm", False
     if told.relative_to != "larger":
-        return told.relative_to, ASKED
-    norm, spread = (float(errors_in(unit).mean()) for unit in ("norm", "spread"))  # type: ignore[operator]
-    if not math.isfinite(norm):
-        return "spread", "f(x) vanishes for some inputs, so that the error relative to ‖f(x)‖ is infinite"
-    return ("spread", LARGER) if spread >= norm else ("norm", LARGER)
+        return told.relative_to, True
+    norm, spread = (float(errors_in(unit).mean()) for unit in ("norm", "spread"))
+    return "norm" if math.isfinite(norm) and norm > spread else "spread", False
 
 
 def compared(
@@ -228,7 +215,7 @@ def hidden(judgement: Judgement) -> Hidden | None:
 def unexact(judgement: Judgement) -> Hidden | None:
     """The part of the noise floor that is too large to be rounding, or interpolation; None if no part is."""
     headline, scales = judgement.headline, judgement.scales
-    if headline.unit == "norm" and headline.reason != ASKED and (scales.hidden & scales.judged).any():
+    if headline.unit == "norm" and not headline.asked and (scales.hidden & scales.judged).any():
         return "spread"
     if judgement.settled:
         return "interpolation" if not headline.floor - headline.rounding <= UNINFORMATIVE else None

@@ -1,6 +1,6 @@
 """What would help: averaging over the group at test time, training with augmentation.
 
-None is offered that treats outputs as invariant which move by another rule, or after which all outputs are the same.
+None is offered after which all outputs are the same.
 """
 
 from __future__ import annotations
@@ -23,24 +23,18 @@ from equitangents.audit.measure.judge import Measured, make_scales
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, task_error
 from equitangents.audit.measure.task import AuditTask, Clock, flattened
 from equitangents.audit.report.numbers import FACTOR, Estimate
-from equitangents.audit.report.sections import AUGMENTATION, AVERAGING, How, Missing, Remedy, RuleResult
+from equitangents.audit.report.sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import norms
 
 _ROWS = 16
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
-OTHER_RULE = "outputs move by another rule, which it would take away"
 SAME = "outputs would be the same for all inputs"
 INFINITE = "the group has infinitely many elements; average over a finite subgroup"
 
 
-def remedies(m: Measured, rules: list[RuleResult]) -> list[Remedy | Missing]:
-    """Both remedies, those that make the model worse at its task last; why one is not offered first.
-
-    `rules`: by which outputs move, other than was given.
-    """
-    if any(rule.found for rule in rules):
-        return [Missing(AVERAGING, OTHER_RULE), Missing(AUGMENTATION, OTHER_RULE)]
+def remedies(m: Measured) -> list[Remedy | Missing]:
+    """Both remedies, those that make the model worse at its task last; why one is not offered first."""
     made = [_averaging(m), _augmentation(m)]
     return sorted(made, key=lambda r: isinstance(r, Remedy) and 1 + r.worse)
 
@@ -99,12 +93,6 @@ def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
     return np.split(signals, ends[:-1], axis=-1)
 
 
-def _estimate(m: Measured, table: np.ndarray, rows: np.ndarray) -> Estimate:
-    """The mean over inputs of norms (outputs, n) in the headline's unit, the largest over the outputs."""
-    errors = m.judgement.scales.largest(m.judgement.headline.unit, table, rows)
-    return m.task.over_inputs(len(rows)).mean(errors)
-
-
 def _left_after_averaging(m: Measured) -> Estimate:
     """The error of the averaged model itself, f̄(ρ(h)x) against f̄(x), for two elements h."""
     task, actions = m.task, m.orbits.actions
@@ -116,7 +104,8 @@ def _left_after_averaging(m: Measured) -> Estimate:
         moved, _ = _average(task, task.contract.move(h, x), actions)
         back = actions.act(task.contract.group.inverse(h), moved)
         tables.append([norms(a - b) for a, b in zip(back, start, strict=True)])
-    return _estimate(m, np.mean(tables, axis=0), rows)
+    errors = m.judgement.scales.largest(m.judgement.headline.unit, np.mean(tables, axis=0), rows)
+    return task.over_inputs(len(rows)).mean(errors)
 
 
 def _average(task: AuditTask, x: Inputs, actions: Actions) -> tuple[list[np.ndarray], Answer]:

@@ -8,6 +8,7 @@ calling the output invariant, by one-sided tests (paired over inputs) that hold 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -18,21 +19,19 @@ from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 from scipy.special import stdtrit
 
-from equitangents._types import AnyAction, Element
+from equitangents._types import AnyAction
 from equitangents.actions.kinds import KINDS
-from equitangents.audit.contract.contract import Contract, OutputActions
+from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.kinds import Labels, LabelsAction, broken_product, cycles, spelled
-from equitangents.audit.contract.leaf_actions import Actions, LeafAction, Place
+from equitangents.audit.contract.leaf_actions import LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.contract.trees import Batch, spread_over, to_last
-from equitangents.audit.measure.judge import Measured
-from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.task import AuditTask, Resampler
-from equitangents.audit.report.sections import RuleResult, RuleUnit
+from equitangents.audit.measure.orbits import Orbits, RunningSpread, measure_orbits
+from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.report.sections import RuleResult
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.groups import Group
-from equitangents.metrics.measure import norms, ratio
-from equitangents.metrics.on_orbits import RunningSpread
+from equitangents.metrics.measure import norms
 
 FIND = "find"
 LEAST = 10
@@ -59,14 +58,14 @@ class Pairs:
         """The pairs of some of the inputs."""
         return replace(self, y=self.y[chosen], z=[z[chosen] for z in self.z])
 
-    def moved(self, action: LeafAction | None, inverse: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(f(ρ(g)x), ρ_Y(g) f(x)) of every element; `inverse(g)`, if given, acts in place of g."""
+    def moved(self, action: LeafAction | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(f(ρ(g)x), ρ_Y(g) f(x)) of every element."""
         for g, z in zip(self.elements, self.z, strict=True):
-            yield z, self.y if action is None else action.act(g if inverse is None else inverse(g), self.y)
+            yield z, self.y if action is None else action.act(g, self.y)
 
-    def apart(self, action: LeafAction | None, inverse: Any = None) -> Float[np.ndarray, "E n"]:
+    def apart(self, action: LeafAction | None) -> Float[np.ndarray, "E n"]:
         """‖f(ρ(g)x) − ρ_Y(g) f(x)‖ of every element and input; of class numbers 1 where the class is another."""
-        found = np.array([norms(z - expected) for z, expected in self.moved(action, inverse)])
+        found = np.array([norms(z - expected) for z, expected in self.moved(action)])
         return found.astype(bool).astype(np.float64) if self.classes else found
 
     def spread(self) -> float:
@@ -101,43 +100,26 @@ def settled(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarra
         raise InvalidArgumentError(
             f"output_action is 'find' with {task.x.n} inputs; expected at least {LEAST}: half of them fit, half test"
         )
-    blank = None if task.output_action == FIND else _without(task.output_action)
-    elements = _tested_elements(task)
+    blank = None if task.output_action == FIND else jax.tree.map(
+        lambda part: _put(part, None) if _asks(part) else part, task.output_action, is_leaf=lambda part: part is None
+    )  # fmt: skip
+    group = task.contract.group
+    elements = list(group.generators) if isinstance(group, Group) else list(task.elements)
     orbits = measure_orbits(replace(task, elements=elements, complete=False, output_action=blank))
     count = len(orbits.output_names)
     asked = [FIND] * count if blank is None else spread_over(
         "output_action", task.output_action, orbits.structure, count
     )  # fmt: skip
     sought = [o for o, part in enumerate(asked) if _asks(part)]
-    found = {o: _search(task, orbits, elements, o, elements, len(sought)) for o in sought}
+    found = {o: _search(task, orbits, elements, o, len(sought)) for o in sought}
     results = [result for _, result in found.values()]
+    parts = [_put(part, found[o][0]) if o in found else part for o, part in enumerate(asked)]
+    task = replace(task, output_action=jax.tree.unflatten(orbits.structure, parts))
     if not any(action is not None for action, _ in found.values()):
-        return replace(task, output_action=OutputActions(orbits.actions, orbits.output_axes)), y, results
-    actions = Actions(found[o][0] if o in found else orbits.actions[o] for o in range(count))
-    fit, _ = halves(len(orbits.kept), task.seed)
+        return task, y, results
+    fit, _ = halves(len(orbits.kept), task.settings.seed)
     held = np.setdiff1d(np.arange(task.x.n), orbits.kept[fit])
-    labels = None if y is None else np.asarray(y)[held]
-    return replace(task.of_rows(held), output_action=OutputActions(actions, orbits.output_axes)), labels, results
-
-
-def hints(m: Measured) -> list[RuleResult]:
-    """For every output that fails: that the given action has the wrong sign, or a rule by which it does move."""
-    task, orbits, above = m.task, m.orbits, m.judgement.above
-    failing = [o for o, by in enumerate(orbits.actions.comparisons) if above[o].any() and by is None]
-    if not m.group or len(orbits.kept) < LEAST or not failing:
-        return []
-    found = {o: r for o in failing if (r := _inverted(task, orbits, o, len(failing))) is not None}
-    # class numbers with an action have columns that cannot be moved back and forth
-    others = [o for o in failing if o not in found and not (orbits.class_numbers[o] and orbits.actions[o] is not None)]
-    wanted, measured = _tested_elements(task), task.elements
-    if others and not all(_position(g, measured) is not None for g in wanted):
-        orbits, measured = measure_orbits(replace(task, elements=wanted, complete=False)), wanted
-    for o in others:
-        action, result = _search(task, orbits, measured, o, wanted, len(failing))
-        given, key = orbits.actions[o], lambda a: (a.action, a.layout)
-        if action is not None and (given is None or key(action) != key(given)):  # other than that which fails
-            found[o] = result
-    return [found[o] for o in sorted(found)]
+    return task.of_rows(held), None if y is None else np.asarray(y)[held], results
 
 
 def halves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -147,21 +129,23 @@ def halves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _search(
-    task: AuditTask, orbits: Orbits, elements: list[Any], o: int, wanted: list[Any], outputs: int
+    task: AuditTask, orbits: Orbits, elements: list[Any], o: int, outputs: int
 ) -> tuple[LeafAction | None, RuleResult]:
-    """The rule of output `o`, one of several that are sought, under the elements that are wanted; and its result."""
-    pairs = _pairs(orbits, elements, o, wanted)
-    fit, test = halves(len(pairs.y), task.seed)
+    """The rule of output `o`, one of several that are sought, under the elements that were measured; and its result."""
+    part = np.split(orbits.signals, np.cumsum([math.prod(shape) for shape in orbits.output_shapes])[:-1], axis=2)[o]
+    start, *moved = part.reshape(*part.shape[:2], *orbits.output_shapes[o])
+    pairs = Pairs(elements, start, moved, bool(orbits.class_numbers[o]))
+    fit, test = halves(len(pairs.y), task.settings.seed)
     tried = candidates(task.contract, pairs.rows(fit))
     held, finite = pairs.rows(test), isinstance(task.contract.group, Group)
-    unit, divisors = _divisors(held)
+    scale = 1.0 if held.classes else held.spread() or float(norms(held.y).mean()) or 1.0
     still = held.apart(None)
     tests = max(len(tried), 1) * (len(held.z) if finite else 1) * outputs
     errors: list[np.ndarray] = []
     best: int | None = None
     for k, candidate in enumerate(tried):  # the plainest rule, unless another's error is much smaller
         off = held.apart(candidate.action)
-        errors.append(ratio(off, divisors))
+        errors.append(off / scale)
         excess = off - _QUARTER * still.mean(axis=0)  # of norms: shares of ‖f(x)‖ have heavy tails where it is small
         rows = excess if finite else excess.mean(axis=0, keepdims=True)  # of drawn elements, the mean over them
         holds = all(below_zero(row, tests) for row in rows)
@@ -182,22 +166,11 @@ def _search(
         rule="" if nearest is None else tried[nearest].name,
         by_hand=None if chosen is None else chosen.by_hand,
         error=None if nearest is None else mean(errors[nearest]),
-        invariant=mean(ratio(still, divisors)),
-        unit=unit,
+        invariant=mean(still / scale),
+        unit="classes" if held.classes else "spread",
         agreement=agreement,
     )
     return None if chosen is None else chosen.action, result
-
-
-def _divisors(pairs: Pairs) -> tuple[RuleUnit, Any]:
-    """What errors are relative to: of the spread between inputs and ‖f(x)‖ that which makes them larger."""
-    if pairs.classes:
-        return "classes", 1.0
-    sizes, spread, off = norms(pairs.y), pairs.spread(), pairs.apart(None)
-    by_norm = float(ratio(off, sizes).mean())
-    if spread > 0 and not by_norm > float(off.mean()) / spread:
-        return "spread", spread
-    return ("norm", sizes) if np.isfinite(by_norm) or not spread > 0 else ("spread", spread)
 
 
 def below_zero(values: Float[np.ndarray, " n"], tests: int) -> bool:
@@ -207,48 +180,6 @@ def below_zero(values: Float[np.ndarray, " n"], tests: int) -> bool:
         return False
     width = float(stdtrit(n - 1, 1 - (1 - _CONFIDENCE) / tests)) * float(values.std(ddof=1)) / np.sqrt(n)
     return bool(values.mean() + width < 0)
-
-
-def _inverted(task: AuditTask, orbits: Orbits, o: int, outputs: int) -> RuleResult | None:
-    """A rule: the given action holds with the inverse elements, if it does so much better than as it is."""
-    action, group = orbits.actions[o], task.contract.group
-    if action is None:
-        return None
-    own, pairs = action.action, _pairs(orbits, task.elements, o, task.elements)
-    if pairs.classes and not (isinstance(own, LabelsAction) and own.table.shape[1] == pairs.y.shape[1]):
-        return None  # the action does not act on one column a class
-    scale = 1.0 if pairs.classes else pairs.spread() or float(norms(pairs.y).mean()) or 1.0
-    given, turned = ratio(pairs.apart(action), scale), ratio(pairs.apart(action, group.inverse), scale)
-    if not below_zero((turned - _QUARTER * given).mean(axis=0), outputs):
-        return None
-    rule, hand = f"{own.name} moved by g⁻¹ where the inputs are moved by g", None
-    if isinstance(own, LabelsAction) and isinstance(group, Group):
-        rows = [own.table[group.inverse(s)] for s in group.generators]
-        rule, hand = "; ".join(cycles(row) or "no change" for row in rows), repr(Labels(np.stack(rows)))
-    resampler: Resampler = task.over_inputs(len(pairs.y))
-    return RuleResult(
-        output=orbits.output_names[o],
-        found=True,
-        kind="inverse",
-        rule=rule,
-        by_hand=hand,
-        error=resampler.mean(turned.mean(axis=0)),
-        invariant=resampler.mean(given.mean(axis=0)),
-        unit="classes" if pairs.classes else "spread",
-    )
-
-
-def _pairs(orbits: Orbits, elements: list[Any], o: int, wanted: list[Any]) -> Pairs:
-    """Output `o` of a measured pass under those of its elements that are wanted; any action is taken back."""
-    chosen = [k for g in wanted if (k := _position(g, elements)) is not None]
-    widths = [int(np.prod(shape)) for shape in orbits.output_shapes]
-    at = sum(widths[:o])
-    part = orbits.signals[:, :, at : at + widths[o]].reshape(*orbits.signals.shape[:2], *orbits.output_shapes[o])
-    action = orbits.actions[o]
-    moved = [
-        part[k + 1] if action is None else action.act(elements[k], np.ascontiguousarray(part[k + 1])) for k in chosen
-    ]
-    return Pairs([elements[k] for k in chosen], part[0], moved, bool(orbits.class_numbers[o]))
 
 
 def candidates(contract: Contract, pairs: Pairs) -> list[Candidate]:
@@ -318,23 +249,11 @@ def _fits(action: LeafAction, pairs: Pairs) -> bool:
     return True
 
 
-def _tested_elements(task: AuditTask) -> list[Any]:
-    """The generators of a listed group; of others the elements that were drawn."""
-    group = task.contract.group
-    return list(group.generators) if isinstance(group, Group) else list(task.elements)
-
-
-def _position(g: Element, elements: list[Any]) -> int | None:
-    """Where g stands among the elements."""
-    return next((k for k, h in enumerate(elements) if np.array_equal(g, h)), None)
-
-
 def _asks(part: AnyAction) -> bool:
     """Whether an output action is "find"."""
     return _asks(part.value) if isinstance(part, Batch) else isinstance(part, str) and part == FIND
 
 
-def _without(output_action: AnyAction) -> Any:
-    """A tree of output actions with None in place of every "find"."""
-    left = lambda part: replace(part, value=None) if isinstance(part, Batch) else None
-    return jax.tree.map(lambda p: left(p) if _asks(p) else p, output_action, is_leaf=lambda part: part is None)
+def _put(part: AnyAction, action: LeafAction | None) -> Any:
+    """The action in place of "find", also within a Batch."""
+    return replace(part, value=action) if isinstance(part, Batch) else action

@@ -70,12 +70,10 @@ def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> R
 
 
 def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
-    """Whether outputs are below limits of their own: by the output's name, or "invariant" or an action's name for all
-    outputs that should move so.
-    """
+    """Whether outputs are below limits of their own: by the output's name, or by that of the action, "invariant"."""
     found = []
     for name, limit in limits.items():
-        outputs = [o for o in report.contract.outputs if name in (o.name, o.action, *_kinds(o.action))]
+        outputs = [o for o in report.contract.outputs if name in (o.name, o.action)]
         if not outputs:
             known = dict.fromkeys(part for o in report.contract.outputs for part in (o.name, o.action))
             raise unknown("fail_above", name, list(known))
@@ -87,16 +85,6 @@ def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
             value = f"{interval(o.judged)} {report.unit_of(o)}"
             found.append(Check(title, stands == "within", value) if why is None else _undecided(title, why))
     return found
-
-
-_ALSO = {"permutation": ("labels",), "sets": ("unordered",)}
-"""What the kinds of some actions are called on the command line."""
-
-
-def _kinds(action: str) -> list[str]:
-    """The words by which outputs of an action can be named: "vectors", "4x0e+2x1o", "labels"."""
-    words = [word.strip("()") for word in action.split(" ")]
-    return [*words, *_ALSO.get(words[0], ())]
 
 
 def agrees(report: AuditReport, least: float) -> Check:

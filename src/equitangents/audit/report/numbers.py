@@ -78,9 +78,7 @@ class Spread:
 
     estimate: Estimate
     q05: float
-    q25: float
     median: float
-    q75: float
     q95: float
     worst: float
 

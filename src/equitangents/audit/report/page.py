@@ -46,28 +46,6 @@ def sections(report: AuditReport) -> list[Section]:
             for section in part(report)]  # fmt: skip
 
 
-def elements_table(report: AuditReport, elements: Sequence[ElementResult]) -> Table:
-    """A row an element: its error in the headline's unit, and what it is relative to ‖f(x)‖."""
-    rows = [
-        [folded(e.label), interval(e.judged.estimate), number(e.judged.median), number(e.judged.worst),
-         number(e.judged_floor), number(e.error.estimate.mean), number(e.same_prediction),
-         " ".join(["above"] * bool(e.above) + ["resampled"] * (not e.exact))]
-        for e in elements
-    ]  # fmt: skip
-    head = ["element", "mean error", "median", "worst", "noise floor", "mean of ‖f(x)‖", "same prediction", ""]
-    return Table(f"Elements, errors {report.unit}", head, rows)
-
-
-def layers_table(report: AuditReport) -> list[Table]:
-    """A row a layer, if the model shows any."""
-    if report.layers is None or not report.layers.layers:
-        return []
-    rows = [
-        [folded(r.name), r.kind, number(r.error), number(r.floor), "breaks" * r.broken] for r in report.layers.layers
-    ]
-    return [Table("Layers", ["layer", "kind", "error", "noise floor", ""], rows)]
-
-
 def _found(report: AuditReport) -> Iterator[Section]:
     yield Section("Findings", shown=[table(report)])
 
@@ -77,8 +55,18 @@ def _elements(report: AuditReport) -> Iterator[Section]:
     by_angle, by_error = lambda e: e.angle % 360, lambda e: -e.judged.estimate.mean
     order = (lambda e: e.parameter) if not report.contract.law else by_angle if turned else by_error
     found = sorted(report.elements, key=order)
-    shown = [Figure("elements", _POINTS, _drawn(found[:_MOST_DRAWN], report.unit)), elements_table(report, found)]
-    yield Section("Error by group element", [_ERRORS, *filter(None, [report.headline.reason])], shown)
+    rows = [
+        [folded(e.label), interval(e.judged.estimate), number(e.judged.median), number(e.judged.worst),
+         number(e.judged_floor), number(e.error.estimate.mean), number(e.same_prediction),
+         " ".join(["above"] * bool(e.above) + ["resampled"] * (not e.exact))]
+        for e in found
+    ]  # fmt: skip
+    head = ["element", "mean error", "median", "worst", "noise floor", "mean of ‖f(x)‖", "same prediction", ""]
+    shown = [
+        Figure("elements", _POINTS, _drawn(found[:_MOST_DRAWN], report.unit)),
+        Table(f"Elements, errors {report.unit}", head, rows),
+    ]
+    yield Section("Error by group element", [_ERRORS], shown)
 
 
 def _drawn(found: Sequence[ElementResult], unit: str) -> str:
@@ -117,7 +105,8 @@ def _layers(report: AuditReport) -> Iterator[Section]:
     layers = report.layers
     if layers is not None:
         text = [_LAYERS, LAYER_REASONS[layers.reason], *filter(None, [layers.guilty])]
-        yield Section("Layers", text, layers_table(report))
+        rows = [[folded(r.name), r.kind, number(r.error), number(r.floor), "breaks" * r.broken] for r in layers.layers]
+        yield Section("Layers", text, [Table("", ["layer", "kind", "error", "noise floor", ""], rows)])
 
 
 def _ensemble(report: AuditReport) -> Iterator[Section]:
@@ -153,7 +142,7 @@ def _settings(report: AuditReport) -> Iterator[Section]:
         "confidence": settings.confidence, "resamples": settings.resamples, "batch": settings.batch_size,
         "inputs evaluated": timing.evaluations, "in calls of the model": timing.batches,
         "seconds": format_number(timing.total_seconds),
-        "of these inside the model": format_number(timing.model_seconds), **settings.values, **report.versions,
+        "of these inside the model": format_number(timing.model_seconds), **report.versions,
     })  # fmt: skip
     if report.citations:
         yield Section("Cite", report.citations)

@@ -13,7 +13,7 @@ from equitangents._types import AnyModel
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import Content, WrittenReport
 from equitangents.audit.report.numbers import UNITS, Spread, interval, listed
-from equitangents.audit.report.page import elements_table, layers_table, sections
+from equitangents.audit.report.page import sections
 from equitangents.audit.report.rows import STATES, first_line, table
 from equitangents.audit.report.sections import (
     AVERAGING,
@@ -42,15 +42,14 @@ from equitangents.audit.report.sections import (
 from equitangents.errors import InvalidArgumentError
 
 FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
-_ELEMENTS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditReport(WrittenReport):
     """Everything that an audit found; made by `equitangents.audit`, written by `to_json`, `to_html`, `to_markdown`.
 
-    Lists and numbers of the JSON are the attributes, under the same names. `errors` and `floors` hold the table behind
-    them, one row an element, one column an input, and are not written.
+    Lists and numbers of the JSON are the attributes, under the same names. `errors` holds the table behind them,
+    one row an element, one column an input, and is not written.
     """
 
     format: Literal["equitangents.audit/3"]
@@ -87,12 +86,8 @@ class AuditReport(WrittenReport):
     headline: Headline
     """The error that the first line and the verdict use, and its unit."""
     errors: Float[np.ndarray, "elements inputs"] = field(metadata={"json": False})
-    floors: Float[np.ndarray, "elements floor_inputs"] = field(metadata={"json": False})
-    parameters: list[Any] = field(metadata={"json": False})
-    """The elements themselves, as the actions take them."""
     rules: list[RuleResult] = field(default_factory=list)
-    """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
-    that were found of outputs that fail."""
+    """How outputs move, of those of which that was asked for ("find")."""
 
     averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
     """Makes the model with a remedy."""
@@ -126,7 +121,6 @@ class AuditReport(WrittenReport):
 
     def content(self) -> Content:
         """Its tables, test cases and page: one case an output, and one a set off the data that fails."""
-        worst = sorted(self.elements, key=lambda e: -e.judged.estimate.mean)[:_ELEMENTS]
         value = lambda o: f"{interval(o.judged)} {self.unit_of(o)}, {listed(o.fails_under)}"
         cases = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
         if self.verdict == "equivariant on its data":
@@ -138,7 +132,6 @@ class AuditReport(WrittenReport):
             state=STATES[self.verdict],
             tables=[table(self)],
             cases=cases,
-            details=[elements_table(self, worst), *layers_table(self)],
             sections=lambda: sections(self),
         )
 

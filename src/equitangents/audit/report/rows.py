@@ -20,11 +20,9 @@ from equitangents.audit.report.numbers import (
 )
 from equitangents.audit.report.sections import (
     DECIDES,
-    HOLDING,
     HOW,
     LAYER_REASONS,
     REASONS,
-    Headline,
     RuleResult,
     SetResult,
     Verdict,
@@ -34,8 +32,6 @@ from equitangents.report.render import Table
 if TYPE_CHECKING:
     from equitangents.audit.report.result import AuditReport
 
-NEARLY = 0.1
-"""Up to here a violation is small enough to ask whether it is as small off the data."""
 LENGTH = 120
 """The most characters of a first line."""
 STATES: dict[Verdict, Literal["holds", "fails", "undecided"]] = {
@@ -120,7 +116,6 @@ def _errors(report: AuditReport) -> Iterator[Row]:
     if single is not None:
         at = f"input {single.index}, {single.label}"
         yield Row("single input", at, number(single.error), "", number(single.floor), report.unit)
-        yield Row("inputs far above the floor", "", f"{single.inputs} of {report.settings.inputs}")
     task = report.relative
     if task.task is not None and task.task_error is not None:
         yield Row(task.task, "inputs as given", format_number(task.task_error))
@@ -216,23 +211,6 @@ def _sample(report: AuditReport) -> Iterator[Row]:
         yield Row("left out", part.section, folded(part.reason, 200))
 
 
-def beyond(verdict: Verdict, headline: Headline, sets: Sequence[SetResult]) -> list[SetResult]:
-    """The sets off the data for which what the verdict says of the data does not hold."""
-    claimed = headline.tolerance
-    if verdict == "broken":
-        claimed = within(headline)
-        if headline.tolerance is not None or not claimed <= NEARLY:
-            return []
-    elif verdict not in (*HOLDING, "equivariant on its data"):
-        return []
-    return above(sets, claimed)
-
-
 def above(sets: Sequence[SetResult], limit: float | None) -> list[SetResult]:
     """The sets off the data whose error is above a limit, and above what their floors explain."""
     return [s for s in sets if s.kind != "data" and s.above and standing(s.judged, s.judged_floor, limit) == "above"]
-
-
-def within(headline: Headline) -> float:
-    """What the error is within: the mean's bound under every element, or, where single errors are large, the worst."""
-    return headline.bound if headline.error.worst <= NEARLY else max(headline.bound, headline.error.worst)

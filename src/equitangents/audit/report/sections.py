@@ -19,7 +19,6 @@ HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
 Reason = Literal[
     "at noise floor", "within the tolerance", "fails off the data",
     "above noise floor", "above the tolerance", "some elements", "single input", "not finite",
-    "worse off the data",
     "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
 ]  # fmt: skip
 REASONS: dict[Reason, str] = {
@@ -31,7 +30,6 @@ REASONS: dict[Reason, str] = {
     "some elements": "some elements above their noise floors, which hide the others",
     "single input": "one input above its own noise floor, measured again",
     "not finite": "NaN or infinite outputs for moved inputs, finite before",
-    "worse off the data": "a small error on the data, a larger one on other inputs",
     "rounding": "rounding hides violations up to twice the noise floor",
     "interpolation": "interpolation hides violations up to twice the noise floor",
     "spread": "outputs differ between inputs by no more than rounding",
@@ -65,8 +63,6 @@ class Headline:
     over the inputs and their moved copies; "probability": √2, of outputs that are probabilities; "absolute":
     output_scale, or 1; "classes": outputs are class numbers, and the error is the share of them that changes; "share":
     the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
-    reason: str
-    """Why this unit."""
     error: Spread
     """Over all inputs and elements, the identity left out; the largest over the outputs."""
     floor: float
@@ -74,6 +70,8 @@ class Headline:
     bound: float
     """Upper end of the interval of the mean error over inputs, of the element where it is largest; where there is no
     interval, the largest error."""
+    asked: bool = False
+    """Whether the unit was asked for, and not found as that in which the error is larger."""
     tolerance: float | None = None
     """The error that was called acceptable; null: none was."""
     rounding: float = 0.0
@@ -113,8 +111,6 @@ class Counterexample:
     """In the headline's unit."""
     floor: float
     """The floor of this input under this element, in the unit of `error`."""
-    inputs: int
-    """How many inputs have an error as far above what floors explain, under some element."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,6 @@ class FloatFloor:
     violations differ between copies of the inputs that are changed by 1/64."""
 
 
-RuleUnit = Literal["norm", "spread", "classes"]
 SetKind = Literal["data", "noise", "shuffled", "other"]
 
 
@@ -150,9 +145,8 @@ class RuleResult:
     found: bool
     """Whether its error is below a quarter of that of an invariant output under every generator, by tests that hold for
     all rules at once."""
-    kind: Literal["permutation", "kind", "inverse", "none"]
-    """"permutation": classes or channels change places; "kind": vectors, images, …; "inverse": the action that was
-    given, with the inverse elements; "none": no rule was found."""
+    kind: Literal["permutation", "kind", "none"]
+    """"permutation": classes or channels change places; "kind": vectors, images, …; "none": no rule was found."""
     rule: str
     """The rule in words; of outputs without a rule the one that came nearest."""
     by_hand: str | None
@@ -160,8 +154,8 @@ class RuleResult:
     error: Estimate | None
     """Mean error with this rule, on the inputs that did not fit it."""
     invariant: Estimate | None
-    """Mean error of the same inputs as an invariant output, or with the action that was given."""
-    unit: RuleUnit
+    """Mean error of the same inputs as an invariant output."""
+    unit: Literal["spread", "classes"]
     """What both are relative to."""
     agreement: Estimate | None = None
     """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
@@ -305,9 +299,6 @@ class OutputContract:
     """Mean over elements of its floors, in the same unit."""
     rms: float
     """Root mean square of its norm over the inputs."""
-    spread: float | None
-    """Root mean square distance of this output from its mean over the inputs and their moved copies; null: of a single
-    input, of class numbers, and where that is no more than rounding."""
     scale: float | None
     """The output_scale that was given for it."""
     vanishes: bool
@@ -498,8 +489,6 @@ class Timing:
     copies that fill up a batch count."""
     batches: int
     """Calls in which they were given."""
-    parts: dict[str, int]
-    """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
 
 
 @dataclass(frozen=True)
@@ -511,4 +500,3 @@ class AuditSettings:
     seed: int
     batch_size: int
     inputs: int
-    values: dict[str, Any]

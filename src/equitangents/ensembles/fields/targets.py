@@ -77,7 +77,10 @@ def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targe
         return None
     count = field(x[:1]).nngp.shape[1]
     grids = (targets[1:-1], targets[1:])  # with outputs, and without
-    return Positions(next((grid for grid in grids if math.prod(grid) == count), grids[0]))
+    for grid in grids:
+        if math.prod(grid) == count:
+            return Positions(grid)
+    raise ShapeError("y", targets, f"targets on {count} positions, those on which the network ends")
 
 
 def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions: Positions) -> np.ndarray:

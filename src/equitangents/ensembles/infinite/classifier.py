@@ -155,11 +155,8 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsembleClassifier:
         """Solve the regression and keep it."""
         ensemble._solve(ensemble, training)
-        self.solver_ = ensemble.solver_
-        self.solution_ = ensemble.solution_
-        self.augmentation_ = ensemble.augmentation_
-        self.max_learning_rate_ = ensemble.max_learning_rate_
-        self.standardisation_ = ensemble.standardisation_
+        for name in ("solver_", "solution_", "augmentation_", "max_learning_rate_", "standardisation_"):
+            setattr(self, name, getattr(ensemble, name))
         self.temperature_ = self._temperature(ensemble, float(self.time)) if self.calibrate else None
         self.ensemble_ = ensemble
         return self

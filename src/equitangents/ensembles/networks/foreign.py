@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents import precision
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import AnyModel, DType, InputShape, Params, Tree
 from equitangents.errors import EquitangentsError, NetworkError
 
@@ -43,27 +43,6 @@ class Variables(NamedTuple):
 
     params: Params
     state: Params
-
-
-@dataclass(frozen=True)
-class Traits:
-    """What a network does with a batch in training.
-
-    carries: it has collections that are not trained, such as running means.
-    random: its outputs depend on the random key, as with dropout.
-    """
-
-    carries: bool
-    random: bool
-
-    @property
-    def batchwise(self) -> bool:
-        """Whether a batch has to be given whole, and without rows that only fill it up."""
-        return self.carries or self.random
-
-
-ROWWISE = Traits(carries=False, random=False)
-"""A network that treats each row of a batch alike."""
 
 
 class ForeignNetwork(ABC):
@@ -115,21 +94,23 @@ def rebuilt(like: Tree, arrays: dict[str, Tree]) -> Tree:
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in named(like)])
 
 
-def traits(net: FiniteNetwork, input_shape: InputShape, dtype: str) -> Traits:
-    """What `net` does with a batch, from its trace alone; raises NetworkError if it cannot take such inputs."""
-    if not isinstance(net, ForeignNetwork):
-        return ROWWISE
-    return _traits(net, input_shape, dtype)
+def is_batchwise(net: FiniteNetwork, input_shape: InputShape, dtype: str) -> bool:
+    """Whether a batch has to be given whole in training, and without rows that only fill it up.
+
+    It does where `net` carries collections that are not trained, such as running means, or reads the random key, as with
+    dropout. From its trace alone; raises NetworkError if it cannot take such inputs.
+    """
+    return isinstance(net, ForeignNetwork) and _is_batchwise(net, input_shape, dtype)
 
 
 @lru_cache(maxsize=128)
-def _traits(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> Traits:
+def _is_batchwise(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> bool:
     with precision.scope(dtype):
         key, x = jax.random.key(0), jax.ShapeDtypeStruct((2, *input_shape), dtype)
         variables = _tried(net, "cannot be initialised for", input_shape, lambda: _shapes(net, key, input_shape, dtype))
         program = _tried(net, "cannot be trained on", input_shape, lambda: jax.make_jaxpr(net.train)(variables, x, key))
         _tried(net, "cannot predict for", input_shape, lambda: jax.eval_shape(net.apply, variables, x))
-    return Traits(bool(jax.tree.leaves(split(variables)[1])), _reads(program.jaxpr, program.jaxpr.invars[-1]))
+    return bool(jax.tree.leaves(split(variables)[1])) or _reads(program.jaxpr, program.jaxpr.invars[-1])
 
 
 def _shapes(net: ForeignNetwork, key: jax.Array, input_shape: InputShape, dtype: str) -> Tree:

@@ -20,11 +20,11 @@ import optax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from equitangents import precision
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
 from equitangents.actions.kinds import as_action
 from equitangents.actions.subset import augmenting_elements
-from equitangents.ensembles.networks import as_network, traits
+from equitangents.ensembles.networks import as_network, is_batchwise
 from equitangents.ensembles.training.plan import (
     CACHE_BYTES,
     Plan,
@@ -161,14 +161,14 @@ def _recipe(estimator: Any, data: Augmented) -> Recipe:
     shuffle = batch_size < data.samples
     batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle, variation.gathers)
     classes = targets.shape[-1] if targets.ndim > 2 else None
-    kind = traits(net, input_shape, estimator.dtype)
+    batchwise = is_batchwise(net, input_shape, estimator.dtype)
     rate, momentum = float(estimator.learning_rate), float(estimator.momentum)
     penalty = _penalty(estimator, data, variation)
     if penalty is not None:  # a batch is of whole orbits, and counts as many rows
         copies = data.transformed
         orbits = max(1, batch_size // copies)
         batches = replace(batches, samples=len(targets), batch_size=orbits, rows=orbits, copies=copies, orbits=True)
-    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, kind, classes, penalty)
+    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, batchwise, classes, penalty)
 
 
 def _penalty(estimator: Any, data: Augmented, variation: Variation) -> Penalty | None:

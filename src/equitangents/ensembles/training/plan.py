@@ -51,14 +51,15 @@ def make_plan(
     On a CPU it does not depend on `members`, nor on the number of cores.
     """
     target = CACHE_BYTES if on_cpu() else device_bytes() // 8
-    whole = recipe.traits.batchwise
-    rows = recipe.batches.batch_size if whole else _rows_at_once(recipe, member.params, x, y, 2 * target)
+    rows = recipe.batches.batch_size if recipe.batchwise else _rows_at_once(recipe, member.params, x, y, 2 * target)
     if members_per_chunk is not None:
         return Plan(members_per_chunk, rows)
     if on_cpu() and isinstance(recipe.net, ForeignNetwork) and _convolves(recipe, member.params, x):
         return Plan(1, rows)
     fit = target // max(1, working_bytes(recipe, member.params, x, y, rows))
-    return Plan(_in_cache(fit) if on_cpu() else max(1, min(members, fit)), rows)
+    if not on_cpu():
+        return Plan(max(1, min(members, fit)), rows)
+    return Plan(1 if fit < 2 else 2 if fit < _TINY else 4, rows)  # more only help where networks are tiny
 
 
 def working_bytes(recipe: Recipe, params: Params, x: Shaped, y: Shaped, rows: int) -> int:
@@ -68,7 +69,7 @@ def working_bytes(recipe: Recipe, params: Params, x: Shaped, y: Shaped, rows: in
     shapes = (jax.ShapeDtypeStruct((rows * of.each, *a.shape[1:]), a.dtype) for a in (x, y))
 
     def gradient(params: Params, x: jax.Array, y: jax.Array) -> Tree:
-        if recipe.traits.batchwise:
+        if recipe.batchwise:
             return batch_gradient(recipe, params, None, x, y, jax.random.key(0))
         return loss_and_gradient(batch, params, Own(), None, x, y)
 
@@ -88,11 +89,6 @@ def _rows_at_once(recipe: Recipe, params: Params, x: Shaped, y: Shaped, target: 
     while rows > _FEWEST_ROWS and working_bytes(recipe, params, x, y, rows) > least:
         rows = -(-rows // 2)
     return rows
-
-
-def _in_cache(fit: int) -> int:
-    """Members a chunk on a CPU where the cache holds `fit`: more only help where networks are tiny."""
-    return 1 if fit < 2 else 2 if fit < _TINY else 4
 
 
 def on_cpu() -> bool:

@@ -35,9 +35,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import InputShape, Network, Params, Tree
-from equitangents.ensembles.networks.foreign import ROWWISE, ForeignNetwork, Traits, joined, split
+from equitangents.ensembles.networks.foreign import ForeignNetwork, joined, split
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.groups.group import GroupMap
 from equitangents.inference.augmented import augment_targets
@@ -194,13 +194,13 @@ class Recipe:
     momentum: float
     batches: Batches
     variation: Variation = PLAIN
-    traits: Traits = ROWWISE
+    batchwise: bool = False  # whether the network needs batches whole
     classes: int | None = None  # of fields, at each position
     penalty: Penalty | None = None  # where batches are of whole orbits
 
     def trained(self, params: Params) -> Params:
         """The variables of a member that the optimiser moves."""
-        return split(params)[0] if self.traits.batchwise else params
+        return split(params)[0] if self.batchwise else params
 
     @property
     def transformation(self) -> optax.GradientTransformation:
@@ -285,7 +285,7 @@ def run_epochs(
     the same machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
     """
 
-    epoch_of = batchwise_epoch if recipe.traits.batchwise else _epoch
+    epoch_of = batchwise_epoch if recipe.batchwise else _epoch
 
     def epoch(i: jax.Array, carry: tuple[Params, Tree, jax.Array]) -> tuple[Params, Tree, jax.Array]:
         params, state, losses = carry

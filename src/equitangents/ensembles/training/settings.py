@@ -35,12 +35,10 @@ DEFAULT_BATCH_SIZE = 32
 
 def check_optimizer(optimizer: object) -> None:
     """Raise unless `optimizer` is a name of OPTIMIZERS or an optax transformation."""
-    if isinstance(optimizer, optax.GradientTransformation):
+    if isinstance(optimizer, optax.GradientTransformation) or optimizer in OPTIMIZERS:
         return
-    if not isinstance(optimizer, str):
-        raise InvalidTypeError("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
-    if optimizer not in OPTIMIZERS:
-        raise InvalidArgumentError("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
+    kind = InvalidArgumentError if isinstance(optimizer, str) else InvalidTypeError
+    raise kind("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
 
 
 def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:
@@ -81,8 +79,6 @@ def check_settings(estimator: Any) -> None:
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
     told_by(p.progress)
-    if p.callback is not None and not callable(p.callback):
-        raise InvalidTypeError("callback", p.callback, "a function of (epoch, state), or None")
 
 
 def check_actions(

@@ -158,16 +158,6 @@ _COARSE, _FINE = 9, 14  # nodes in a panel
 _ACCURATE = 1e-8  # tolerance that takes the finer rule
 
 
-class Sums(NamedTuple):
-    """E[(aφ(u) - φ(v)/a)²], E[φφ], E[φ'φ'], and E[φ²] of u and of v, E[φ'²] of u and of v."""
-
-    distance: Any
-    product: Any
-    slope: Any
-    squares: tuple[Any, Any]
-    steepness: tuple[Any, Any]
-
-
 @cache
 def _sector_rule(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(R, weights; x as a share of the sector, the rest of it, weights)."""
@@ -186,8 +176,10 @@ def _sector_rule(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
     )
 
 
-def sector_sums(function: Callable[[Any], Any], tolerance: float, s: Any, q1: Any, q2: Any, a: Any) -> Sums:
-    """`Sums` of one pair, with sin²(θ/2) = s."""
+def sector_sums(
+    function: Callable[[Any], Any], tolerance: float, s: Any, q1: Any, q2: Any, a: Any
+) -> tuple[PairMoments, Any]:
+    """(`PairMoments`, (E[φ²] of u, E[φ'²] of u, both of v)) of one pair, with sin²(θ/2) = s."""
     rule = _sector_rule(_FINE if tolerance < _ACCURATE else _COARSE)
     radius, weights, share, rest, shares = (jnp.asarray(part, s.dtype) for part in rule)
     half_sine, half_cosine = safe_sqrt(s), safe_sqrt(1 - s)
@@ -213,12 +205,12 @@ def sector_sums(function: Callable[[Any], Any], tolerance: float, s: Any, q1: An
                     mean_slope = (f_slope + 4 * middle + g_slope) / 6
                     difference = jnp.where(jnp.abs(between) < _NEAR * jnp.abs(v), between * mean_slope, difference)
                 distance = (a * difference + (a - 1 / a) * g) ** 2
-                terms = jnp.stack([distance, f * g, f_slope * g_slope, f**2, g**2, f_slope**2, g_slope**2])
+                terms = jnp.stack([distance, f * g, f_slope * g_slope, f**2, f_slope**2, g**2, g_slope**2])
                 total = total + w * angle * (terms @ shares)
         return total, None
 
     total, _ = jax.lax.scan(jax.checkpoint(at), jnp.zeros(7, s.dtype), (radius, weights))
-    return Sums(total[0], total[1], total[2], (total[3], total[4]), (total[5], total[6]))
+    return PairMoments(*total[:3]), total[3:]
 
 
 _BLOCK = 32  # pairs of which none or all are integrated over sectors
@@ -298,11 +290,8 @@ def _by_sectors(
 
         def integrated(block: Any) -> PairMoments:
             _, _, known, at = block
-            sums = sector_sums(function, tolerance, *at)
-            wrong = [abs(sums.squares[0] / known[0] - 1), abs(sums.steepness[0] / known[1] - 1)]
-            wrong += [abs(sums.squares[1] / known[2] - 1), abs(sums.steepness[1] / known[3] - 1)]
-            sure = jnp.all(jnp.stack(wrong) <= allowed)
-            new = PairMoments(sums.distance, sums.product, sums.slope)
+            new, sums = sector_sums(function, tolerance, *at)
+            sure = jnp.all(jnp.abs(sums / jnp.stack(known) - 1) <= allowed)
             return PairMoments(*(jnp.where(sure, part, jnp.nan) for part in new))
 
         def one_pair(pair: Any) -> PairMoments:

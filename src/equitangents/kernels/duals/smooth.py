@@ -211,15 +211,34 @@ def _products(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, Ar
     return sine, (up + down) / 2
 
 
+class _Waves(Traits):
+    """sin(x + phase), by `sign` = cos(2 phase) and `sine` = sin(phase)."""
+
+    sign: float
+    sine: float
+
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+        distance = -jnp.expm1(-d / 2) + self.sign * _sum_excess(d, q1, q2)
+        return distance, (jnp.exp(-d / 2) + self.sign * jnp.exp(d / 2 - (q1 + q2))) / 2
+
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+        sine, cosine = _products(k, q1, q2)
+        odd, even = (1 + self.sign) / 2, (1 - self.sign) / 2
+        return odd * sine + even * cosine, odd * cosine + even * sine
+
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+        """(1 - sign · e^{-2q})/2, of the sine without cancellation, and sine · e^{-q/2}."""
+        return (1 - self.sign) / 2 - self.sign * jnp.expm1(-2 * q) / 2, self.sine * jnp.exp(-q / 2)
+
+
 @dataclass(frozen=True)
-class Sin(Traits):
+class Sin(_Waves):
     """Activation kernel of the sine, in closed form."""
 
     odd: ClassVar[bool] = True
     linear_at_zero: ClassVar[bool] = True
-
-    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        return -jnp.expm1(-d / 2) + _sum_excess(d, q1, q2), (jnp.exp(-d / 2) + jnp.exp(d / 2 - (q1 + q2))) / 2
+    sign: ClassVar[float] = 1.0
+    sine: ClassVar[float] = 0.0
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
         """2 e^{-h} [(√(sinh q1 sinh q2) - sinh r) + (sinh r - sinh k)], h = (q1+q2)/2, r = √(q1 q2).
@@ -243,51 +262,28 @@ class Sin(Traits):
         # e^{k-h} as a product, since k - h has lost its digits where both are large.
         return parallel + turned, (along * jnp.exp(-e / 2) + jnp.exp(-k - h)) / 2
 
-    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        return _products(k, q1, q2)
-
-    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """(1 - e^{-2q})/2 and 0."""
-        return -jnp.expm1(-2 * q) / 2, jnp.zeros_like(q)
-
 
 @dataclass(frozen=True)
-class Cos(Traits):
+class Cos(_Waves):
     """Activation kernel of the cosine, in closed form."""
 
     even: ClassVar[bool] = True
-
-    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        derivative = (jnp.exp(-d / 2) - jnp.exp(d / 2 - (q1 + q2))) / 2
-        return -jnp.expm1(-d / 2) - _sum_excess(d, q1, q2), derivative
-
-    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        sine, cosine = _products(k, q1, q2)
-        return cosine, sine
-
-    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """(1 + e^{-2q})/2 and e^{-q/2}."""
-        return (1 + jnp.exp(-2 * q)) / 2, jnp.exp(-q / 2)
+    sign: ClassVar[float] = -1.0
+    sine: ClassVar[float] = 1.0
 
 
 @dataclass(frozen=True)
-class Wave:
+class Wave(_Waves):
     """Activation kernel of sin(x + phase) = cos(phase) sin x + sin(phase) cos x."""
 
     phase: float
 
-    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        return self._mean(Sin().pair(d, q1, q2), Cos().pair(d, q1, q2))
+    @property
+    def sign(self) -> float:  # type: ignore[override]
+        """cos(2 phase)."""
+        return math.cos(2 * self.phase)
 
-    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        return self._mean(Sin().covariance(k, q1, q2), Cos().covariance(k, q1, q2))
-
-    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """(1 - cos(2 phase) e^{-2q})/2 and sin(phase) e^{-q/2}."""
-        square = self._mean(Sin().moments(q), Cos().moments(q))[0]
-        return square, math.sin(self.phase) * jnp.exp(-q / 2)
-
-    def _mean(self, of_sine: tuple[Any, Any], of_cosine: tuple[Any, Any]) -> tuple[ArrayLike, ArrayLike]:
-        share = math.sin(self.phase) ** 2
-        value, slope = ((1 - share) * s + share * c for s, c in zip(of_sine, of_cosine, strict=True))
-        return value, slope
+    @property
+    def sine(self) -> float:  # type: ignore[override]
+        """sin(phase)."""
+        return math.sin(self.phase)

@@ -1,9 +1,10 @@
-"""Input layers of steerable networks: point clouds, images, global features, signals on the sphere."""
+"""Input layers of steerable networks: point clouds, images, global features, signals on the sphere; their signals."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import jax
@@ -14,8 +15,7 @@ from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import SymmetryGroup
 from equitangents.kernels.program import Op
-from equitangents.nn.layer import ParameterFree
-from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.layer import Grid, ParameterFree, Signal
 from equitangents.steerable import Features
 from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, OnPoints, OnWhole, group_name, trivial
 
@@ -26,6 +26,8 @@ class InputLayer(ParameterFree):
     steers: ClassVar[bool] = True
     spaces: ClassVar[tuple[int, ...]] = (2, 3)
     """Dimensions of the spaces whose groups it reads."""
+    on_points: ClassVar[bool] = True
+    """Whether features are on points, not of a whole input."""
     group: SymmetryGroup | str
 
     def __post_init__(self) -> None:
@@ -40,27 +42,13 @@ class InputLayer(ParameterFree):
         """The name of the group."""
         return group_name(self.group)
 
-    @property
-    def on_points(self) -> bool:
-        """Whether features are on points, not global."""
-        return True
-
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """No operations, since a layer without weights only changes the inputs of the kernel."""
         return ()
 
 
-class _WholeInput(InputLayer):
-    """An input layer of global features."""
-
-    @property
-    def on_points(self) -> bool:
-        """False, since the features belong to the whole input."""
-        return False
-
-
 @dataclass(frozen=True)
-class FeatureVector(_WholeInput):
+class FeatureVector(InputLayer):
     """Reads features of a whole input, (N, channels), without points.
 
     Args:
@@ -75,6 +63,7 @@ class FeatureVector(_WholeInput):
     (3,)
     """
 
+    on_points: ClassVar[bool] = False
     group: SymmetryGroup | str
     features: Features | str
 
@@ -95,7 +84,7 @@ class FeatureVector(_WholeInput):
 
 
 @dataclass(frozen=True)
-class SphereSignal(_WholeInput):
+class SphereSignal(InputLayer):
     """Reads signals on the sphere by their harmonic coefficients, (N, B², C), at the index l² + l + m.
 
     Degree l of the C channels becomes C copies of the irrep l, for l below B. SteerableDense is then a convolution with
@@ -115,6 +104,7 @@ class SphereSignal(_WholeInput):
     """
 
     spaces: ClassVar[tuple[int, ...]] = (3,)
+    on_points: ClassVar[bool] = False
     group: SymmetryGroup | str = "SO(3)"
 
     def signal(self, signal: Signal) -> Signal:
@@ -217,3 +207,81 @@ class PlaneImage(InputLayer):
         points = np.stack([columns - (width - 1) / 2, (height - 1) / 2 - rows], axis=-1).reshape(-1, 2)
         spread = jnp.broadcast_to(jnp.asarray(points, x.dtype), (len(x), len(points), 2))
         return jnp.concatenate([spread, x.reshape((len(x), len(points), -1))], axis=-1)
+
+
+def steerable(signal: Signal) -> OnPoints | OnWhole:
+    """The positions of a signal of steerable features; NetworkError for others."""
+    if not signal.positions.steerable:
+        raise NetworkError(
+            "it reads steerable features; begin the network with PointCloud, PlaneImage, SphereSignal or FeatureVector"
+        )
+    return signal.positions
+
+
+def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Signal:
+    """A signal on the same points with other features."""
+    here = steerable(signal)
+    positions = replace(here, features=features, given=here.given and not gaussian)
+    return replace(
+        signal,
+        positions=positions,
+        channels=positions.coordinates + features.dimension,
+        gaussian=gaussian,
+        given=False,
+    )
+
+
+def gaussian_features(signal: Signal) -> Features:
+    """The features before a nonlinearity; NetworkError unless a linear layer made them."""
+    features = steerable(signal).features
+    if not signal.gaussian:
+        raise NetworkError("a nonlinearity needs a linear layer before it, SteerableConv or SteerableDense")
+    return features
+
+
+def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, jax.Array]:
+    """(coordinates, features) of x, (..., channels)."""
+    n = steerable(signal).coordinates
+    return x[..., :n], x[..., n:]
+
+
+def joined(points: jax.Array, features: Features, values: dict[Irrep, jax.Array]) -> jax.Array:
+    """Channels of coordinates and of values (..., copies, d) by irrep."""
+    parts = [values[kind].reshape((*points.shape[:-1], -1)) for kind in features.irreps]
+    return jnp.concatenate([points, *parts], axis=-1)
+
+
+def summed(values: Sequence[jax.Array], signal: Signal) -> jax.Array:
+    """The sum of the branches' features; the points' coordinates, which lead the channels, are kept from the first."""
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    n = signal.positions.coordinates if signal.positions.steerable else 0
+    return jnp.concatenate([values[0][..., :n], total[..., n:]], axis=-1) if n else total
+
+
+def shape_of(signal: Signal) -> str:
+    """Name of a branch's output in messages: its features, or its shape."""
+    return str(signal.positions if signal.positions.steerable else signal.array_shape)
+
+
+def check_passed_on(signal: Signal) -> None:
+    """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
+    if signal.positions.steerable and signal.positions.given:
+        raise NetworkError(
+            "signal",
+            signal.positions,
+            remedy="a sum with the input has no infinitely wide limit: put SteerableConv or SteerableDense first",
+        )
+
+
+def check_summands(parts: Sequence[Signal]) -> None:
+    """Raise NetworkError where more than one summand of steerable features ends in a nonlinearity.
+
+    Nonlinearities may have means, and those of two branches would add their products to the kernel.
+    """
+    if parts[0].positions.steerable and sum(not part.gaussian for part in parts) > 1:
+        raise NetworkError(
+            "two summands of steerable features end in a nonlinearity, whose means may add to the kernel; end "
+            "all branches but one with SteerableConv or SteerableDense"
+        )

@@ -25,15 +25,13 @@ from equitangents.kernels.steerable import (
     largest_frequency,
     point_kernels,
 )
-from equitangents.nn.layer import ByRun, Layer, ParameterFree, Structure, check_number, check_scale
-from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.steerable.inputs import InputLayer
-from equitangents.nn.steerable.signal import joined, parted, steerable, with_features
+from equitangents.nn.layer import ByRun, Grid, Layer, ParameterFree, Signal, Structure, check_scale
+from equitangents.nn.steerable.inputs import InputLayer, joined, parted, steerable, with_features
 from equitangents.normals import standard_normal
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel
 from equitangents.steerable.features import Irrep, OnWhole, trivial
-from equitangents.validation import check_whole
+from equitangents.validation import check_number, check_whole
 
 
 class _Linear(Layer):
@@ -134,12 +132,13 @@ class SteerableConv(_Linear):
     def __post_init__(self) -> None:
         if not isinstance(self.radii, Iterable):
             raise InvalidTypeError("radii", self.radii, "several numbers, such as (0.0, 1.0, 2.0)")
-        radii = tuple(check_scale("radii", r) for r in self.radii)
+        for r in self.radii:
+            check_scale("radii", r)
+        radii = tuple(map(float, self.radii))
         if not radii or len(set(radii)) < len(radii):
             raise InvalidArgumentError("radii", self.radii, "different radii, at least one")
         object.__setattr__(self, "radii", radii)
-        if not check_number("width", self.width) > 0:
-            raise InvalidArgumentError("width", self.width, "a positive number")
+        check_number("width", self.width, "a positive number", lambda v: v > 0)
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
         if self.max_frequency is not None:

@@ -11,17 +11,16 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import DType, Params
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.steerable import Gate, Norm, Sampled
-from equitangents.nn.layer import ParameterFree, check_number
+from equitangents.nn.layer import ParameterFree, Signal
 from equitangents.nn.nonlinearities import Erf, Nonlinearity, Relu
-from equitangents.nn.signal import Signal
-from equitangents.nn.steerable.signal import gaussian_features, joined, parted, steerable, with_features
+from equitangents.nn.steerable.inputs import gaussian_features, joined, parted, steerable, with_features
 from equitangents.steerable import Features, GaussianSum
 from equitangents.steerable.features import Irrep, trivial
 from equitangents.steerable.gaussian_sum import Fit, fitted
 from equitangents.steerable.harmonics import samples
-from equitangents.validation import check_whole
+from equitangents.validation import check_number, check_whole
 
 
 class SteerableNonlinearity(ParameterFree):
@@ -213,8 +212,7 @@ class NormNonlinearity(SteerableNonlinearity):
         if not callable(self.function):
             raise InvalidTypeError("function", self.function, "a GaussianSum or a function of norms")
         for name in ("tolerance", "largest"):
-            if not check_number(name, getattr(self, name)) > 0:
-                raise InvalidArgumentError(name, getattr(self, name), "a positive number")
+            check_number(name, getattr(self, name), "a positive number", lambda v: v > 0)
         fit = Fit(self.function, 0.0, (0.0, 0.0)) if self._is_sum else None  # type: ignore[arg-type]
         fit = fit or fitted(self.function, float(self.largest), float(self.tolerance))
         for name, value in (("gaussians", fit.gaussians), ("error", fit.error), ("off", fit.off)):

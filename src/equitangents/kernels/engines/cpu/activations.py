@@ -14,7 +14,6 @@ again (`kernels.nearly_parallel`); those with windows have many of them, at flat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -58,7 +57,7 @@ _KINDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {  # kind and parameters
     duals.Sin: lambda a: (DualKind.SINE,),
     duals.Cos: lambda a: (DualKind.COSINE,),
     duals.NormalisedExponential: lambda a: (DualKind.NORMALISED_EXPONENTIAL, a.gamma),
-    duals.Wave: lambda a: (DualKind.WAVE, math.cos(2 * a.phase), math.sin(a.phase)),
+    duals.Wave: lambda a: (DualKind.WAVE, a.sign, a.sine),
     duals.Rbf: lambda a: (DualKind.RADIAL_BASIS, a.gamma),
     duals.Exp: lambda a: (DualKind.EXPONENTIAL, a.a, a.b),
     duals.Gaussian: lambda a: (DualKind.GAUSSIAN, a.a, a.b),

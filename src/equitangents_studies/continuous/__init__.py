@@ -1,1 +1,0 @@
-"""The study `continuous`: a continuous group sampled by finite ones."""

@@ -1,1 +1,0 @@
-"""The study `rotated-images`: predictions on rotated images."""

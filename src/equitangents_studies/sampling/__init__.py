@@ -1,1 +1,0 @@
-"""The study `sampling`: how to spend a budget of augmented samples."""
