@@ -18,10 +18,17 @@ from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import memory_size
 from equitangents.kernels.operations import FrozenArray, NoFibresError
-from equitangents.kernels.plans.levels import Level, grid_levels, lifted_levels
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, collapse_total_windows, over_all_pairs
-from equitangents.kernels.plans.stages import StagedPlan, staged_field
+from equitangents.kernels.plans import (
+    FibrePlan,
+    Level,
+    PairPlan,
+    collapse_total_windows,
+    grid_levels,
+    lifted_levels,
+    over_all_pairs,
+)
 from equitangents.kernels.program import Program
+from equitangents.kernels.stages import StagedPlan, staged_field
 from equitangents.memory import check_fits
 from equitangents.precision import is_traced
 

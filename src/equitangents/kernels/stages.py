@@ -22,8 +22,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from equitangents.kernels.operations import FrozenArray, HashedOnce, NoFibresError, Operation, Pool, WindowPool
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels, still
-from equitangents.kernels.plans.plan import FibrePlan, compose_readout, split
+from equitangents.kernels.plans import (
+    FibrePlan,
+    GridLevel,
+    Level,
+    Levels,
+    compose_readout,
+    grid_levels,
+    lifted_levels,
+    split,
+    still,
+)
 from equitangents.kernels.program import Op, Program
 
 
