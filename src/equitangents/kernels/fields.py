@@ -121,12 +121,15 @@ class FieldPlan:
     @property
     def settled(self) -> bool:
         """Whether the field of each fibre is constant, so that one number represents it."""
-        return self.steps.settles(self.part.count)
+        return isinstance(self.steps, FibrePlan) and self.steps.levels.levels[-1].positions < self.part.count
 
     @property
     def values(self) -> int:
         """Numbers per pair of inputs before the wanted ones are selected."""
-        return self.steps.field_values(self.part.count)
+        count = self.part.count
+        if self.last is None:
+            return count**2
+        return len(_wanted(self.part, self.last)) * (1 if self.settled else count)
 
 
 @lru_cache(maxsize=64)

@@ -330,14 +330,6 @@ class FibrePlan(HashedOnce):
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
-    def settles(self, count: int) -> bool:
-        """Whether each fibre of a field of `count` positions is constant, so that one number represents it."""
-        return self.levels.levels[-1].positions < count
-
-    def field_values(self, count: int) -> int:
-        """Numbers per pair of inputs in a field of `count` positions, along the fibres."""
-        return len(self.fibres.array) * (1 if self.settles(count) else count)
-
     @property
     def single(self) -> bool:
         """Whether the readout needs only the diagonal fibre."""
@@ -376,14 +368,6 @@ class PairPlan:
 
     form: ClassVar[Literal["pairs"]] = "pairs"
     tables: ClassVar[dict[str, np.ndarray]] = {}
-
-    def settles(self, count: int) -> bool:
-        """Whether one number stands for several of a field of `count` positions."""
-        return False
-
-    def field_values(self, count: int) -> int:
-        """Numbers per pair of inputs in a field of `count` positions: one per pair of positions."""
-        return count**2
 
     @property
     def numbers(self) -> int:

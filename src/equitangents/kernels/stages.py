@@ -198,14 +198,6 @@ class StagedPlan(HashedOnce):
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
-    def settles(self, count: int) -> bool:
-        """Whether each fibre of a field of `count` positions is constant, so that one number represents it."""
-        return False
-
-    def field_values(self, count: int) -> int:
-        """Numbers per pair of inputs in a field of `count` positions, along the fibres."""
-        return len(self.stages[-1].fibres.array) * count
-
     @property
     def single(self) -> bool:
         """Whether the readout needs only the diagonal fibre."""
