@@ -19,7 +19,7 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFinit
 from equitangents.kernels.engines import engine_name, engine_of, register, unregister
 from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
-from equitangents.kernels.plans.stages import staged
+from equitangents.kernels.stages import staged
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
 
 NET = Sequential(Conv(1, 3, b_std=0.1), Relu(), Flatten(), Dense(1))

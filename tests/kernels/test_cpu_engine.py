@@ -13,7 +13,7 @@ from equitangents import groups, nn
 from equitangents.kernels import cost
 from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import run
-from equitangents.kernels.plans.stages import stages_of
+from equitangents.kernels.stages import stages_of
 from equitangents.nn import Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
 from kernels.comparison import TOLERANCES, check_cpu, check_instruction_sets
 from laws.networks import network

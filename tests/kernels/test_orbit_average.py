@@ -180,11 +180,10 @@ def test_dropout_takes_the_copies_themselves(rng):
     assert net.draws_noise
     assert not Sequential(Dropout(0.5, mode="test"), Dense(1)).draws_noise
     x, x_test = rng.standard_normal((3, 3, 3, 1)), rng.standard_normal((2, 3, 3, 1))
-    y = rng.standard_normal((4, 3, 1))
+    y = rng.standard_normal((3, 1))
     model = et.InfiniteEnsemble(net, augmentation=ROTATIONS, ridge=0.1).fit(x, y)
-    literal = et.InfiniteEnsemble(net, ridge=0.1).fit(
-        np.concatenate([ROTATIONS(g, x) for g in range(4)]), np.concatenate(list(y))
-    )
+    copies = np.concatenate([ROTATIONS(g, x) for g in range(4)])
+    literal = et.InfiniteEnsemble(net, ridge=0.1).fit(copies, np.tile(y, (4, 1)))
     for found, expected in zip(
         model.predict(x_test, return_std=True), literal.predict(x_test, return_std=True), strict=True
     ):
@@ -207,11 +206,11 @@ def test_equal_rows_under_dropout_are_not_one(rng):
 
 
 def test_orbit_means_of_a_subgroup_come_in_the_order_of_its_elements(rng):
-    x, y = rng.standard_normal((3, 3, 3, 1)), rng.standard_normal((2, 3, 1))
+    x, y = rng.standard_normal((3, 3, 3, 1)), rng.standard_normal((3, 1))
     chosen = et.actions.subset(ROTATIONS, [2, 0])
     model = et.InfiniteEnsemble(PLAIN, augmentation=chosen, ridge=0.1).fit(x, y)
     copies = np.concatenate([ROTATIONS(2, x), x])
-    literal = et.InfiniteEnsemble(PLAIN, ridge=0.1).fit(copies, np.concatenate(list(y)))
+    literal = et.InfiniteEnsemble(PLAIN, ridge=0.1).fit(copies, np.tile(y, (2, 1)))
     found = model.predict_orbit_means(x)
     for i, g in enumerate([2, 0]):
         np.testing.assert_allclose(found[:, i], literal.predict(ROTATIONS(g, x)), rtol=1e-7, atol=1e-9)

@@ -24,8 +24,7 @@ from equitangents.formatting import foreseen, memory_size
 from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.engines.select import engine_of
 from equitangents.kernels.fields import result_bytes
-from equitangents.kernels.plans.plan import PairPlan
-from equitangents.kernels.plans.stages import AlongFibres, Step, stages_of
+from equitangents.kernels.plans import PairPlan
 from equitangents.kernels.program import Op, Positions, Program, flat
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers
 from equitangents.kernels.rotations import (
@@ -41,6 +40,7 @@ from equitangents.kernels.rotations import (
     sphere_resolution,
 )
 from equitangents.kernels.runs import programs, rotations, steerable, structured
+from equitangents.kernels.stages import AlongFibres, Step, stages_of
 from equitangents.kernels.steerable import Points, SteerableProgram
 from equitangents.kernels.structured import StructuredPositions, StructuredProgram, positions, reads_graphs
 from equitangents.memory import threads

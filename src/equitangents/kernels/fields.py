@@ -18,10 +18,17 @@ from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import memory_size
 from equitangents.kernels.operations import FrozenArray, NoFibresError
-from equitangents.kernels.plans.levels import Level, grid_levels, lifted_levels
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, collapse_total_windows, over_all_pairs
-from equitangents.kernels.plans.stages import StagedPlan, staged_field
+from equitangents.kernels.plans import (
+    FibrePlan,
+    Level,
+    PairPlan,
+    collapse_total_windows,
+    grid_levels,
+    lifted_levels,
+    over_all_pairs,
+)
 from equitangents.kernels.program import Program
+from equitangents.kernels.stages import StagedPlan, staged_field
 from equitangents.memory import check_fits
 from equitangents.precision import is_traced
 
@@ -114,12 +121,15 @@ class FieldPlan:
     @property
     def settled(self) -> bool:
         """Whether the field of each fibre is constant, so that one number represents it."""
-        return self.steps.settles(self.part.count)
+        return isinstance(self.steps, FibrePlan) and self.steps.levels.levels[-1].positions < self.part.count
 
     @property
     def values(self) -> int:
         """Numbers per pair of inputs before the wanted ones are selected."""
-        return self.steps.field_values(self.part.count)
+        count = self.part.count
+        if self.last is None:
+            return count**2
+        return len(_wanted(self.part, self.last)) * (1 if self.settled else count)
 
 
 @lru_cache(maxsize=64)

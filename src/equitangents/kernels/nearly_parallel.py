@@ -17,7 +17,7 @@ import numpy as np
 
 from equitangents._types import DType
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program, flat
 from equitangents.kernels.scales import has_bias, unit_bias
 

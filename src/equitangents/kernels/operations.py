@@ -25,23 +25,17 @@ Moves = Int[np.ndarray, " positions"]
 
 
 class HashedOnce:
-    """Frozen dataclasses with a precomputed hash, for use as cache keys.
+    """Frozen dataclasses that remember their hash, for use as cache keys.
 
     They name `__hash__` themselves, since dataclasses make one otherwise. A copy in another process hashes anew.
     """
 
-    def __post_init__(self) -> None:
-        try:
-            found = hash(self._values())
-        except TypeError:  # it holds numbers of a JAX program that is traced, and is no key
-            return
-        object.__setattr__(self, "_hash", found)
-
     def __hash__(self) -> int:
         try:
-            return self._hash  # type: ignore[attr-defined]
+            return self._hash  # type: ignore[attr-defined, no-any-return]
         except AttributeError:
-            return hash(self._values())
+            object.__setattr__(self, "_hash", hash(self._values()))
+            return hash(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._values()

@@ -107,9 +107,7 @@ class RotationMoves:
     def nodes(self, resolution: int) -> Nodes:
         """All elements of a finite group of rotations, or the nodes of a quadrature at a resolution."""
         turns = closed_nodes(self.group, resolution).turns
-        return Nodes(
-            _representation(self, resolution), True, lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype))
-        )
+        return Nodes(_representation(self, resolution), lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype)))
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.fields import FieldPlan, Part, field_plan
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.plans.stages import StagedPlan
+from equitangents.kernels.plans import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations import RotationSections
+from equitangents.kernels.stages import StagedPlan
 from equitangents.kernels.structured import Batch, StructuredProgram
 
 Pair = tuple[Any, Any]

@@ -18,7 +18,7 @@ from equitangents.kernels import scales
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where, engines
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.fields import Part, check_result
-from equitangents.kernels.plans.plan import has_dual
+from equitangents.kernels.plans import has_dual
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import Kernels, result
 from equitangents.kernels.rotations import (

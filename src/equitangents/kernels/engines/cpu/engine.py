@@ -14,10 +14,10 @@ from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields import FieldPlan, Part, field_plan, staged_field_plan
 from equitangents.kernels.operations import NoFibresError
-from equitangents.kernels.plans.plan import plan
-from equitangents.kernels.plans.stages import AlongFibres, staged
+from equitangents.kernels.plans import plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.scales import law_of
+from equitangents.kernels.stages import AlongFibres, staged
 
 
 class CpuEngine(Engine):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from equitangents.kernels.engines.codes import JOINED_SIDES, PANEL_BYTES, POOLED_SIDES, TILE_ROWS
 from equitangents.kernels.engines.cpu.activations import changes_units, computed_in_double, described
 from equitangents.kernels.engines.cpu.descriptor import SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.plans.stages import AlongFibres, Fork, StagedPlan, Step, depth, stages_of, unrolled
+from equitangents.kernels.stages import AlongFibres, Fork, StagedPlan, Step, depth, stages_of, unrolled
 from equitangents.memory import threads
 
 _VECTOR = 64  # bytes, at most

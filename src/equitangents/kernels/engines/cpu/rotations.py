@@ -17,8 +17,7 @@ from equitangents.kernels.engines.cpu.descriptor import RotationPlan, SphereMean
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference.rotations import pairs_in_tile
 from equitangents.kernels.operations import FrozenArray
-from equitangents.kernels.plans.levels import grid_levels
-from equitangents.kernels.plans.plan import FibrePlan
+from equitangents.kernels.plans import FibrePlan, grid_levels
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import Rings, RotationSections, Zonal, rings_of, sphere_resolution
 from equitangents.kernels.scales import law_of

@@ -21,8 +21,8 @@ from equitangents.kernels.engines.cpu.activations import at_any_norms, computed_
 from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, SpherePlan, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
 from equitangents.kernels.fields import FieldPlan, places
-from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.scales import Law, check_representable, limits
+from equitangents.kernels.stages import AlongFibres, stages_of
 from equitangents.memory import threads
 
 Runnable = AlongFibres | RotationPlan | SpherePlan

@@ -19,7 +19,7 @@ from equitangents.kernels.engines.reference.structured import TiledStructured
 from equitangents.kernels.engines.reference.tile import Plan
 from equitangents.kernels.fields import MATRIX, FieldPlan, Part, field_plan
 from equitangents.kernels.operations import Affine
-from equitangents.kernels.plans.plan import plan
+from equitangents.kernels.plans import plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.scales import with_affine
 from equitangents.progress import Progress

@@ -51,7 +51,7 @@ from equitangents.kernels.operations import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels
+from equitangents.kernels.plans import GridLevel, Level, Levels
 from equitangents.kernels.program import Op, Parallel, flat
 
 

@@ -31,8 +31,7 @@ from equitangents.kernels.engines.reference.execute import (
 )
 from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
-from equitangents.kernels.plans.levels import GridLevel, still
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
+from equitangents.kernels.plans import FibrePlan, GridLevel, PairPlan, has_dual, still
 from equitangents.kernels.program import Op, Program, arrays_of
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile

@@ -22,8 +22,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from equitangents.kernels.operations import FrozenArray, HashedOnce, NoFibresError, Operation, Pool, WindowPool
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels, still
-from equitangents.kernels.plans.plan import FibrePlan, compose_readout, split
+from equitangents.kernels.plans import (
+    FibrePlan,
+    GridLevel,
+    Level,
+    Levels,
+    compose_readout,
+    grid_levels,
+    lifted_levels,
+    split,
+    still,
+)
 from equitangents.kernels.program import Op, Program
 
 
@@ -188,14 +197,6 @@ class StagedPlan(HashedOnce):
     form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
-
-    def settles(self, count: int) -> bool:
-        """Whether each fibre of a field of `count` positions is constant, so that one number represents it."""
-        return False
-
-    def field_values(self, count: int) -> int:
-        """Numbers per pair of inputs in a field of `count` positions, along the fibres."""
-        return len(self.stages[-1].fibres.array) * count
 
     @property
     def single(self) -> bool:
