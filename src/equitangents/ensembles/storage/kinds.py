@@ -33,7 +33,6 @@ UNIONS = {
     "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
-    "Sizes": "int|(int)",
     "Window": "text|(int)|((int))|Elements|ZonalWindow",
     "Place": "path|ObjectPath",
     "Solved": "Problem|SolvedProblem|IrrepProblem",
@@ -83,7 +82,7 @@ _TABLE = {
     "nn": {
         "attention:Aggregate": "_matrix none|FrozenArray",
         "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
-        "pooling:GroupPool": "subgroup none|(int); every none|Sizes",
+        "pooling:GroupPool": "subgroup none|(int)",
         "group_conv:Elements": "numbers (int)",
         "group_conv:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
         "branches:Parallel": "_branches ((Layer))",
