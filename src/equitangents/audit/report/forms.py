@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import json
 import math
-import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +16,6 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from equitangents._types import FileName
-from equitangents._version import __version__
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.numbers import folded
 from equitangents.errors import InvalidArgumentError
@@ -160,15 +156,6 @@ def settings_section(settings: Mapping[str, object]) -> Section:
     """How the audit was made, by names and values."""
     rows = [[name, str(value)] for name, value in settings.items()]
     return Section("Settings", shown=[Table("", ["setting", "value"], rows, text=True)])
-
-
-def versions(*libraries: str) -> dict[str, str]:
-    """Versions of what took part; libraries that are not installed as packages are left out."""
-    found = {"equitangents": __version__, "python": platform.python_version()}
-    for library in libraries:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[library] = importlib.metadata.version(library)
-    return found
 
 
 def _also_written(path: FileName | None, text: str) -> str:

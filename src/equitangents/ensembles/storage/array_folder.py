@@ -30,7 +30,7 @@ _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state":
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
 # what predictions of trained members need
 _PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk")
-_NOT_SAVED = ("callback", "progress")  # functions, and what belongs to a process
+_NOT_SAVED = ("progress",)  # which may be a function
 
 
 def check_place(path: Path) -> None:

@@ -75,7 +75,7 @@ _MATRIX = "size int; dtype dtype; tile int; words text"
 _PUBLIC = {"nn": "nn.layer:Layer", "solvers": "solvers.method:Method"}
 _WORDS = {
     "bool": "bool", "int": "int", "float": "real", "str": "text", "FileName": "path", "Features": "Features",
-    "Nonlinearity": "Nonlinearity",
+    "Nonlinearity": "Nonlinearity", "Sizes": "Sizes",
 }  # fmt: skip
 
 _TABLE = {
