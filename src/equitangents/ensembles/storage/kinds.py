@@ -33,6 +33,7 @@ UNIONS = {
     "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
+    "Sizes": "int|(int)",
     "Window": "text|(int)|((int))|Elements|ZonalWindow",
     "Place": "path|ObjectPath",
     "Solved": "Problem|SolvedProblem|IrrepProblem",
