@@ -29,7 +29,7 @@ import numpy as np
 PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
-    "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
+    "Network": "Sequential|OrbitAverage|TangentPrior|FieldKernel|TurningField"
     "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
@@ -148,14 +148,12 @@ _TABLE = {
         "vectors:TrivialAction": "group Group; name text",
     },
     "kernels": {
-        "orbit:EquivariantAverage": "base Network; action GroupAction; representation Representation",
         "orbit:OrbitAverage": "base Network; action GroupAction",
-        "operation:FrozenArray": "array array; key text",
+        "operations:FrozenArray": "array array; key text",
         "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int; "
         "version int",
         "result:Kernels": "nngp floats; ntk floats; engine text; form text; notes (text); error_estimate none|real; "
         "resolution none|int",
-        "translations:TranslationMean": "net Network; torus (int)",
     },
     "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real); cells int; colours bool"},
     "inference": {
