@@ -26,8 +26,8 @@ _KNOWN = {"pytree_node": False}
 class Kernel:
     """Kernels between two sets of inputs, with what a further kernel_fn needs.
 
-    `nngp` and `ntk` (N1, N2), or over positions (N1, N2, H, H, W, W, …), with diagonal_spatial (N1, N2, H, W, …).
-    `cov1`, `cov2`: kernels of each input with itself, (N1, …), with diagonal_batch=False (N1, N1, …); cov2 is None
+    `nngp` and `ntk` (N1, N2), or over positions (N1, N2, H, H, W, W, …).
+    `cov1`, `cov2`: kernels of each input with itself, (N1, …); cov2 is None
     where x2 is. `shape1`, `shape2`: of the outputs. `mask1`, `mask2`: True where a position is missing, (N, …, 1),
     or None.
     """
@@ -42,8 +42,6 @@ class Kernel:
     is_gaussian: bool = field(default=False, metadata=_KNOWN)
     is_reversed: bool = field(default=False, metadata=_KNOWN)
     is_input: bool = field(default=False, metadata=_KNOWN)
-    diagonal_batch: bool = field(default=True, metadata=_KNOWN)
-    diagonal_spatial: bool = field(default=False, metadata=_KNOWN)
     shape1: Tree = field(default=None, metadata=_KNOWN)
     shape2: Tree = field(default=None, metadata=_KNOWN)
     batch_axis: int = field(default=0, metadata=_KNOWN)
@@ -66,8 +64,6 @@ class Kernel:
         """The kernels of blocks: lists of rows of them; `alone`: of one set of inputs with itself."""
         first, firsts = rows[0][0], [row[0] for row in rows]
         xp = jnp if isinstance(first.nngp, jax.Array) else np
-        if not first.diagonal_batch:
-            raise NotImplementedError("batch does not join kernels of diagonal_batch=False; call kernel_fn without it")
 
         def along(axis: int, parts: list[Tree]) -> Tree:
             return None if parts[0] is None else xp.concatenate(parts, axis=axis)
