@@ -51,14 +51,6 @@ class Kernel:
         """A copy of this kernel with some entries changed."""
         return dataclasses.replace(self, **changes)
 
-    def asdict(self) -> dict[str, Tree]:
-        """All entries by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-
-    def astuple(self) -> tuple[Tree, ...]:
-        """All entries in order."""
-        return tuple(self.asdict().values())
-
     @classmethod
     def joined(cls, rows: list[list[Kernel]], alone: bool) -> Kernel:
         """The kernels of blocks: lists of rows of them; `alone`: of one set of inputs with itself."""
