@@ -167,13 +167,14 @@ def _start_of_kernel(node: Node, k: Kernel, patterns: tuple[Tree, Tree]) -> Star
     axes = (k.batch_axis, k.channel_axis)
     _, *grid, channels = moved_shape(tuple(k.shape1), axes)
     shape = tuple(grid)
-    cross, ntk = (None if v is None else _by_positions(v, 2, len(grid)) for v in (k.nngp, k.ntk))
+    cross = _by_positions(k.nngp, 2, len(grid))
+    ntk = jnp.zeros_like(cross) if k.ntk is None else _by_positions(k.ntk, 2, len(grid))
     owns = [_by_positions(v, 1, len(grid)) for v in (k.cov1, k.cov1 if k.cov2 is None else k.cov2)]
     given_masks = (k.mask1, k.mask1 if k.mask2 is None else k.mask2)
     masks = tuple(None if m is None else ~jnp.moveaxis(jnp.asarray(m), axes, (0, -1)).reshape((own.shape[-1], -1)).T
                   for m, own in zip(given_masks, owns, strict=True))  # fmt: skip
-    _check_memory(*cross.shape[-2:], len(cross))
-    known = FieldKernels(cross, jnp.zeros_like(cross) if ntk is None else ntk, tuple(owns), masks)
+    _check_memory(cross.shape[-2], cross.shape[-1], len(cross))
+    known = FieldKernels(cross, ntk, tuple(owns), masks)
     reads = node.pattern
     graphs = tuple(None if p is None or reads is None else reads.adjacency(p, shape) for p in patterns)
     return Start(known, graphs, Signal(Grid(shape), channels, gaussian=k.is_gaussian))

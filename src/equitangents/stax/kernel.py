@@ -126,7 +126,7 @@ class RawInputs(NamedTuple):
 def given(x: Input, node: Node, mask_constant: float | None, pattern: Tree) -> RawInputs:
     """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
     positions all of whose entries are so are missing."""
-    if is_structured(x):
+    if isinstance(x, (Masked, Graphs)):
         return RawInputs(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
         raise InvalidTypeError("x", type(x), "an array, or a Kernel of kernel_fn", verb="is of type")

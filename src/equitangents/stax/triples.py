@@ -132,7 +132,8 @@ class KernelFn(OfTree):
         between = None if _BETWEEN.isdisjoint(wanted) else self.network.kernel(*both)
         nngp, ntk = (getattr(between, name) if name in wanted else None for name in ("nngp", "ntk"))
         own = (side if name in wanted else None for name, side in zip(("cov1", "cov2"), both, strict=True))
-        found = Kernel(nngp, ntk, *(None if x is None else self.network.kernel_diagonal(x).nngp for x in own))
+        cov1, cov2 = (None if x is None else self.network.kernel_diagonal(x).nngp for x in own)
+        found = Kernel(nngp, ntk, cov1, cov2)
         if names and _ENTRIES.issuperset(names):
             return found
         read = [signal_and_batch(self.node, x.shape) for x in (x1, x1 if x2 is None else x2)]
