@@ -240,7 +240,7 @@ def _contract(m: Measured) -> ContractSection:
         inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.action.exact))
     outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
     return ContractSection(
-        group=contract.name,
+        group=contract.group.name,
         order=None if elements is None else len(elements),
         complete=task.complete,
         elements=len(task.elements),

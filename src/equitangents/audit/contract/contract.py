@@ -80,11 +80,6 @@ class Contract:
         return f"element {name}" if name.isdigit() else name
 
     @property
-    def name(self) -> str:
-        """The group's name, and of mirror images alone what these are."""
-        return "D1 (mirror images)" if self._is_plane and self.group.name == "D1" else self.group.name
-
-    @property
     def _is_plane(self) -> bool:
         return self.kinds is not None and self.kinds.space == "plane" and self.is_complete
 

@@ -102,7 +102,6 @@ class Headline:
 class Counterexample:
     """One moved input whose error is above its own floor, measured for it and seen again each time."""
 
-    output: str
     label: str
     """The element."""
     index: int
