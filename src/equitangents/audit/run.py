@@ -79,7 +79,6 @@ def audit(
             last, unless x looks like channels first, which is an error.
         output_layout: the same for outputs that are images, if different.
         outputs: what the model returns; "auto" recognises probabilities and class numbers, "values": neither.
-        method: which method of an estimator gives its outputs; None: predict_proba, decision_function or predict.
         select: which output is audited, of a model that returns several: its name ("logits"), or its position; None:
             all of them. Dictionaries of any class, dataclasses and named tuples have names.
         off_data: True: also noise and shuffled inputs; or other sets by name; False: the data alone.
@@ -112,7 +111,7 @@ def audit(
     told_by(progress)
     began = time.perf_counter()
     layers = None if isinstance(asked.layers, bool) else asked.layers
-    model = as_model(f, layers=layers, method=asked.method, select=check_select(asked.select))
+    model = as_model(f, layers=layers, select=check_select(asked.select))
     batch, contract = _read(model, action, x, asked)
     labels = check_labels(y, batch.n, model.classes)
     drawn, complete = _drawn(contract, asked)
@@ -138,8 +137,7 @@ def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tupl
     """The inputs in batches as the model takes them, and how the group, or a change that is none, moves them."""
     batch = as_inputs(x)
     if batch.axes:
-        for one in (model, *(model.members() or [])):
-            one.fixed_batch = None  # which is the size of the first axis
+        model.fixed_batch = None  # which is the size of the first axis
     model.check_inputs(batch.tree(), batch.axes)
     if isinstance(action, Transform):
         if asked.elements is not None or asked.inputs is not None:

@@ -53,7 +53,6 @@ class Settings:
     layout: Layout | None = None
     output_layout: Layout | None = None
     outputs: OutputKind = "auto"
-    method: str | None = None
     select: str | int | None = None
     off_data: bool | Mapping[str, Any] = True
     layers: Sequence[Any] | bool = True
@@ -104,7 +103,6 @@ class Keywords(TypedDict, total=False):
     layout: Layout | None
     output_layout: Layout | None
     outputs: OutputKind
-    method: str | None
     select: str | int | None
     off_data: bool | Mapping[str, Any]
     layers: Sequence[Any] | bool

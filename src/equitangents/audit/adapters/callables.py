@@ -14,7 +14,6 @@ from equitangents import precision
 from equitangents._types import Params, Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, chosen
 from equitangents.audit.contract.trees import to_numpy
-from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Sequential
 
 
@@ -118,11 +117,9 @@ class EstimatorModel(Model):
 
     kind = "scikit-learn"
 
-    def __init__(self, estimator: Any, method: str | None = None):
+    def __init__(self, estimator: Any):
         self.estimator, self.name = estimator, type(estimator).__name__
-        self.method = method or next(name for name in METHODS if hasattr(estimator, name))
-        if not hasattr(estimator, self.method):
-            raise InvalidArgumentError("method", self.method, "a method of the estimator")
+        self.method = next(name for name in METHODS if hasattr(estimator, name))
 
     @property
     def features(self) -> int | None:
@@ -136,7 +133,7 @@ class EstimatorModel(Model):
         return None if self.method == "predict" or found is None or isinstance(found, list) else np.asarray(found)
 
     def run(self, x: Tree) -> Tree:
-        """The chosen method's output."""
+        """Its scores or values."""
         return getattr(self.estimator, self.method)(self.flat(x))
 
     def flat(self, x: Tree) -> Tree:
@@ -161,8 +158,8 @@ class EstimatorModel(Model):
 class EnsembleModel(EstimatorModel):
     """A DeepEnsemble or InfiniteEnsemble, or one of their classifiers: the mean over members, or probabilities."""
 
-    def __init__(self, ensemble: Any, method: str | None = None):
-        super().__init__(ensemble, method)
+    def __init__(self, ensemble: Any):
+        super().__init__(ensemble)
         self.deep = hasattr(ensemble, "predict_members")
         self.kind = "deep ensemble" if self.deep else "infinite ensemble"
 
@@ -197,6 +194,7 @@ class MembersModel(Model):
         self.states_layout = any(m.states_layout for m in models)
         self.foreign = any(m.foreign for m in models)
         self.fixed_batch = next((m.fixed_batch for m in models if m.fixed_batch is not None), None)
+        self.least_batch = max(m.least_batch for m in models)
 
     @property
     def classes(self) -> np.ndarray | None:

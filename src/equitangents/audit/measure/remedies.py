@@ -191,7 +191,7 @@ def _augmentation(m: Measured) -> Remedy:
     copies = [x_train.leaves[0], *(task.contract.move(g, x_train).leaves[0] for g in task.elements)]
     flat = np.concatenate(copies).reshape(len(copies) * x_train.n, -1)
     refitted = clone(own.estimator).fit(flat, np.concatenate([y_train] * len(copies)))
-    model = EstimatorModel(refitted, own.method)
+    model = EstimatorModel(refitted)
     again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
     errors = make_scales(again, None, task.settings).largest(m.judgement.headline.unit, again.separate)
     labels = None if m.y is None else m.y[orbits.kept]
