@@ -15,7 +15,6 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from equitangents import notebook
 from equitangents._types import FileName
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.numbers import folded
@@ -64,7 +63,6 @@ def escaped(text: str) -> str:
 
 State = Literal["holds", "fails", "undecided"]
 _SIGNS: dict[State, str] = {"holds": "✅", "fails": "❌", "undecided": "❔"}
-_NOTEBOOK = 32  # rows of a table
 
 
 @dataclass(frozen=True)
@@ -152,11 +150,6 @@ class WrittenReport(ABC):
 
     def __repr__(self) -> str:
         return f"<audit: {self.first_line}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the first line and the table."""
-        facts = lambda table: [(row[0], " ".join(filter(None, row[1:]))) for row in table.rows[:_NOTEBOOK]]
-        return notebook.table(self.first_line, facts(self.content().tables[0]))
 
 
 def settings_section(settings: Mapping[str, object]) -> Section:
