@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equitangents as et
-from audit.potentials import Cluster, clusters
+from audit.potentials import Cluster, clusters, rattled
 from equitangents.audit.potentials.conservation import slopes
 from equitangents.audit.potentials.report import below
 from equitangents.audit.potentials.results import Trial, outcome, single
@@ -27,12 +27,6 @@ from examples import examples
 
 FEW = {"resamples": 200}
 CLUSTERS = clusters(6)
-
-
-def rattled(name: str = "Cu", size: float = 0.1) -> Atoms:
-    atoms = bulk(name, cubic=True)
-    atoms.rattle(size, seed=0)
-    return atoms
 
 
 @pytest.mark.slow
