@@ -77,7 +77,6 @@ def audit(
         layout: where images keep channels, "channels_last" or "channels_first". None: of PyTorch and ONNX models it is
             read off the shape of x, and must be given where that leaves a doubt, (N, 8, 8, 8); of others channels are
             last, unless x looks like channels first, which is an error.
-        output_layout: the same for outputs that are images, if different.
         outputs: what the model returns; "auto" recognises probabilities and class numbers, "values": neither.
         select: which output is audited, of a model that returns several: its name ("logits"), or its position; None:
             all of them. Dictionaries of any class, dataclasses and named tuples have names.
@@ -143,7 +142,7 @@ def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tupl
         if asked.elements is not None or asked.inputs is not None:
             raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
         return batch, contract_of_changes(action, batch)
-    contract = make_contract(action, batch, asked.inputs, asked.layout, asked.output_layout, model.states_layout)
+    contract = make_contract(action, batch, asked.inputs, asked.layout, model.states_layout)
     verify(contract, batch, asked.seed)
     return batch, contract
 

@@ -51,7 +51,6 @@ class Settings:
     effort: Effort = "full"
     inputs: InputKinds = None
     layout: Layout | None = None
-    output_layout: Layout | None = None
     outputs: OutputKind = "auto"
     select: str | int | None = None
     off_data: bool | Mapping[str, Any] = True
@@ -101,7 +100,6 @@ class Keywords(TypedDict, total=False):
     effort: Effort
     inputs: InputKinds
     layout: Layout | None
-    output_layout: Layout | None
     outputs: OutputKind
     select: str | int | None
     off_data: bool | Mapping[str, Any]
@@ -115,11 +113,9 @@ class Keywords(TypedDict, total=False):
     seed: int
 
 
-_LAYOUTS = (None, "channels_last", "channels_first")
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "effort": get_args(Effort),
-    "layout": _LAYOUTS,
-    "output_layout": _LAYOUTS,
+    "layout": (None, *get_args(Layout)),
     "outputs": get_args(OutputKind),
     "relative_to": get_args(RelativeTo),
 }

@@ -122,11 +122,6 @@ class EstimatorModel(Model):
         self.method = next(name for name in METHODS if hasattr(estimator, name))
 
     @property
-    def features(self) -> int | None:
-        """How many numbers a flat input has; None: not known, or inputs are not flat."""
-        return getattr(self.estimator, "n_features_in_", None)
-
-    @property
     def classes(self) -> np.ndarray | None:
         """What the classifier was fitted to, one label a column of its scores; None for values and several targets."""
         found = getattr(self.estimator, "classes_", None)
@@ -138,9 +133,8 @@ class EstimatorModel(Model):
 
     def flat(self, x: Tree) -> Tree:
         """The inputs as it was fitted to them."""
-        if np.ndim(x) > 2 and self.features == int(np.prod(np.shape(x)[1:])):
-            return np.asarray(x).reshape(len(x), -1)
-        return x
+        fitted = getattr(self.estimator, "sample_shape_", None) or (getattr(self.estimator, "n_features_in_", None),)
+        return np.reshape(x, (len(x), -1)) if np.ndim(x) > 2 and fitted == (np.prod(np.shape(x)[1:]),) else x
 
     def members(self) -> list[Model] | None:
         """The trees of a forest, the estimators of a bagging or voting ensemble, where the mean of theirs is f."""
@@ -162,12 +156,6 @@ class EnsembleModel(EstimatorModel):
         super().__init__(ensemble)
         self.deep = hasattr(ensemble, "predict_members")
         self.kind = "deep ensemble" if self.deep else "infinite ensemble"
-
-    @property
-    def features(self) -> int | None:
-        """What the ensemble was fitted to, where inputs were flat."""
-        fitted: tuple[int, ...] | None = getattr(self.estimator, "sample_shape_", None)
-        return fitted[0] if fitted is not None and len(fitted) == 1 else None
 
     def member_outputs(self, x: Tree) -> np.ndarray:
         """Outputs of all members, (M, N, outputs)."""

@@ -157,9 +157,7 @@ class Contract:
         return leaf_of_kind(place, part)
 
 
-def make_contract(
-    action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, output_layout: Layout | None, needed: bool
-) -> Contract:
+def make_contract(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, needed: bool) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None.
 
     `needed`: the layout of images is read off their shapes, or must be given; it is not assumed.
@@ -175,7 +173,7 @@ def make_contract(
         angle = _no_angle
     leaves = zip(parts, x.leaves, strict=True)
     grid = next((_grid(a, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
-    return Contract(group, Actions(parts), used, known, output_layout or used or layout, angle, grid)
+    return Contract(group, Actions(parts), used, known, used or layout, angle, grid)
 
 
 def contract_of_changes(transform: AnyAction, x: Inputs) -> Contract:

@@ -96,8 +96,8 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
     random = noise > 2 * rounding
     broken = (after > 2 * floor) | random
     results = [
-        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n))
-        for t, e, f, b, n in zip(start, after, floor, broken, noise, strict=True)
+        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b))
+        for t, e, f, b in zip(start, after, floor, broken, strict=True)
     ]
     if not broken.any():
         return results, None, "none"

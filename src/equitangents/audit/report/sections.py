@@ -382,8 +382,6 @@ class LayerResult:
     """Smallest error that any orthogonal action on its output could have."""
     floor: float
     broken: bool
-    noise: float
-    """Relative difference of two evaluations; above 0 in layers that are random."""
 
 
 @dataclass(frozen=True)
