@@ -259,13 +259,6 @@ def test_the_error_of_slopes_is_in_their_estimate(x: float, rate: float) -> None
     assert step <= 1e-2
 
 
-def test_nan_decides_nothing() -> None:
-    nan = float("nan")
-    for broken in (Estimate(nan, nan, nan), Estimate(nan, 0.0, 0.0)):
-        assert outcome(broken, nan, 0.1, 1.0) == "undecided"
-    assert outcome(Estimate(0.1, 0.0, 0.2), 0.2, nan, 1.0) == "undecided"
-
-
 @examples(20, random=100)
 @given(st.tuples(*[st.floats(0, 1)] * 3).map(sorted), st.floats(0, 1), st.floats(0.01, 1), st.booleans())
 def test_outcomes_and_limits_go_by_the_one_decision(interval, floor, limit, has_interval) -> None:
