@@ -96,7 +96,7 @@ def _in_full(m: Measured) -> bool:
 
 
 def _remedies_wanted(m: Measured) -> bool | str:
-    if not (_in_full(m) and m.group):
+    if not _in_full(m) or m.task.contract.not_a_group:
         return False
     return "the model gives NaN or infinite values for some moved inputs" if m.judgement.undefined else True
 

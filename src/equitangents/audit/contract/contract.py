@@ -62,26 +62,18 @@ class Contract:
         """Whether these are changes that form no group: no products, inverses, averages or irreps."""
         return isinstance(self.inputs, Changes)
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the group's elements can all be tried, the identity among them."""
-        return self.group.elements is not None
-
     def label(self, g: Element) -> str:
         """g in a few characters: its angle if no other element has the same, else what the group calls it."""
-        angle = self.angle(g) if self.is_complete else None
+        finite = self.group.elements is not None
+        angle = self.angle(g) if finite else None
         if angle is not None and self._times_of_angles[round(angle, 6)] == 1:
             return f"{angle:g}°"
-        if self._is_plane:
-            degrees, mirrored = self.kinds.motion(g)  # type: ignore[union-attr]
+        if finite and self.kinds is not None and self.kinds.space == "plane":
+            degrees, mirrored = self.kinds.motion(g)
             if mirrored:
                 return f"mirror image, {degrees:g}°" if degrees else "mirror image"
         name = self.group.label(g)
         return f"element {name}" if name.isdigit() else name
-
-    @property
-    def _is_plane(self) -> bool:
-        return self.kinds is not None and self.kinds.space == "plane" and self.is_complete
 
     @cached_property
     def _times_of_angles(self) -> Counter[float]:

@@ -43,9 +43,9 @@ def layer_errors(m: Measured) -> LayerSection | str:
 
     Of a model that is equivariant as a whole, what breaks the symmetry within is mended again.
     """
-    if not m.group:
-        return NO_GROUP
     task, model = m.task, m.task.model
+    if task.contract.not_a_group:
+        return NO_GROUP
     if any(task.x.axes):
         return "the batch is along another axis than the first, where features are not known to have theirs"
     try:
