@@ -1,4 +1,4 @@
-"""How much memory this process may still use, and refusing in time what would take more.
+"""How much memory this process may still use, and refusing in time what would take more; how many threads it has.
 
 The least of what is left of the machine's physical memory, of the limits of the control groups (containers) that the
 process is in, and of its own limits on addresses and data (`ulimit -v`, `-d`); what it holds already is taken off each.
@@ -18,9 +18,6 @@ from pathlib import Path
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 
 _UNKNOWN = 16 * 2**30  # bytes, on a platform that does not tell
-# Addresses, far more than memory, with which JAX's first computation ended: 1.6 GB on two processors, each of which
-# brings stacks of threads, 8 MiB each, and an arena of 64 MiB.
-_START, _START_OF_CORE = 1500 * 2**20, 80 * 2**20
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
 _GROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
@@ -34,13 +31,6 @@ def process_memory() -> int:
     return max(0, int(min(left)))
 
 
-def fits(needed: int) -> bool:
-    """Whether this process may take so many bytes more."""
-    # what it held at most is known sooner than what it holds, and is enough for small kernels, which ask often
-    most = _peak() + needed
-    return all(of == "resident" and most <= limit for of, limit in _limits()) or needed <= process_memory()
-
-
 def machine_memory() -> int:
     """Bytes that a process may use here, with all that it holds."""
     return min(limit for _, limit in _limits())
@@ -49,17 +39,6 @@ def machine_memory() -> int:
 def default_memory_limit() -> int:
     """Half of `process_memory()`: what one fit may take unless it is told otherwise."""
     return process_memory() // 2
-
-
-def check_start() -> None:
-    """Raise MemoryLimitError where `ulimit -v` leaves fewer addresses than JAX, which ends the process, starts with."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    needed = _START + cores * _START_OF_CORE
-    for counted, limit in _own_limits():
-        if counted == "addresses" and limit < needed:
-            raise MemoryLimitError(
-                "JAX", needed, limit, "of addresses: allow more by ulimit -v, or use fewer processors (taskset)"
-            )
 
 
 def ran_out(error: BaseException) -> bool:
@@ -180,3 +159,11 @@ def _own_limits() -> Iterator[tuple[str, int]]:
         soft, _ = resource.getrlimit(kind)
         if soft != resource.RLIM_INFINITY:
             yield counted, soft
+
+
+def threads() -> int:
+    """The number of threads of engines: OMP_NUM_THREADS, else the cores available to this process."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if wanted.isdecimal() and int(wanted) > 0:
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

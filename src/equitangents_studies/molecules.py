@@ -70,10 +70,10 @@ def cross_validation(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int
     return errors.mean(axis=1)
 
 
-def best_fit(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> tuple[Fit, float]:
-    """The fit with the ridge that cross-validation on the training set likes best, and that ridge."""
+def best_fit(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> Fit:
+    """The fit with the ridge that cross-validation on the training set likes best."""
     ridge = RIDGES[int(np.argmin(cross_validation(K, counts, y, seed)))]
-    return fits(K, counts, y, (ridge,))[0], ridge
+    return fits(K, counts, y, (ridge,))[0]
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,12 @@ PRESETS = presets(
 
 
 class Results(Measured):
-    """`errors`, absolute, in eV, of kernels and of the elements alone; `ridges` chosen.
+    """`errors`, absolute, in eV, of kernels and of the elements alone.
 
     `rotated` and `relabelled`: change of the largest fits' predictions, eV.
     """
 
     errors: Keyed[np.ndarray] = by("fitted", "split size molecule", of="curves.errors_{fitted}")
-    ridges: Keyed[np.ndarray] = by("model", "split size", of="curves.ridges_{model}")
     rotated: Keyed[np.ndarray] = by("model", "molecule turn")
     relabelled: Keyed[np.ndarray] = by("model", "molecule turn")
 
@@ -281,19 +280,18 @@ def _curves(problem: _Problem, grams: dict[str, np.ndarray], task: Task) -> Arra
     s, y, counts = problem.settings, problem.set.energies, problem.counts
     shape = (s.splits, len(s.sizes))
     errors = {name: np.zeros((*shape, s.test)) for name in (*grams, "elements")}
-    ridges = {name: np.zeros(shape) for name in grams}
     for k in range(s.splits):
         order, test = problem.split(k)
         for j, size in enumerate(s.sizes):
             train = order[:size]
             for name, K in grams.items():
                 here = K[np.ix_(train, train)]
-                fit, ridges[name][k, j] = best_fit(here, counts[train], y[train], s.seed)
+                fit = best_fit(here, counts[train], y[train], s.seed)
                 predicted = counts[test] @ fit.elements + K[np.ix_(test, train)] @ fit.weights
                 errors[name][k, j] = np.abs(predicted - y[test])
                 errors["elements"][k, j] = np.abs(counts[test] @ fit.elements - y[test])
         task.step(k + 1, s.splits)
-    return {f"errors_{n}": e for n, e in errors.items()} | {f"ridges_{n}": r for n, r in ridges.items()}
+    return {f"errors_{n}": e for n, e in errors.items()}
 
 
 def _moved(problem: _Problem, model: kernels.NetworkKernel | kernels.VectorKernel, K: np.ndarray, task: Task) -> Arrays:
@@ -301,7 +299,7 @@ def _moved(problem: _Problem, model: kernels.NetworkKernel | kernels.VectorKerne
     s, y = problem.settings, problem.set.energies
     order, test = problem.split(0)
     train = order[: s.sizes[-1]]
-    fit, _ = best_fit(K[np.ix_(train, train)], problem.counts[train], y[train], s.seed)
+    fit = best_fit(K[np.ix_(train, train)], problem.counts[train], y[train], s.seed)
     chosen = problem.molecules[test[: s.moved]]
     chosen = chosen.with_positions(chosen.positions.astype(np.float64))
     others = problem.molecules[train]

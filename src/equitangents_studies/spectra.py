@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents import nn
 from equitangents.actions import Action, from_function
 from equitangents.groups import Group
+from equitangents.inference import fourier_irreps
 from equitangents.kernels import orbit_average
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
@@ -26,6 +28,7 @@ from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
+from equitangents_studies.common.orbits import moved_each
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
@@ -33,7 +36,7 @@ from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
 from equitangents_studies.systems.conventions import Step
 from equitangents_studies.systems.curves import CurveData, curve_data, kernel_curve
-from equitangents_studies.systems.grams import PoolKernel, group_grams, spectrum, symmetric_kernel
+from equitangents_studies.systems.grams import PoolKernel, group_grams, irrep_blocks, symmetric_kernel
 from equitangents_studies.systems.predictions import cavity_risk
 from equitangents_studies.systems.sample_efficiency import jackknifed, log_factor, measured_factor
 
@@ -104,7 +107,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Known groups and sets, sizes that the images suffice for."""
     at_least(settings, images=40, pixels=2, repetitions=2, spectrum_images=8, hidden_layers=1)
     check(settings.ridge > 0, "ridge", settings.ridge, "positive, since turned images may be alike")
-    check(0 < len(settings.groups) and {*settings.groups} <= {*GROUPS}, "groups", settings.groups, f"of {(*GROUPS,)}")
+    check(len(settings.groups) > 0 and {*settings.groups} <= {*GROUPS}, "groups", settings.groups, f"of {(*GROUPS,)}")
     for name in settings.sets:
         check(name in data.names(), "sets", name, f"data sets, {', '.join(data.names())}")
     check(len(chosen_sets(settings, data_dir)) >= 1, "sets", settings.sets, "there; digits always are")
@@ -157,11 +160,7 @@ def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
 
 def moved_at_random(action: Action, x: np.ndarray, seed: int = 0) -> np.ndarray:
     """Every input moved by a random element of its own, so that the group is a symmetry of the data."""
-    drawn = np.random.default_rng(seed).integers(action.group.order, size=len(x))
-    moved = np.array(x)
-    for g in np.unique(drawn):
-        moved[drawn == g] = np.asarray(action(int(g), x[drawn == g]))
-    return moved
+    return moved_each(action, np.random.default_rng(seed).integers(action.group.order, size=len(x)), x)
 
 
 def largest_subgroup(group: Group) -> list[int]:
@@ -221,17 +220,34 @@ def _without_parts(matrices: PoolKernel, given: CurveData, sizes: np.ndarray, s:
     return np.array(found)
 
 
+_ROUNDING = 1e-13  # of the largest eigenvalue
+
+
+def spectrum(
+    net: nn.Sequential, action: Action, x: np.ndarray, step: Step
+) -> tuple[Float[np.ndarray, " copies"], Float[np.ndarray, " n"]]:
+    """Eigenvalues λ = Λ/(N|G|) of the kernel on all N|G| copies of x, and of the invariant network's, descending.
+
+    One irrep after another; the trivial one's are those of the invariant network.
+    """
+    grams = group_grams(net, action, x, "ntk", step)
+    irreps = fourier_irreps(grams.group)
+    values = [np.maximum(np.linalg.eigvalsh(b)[::-1], 0.0) / (len(x) * grams.group.order) for b in irrep_blocks(grams)]
+    every = np.concatenate([np.repeat(v, i.dimension * i.count) for v, i in zip(values, irreps, strict=True)])
+    return np.sort(every)[::-1], values[0]
+
+
 def _spectrum(settings: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
     x = load(settings, name, group, data_dir)[0][: settings.spectrum_images]
     net, action = network(settings), GROUPS[group]()
-    found = spectrum(net, action, x, progress=task.step)
-    few = spectrum(net, action, x[:_EXPLICIT])
+    found = spectrum(net, action, x, task.step)
+    few, _ = spectrum(net, action, x[:_EXPLICIT], task.step)
     copies = np.concatenate([np.asarray(action(g, x[:_EXPLICIT])) for g in range(action.group.order)])
     K = np.asarray(net.kernel(copies).ntk)
     explicit = np.sort(np.linalg.eigvalsh(K))[::-1] / len(K)
-    return {
-        "condition": np.array([found.condition("plain"), found.condition("invariant")]),
-        "explicit": np.array(np.abs(few.eigenvalues - explicit).max() / explicit[0]),
+    return {  # a condition is infinite where rounding hides the smallest eigenvalue
+        "condition": np.array([v[0] / v[-1] if v[-1] > _ROUNDING * found[0][0] else np.inf for v in found]),
+        "explicit": np.array(np.abs(few - explicit).max() / explicit[0]),
     }
 
 

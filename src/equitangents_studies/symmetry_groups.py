@@ -36,7 +36,6 @@ CHAIN = (("GAP", "VEC"), ("VEC", "LCN"), ("LCN", "VEC"), ("VEC", "FCN"))
 """Pairs of Theorem 3.1: from LCN of n channels, VEC has dn."""
 EMBEDDED_WIDTH, _EMBEDDED_PIXELS = 4, 4
 POOLED = ("GAP", "LAP4", "LAP8")
-METHODS = ("coupled", "two-sample")
 LEVEL = 0.01
 
 
@@ -70,15 +69,14 @@ PRESETS = presets(
 
 class Results(Measured):
     """`kernels` and `predictions` are largest differences relative to the largest value,
-    `right` says whether each test image is classified rightly; at finite width the `methods`, by their places in
-    METHODS, and `numbers` of the tests. `rate` of alarms of the two-sample test among `cases`, with its interval.
+    `right` says whether each test image is classified rightly; at finite width the `numbers`
+    of the tests. `rate` of alarms of the two-sample test among `cases`, with its interval.
     `embedded` by pairs of CHAIN: largest differences of outputs.
     """
 
     kernels: Keyed[float] = by("architecture group")
     predictions: Keyed[float] = by("architecture group")
     right: Keyed[np.ndarray] = by("architecture group", "image")
-    methods: Keyed[int] = by("architecture group")
     numbers: Keyed[float] = by("architecture group")
     rate: np.ndarray = by("", "end")
     embedded: Keyed[float] = by("pair", of="differences")
@@ -139,15 +137,14 @@ def _finite(settings: Settings, name: str, task: Task) -> Arrays:
     learning = GradientInference(members=2, epochs=settings.epochs, dtype="float64")
     system = System("I", architecture(name, settings.finite_depth, width), learning, settings.seed)
     few = sample_data()
-    methods, numbers = [], []
+    numbers = []
     for i, group in enumerate(GROUPS):
         result = algorithmic_symmetry(
             system, group, few.x, few.y, few.x_test, seed=settings.seed, members=settings.members, level=LEVEL
         )
-        methods.append(METHODS.index(result.method))
         numbers.append(result.number)
         task.step(i + 1, len(GROUPS))
-    return {"methods": np.array(methods), "numbers": np.array(numbers)}
+    return {"numbers": np.array(numbers)}
 
 
 def _embedded(settings: Settings, task: Task) -> Arrays:

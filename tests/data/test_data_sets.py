@@ -145,7 +145,7 @@ def idx_source(tmp_path, monkeypatch):
     }
     (tmp_path / "home").mkdir()
     home = _serve(tmp_path / "home", {name: _idx(array) for name, array in parts.items()})
-    monkeypatch.setitem(catalogue.SOURCES, "mnist", Source("mnist", "t", "c", tuple("01234"), "idx", home))
+    monkeypatch.setitem(catalogue.SOURCES, "mnist", Source("mnist", "c", tuple("01234"), "idx", home))
     return parts
 
 
@@ -189,7 +189,7 @@ def test_cifar_binary_format(tmp_path, monkeypatch):
             entry.size = block.size
             archive.addfile(entry, io.BytesIO(block.tobytes()))
     home = _serve(tmp_path, {"cifar.tar.gz": stream.getvalue()})
-    monkeypatch.setitem(catalogue.SOURCES, "cifar10", Source("cifar10", "t", "c", tuple("abcdefghij"), "cifar", home))
+    monkeypatch.setitem(catalogue.SOURCES, "cifar10", Source("cifar10", "c", tuple("abcdefghij"), "cifar", home))
     loaded = data.load("cifar10", data.download("cifar10", tmp_path / "sets").parent)
     assert loaded.train_x.shape == (4, 32, 32, 3)
     first = records["batch/data_batch_1.bin"][0]

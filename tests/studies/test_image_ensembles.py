@@ -210,7 +210,6 @@ class TestTrainedEnsembles:
 
     def test_the_share_in_the_range_and_the_difference(self):
         found = Trained(np.array([1.0, 2.0, 3.0, 4.0, 2.0]), 2.5, 1.5, 3.5)
-        assert found.inside == 0.6
         e = found.difference((1.0, 4.0))
         assert e.value == pytest.approx(-0.1)
         assert e.low < -0.1 < e.high

@@ -14,16 +14,16 @@ import equitangents as et
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import kernel_invariance_error, orbit_average
+from equitangents.kernels import orbit_average
 from equitangents_studies import histology, ising, rotated_images, toy
 from equitangents_studies import medical_kernels as medical
-from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.images import load_images, standardise
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
 from equitangents_studies.comparison.study import Settings as ComparisonSettings
 from equitangents_studies.comparison.study import images_of
 from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
+from oracles.invariance import invariance_error
 from studies.miniatures import run as run_miniature
 
 
@@ -91,7 +91,7 @@ def test_the_toy_s_truth_is_invariant():
     ],
 )
 def test_networks_keep_the_symmetry(net, action, shape):
-    assert kernel_invariance_error(net, action, np.random.default_rng(0).normal(size=(3, *shape))) < 1e-12
+    assert invariance_error(net, action, np.random.default_rng(0).normal(size=(3, *shape))) < 1e-12
 
 
 class TestImages:
@@ -211,13 +211,13 @@ class TestRidges:
             weights = np.linalg.solve(K[np.ix_(rest, rest)] + ridge * unit * np.eye(29), targets[rest])
             return np.argmax(K[i, rest] @ weights) == y[i]
 
-        scores = [sum(right_without(i, ridge) for i in range(30)) for ridge in kernel_classification.RIDGES]
-        chosen = kernel_classification.fit(K, y, 3).ridge
-        assert chosen == kernel_classification.RIDGES[int(np.argmax(scores))]
+        scores = [sum(right_without(i, ridge) for i in range(30)) for ridge in medical.RIDGES]
+        chosen = medical.fit(K, y, 3).ridge
+        assert chosen == medical.RIDGES[int(np.argmax(scores))]
 
     def test_predictions_are_those_of_the_classifier_of_infinite_width(self, rng):
         x, y, test = rng.normal(size=(12, 4, 4, 1)), rng.integers(0, 3, 12), rng.normal(size=(9, 4, 4, 1))
-        ours = kernel_classification.fit(NET.kernel(x).ntk, y, 3, ridges=(1e-2,)).predict(NET.kernel(test, x).ntk)
+        ours = medical.fit(NET.kernel(x).ntk, y, 3, ridges=(1e-2,)).predict(NET.kernel(test, x).ntk)
         np.testing.assert_array_equal(ours, InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x, y).predict(test))
 
 

@@ -45,19 +45,16 @@ def test_the_largest_eigenvalue_is_that_of_the_tangent_kernel_over_the_number_of
     full = np.moveaxis(kernel, 2, 1).reshape(3 * samples, 3 * samples)
     exact = np.linalg.eigvalsh(full)[-1] / samples
     found = largest_eigenvalue(NET, params, x)
-    assert abs(found.value - exact) <= max(1e-9 * exact, 1.01 * found.error)
-    assert found.error <= 1e-4 * exact
+    assert abs(found - exact) <= 1e-4 * exact
 
 
-def test_few_steps_stay_below_and_say_how_far_an_eigenvalue_may_be() -> None:
+def test_few_steps_stay_below() -> None:
     x = np.random.default_rng(0).standard_normal((12, *SHAPE))
     params = member(members(0, 1), 0)
     kernel = np.moveaxis(empirical_matrix(NET, params, x), 2, 1).reshape(36, 36)
     exact = np.linalg.eigvalsh(kernel) / 12
     rough = largest_eigenvalue(NET, params, x, steps=3)
-    assert rough.steps == 3
-    assert 0 < rough.value < exact[-1]
-    assert np.min(np.abs(exact - rough.value)) <= rough.error
+    assert 0 < rough < exact[-1]
 
 
 def test_an_eigenvalue_of_what_is_not_finite_is_refused() -> None:
@@ -69,7 +66,7 @@ def test_an_eigenvalue_of_what_is_not_finite_is_refused() -> None:
 def test_learning_rates_are_c_times_two_over_the_largest_eigenvalue(data: Any) -> None:
     params = members(0, 2)
     rates = et.systems.inference("NN+").learning_rates(NET, params, data.x)
-    exact = [8 * 2 / largest_eigenvalue(NET, member(params, i), data.x).value for i in range(2)]
+    exact = [8 * 2 / largest_eigenvalue(NET, member(params, i), data.x) for i in range(2)]
     assert np.max(np.abs(rates / exact - 1)) <= 1e-12
 
 
@@ -160,7 +157,6 @@ def test_labels_may_be_texts_and_targets_numbers(data: Any) -> None:
     names = np.array(["a", "b", "c"])[data.labels]
     fitted = et.systems.System("P(3d)", NET, "NTK").fit(data.x, names)
     assert fitted.score(data.x, names) == 1
-    assert fitted.classify(data.x).tolist() == names.tolist()
     assert fitted.score(data.x, np.full(24, "d")) == 0
     numbers = et.systems.System("I", NET, "NTK").fit(data.x, data.x[:, 0, 0])
     assert np.max(np.abs(numbers.predict(data.x)[:, 0] - data.x[:, 0, 0])) <= 1e-9

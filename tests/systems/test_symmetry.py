@@ -1,4 +1,4 @@
-"""Algorithmic symmetry: Theorem 4.1, coupled networks, the two-sample test; S-Dist of ensembles, without bias."""
+"""Algorithmic symmetry: Theorem 4.1, coupled networks, the two-sample test."""
 
 from __future__ import annotations
 
@@ -29,19 +29,10 @@ def test_theorem_4_1_holds_at_infinite_width(name: str, group: str) -> None:
     assert result.number <= 1e-9 if expected else result.number >= 1e-3
 
 
-@pytest.mark.parametrize("name", ["FCN", "LCN", "GAP"])
-def test_float32_kernels_decide_as_float64_ones_do(name: str) -> None:
-    system = et.systems.System("I", et.systems.architecture(name, 2), "NTK")
-    for group in ("O(3)xI", "O(3)^d"):
-        single = et.systems.algorithmic_symmetry(system, group, dtype="float32")
-        assert single.symmetric == expected_symmetry(name, group, (8, 8, 3), finite=False)
-        assert not single.symmetric or single.kernel_difference <= 1e-5
-
-
 @pytest.mark.parametrize("inference", ["NNGP", KernelInference("NTK", time=3.0, ridge=1e-2)])
 def test_the_nngp_and_finite_times_have_the_same_symmetries(inference: Any) -> None:
     system = et.systems.System("P(3d)", et.systems.architecture("LCN", 2), inference)
-    assert bool(et.systems.algorithmic_symmetry(system, "O(3)^d"))
+    assert et.systems.algorithmic_symmetry(system, "O(3)^d").symmetric
     assert et.systems.algorithmic_symmetry(system, "O(3d)").symmetric is False
 
 
@@ -55,7 +46,7 @@ def test_what_is_not_finite_is_never_symmetric(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(symmetry_tests, "fit_moved", lambda *arguments: Model())
     system = et.systems.System("I", et.systems.architecture("FCN", 1), "NTK")
     result = et.systems.algorithmic_symmetry(system, "O(3d)")
-    assert (result.verdict, bool(result), result.symmetric) == ("not decided", False, None)
+    assert (result.verdict, result.symmetric) == ("not decided", None)
 
 
 @pytest.mark.quick(1)
@@ -153,7 +144,6 @@ def test_finite_width_agrees_with_theorem_4_1_where_it_decides(name: str) -> Non
     [
         (("FCN", "NTK"), "O(3d)", {"method": "coupled"}, "method is 'coupled'"),
         (("GAP", "NN"), "O(3d)", {"method": "coupled"}, "another one for this group"),
-        (("FCN", "NTK"), "O(3d)", {"tolerance": "a"}, "tolerance is 'a'"),
         (("FCN", "NTK"), "I", {"y": [1, 2]}, "without x"),
         (("FCN", "NTK"), "I", {"x": sample_data().x}, "y is None"),
     ],
@@ -164,87 +154,3 @@ def test_arguments_that_do_not_fit_are_refused(system: tuple[str, str], group: s
         et.systems.algorithmic_symmetry(
             et.systems.System("I", et.systems.architecture(name, 1), inference), group, **how
         )
-
-
-INPUTS, OUTPUTS = 6, 2
-
-
-def ensembles(rng: np.random.Generator, m: int, n: int, apart: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two with means apart by `apart` in every output, of different spread, members skewed."""
-    shape = (INPUTS, OUTPUTS)
-    a = rng.exponential(size=(m, *shape)) - 1 + apart
-    return a, 2 * rng.standard_normal((n, 1, 1)) + rng.standard_normal((n, *shape))
-
-
-def test_the_plain_estimate_is_the_mean_squared_distance_of_means_in_either_order() -> None:
-    a, b = ensembles(np.random.default_rng(0), 7, 11, 1.0)
-    found, other = et.systems.s_dist(a, b), et.systems.s_dist(b, a)
-    literal = np.mean([np.sum((a[:, i].mean(axis=0) - b[:, i].mean(axis=0)) ** 2) for i in range(INPUTS)])
-    assert abs(found.plain - literal) <= 1e-12 * literal
-    assert (found.members, found.inputs) == ((7.0, 11.0), INPUTS)
-    assert (found.value, found.interval, found.members) == (other.value, other.interval, other.members[::-1])
-
-
-@pytest.mark.parametrize(("m", "n", "apart"), [(8, 8, 0.0), (6, 12, 1.0), (12, 6, 0.0)])
-def test_the_correction_takes_the_sampling_bias_out(m: int, n: int, apart: float) -> None:
-    rng = np.random.default_rng(1)
-    found = [et.systems.s_dist(*ensembles(rng, m, n, apart)) for _ in range(100)]
-    values = np.array([f.value for f in found])
-    assert abs(values.mean() - OUTPUTS * apart**2) < 4 * values.std() / len(values) ** 0.5
-    bias = OUTPUTS * (1 / m + 5 / n)
-    plain = np.array([f.plain for f in found])
-    assert abs(plain.mean() - OUTPUTS * apart**2 - bias) < 4 * plain.std() / len(plain) ** 0.5
-
-
-def test_intervals_hold_the_truth() -> None:
-    rng = np.random.default_rng(2)
-    found = [et.systems.s_dist(*ensembles(rng, 10, 20, 1.0)).interval for _ in range(80)]
-    held = np.mean([low <= OUTPUTS <= high for low, high in found])
-    assert held >= 0.95 - 3 * (0.05 * 0.95 / 80) ** 0.5
-
-
-def test_intervals_are_cut_at_0_and_hold_equal_algorithms() -> None:
-    rng = np.random.default_rng(6)
-    found = [et.systems.s_dist(*ensembles(rng, 8, 8, 0.0)) for _ in range(60)]
-    assert min(f.value for f in found) < 0
-    assert all(f.interval[0] >= 0 and f.interval[1] == max(f.corrected.high, 0.0) for f in found)
-    assert np.mean([f.interval[0] == 0 for f in found]) >= 0.95 - 3 * (0.05 * 0.95 / 60) ** 0.5
-    assert np.isnan(et.systems.s_dist(*ensembles(rng, 4, 4, 0.0)).interval).all()
-
-
-def test_an_exact_mean_has_no_noise_to_take_out() -> None:
-    rng = np.random.default_rng(3)
-    mean = np.full((INPUTS, OUTPUTS), 0.5)
-    values = [et.systems.s_dist(ensembles(rng, 9, 3, 0.0)[0], mean).value for _ in range(100)]
-    assert abs(np.mean(values) - OUTPUTS * 0.25) < 4 * np.std(values) / 100**0.5
-    a = ensembles(rng, 9, 3, 0.0)[0]
-    assert et.systems.s_dist(a, mean).members == (9.0, np.inf)
-    assert et.systems.s_dist(mean, a).value == et.systems.s_dist(a, mean).value
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda a, b: (a[0], b[0]), "exact means"),
-        (lambda a, b: (a, b[:, :3]), "must be equal"),
-        (lambda a, b: (a[:2], b), "at least 3"),
-        (lambda a, b: (a * np.nan, b), "NaN"),
-    ],
-)
-def test_bad_ensembles_are_refused(change: Any, said: str) -> None:
-    with pytest.raises(EquitangentsError, match=said):
-        et.systems.s_dist(*change(*ensembles(np.random.default_rng(5), 6, 9, 0.5)))
-
-
-@pytest.mark.slow
-def test_fitted_systems_are_compared_at_inputs() -> None:
-    data = et.systems.textures(12, (4, 2), classes=2)
-    narrow = et.systems.architecture("FCN", 1, 4)
-    learning = et.systems.inference("NN", members=4, epochs=1, learning_rate=0.1)
-    finite = et.systems.System("I", narrow, learning).fit(data.x, data.labels)
-    exact = et.systems.System("I", narrow, "NTK").fit(data.x, data.labels)
-    found = et.systems.s_dist(finite, exact, data.x)
-    by_hand = et.systems.s_dist(finite.predict_members(data.x), exact.predict(data.x))
-    assert found.value == by_hand.value
-    with pytest.raises(EquitangentsError, match="x is None"):
-        et.systems.s_dist(finite, exact)

@@ -31,7 +31,7 @@ def test_every_element_is_orthogonal_and_its_inverse_undoes_it(group: str, shape
     assert np.max(np.abs(moved.reshape(4, -1) - flat @ matrix.T)) <= 1e-13
     assert np.max(np.abs(tau.inverse(moved) - x)) <= 1e-12
     assert np.max(np.abs(tau.inverse.matrix() - matrix.T)) <= 1e-13
-    assert tau.orthogonality_error <= 1e-13
+    assert np.max(np.abs(matrix @ matrix.T - np.eye(len(matrix)))) <= 1e-13
     assert np.array_equal(moved, et.systems.rotate(x, group, seed))
     assert np.max(np.abs(et.systems.rotate(moved, group, seed, inverse=True) - x)) <= 1e-12
 
@@ -86,7 +86,6 @@ def test_an_element_of_all_rotations_holds_one_matrix_and_no_second_one(position
         tracemalloc.stop()
     assert peak < 1.15 * one
     assert np.max(np.abs(inverse - 1)) < 1e-5
-    assert tau.orthogonality_error < 1e-13
 
 
 def test_moved_arrays_keep_their_type() -> None:
@@ -124,7 +123,7 @@ def test_a_path_is_a_one_parameter_group_from_the_identity(group: str) -> None:
     assert np.max(np.abs(at(0.0) - np.eye(18))) <= 1e-15
     assert np.max(np.abs(at(0.3) @ at(0.5) - at(0.8))) <= 1e-13
     assert abs(np.linalg.det(at(0.7)) - 1) <= 1e-12
-    assert path(1.3).orthogonality_error <= 1e-13
+    assert np.max(np.abs(at(1.3) @ at(1.3).T - np.eye(18))) <= 1e-13
 
 
 def test_a_signal_goes_along_a_path_at_unit_speed_on_average() -> None:

@@ -25,11 +25,11 @@ from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.angular import both, covariance, of_covariance
-from equitangents.kernels.branches import flat as every_operation
 from equitangents.kernels.duals.smooth import Cos, Erf, Gelu, Sin
 from equitangents.kernels.engines.reference.rotations import Variances, after, moments, run, variances
 from equitangents.kernels.operations import Affine, Dual
 from equitangents.kernels.program import Op
+from equitangents.kernels.program import flat as every_operation
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationSections, Sphere, closed_nodes, sections
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question, signals_for
@@ -242,7 +242,7 @@ def _derivatives(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: Arr
     """F and its derivatives by K, q and q', each (2, nodes); K alone differs from node to node."""
     one = jnp.ones_like(k)
 
-    def along(function: Callable[..., Tree], point: tuple[jax.Array, ...], *directions: tuple[int, int, int]) -> Tree:
+    def along(function: Callable[..., Tree], point: tuple[ArrayLike, ...], *directions: tuple[int, int, int]) -> Tree:
         """(value, derivatives in two directions stacked): one batched pass, which is half as much to compile as two."""
         tangents = tuple(jnp.stack([part * one for part in parts]) for parts in zip(*directions, strict=True))
         return jax.vmap(lambda *v: jax.jvp(function, point, v), out_axes=(None, 0))(*tangents)

@@ -19,9 +19,9 @@ import jax
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import NetworkError, ShapeError
 from equitangents.groups import Group
+from equitangents.kernels.dispatch import program_of as of_operations
 from equitangents.kernels.program import GroupFibres, Op, Positions, Program
 from equitangents.kernels.rotations import Sphere
-from equitangents.kernels.simplify import program_of as of_operations
 from equitangents.kernels.steerable import Points
 from equitangents.kernels.structured import StructuredPositions
 from equitangents.nn.conv import Dense

@@ -20,7 +20,7 @@ from equitangents.kernels.content import VERSION, described
 from equitangents.kernels.invariance import draws_noise
 from equitangents.scale import GramStore
 from equitangents.scale.identity import network_hash
-from equitangents.tiles.place import Place
+from equitangents.scale.place import Place
 from equitangents.validation import check_unmasked
 
 _TILE = 1024

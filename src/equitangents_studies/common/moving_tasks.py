@@ -26,6 +26,7 @@ from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.moved_kernels import PairKernel, Symmetry
+from equitangents_studies.common.orbits import moved_each
 from equitangents_studies.framework.study import at_least, check, presets
 
 
@@ -394,10 +395,7 @@ def plane_draw(s: Settings, data_dir: Path | None, k: int) -> Sets:
     chosen = images[rng.permutation(len(images))[: n + s.test]]
     x = standardise(actions.to_rings(chosen, s.rings, s.angles)).astype(np.float64)
     elements = rng.integers(s.order, size=len(x))
-    turn, upright = actions.ring_rotations(s.order), x
-    x, y = np.empty_like(upright), np.eye(s.order)[elements] - 1 / s.order
-    for g in np.unique(elements):
-        x[elements == g] = turn(int(g), upright[elements == g])
+    x, y = moved_each(actions.ring_rotations(s.order), elements, x), np.eye(s.order)[elements] - 1 / s.order
     return x[:n], y[:n], x[n:], y[n:]
 
 

@@ -25,6 +25,16 @@ def orbit_batch(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarr
     return np.asarray(action.orbit(x)).reshape(-1, *x.shape[1:])
 
 
+def moved_each(
+    action: Action, elements: Int[np.ndarray, " n"], x: Float[np.ndarray, "n ..."]
+) -> Float[np.ndarray, "n ..."]:
+    """Every input moved by an element of its own."""
+    moved = np.array(x)
+    for g in np.unique(elements):
+        moved[elements == g] = np.asarray(action(int(g), x[elements == g]))
+    return moved
+
+
 def there_and_back(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "order_n ..."]:
     """All ρ(g)⁻¹ρ(g)x in the order of `orbit_batch`: what differs from x is the error of resampling."""
     return np.concatenate([np.asarray(action(action.group.inverse(g), action(g, x))) for g in action.group])

@@ -79,11 +79,6 @@ class Trained:
     low: float
     high: float
 
-    @property
-    def inside(self) -> float:
-        """The share of trained ensembles in the range that holds 95 % of infinitely wide ones."""
-        return float(((self.low <= self.scores) & (self.scores <= self.high)).mean())
-
     def difference(self, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
         """Trained minus expected. The interval is over the ensembles, or of the expected spread where they are few.
 

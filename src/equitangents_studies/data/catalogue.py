@@ -26,7 +26,6 @@ class Source:
     """
 
     name: str
-    title: str
     citation: str
     class_names: tuple[str, ...] = ()
     format: str = ""
@@ -54,7 +53,6 @@ SOURCES: dict[str, Source] = {
     for source in (
         Source(
             name="fashion_mnist",
-            title="Fashion-MNIST, 28×28, 10 classes of clothing",
             citation="H. Xiao, K. Rasul and R. Vollgraf, Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine "
             "Learning Algorithms, arXiv:1708.07747 (2017).",
             class_names=(
@@ -72,7 +70,6 @@ SOURCES: dict[str, Source] = {
         ),
         Source(
             name="mnist",
-            title="MNIST, 28×28 handwritten digits",
             citation="Y. LeCun, L. Bottou, Y. Bengio and P. Haffner, Gradient-based learning applied to document "
             "recognition, Proc. IEEE 86 (1998).",
             class_names=tuple("0123456789"),
@@ -87,7 +84,6 @@ SOURCES: dict[str, Source] = {
         ),
         Source(
             name="cifar10",
-            title="CIFAR-10, 32×32 colour photographs, 10 classes",
             citation="A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, technical report (2009).",
             class_names=(
                 "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
@@ -102,18 +98,15 @@ SOURCES: dict[str, Source] = {
         ),
         Source(
             name="histology_crc5",
-            title="Colorectal H&E tiles, 64×64, 5 classes",
             citation="Colorectal Carcinoma Classifier, a student project of Politecnico di Torino (2018).",
         ),
         Source(
             name="histology_lc25000_colon",
-            title="LC25000 colon H&E tiles, 64×64, 2 classes, split by tile",
             citation="A. A. Borkowski et al., Lung and Colon Cancer Histopathological Image Dataset (LC25000), "
             "arXiv:1912.12142 (2019).",
         ),
         Source(
             name="nct_crc_he",
-            title="NCT-CRC-HE-100K, colorectal H&E tiles, 9 classes: 10,000 at random, averaged down to 32×32",
             citation="J. N. Kather, N. Halama and A. Marx, 100,000 histological images of human colorectal cancer and "
             "healthy tissue, Zenodo, doi:10.5281/zenodo.1214456 (2018).",
             folder="NCT-CRC-HE-100K",
@@ -126,25 +119,21 @@ MOLECULE_SOURCES: dict[str, Source] = {
     for source in (
         Source(
             name="qm9",
-            title="QM9: atomization energies U0, B3LYP/6-31G(2df,p), H C N O",
             citation="R. Ramakrishnan, P. O. Dral, M. Rupp and O. A. von Lilienfeld, Quantum chemistry structures and "
             "properties of 134 kilo molecules, Sci. Data 1, 140022 (2014).",
         ),
         Source(
             name="qm7",
-            title="QM7: atomization energies, PBE0, H C N O S",
             citation="L. C. Blum and J.-L. Reymond, J. Am. Chem. Soc. 131, 8732 (2009); M. Rupp, A. Tkatchenko, K.-R. "
             "Müller and O. A. von Lilienfeld, Phys. Rev. Lett. 108, 058301 (2012).",
         ),
         Source(
             name="rmd17",
-            title="Revised MD17: total energies and forces, PBE/def2-SVP",
             citation="A. S. Christensen and O. A. von Lilienfeld, On the role of gradients for machine learning of "
             "molecular energies and forces, Mach. Learn.: Sci. Technol. 1, 045018 (2020).",
         ),
         Source(
             name="water_tensors",
-            title="Water monomers, dimers and Zundel cations: energies, dipoles, polarizabilities",
             citation="A. Grisafi, D. M. Wilkins, G. Csányi and M. Ceriotti, Symmetry-Adapted Machine Learning for "
             "Tensorial Properties of Atomistic Systems, Phys. Rev. Lett. 120, 036002 (2018).",
         ),

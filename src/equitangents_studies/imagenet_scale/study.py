@@ -100,7 +100,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Flax, known networks and groups, a batch for every device, images enough for a cusp."""
+    """Flax, known networks and groups, images enough for a cusp."""
     s = settings
     check_installed("flax", "studies", "the study imagenet-scale")
     at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
@@ -113,7 +113,6 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(s.decay >= 0, "decay", s.decay, "0 or positive")
     if any(name.startswith("Mixer") for name in s.networks):
         check(s.pixels % s.patch == 0, "patch", s.patch, f"a divisor of pixels = {s.pixels}")
-    _check_batch(s.batch)
     name = stands_for(s.data, data_dir)
     if name in _GENERATED:
         count = s.images
@@ -128,13 +127,6 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(s.largest <= count, "largest", s.largest, f"at most {count:,}, which there are to train on")
     least = 2 ** ((s.halvings - 1) / 2) * 2
     check((s.largest or count) >= least, "halvings", s.halvings, f"so few that {s.largest or count:,} images do")
-
-
-def _check_batch(batch: int) -> None:
-    import jax
-
-    devices = jax.local_device_count()
-    check(batch % devices == 0, "batch", batch, f"a multiple of the {devices} devices")
 
 
 def place(settings: Settings, data_dir: Path | None) -> Path:

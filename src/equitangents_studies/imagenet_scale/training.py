@@ -1,9 +1,9 @@
-"""One network trained on images that are read as they are needed, on all devices, with checkpoints.
+"""One network trained on images that are read as they are needed, with checkpoints.
 
 Stochastic gradient descent with momentum 0.9 on the cross-entropy, L2 penalty, gradients cut at norm 1, learning rate
 up linearly for a twentieth of the steps and down to 0 as a cosine. All of it keeps its law when inputs are rotated,
-which Adam does not. A batch is split over the devices, parameters are on each of them. Images follow one another epoch
-after epoch, each in an order of its own, so every batch is full. What a step sees follows from the seed and its number.
+which Adam does not. Images follow one another epoch after epoch, each in an order of its own, so every batch is full.
+What a step sees follows from the seed and its number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import serialization
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import Archive, open_regular, whole_file, write_archive
@@ -163,16 +162,15 @@ class State(NamedTuple):
 
 def train(module: Any, files: ImageFiles, tau: Transformation, recipe: Recipe, kept: Path, task: Task) -> State:
     """`module` trained on `files` moved by `tau`; goes on from what lies in `kept`, if anything does."""
-    devices = _Devices()
-    state = devices.everywhere(_begin(module, recipe))
+    state = _begin(module, recipe)
     path = kept / "state.msgpack"
     if path.is_file():
-        state = devices.everywhere(_restored(state, path))
-    move, done = devices.everywhere(_as_array(tau)), int(state.step)
+        state = _restored(state, path)
+    move, done = _as_array(tau), int(state.step)
     with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
         for x, y in _batches(files, recipe, done, workers):
             rate = jnp.float32(rate_at(recipe, done))
-            state = _step(module, recipe.decay, state, _moved(devices.split(x), move), devices.split(y), rate)
+            state = _step(module, recipe.decay, state, _moved(x, move), y, rate)
             done += 1
             if done % recipe.every == 0 and done < recipe.steps:
                 keep(state, path)
@@ -182,12 +180,11 @@ def train(module: Any, files: ImageFiles, tau: Transformation, recipe: Recipe, k
 
 def right(module: Any, state: State, files: ImageFiles, tau: Transformation, recipe: Recipe) -> np.ndarray:
     """Which of `files`, moved by `tau`, are classified rightly, (N,)."""
-    devices, batch = _Devices(), recipe.batch
-    move, found = devices.everywhere(_as_array(tau)), []
+    batch, move, found = recipe.batch, _as_array(tau), []
     with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
         for begin in range(0, len(files), batch):
             rows = np.arange(begin, begin + batch) % len(files)  # the last batch is full, too
-            x = devices.split(files.read(rows, recipe.pixels, workers=workers))
+            x = files.read(rows, recipe.pixels, workers=workers)
             outputs = np.asarray(_outputs(module, state, _moved(x, move)))
             found.append((outputs.argmax(axis=1) == files.labels[rows]) & np.isfinite(outputs).all(axis=1))
     return np.concatenate(found)[: len(files)]
@@ -219,19 +216,6 @@ def image_rows(count: int, recipe: Recipe, step: int) -> np.ndarray:
 def _order(count: int, seed: int, epoch: int) -> np.ndarray:
     """The order of the images in an epoch."""
     return np.random.default_rng([seed, epoch]).permutation(count)
-
-
-class _Devices:
-    """All devices of this machine as one line; batches are split along it."""
-
-    def __init__(self) -> None:
-        self._mesh = Mesh(np.array(jax.local_devices()), ("batch",))
-
-    def everywhere(self, tree: Any) -> Any:
-        return jax.device_put(tree, NamedSharding(self._mesh, PartitionSpec()))
-
-    def split(self, x: np.ndarray) -> jax.Array:
-        return jax.device_put(x, NamedSharding(self._mesh, PartitionSpec("batch")))
 
 
 def _begin(module: Any, recipe: Recipe) -> State:

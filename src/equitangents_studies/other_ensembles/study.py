@@ -116,14 +116,12 @@ def nested_means(
 class Results:
     """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
     are f(gx) − f(x): (M, values) of independent members, (draws, runs, values) of draws of one posterior.
-    `broken` is that of the mean for `SETS` independent sets of resampled copies. `misfits[kind]`, (runs,), is the mean
-    square by which the mean of all draws of a posterior misses the energies that it learnt.
+    `broken` is that of the mean for `SETS` independent sets of resampled copies.
     """
 
     closed: dict[str, np.ndarray]
     changes: dict[str, np.ndarray]
     broken: np.ndarray
-    misfits: dict[str, np.ndarray]
 
 
 def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
@@ -194,8 +192,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     changes = {kind: found[kind]["changes"] for kind in independent}
     drawn = found["variational"] | found["expanded"]
     changes |= {kind: drawn[f"{kind}-changes"] for kind in POSTERIORS}
-    misfits = {kind: drawn[f"{kind}-misfits"] for kind in POSTERIORS if f"{kind}-misfits" in drawn}
-    return Results(found["closed-forms"], changes, found["copies"]["changes"], misfits)
+    return Results(found["closed-forms"], changes, found["copies"]["changes"])
 
 
 class _Problem:
@@ -436,7 +433,7 @@ def _posterior(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         mlp(width, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
         for width in (s.posterior_width, s.posterior_width // action.group.order)
     )
-    x, points = orbit_batch(action, problem.train), orbit_batch(action, problem.test)
+    points = orbit_batch(action, problem.test)
     expanded = kind == "expanded"
     made = {"expanded": lambda q: q} if expanded else {"draws": lambda q: q, **symmetry.ways}
 
@@ -454,16 +451,14 @@ def _posterior(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
             augmentation=action,
             optimizer="adam",
             learning_rate=s.posterior_rate,
-            batch_size=len(x),
+            batch_size=action.group.order * len(problem.train),
             variation=MeanFieldPosterior(s.posterior_noise),
             seed=s.seed + _SEEDS[kind],
         )
         arrays: Arrays = {} if expanded else {f"{kind}-changes": changes(model.recorded_["test"][0])}
         for name, change in made.items():
-            outputs = _draws(net, change, model.params_["params"], np.concatenate([points, x]), max(s.sizes), s.seed)
-            arrays[f"{name}-changes"] = changes(outputs[:, :, : len(points)])
-            means = outputs[:, :, len(points) :, 0].mean(axis=0)
-            arrays[f"{name}-misfits"] = ((means - np.tile(problem.y, action.group.order)) ** 2).mean(axis=-1)
+            outputs = _draws(net, change, model.params_["params"], points, max(s.sizes), s.seed)
+            arrays[f"{name}-changes"] = changes(outputs)
         return arrays
 
     def changes(outputs: np.ndarray) -> np.ndarray:

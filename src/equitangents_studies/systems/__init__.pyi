@@ -5,9 +5,8 @@ from .architectures import ARCHITECTURES, architecture
 from .curves import learning_curve
 from .descent import inference
 from .embeddings import embed
-from .grams import spectrum
 from .power_laws import fit_power_law
-from .symmetry_tests import algorithmic_symmetry, s_dist
+from .symmetry_tests import algorithmic_symmetry
 from .system import System
 from .transformations import path, rotate, textures, transformation
 
@@ -23,8 +22,6 @@ __all__ = [
     "learning_curve",
     "path",
     "rotate",
-    "s_dist",
-    "spectrum",
     "textures",
     "transformation",
 ]

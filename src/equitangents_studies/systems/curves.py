@@ -257,7 +257,7 @@ class LearningCurve:
     """Errors on test inputs, (sizes, repetitions): `classification`, a share of inputs, and `squared`, summed over
     outputs; None where there is none.
 
-    `predicted` is the squared error that the pool's kernel predicts at each size, `prediction` how; None where there is
+    `predicted` is the squared error that the pool's kernel predicts at each size; None where there is
     no kernel, or none was asked for. Intervals are over repetitions, which all draw their training sets from the same
     `pool` inputs, and what they test on, too, unless a test set was given: then that is the same for all.
     """
@@ -267,7 +267,6 @@ class LearningCurve:
     classification: Float[np.ndarray, "sizes repetitions"] | None
     squared: Float[np.ndarray, "sizes repetitions"] | None
     predicted: Float[np.ndarray, " sizes"] | None
-    prediction: str | None
     pool: int
     test_inputs: int
     seed: int
@@ -396,7 +395,7 @@ def learning_curve(
                 step(1 + r + 1, 1 + count)
     classification, squared = (part if np.isfinite(part).all() else None for part in errors)  # NaN: there are none
     return LearningCurve(
-        name, n, classification, squared, predicted, None if predicted is None else predict, given.pool,
+        name, n, classification, squared, predicted, given.pool,
         given.test_inputs, seed, confidence,
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 GAP_n ⊆ LAP_n ⊆ VEC_n ⊆ LCN_n ⊆ FCN_{dn}        on d positions, n channels
 LCN_n ⊆ VEC_{dn}
 
-GAP → LAP, VEC   a mean is a dense readout that reads all positions of a block alike
+GAP, LAP → VEC   a mean is a dense readout that reads all positions of a block alike
 VEC → LCN        every position has the convolution's weights
 LCN → FCN        weights between what the window does not join are 0
 LCN → VEC        channel (p, i) computes channel i of position p; what it makes of other positions nobody reads
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +25,7 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.extending import ArrayLike, Params, check_shape
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
-from equitangents_studies.systems.architectures import UniformFirst, in_ntk_scale, kind_of
+from equitangents_studies.systems.architectures import kind_of
 
 
 class Embedded(NamedTuple):
@@ -36,15 +35,15 @@ class Embedded(NamedTuple):
     params: Params
 
 
-def embed(net: Sequential | UniformFirst, params: Params, target: str, input_shape: tuple[int, ...]) -> Embedded:
+def embed(net: Sequential, params: Params, target: str, input_shape: tuple[int, ...]) -> Embedded:
     """A network of the architecture `target` and weights of it that compute the same function.
 
     Args:
-        net: GAP, LAPk, VEC or LCN of `architecture`, of any depth and width n, of stride 1 and circular padding; what
-            is made of it is in NTK parametrisation.
+        net: GAP, LAPk, VEC or LCN of `architecture`, of any depth and width n, of stride 1 and circular padding, in NTK
+            parametrisation.
         params: of `net.init`.
-        target: "LAPk", "VEC", "LCN" or "FCN", as far as Theorem 3.1 goes: GAP → LAPk → VEC → LCN → FCN, or LCN → VEC.
-            From LCN_n, VEC has dn channels; FCN has dn.
+        target: "VEC", "LCN" or "FCN", as far as Theorem 3.1 goes: GAP, LAPk → VEC → LCN → FCN, or LCN → VEC. From LCN_n,
+            VEC has dn channels; FCN has dn.
         input_shape: (*positions, channels) of inputs.
 
     Raises InvalidArgumentError where the target does not hold the network.
@@ -58,20 +57,23 @@ def embed(net: Sequential | UniformFirst, params: Params, target: str, input_sha
     >>> wide.net.layers[1].channels, bool(np.allclose(wide.net.apply(wide.params, x), net.apply(params, x), atol=1e-5))
     (64, True)
     """
-    if not isinstance(net, Sequential | UniformFirst):
+    if not isinstance(net, Sequential):
         raise InvalidTypeError("net", net, "a network that architecture() makes")
     if not isinstance(target, str):
-        raise InvalidTypeError("target", target, "'LAPk', 'VEC', 'LCN' or 'FCN'")
+        raise InvalidTypeError("target", target, "'VEC', 'LCN' or 'FCN'")
     route, shape = _route(kind_of(net), target), check_shape("input_shape", input_shape)
     _check_params(net, params, shape)
-    current = _in_ntk(net, params)
+    current = Embedded(net, tuple(params))
     for step in route:
         current = step(current, shape)
     return current
 
 
-def _check_params(net: Sequential | UniformFirst, params: Params, shape: tuple[int, ...]) -> None:
-    """Raise InvalidArgumentError unless these are parameters of the network, of the shapes that `init` gives."""
+def _check_params(net: Sequential, params: Params, shape: tuple[int, ...]) -> None:
+    """Raise InvalidArgumentError unless these are parameters of the network, in NTK scale, of the shapes of `init`."""
+    for layer in net.layers:
+        if getattr(layer, "parametrisation", "ntk") != "ntk":
+            raise NetworkError("net", layer, "the NTK parametrisation", verb="holds")
     fresh = jax.eval_shape(lambda key: net.init(key, shape), jax.random.key(0))
     given = tuple(params) if isinstance(params, tuple | list) else None
     if jax.tree.map(np.shape, given) != jax.tree.map(np.shape, fresh):
@@ -80,62 +82,33 @@ def _check_params(net: Sequential | UniformFirst, params: Params, shape: tuple[i
         )
 
 
-def _in_ntk(net: Sequential | UniformFirst, params: Params) -> Embedded:
-    """The network in NTK parametrisation, and parameters with which it computes the same function."""
-    pairs: list[tuple[Layer, Params]] = []
-    for layer, p in zip(net.layers, params, strict=True):
-        if isinstance(layer, Conv | Dense | LocallyConnected) and layer.parametrisation != "ntk":
-            scales = {"w": in_ntk_scale(layer, p["w"].shape), "b": 1 / layer.b_std if "b" in p else 1.0}
-            p = {name: np.asarray(value) * scales[name] for name, value in p.items()}
-            layer = replace(layer, parametrisation="ntk")
-        pairs.append((layer, p))
-    return _embedded(pairs)
-
-
 def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]], Embedded]]:
     """The steps from one architecture to another."""
     pooled = lambda name: name == "GAP" or name.startswith("LAP")
     if source == "LCN" and target == "VEC":
         return [_position_channels]
-    if pooled(source) and target.startswith("LAP") and target[3:].isdigit():
-        block = int(target[3:])
-        return [lambda held, shape: _unpool(held, shape, block)]
     chain = ["VEC", "LCN", "FCN"]
     steps = {"LCN": _unshare, "FCN": _fill}
     if target in chain and (pooled(source) or source in chain[: chain.index(target)]):
         begin = 0 if pooled(source) else chain.index(source) + 1
-        first = [lambda held, shape: _unpool(held, shape, 1)] if pooled(source) else []
+        first = [_unpool] if pooled(source) else []
         return first + [steps[name] for name in chain[begin : chain.index(target) + 1] if name in steps]
-    raise InvalidArgumentError("target", (source, target), "a step of GAP → LAPk → VEC → LCN → FCN, or LCN → VEC")
+    raise InvalidArgumentError("target", (source, target), "a step of GAP, LAPk → VEC → LCN → FCN, or LCN → VEC")
 
 
-def _unpool(held: Embedded, shape: tuple[int, ...], block: int) -> Embedded:
-    """Global or block means, then a readout: as a readout of all blocks of side `block` (1: of all positions)."""
+def _unpool(held: Embedded, shape: tuple[int, ...]) -> Embedded:
+    """Global or block means, then a readout: as a readout of all positions."""
     net, params = held
-    readout = net.layers[-1]
+    readout, positions = net.layers[-1], math.prod(shape[:-1])
     assert isinstance(readout, Dense), readout
-    pools = [layer for layer in net.layers if isinstance(layer, AvgPool | GlobalAvgPool)]
-    old = _means(pools[0], shape)  # (old blocks, positions): the features of the smaller network
-    new = _means(AvgPool(block), shape)
-    through = old @ np.linalg.pinv(new)  # old features from new ones
-    if not np.allclose(through @ new, old, atol=1e-12):
-        raise InvalidArgumentError(
-            "target", block, "blocks that make up those of the network", repr(pools[0]), verb="has blocks of"
-        )
-    w = np.asarray(params[-1]["w"], np.float64).reshape(len(old), -1, readout.channels)
-    spread = np.einsum("ob,ocn->bcn", through, w) * math.sqrt(len(new) / len(old))
+    pool = next(layer for layer in net.layers if isinstance(layer, AvgPool | GlobalAvgPool))
+    basis = np.eye(positions).reshape(positions, *shape[:-1], 1)
+    means = np.asarray(Sequential(pool).apply(((),), basis), np.float64).reshape(positions, -1)  # (positions, blocks)
+    w = np.asarray(params[-1]["w"], np.float64).reshape(means.shape[1], -1, readout.channels)
+    spread = np.einsum("pb,bcn->pcn", means, w) * math.sqrt(positions / means.shape[1])
     end = params[-1] | {"w": _as(params[-1]["w"], spread.reshape(-1, readout.channels))}
     depth = max(i for i, layer in enumerate(net.layers) if isinstance(layer, Relu)) + 1
-    pooled = [] if block == 1 else [AvgPool(block)]
-    layers = [*net.layers[:depth], *pooled, Flatten(), readout]
-    return Embedded(Sequential(*layers), (*params[:depth], *[()] * (len(pooled) + 1), end))
-
-
-def _means(pool: AvgPool | GlobalAvgPool, shape: tuple[int, ...]) -> np.ndarray:
-    """(blocks, positions): the matrix of a pooling layer."""
-    positions = math.prod(shape[:-1])
-    basis = np.eye(positions).reshape(positions, *shape[:-1], 1)
-    return np.asarray(Sequential(pool).apply(((),), basis), np.float64).reshape(positions, -1).T
+    return Embedded(Sequential(*net.layers[:depth], Flatten(), readout), (*params[:depth], (), end))
 
 
 def _unshare(held: Embedded, shape: tuple[int, ...]) -> Embedded:

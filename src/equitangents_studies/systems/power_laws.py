@@ -1,4 +1,4 @@
-"""Learning curves as power laws: error = a n^−α, with another exponent beyond each cusp, joined continuously.
+"""Learning curves as power laws: error = a n^−α, with another exponent beyond a cusp, joined continuously.
 
 On logarithms this is a continuous piecewise-linear fit by weighted least squares, over every place of the knots that
 the data allow: y(l) = b₀ + b₁ (l − l̄) + Σ_j b_{j+1} (l − c_j)₊. For given knots c the fit is linear: with R(c) the
@@ -14,7 +14,6 @@ Data improve data efficiency (DIDE, arXiv 2207.04612) where the exponent grows.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field
 
@@ -29,8 +28,7 @@ from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED, Outcome
 from equitangents_studies.systems.conventions import lines_of
 
-_FINENESS = {1: 1, 2: 401, 3: 61, 4: 25}  # places tried for each knot, by number of segments
-_CLOSER = {1: 1, 2: 81, 3: 17, 4: 7}  # and again about the best of them
+_FINENESS, _CLOSER = 401, 81  # places tried for a knot, and again about the best of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,37 +111,21 @@ def fit_broken_lines(
     weights: Float[np.ndarray, " points"],
     segments: int,
 ) -> BrokenLines:
-    """The first and the last segment hold `edge(points, segments)` points, others two; points at ends count for both.
+    """The first and the last segment hold `edge(points, segments)` points; the one at the knot counts for both.
 
     `l` increases.
     """
-    n, inside = segments, edge(len(l), segments) - 1
-    first_place, last_place = l[inside], l[-1 - inside]
-    between = l[inside : len(l) - inside]
-    grid = np.append(np.linspace(first_place, last_place, _FINENESS[n]), between)
-    axis = np.unique(grid) if n > 1 else np.empty(0)
-    coarse = _all_places([axis] * (n - 1), l)
-    first = _fits(l, y, weights, coarse)
-    if n == 1 or len(axis) < 2:
-        return first
-    step = (last_place - first_place) / (_FINENESS[n] - 1)
-    near = [
-        np.unique(np.clip(np.linspace(c - step, c + step, _CLOSER[n]), first_place, last_place))
-        for c in first.knots[first.best]
-    ]
-    places = np.unique(np.concatenate([coarse, _all_places(near, l)]), axis=0)
-    return _fits(l, y, weights, places)
-
-
-def _all_places(axes: list[np.ndarray], l: np.ndarray) -> Float[np.ndarray, "places breaks"]:
-    """All combinations of knots in increasing order with two points from each to the next."""
-    if not axes:
-        return np.empty((1, 0))
-    places = np.array(list(itertools.product(*axes)))
-    for a, b in itertools.pairwise(range(len(axes))):
-        between = np.searchsorted(l, places[:, b], side="right") - np.searchsorted(l, places[:, a], side="left")
-        places = places[(places[:, b] > places[:, a]) & (between >= 2)]
-    return places
+    if segments == 1:
+        return _fits(l, y, weights, np.empty((1, 0)))
+    inside = edge(len(l), segments) - 1
+    first, last = l[inside], l[-1 - inside]
+    axis = np.unique(np.append(np.linspace(first, last, _FINENESS), l[inside : len(l) - inside]))
+    coarse = _fits(l, y, weights, axis[:, None])
+    if len(axis) < 2:
+        return coarse
+    best, step = coarse.knots[coarse.best, 0], (last - first) / (_FINENESS - 1)
+    near = np.clip(np.linspace(best - step, best + step, _CLOSER), first, last)
+    return _fits(l, y, weights, np.unique(np.append(axis, near))[:, None])
 
 
 def _fits(l: np.ndarray, y: np.ndarray, weights: np.ndarray, knots: np.ndarray) -> BrokenLines:
@@ -275,7 +257,7 @@ def _smooth(l: np.ndarray, variances: np.ndarray, count: int) -> np.ndarray:
     return shape * np.mean(floor / shape)
 
 
-MOST_SEGMENTS = 4
+MOST_SEGMENTS = 2
 
 
 @dataclass(frozen=True)
@@ -293,16 +275,6 @@ class Growth:
         if not self.difference.has_interval:
             return UNDECIDED
         return HOLDS if self.difference.low > 0 else FAILS if self.difference.high <= 0 else UNDECIDED
-
-    @property
-    def value(self) -> float:
-        """The last exponent minus the first."""
-        return self.difference.value
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval of that difference."""
-        return self.difference.interval
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -381,7 +353,7 @@ def fit_power_law(
     Args:
         sizes: training sizes (S,), increasing.
         errors: (S,), or (S, repetitions); then a repetition may share its sets between sizes, as nested ones do.
-        segments: how many power laws are joined, up to 4.
+        segments: how many power laws are joined, 1 or 2.
         confidence: of the intervals.
 
     Weighted least squares on logarithms of mean errors. Intervals are those of the profile likelihood over all places

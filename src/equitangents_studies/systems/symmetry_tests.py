@@ -1,4 +1,4 @@
-"""Is a learning algorithm symmetric under a group?  And how far are two algorithms from each other?
+"""Is a learning algorithm symmetric under a group?
 
 A(τX, Y)(τx) = A(X, Y)(x) for all τ: of infinite width as functions, of trained networks in law.
 
@@ -10,17 +10,12 @@ The energy distance E² = 2 E|X − Y| − E|X − X'| − E|Y − Y'| is zero o
 assignments of the pooled vectors to the two samples are equally likely, so the share of assignments with a distance as
 large is a p-value: it is at most α with probability at most α, for any sizes and dimensions.
 
-S-Dist(A, B) = E_x |E_θ A(x) − E_θ B(x)|², with |·|² summed over outputs. Means over M members in place of those over
-all initialisations add tr Σ_A/M_A + tr Σ_B/M_B on average. The plain estimate (equation S16) keeps that; the corrected
-one is unbiased: it can be negative where the algorithms agree. Its interval is cut at 0, below which no S-Dist lies.
-
-Sources: Xiao & Pennington 2022, arXiv 2207.04612, section 4, equations S15 and S16; Székely & Rizzo 2004, Testing for
+Sources: Xiao & Pennington 2022, arXiv 2207.04612, section 4; Székely & Rizzo 2004, Testing for
 equal distributions in high dimension.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -29,12 +24,12 @@ from jaxtyping import Float
 from scipy.spatial.distance import cdist
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.extending import Numbers, check_array, check_number, check_whole
-from equitangents.statistics import Estimate, binomial_ends, squared_mean
+from equitangents.extending import Numbers, check_array, check_whole
+from equitangents.statistics import Estimate, binomial_ends
 from equitangents_studies.systems.architectures import why_uncoupled
 from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.descent import GradientInference, KernelInference
-from equitangents_studies.systems.system import FittedSystem, System, fit_moved
+from equitangents_studies.systems.system import System, fit_moved
 from equitangents_studies.systems.transformations import DataGroup, Sample, Transformation, sample_data, transformation
 
 
@@ -88,9 +83,9 @@ def _energies(first: np.ndarray, distances: np.ndarray) -> np.ndarray:
 
 
 METHODS = ("kernel", "coupled", "two-sample")
-TOLERANCES = {"float32": 1e-5, "float64": 1e-8}
-"""Largest differences of predictions, relative to the largest prediction, that count as rounding."""
-_ROUNDING = {"float32": 1e-5, "float64": 1e-11}  # by which equal kernels may differ, relative to the largest entry
+TOLERANCE = 1e-8
+"""Largest difference of predictions in float64, relative to the largest prediction, that counts as rounding."""
+_ROUNDING = 1e-11  # by which equal kernels may differ, relative to the largest entry
 _SOME = 64  # inputs whose kernels are compared
 _FEWEST = 16  # members of each sample
 
@@ -98,7 +93,7 @@ _FEWEST = 16  # members of each sample
 @final
 @dataclass(frozen=True)
 class SymmetryResult:
-    """What a test of algorithmic symmetry found; `bool(result)` is whether the algorithm was found symmetric.
+    """What a test of algorithmic symmetry found.
 
     Args:
         system: the architecture and inference.
@@ -107,8 +102,6 @@ class SymmetryResult:
         method: "kernel", "coupled" or "two-sample".
         number: the largest difference of predictions relative to the largest prediction; of two-sample, the p-value.
         tolerance: up to which `number` is rounding; of two-sample, the level at or below which laws differ.
-        kernel_difference: of kernels, relative to the largest entry; NaN at finite width.
-        dtype: the precision of the computation.
     """
 
     system: str
@@ -117,16 +110,11 @@ class SymmetryResult:
     method: str
     number: float
     tolerance: float
-    kernel_difference: float = float("nan")
-    dtype: str = "float64"
 
     @property
     def symmetric(self) -> bool | None:
         """True, False, or None where it is not decided."""
         return {"symmetric": True, "not symmetric": False}.get(self.verdict)
-
-    def __bool__(self) -> bool:
-        return self.verdict == "symmetric"
 
 
 def algorithmic_symmetry(
@@ -138,8 +126,6 @@ def algorithmic_symmetry(
     *,
     method: str | None = None,
     seed: int = 0,
-    dtype: str = "float64",
-    tolerance: float | None = None,
     members: int | None = None,
     level: float = 0.01,
 ) -> SymmetryResult:
@@ -154,14 +140,12 @@ def algorithmic_symmetry(
         method: None takes "kernel" at infinite width; at finite width "coupled" where there is a coupled
             initialisation for the group, and else "two-sample".
         seed: of the group's element, and of the permutations.
-        dtype: the precision of kernels, and of networks.
-        tolerance: up to which relative differences are rounding; None: 1e-5 in float32, 1e-8 in float64. Where kernels
-            agree to rounding it is at least their difference times their condition number, on up to 64 inputs.
         members: networks of each sample of the two-sample test; None: those of the inference, at least 16.
         level: of the two-sample test: how often it may say "not symmetric" of a symmetric algorithm.
 
     "not symmetric" means that predictions of kernels differ, or that the two-sample test rejects. Equal coupled
-    networks prove symmetry; a two-sample test that does not reject proves nothing: "not decided", as is all that is not
+    networks prove symmetry, up to rounding in float64, which is 1e-8 and, where kernels agree, at least their difference
+    times their condition number, on up to 64 inputs; a two-sample test that does not reject proves nothing: "not decided", as is all that is not
     finite, and predictions that differ although kernels agree (float64 or a ridge may decide those).
 
     >>> from equitangents_studies import systems
@@ -171,22 +155,18 @@ def algorithmic_symmetry(
     """
     if not isinstance(system, System):
         raise InvalidTypeError("system", system, "an equitangents_studies.systems.System")
-    check_choice("dtype", dtype, tuple(TOLERANCES))
-    if tolerance is not None:
-        check_number("tolerance", tolerance, "None, or a finite number, at least 0", lambda limit: limit >= 0)
     data = _data(x, y, x_test)
     shape = data.x.shape[1:]
     tau = transformation(group, shape, seed=check_whole("seed", seed, 0))
     move = system.transformation(shape)
-    data = Sample(move(data.x), data.y, move(data.x_test))
+    data = Sample(move(np.asarray(data.x, np.float64)), data.y, move(np.asarray(data.x_test, np.float64)))
     system = System("I", system.architecture, system.inference, system.seed)
     chosen = _method(system, tau.group, method)
-    limit = TOLERANCES[dtype] if tolerance is None else float(tolerance)
     if chosen == "kernel":
-        return _by_kernel(system, tau, data, dtype, limit)
+        return _by_kernel(system, tau, data)
     if chosen == "coupled":
-        return _by_coupling(system, tau, data, dtype, limit)
-    return _by_two_samples(system, tau, data, seed, members, level, dtype)
+        return _by_coupling(system, tau, data)
+    return _by_two_samples(system, tau, data, seed, members, level)
 
 
 def false_alarm_rate(
@@ -235,15 +215,15 @@ def _method(system: System, group: DataGroup, method: str | None) -> str:
     return method
 
 
-def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:
-    data = data.of_type(dtype)
+def _by_kernel(system: System, tau: Transformation, data: Sample) -> SymmetryResult:
     here, there = _both(system, system, tau, data)
     number = _relative(there, here)
     few = data.x[:_SOME]
     field = system.inference.kernel if isinstance(system.inference, KernelInference) else "ntk"
     kernel = lambda z: np.asarray(getattr(system.architecture.kernel(z), field))
     difference = _relative(kernel(tau(few)), kernel(few))
-    same_kernels = difference <= _ROUNDING[dtype]
+    same_kernels = difference <= _ROUNDING
+    limit = TOLERANCE
     if same_kernels:  # solving amplifies what rounding left by up to the condition number
         limit = max(limit, float(np.linalg.cond(np.asarray(kernel(few), np.float64))) * difference)
     if number <= limit:
@@ -252,16 +232,16 @@ def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, li
         verdict = "not decided"
     else:
         verdict = "not symmetric"
-    return SymmetryResult(system.name, tau.group.name, verdict, "kernel", number, limit, difference, dtype)
+    return SymmetryResult(system.name, tau.group.name, verdict, "kernel", number, limit)
 
 
-def _by_coupling(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:
+def _by_coupling(system: System, tau: Transformation, data: Sample) -> SymmetryResult:
     assert isinstance(system.inference, GradientInference)
-    precise = System("I", system.architecture, replace(system.inference, dtype=dtype), system.seed)
-    here, there = _both(precise, precise, tau, data.of_type(dtype), tau)
+    precise = System("I", system.architecture, replace(system.inference, dtype="float64"), system.seed)
+    here, there = _both(precise, precise, tau, data, tau)
     number = _relative(there, here)
-    verdict = "symmetric" if number <= limit else "not decided"  # training may have amplified rounding
-    return SymmetryResult(system.name, tau.group.name, verdict, "coupled", number, limit, dtype=dtype)
+    verdict = "symmetric" if number <= TOLERANCE else "not decided"  # training may have amplified rounding
+    return SymmetryResult(system.name, tau.group.name, verdict, "coupled", number, TOLERANCE)
 
 
 def _by_two_samples(
@@ -271,22 +251,19 @@ def _by_two_samples(
     seed: int,
     members: int | None,
     level: float,
-    dtype: str,
 ) -> SymmetryResult:
     assert isinstance(system.inference, GradientInference)
     if not 0 < level < 1:
         raise InvalidArgumentError("level", level, "a number between 0 and 1")
     count = max(system.inference.members, _FEWEST) if members is None else check_whole("members", members, 2)
-    many = System("I", system.architecture, replace(system.inference, members=count, dtype=dtype), system.seed)
+    many = System("I", system.architecture, replace(system.inference, members=count, dtype="float64"), system.seed)
     both = _both(many, many.with_seed(system.seed + 1), tau, data)
     samples = [np.reshape(f, (count, -1)) for f in both]
     if not all(np.isfinite(f).all() for f in samples):
-        return SymmetryResult(
-            system.name, tau.group.name, "not decided", "two-sample", float("nan"), level, dtype=dtype
-        )
+        return SymmetryResult(system.name, tau.group.name, "not decided", "two-sample", float("nan"), level)
     p_value = energy_test(*samples, seed=seed).p_value
     verdict = "not symmetric" if p_value <= level else "not decided"
-    return SymmetryResult(system.name, tau.group.name, verdict, "two-sample", p_value, level, dtype=dtype)
+    return SymmetryResult(system.name, tau.group.name, verdict, "two-sample", p_value, level)
 
 
 def _both(
@@ -317,90 +294,3 @@ def _data(x: Numbers | None, y: Numbers | None, x_test: Numbers | None) -> Sampl
     x = np.asarray(check_array("x", x, min_rank=2))
     x_test = x if x_test is None else np.asarray(check_array("x_test", x_test, min_rank=2))
     return Sample(x, np.asarray(y), x_test)
-
-
-@final
-@dataclass(frozen=True)
-class SDist:
-    """`corrected`: without bias, its interval over members (NaN below 5 of the smaller ensemble). `plain`: as in S16.
-
-    Both are means over inputs, sums over outputs. `corrected` scatters about the truth, below 0 too where algorithms
-    agree; `interval` is its interval as far as it is not below 0. `members`: of either ensemble, inf for an exact mean;
-    `inputs`: how many. Inputs are as given: the interval does not cover the choice of other inputs.
-    """
-
-    corrected: Estimate
-    plain: float
-    members: tuple[float, float]
-    inputs: int
-
-    @property
-    def value(self) -> float:
-        """The estimate without the bias of finite ensembles; below 0 where noise hides a distance, if there is one."""
-        return self.corrected.value
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The ends of its interval, cut at 0: S-Dist is a mean of squares."""
-        low, high = (end if math.isnan(end) else max(end, 0.0) for end in self.corrected.interval)
-        return low, high
-
-    def __float__(self) -> float:
-        return self.value
-
-
-def s_dist(
-    a: FittedSystem | Numbers, b: FittedSystem | Numbers, x: Numbers | None = None, *, confidence: float = 0.95
-) -> SDist:
-    """S-Dist of two ensembles: fitted systems at inputs x (N, …), or their outputs.
-
-    Args:
-        a: a `FittedSystem` (then x is needed); outputs (members, N, K) of an ensemble; or (N, K), the exact mean, as
-            of infinite width.
-        b: likewise. At least one of the two has members.
-        x: inputs, for fitted systems.
-        confidence: what the interval covers, over members.
-
-    Members of the smaller ensemble are paired with those of the other as Scheffé 1943 does: differences
-    d_i = a_i − √(M_A/M_B) b_i + (the b's that make Σ d_i/M_A the difference of means), so all members count.
-
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> found = s_dist(rng.normal(size=(10, 50, 2)), 3 + rng.normal(size=(20, 50, 2)))
-    >>> found.plain > found.value, found.interval[0] < 18 < found.interval[1]
-    (True, True)
-    """
-    a, b = _outputs("a", a, x), _outputs("b", b, x)
-    if a.shape[-2:] != b.shape[-2:]:
-        raise ShapeError(
-            "b", b.shape[-2:], a.shape[-2:], "the shapes of outputs must be equal", verb="has outputs of shape"
-        )
-    if a.ndim == b.ndim == 2:
-        raise InvalidArgumentError("a and b are both exact means; expected members of at least one")
-    inputs, outputs = a.shape[-2:]
-    members = tuple(float(len(v)) if v.ndim == 3 else math.inf for v in (a, b))
-    if min(members) < 3:
-        raise InvalidArgumentError("members", min(members), "at least 3 in the smaller ensemble", verb="number")
-    few, many = (a, b) if members[0] <= members[1] else (b, a)
-    flat = lambda v: v.reshape(*v.shape[:-2], inputs * outputs)
-    differences = _differences(flat(few), flat(many))
-    plain = float(np.sum(differences.mean(axis=0) ** 2) / inputs)
-    corrected = squared_mean(differences, confidence=confidence).times(outputs)
-    return SDist(corrected, plain, (members[0], members[1]), inputs)
-
-
-def _differences(few: np.ndarray, many: np.ndarray) -> np.ndarray:
-    """(M, values) uncorrelated vectors whose mean is the difference of the ensembles' means."""
-    if many.ndim == 1:
-        return few - many
-    m, n = len(few), len(many)
-    scale = math.sqrt(m / n)
-    return few - scale * many[:m] + many[:m].sum(axis=0) / math.sqrt(m * n) - many.mean(axis=0)
-
-
-def _outputs(name: str, value: FittedSystem | Numbers, x: Numbers | None) -> np.ndarray:
-    if isinstance(value, FittedSystem):
-        if x is None:
-            raise InvalidTypeError("x", None, "inputs for a fitted system", name)
-        value = value.predict_members(x) if value.system.inference.finite else value.predict(x)
-    return np.asarray(check_array(name, value, rank=(2, 3)), np.float64)

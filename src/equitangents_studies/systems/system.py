@@ -148,12 +148,6 @@ class FittedSystem:
             raise InvalidArgumentError("a model of infinite width has no members to list; predict gives their mean")
         return self.model.predict_members(self.transformation(x))
 
-    def classify(self, x: Numbers) -> np.ndarray:
-        """The label of the largest output, (N,)."""
-        if self.classes is None:
-            raise InvalidArgumentError("the system was fitted to numbers; classes need labels as y")
-        return self.classes[self.predict(x).argmax(axis=1)]
-
     def score(self, x: Numbers, y: Numbers) -> float:
         """The share of inputs whose label y (N,) the mean prediction has."""
         inputs = check_array("x", x, min_rank=2, allow_empty=True)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import jax
@@ -198,21 +198,6 @@ class Transformation:
         values = np.argsort(self.values) if self.values.ndim == 1 else self.values.swapaxes(-1, -2)
         return Transformation(self.group, self.shape, values)
 
-    @property
-    def orthogonality_error(self) -> float:
-        """The largest entry of |ττᵀ − 1|, some 1e-15 in float64; 0 for a permutation, 1 if a coordinate is missing."""
-        if self.values.ndim == 1:
-            return 0.0 if np.array_equal(np.sort(self.values), np.arange(len(self.values))) else 1.0
-        if self.values.ndim == 3:
-            products = self.values @ self.values.swapaxes(1, 2)
-            return float(np.max(np.abs(products - np.eye(self.group.channels))))
-        worst = []
-        for begin in range(0, len(self.values), _ROWS):  # no second matrix of that size
-            product = self.values[begin : begin + _ROWS] @ self.values.T
-            product[np.arange(len(product)), begin + np.arange(len(product))] -= 1
-            worst.append(np.max(np.abs(product)))
-        return float(np.max(worst))
-
     def __call__(self, x: Numbers) -> Any:
         """The moved signals, (N, *positions, channels), of the type and precision of x."""
         signals = check_array("x", x, min_rank=2, allow_empty=True)
@@ -265,8 +250,8 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
     >>> import numpy as np
     >>> tau = transformation("O(3)^d", (4, 4, 3), seed=1)
     >>> x = np.random.default_rng(0).normal(size=(5, 4, 4, 3))
-    >>> bool(np.allclose(tau.inverse(tau(x)), x)), tau.dimension, tau.orthogonality_error < 1e-14
-    (True, 48, True)
+    >>> bool(np.allclose(tau.inverse(tau(x)), x)), tau.dimension
+    (True, 48)
 
     Source: Xiao & Pennington 2022, arXiv 2207.04612.
     """
@@ -326,8 +311,8 @@ def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
     >>> import numpy as np
     >>> into = path("O(3)^d", (4, 4, 3), seed=0)
     >>> x = np.random.default_rng(0).normal(size=(5, 4, 4, 3))
-    >>> bool(np.allclose(into(0.0)(x), x)), into(0.5).orthogonality_error < 1e-13
-    (True, True)
+    >>> bool(np.allclose(into(0.0)(x), x))
+    True
 
     Source: Xiao & Pennington 2022, arXiv 2207.04612, figure S1; the scale of A is this library's.
     """
@@ -389,10 +374,6 @@ class Sample:
     x: np.ndarray
     y: np.ndarray
     x_test: np.ndarray
-
-    def of_type(self, dtype: str) -> Sample:
-        """A sample with inputs of this precision."""
-        return replace(self, x=np.asarray(self.x, dtype), x_test=np.asarray(self.x_test, dtype))
 
 
 def sample_data() -> Sample:

@@ -53,7 +53,7 @@ from equitangents.ensembles.training.settings import (
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
-from equitangents.tiles.place import local
+from equitangents.scale.place import local
 from equitangents.validation import check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")

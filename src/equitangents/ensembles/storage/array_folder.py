@@ -19,11 +19,11 @@ from sklearn.base import BaseEstimator
 from equitangents._types import Tree
 from equitangents._version import FORMAT, __version__
 from equitangents.archives import Archive, write_archive
-from equitangents.ensembles.storage.checks import is_of
+from equitangents.ensembles.storage.kinds import is_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, open_regular, real, sync_folder, whole_file
-from equitangents.tiles.place import store_errors
+from equitangents.scale.place import store_errors
 
 MODEL = "model.npz"
 _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any"}

@@ -15,8 +15,7 @@ from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
 
-from equitangents.kernels.operation import FrozenArray, NoFibresError, Operation
-from equitangents.kernels.operations import Box, Pool, WindowPool
+from equitangents.kernels.operations import Box, FrozenArray, NoFibresError, Operation, Pool, WindowPool
 from equitangents.kernels.program import GroupFibres, Op
 
 

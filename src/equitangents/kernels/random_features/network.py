@@ -42,7 +42,6 @@ from jax import lax
 
 from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
-from equitangents.kernels.branches import Parallel, flat
 from equitangents.kernels.duals import (
     Cos,
     Erf,
@@ -65,12 +64,12 @@ from equitangents.kernels.duals import (
 )
 from equitangents.kernels.engines.reference.execute import deviation
 from equitangents.kernels.engines.reference.windows import pad_grid
-from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import (
     Affine,
     Box,
     Decouple,
     Dual,
+    DualActivation,
     Flatten,
     Pool,
     RatedAffine,
@@ -78,7 +77,7 @@ from equitangents.kernels.operations import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.program import Op, Program
+from equitangents.kernels.program import Op, Parallel, Program, flat
 
 Function = Callable[[jax.Array, jax.Array], jax.Array]  # (values, their variance) to values
 

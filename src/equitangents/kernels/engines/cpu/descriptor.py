@@ -29,8 +29,18 @@ from equitangents.kernels.engines.cpu.activations import (
     name_of,
     steps_of,
 )
-from equitangents.kernels.operation import FrozenArray, Operation
-from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Pool, RatedAffine, Standardise, Table
+from equitangents.kernels.operations import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    FrozenArray,
+    Operation,
+    Pool,
+    RatedAffine,
+    Standardise,
+    Table,
+)
 from equitangents.kernels.plans.levels import Level, Levels, TableLevel, grid_levels, still
 from equitangents.kernels.plans.plan import PairPlan, index_tables
 from equitangents.kernels.plans.stages import (

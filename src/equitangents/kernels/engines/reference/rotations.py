@@ -48,7 +48,7 @@ from equitangents.kernels.rotations import (
     rings_of,
     sphere_resolution,
 )
-from equitangents.kernels.threads import threads
+from equitangents.memory import threads
 from equitangents.sphere import degrees, gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
