@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate
 

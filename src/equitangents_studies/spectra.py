@@ -107,7 +107,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Known groups and sets, sizes that the images suffice for."""
     at_least(settings, images=40, pixels=2, repetitions=2, spectrum_images=8, hidden_layers=1)
     check(settings.ridge > 0, "ridge", settings.ridge, "positive, since turned images may be alike")
-    check(0 < len(settings.groups) and {*settings.groups} <= {*GROUPS}, "groups", settings.groups, f"of {(*GROUPS,)}")
+    check(len(settings.groups) > 0 and {*settings.groups} <= {*GROUPS}, "groups", settings.groups, f"of {(*GROUPS,)}")
     for name in settings.sets:
         check(name in data.names(), "sets", name, f"data sets, {', '.join(data.names())}")
     check(len(chosen_sets(settings, data_dir)) >= 1, "sets", settings.sets, "there; digits always are")

@@ -12,6 +12,7 @@ from equitangents import data
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.data import open_image_folder
 
+
 def test_the_public_archive_is_found_by_name_and_averaged_down(tmp_path, monkeypatch):
     monkeypatch.delenv("EQUITANGENTS_DATA", raising=False)
     for place, said in ((tmp_path, "NCT-CRC-HE-100K is not in"), (None, "no data folder is set")):

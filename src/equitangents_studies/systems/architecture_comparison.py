@@ -33,8 +33,8 @@ from equitangents_studies.systems.curves import (
     curve_data,
     learning_curve,
 )
-from equitangents_studies.systems.sample_efficiency import log_factor_at_end, measured_factor
 from equitangents_studies.systems.grams import KernelName
+from equitangents_studies.systems.sample_efficiency import log_factor_at_end, measured_factor
 from equitangents_studies.systems.transformations import NAMES, DataGroup, data_group, expected_symmetry, rotate
 
 AS_THEY_ARE = "I"
