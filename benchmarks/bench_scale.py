@@ -1,4 +1,4 @@
-"""What a Gram store takes beside its tiles in memory; one tile is written while the next one is computed."""
+"""What a Gram store takes beside its tiles in memory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,16 @@
-"""Type aliases that load nothing, for modules that light commands import; `_types` has those of arrays, too."""
+"""Types that load nothing, for modules that light commands import: aliases, and what is asked of users' objects.
+
+An object fits a protocol if it has what that lists; it need not name it. `_types` has the aliases of arrays, too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import jax
 
 FileName = str | PathLike[str]
 KernelName = Literal["ntk", "nngp"]  # which kernel of a network, wherever an argument is called `kernel`
@@ -18,3 +25,37 @@ Elements = Any  # several: a sequence of elements, or an array with one of them 
 AnyAction = Any  # an action of `equitangents.actions`, or what a function says it takes in its place: a name, a map
 Tree = Any  # arrays of numbers, by themselves or in tuples, lists and dictionaries: what JAX calls a pytree
 DataRows = Any  # of a training problem: inputs, an array (N, …), or points of fields, which are indexed as one
+
+
+@runtime_checkable
+class FiniteNetwork(Protocol):
+    """A network of finite width: `nn.Sequential`, or a user's own object with these two methods."""
+
+    def __hash__(self) -> int:
+        """Equal networks have equal hashes: programs are compiled once for them."""
+
+    def init(self, key: jax.Array, input_shape: InputShape, /, dtype: Any) -> Params:
+        """Random parameters, a pytree, for inputs of shape (*positions, channels)."""
+
+    def apply(self, params: Params, x: Any, /) -> jax.Array:
+        """Outputs (N, outputs) at inputs x, (N, *positions, channels)."""
+
+
+@runtime_checkable
+class ShapedNetwork(FiniteNetwork, Protocol):
+    """A network of finite width that says how large its outputs are, as `nn.Sequential` does."""
+
+    def output_shape(self, input_shape: InputShape, /) -> tuple[int, ...]:
+        """The shape of one output for inputs of shape (*positions, channels)."""
+
+
+@runtime_checkable
+class TaskExecutor(Protocol):
+    """What hands tasks to workers: an executor of `concurrent.futures`."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """A future of fn(*args, **kwargs), which has `result`, `cancel` and `add_done_callback`."""
+
+
+ExecutorLike = int | TaskExecutor
+"""A number of processes of this machine, or an executor."""

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from equitangents._aliases import (
+from equitangents._aliases import (  # noqa: F401  which go wherever those of arrays do
     AnyAction,
     AnyModel,
     DataRows,
@@ -21,28 +21,6 @@ from equitangents._aliases import (
     Params,
     Tree,
 )
-
-__all__ = [
-    "AnyAction",
-    "AnyModel",
-    "ArrayLike",
-    "DType",
-    "DataRows",
-    "Element",
-    "Elements",
-    "FileName",
-    "InputShape",
-    "KernelName",
-    "Key",
-    "Network",
-    "Numbers",
-    "Params",
-    "Rows",
-    "Spread",
-    "Targets",
-    "Times",
-    "Tree",
-]
 
 ArrayLike = np.ndarray | jax.Array
 Numbers = npt.ArrayLike | jax.Array  # an array, or what NumPy makes one of: lists of numbers, a single number

@@ -2,7 +2,7 @@
 # ruff: noqa: I001
 
 # types in signatures, and what is asked of users' objects
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Params, Targets
 
 # arguments
@@ -22,7 +22,7 @@ from equitangents.files import LEFTOVER, alone, file_bytes, may_write, open_regu
 from equitangents.tables import quoted, unquoted
 
 # what is said
-from equitangents import formatting, notebook
+from equitangents import formatting
 from equitangents.cli.values import one_of, there, writable
 
 # layers of one's own
@@ -73,7 +73,6 @@ __all__ = [
     "machine_memory",
     "may_write",
     "network_job",
-    "notebook",
     "one_of",
     "open_regular",
     "precision",

@@ -1,8 +1,8 @@
 """Files and folders that appear only when they are complete, locks, and what processes that were killed left of them.
 
-Locks are the system's, which takes them from a process that ends, however it ends: `flock`, on Windows `msvcrt`. Neither
-host names nor process numbers count: a container that starts again as process 1 finds what it held free. On a file
-system without locks (some network mounts) nobody is kept out; a warning in the log says so.
+Locks are the system's, which takes them from a process that ends, however it ends: `flock`, on Windows `msvcrt`.
+Neither host names nor process numbers count: a container that starts again as process 1 finds what it held free. On a
+file system without locks (some network mounts) nobody is kept out; a warning in the log says so.
 
 What is being written is locked by its writer: what nobody holds is left over from one that is dead. Symbolic links stay
 links: what they point to is replaced.
@@ -25,7 +25,7 @@ import sys
 import time
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,7 +36,6 @@ logger = logging.getLogger("equitangents")
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
 ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
-_ATTEMPTS = 3  # at a file in a folder that others remove
 MOST = 2**26  # bytes of JSON and of scripts, far more than any that was written here
 _MARK = b"\nequitangents "
 _BLOCK = 2**24  # bytes that are checked at once
@@ -208,42 +207,6 @@ def sweep_partials(path: Path) -> None:
     sweep(path.parent, re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}"))
 
 
-def write_together(contents: Iterable[tuple[Path, Path, bytes]]) -> None:
-    """Write each (path, folder, content) to a temporary file in `folder`; when all are on disk, name them in order.
-
-    Folders are made, those of `path` within what holds `folder`, which has to be there.
-    """
-    written: list[tuple[int, Path, Path]] = []
-    try:
-        for path, folder, content in contents:
-            descriptor, partial = _temporary(folder, path.name)
-            written.append((descriptor, partial, path))
-            left = memoryview(content)
-            while left:
-                left = left[os.write(descriptor, left) :]
-            path.parent.mkdir(parents=True, exist_ok=True)
-        for descriptor, _, _ in written:
-            os.fsync(descriptor)
-        if sys.platform == "win32":
-            written = [(_closed(descriptor), partial, path) for descriptor, partial, path in written]
-        for _, partial, path in written:
-            os.replace(partial, path)
-    finally:
-        for descriptor, partial, _ in written:
-            partial.unlink(missing_ok=True)
-            _closed(descriptor)
-
-
-def _temporary(folder: Path, name: str) -> tuple[int, Path]:
-    """A new file in a folder that others remove when they find it empty."""
-    for _ in range(_ATTEMPTS):
-        folder.mkdir(exist_ok=True)
-        partial = folder / f".{name}-{uuid.uuid4().hex}"
-        with contextlib.suppress(FileNotFoundError):
-            return _created(partial), partial
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-
-
 def _closed(descriptor: int) -> int:
     """Close a descriptor, unless that is done; −1, which stands for a closed one."""
     if descriptor >= 0:
@@ -252,15 +215,11 @@ def _closed(descriptor: int) -> int:
 
 
 def sweep(folder: Path, name: re.Pattern[str] = LEFTOVER) -> None:
-    """Remove what dead processes were writing in a folder under a name of this form, and the folder if it is empty.
-
-    As far as this user may.
-    """
+    """Remove what dead processes were writing in a folder under a name of this form, as far as this user may."""
     with contextlib.suppress(OSError):
         for left in [folder / each for each in os.listdir(folder) if name.fullmatch(each)]:
             with contextlib.suppress(OSError):
                 _remove_abandoned(left)
-        folder.rmdir()
 
 
 def _remove_abandoned(file: Path) -> None:

@@ -18,9 +18,6 @@ from pathlib import Path
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 
 _UNKNOWN = 16 * 2**30  # bytes, on a platform that does not tell
-# Addresses, far more than memory, with which JAX's first computation ended: 1.6 GB on two processors, each of which
-# brings stacks of threads, 8 MiB each, and an arena of 64 MiB.
-_START, _START_OF_CORE = 1500 * 2**20, 80 * 2**20
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
 _GROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
@@ -34,13 +31,6 @@ def process_memory() -> int:
     return max(0, int(min(left)))
 
 
-def fits(needed: int) -> bool:
-    """Whether this process may take so many bytes more."""
-    # what it held at most is known sooner than what it holds, and is enough for small kernels, which ask often
-    most = _peak() + needed
-    return all(of == "resident" and most <= limit for of, limit in _limits()) or needed <= process_memory()
-
-
 def machine_memory() -> int:
     """Bytes that a process may use here, with all that it holds."""
     return min(limit for _, limit in _limits())
@@ -49,17 +39,6 @@ def machine_memory() -> int:
 def default_memory_limit() -> int:
     """Half of `process_memory()`: what one fit may take unless it is told otherwise."""
     return process_memory() // 2
-
-
-def check_start() -> None:
-    """Raise MemoryLimitError where `ulimit -v` leaves fewer addresses than JAX, which ends the process, starts with."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    needed = _START + cores * _START_OF_CORE
-    for counted, limit in _own_limits():
-        if counted == "addresses" and limit < needed:
-            raise MemoryLimitError(
-                "JAX", needed, limit, "of addresses: allow more by ulimit -v, or use fewer processors (taskset)"
-            )
 
 
 def ran_out(error: BaseException) -> bool:

@@ -21,9 +21,11 @@ from equitangents.validation import check_array, check_same_length
 SMALLER, NEURAL_TANGENTS = CONVENTIONS = ("smaller", "neural-tangents")
 
 
-def _check_convention(value: object) -> None:
-    if value not in CONVENTIONS:
-        raise InvalidArgumentError("convention", value, list(CONVENTIONS))
+def _check_mask(mask: Any, x: Any) -> None:
+    if tuple(mask.shape) != tuple(x.shape[:-1]):
+        raise ShapeError(
+            "mask", tuple(mask.shape), tuple(x.shape[:-1]), "give one entry for each position of each input"
+        )
 
 
 class _Inputs:
@@ -43,6 +45,10 @@ class _Inputs:
     def dtype(self) -> np.dtype:
         """The precision of x."""
         return self.x.dtype
+
+    def _check_convention(self) -> None:
+        if self.convention not in CONVENTIONS:
+            raise InvalidArgumentError("convention", self.convention, list(CONVENTIONS))
 
     def __len__(self) -> int:
         return len(self.x)
@@ -93,18 +99,9 @@ class Masked(_Inputs):
     convention: str = SMALLER
 
     def __post_init__(self) -> None:
-        _check_convention(self.convention)
+        self._check_convention()
         if hasattr(self.x, "shape") and hasattr(self.mask, "shape"):
-            self._check()
-
-    def _check(self) -> None:
-        if tuple(self.mask.shape) != tuple(self.x.shape[:-1]):
-            raise ShapeError(
-                "mask",
-                tuple(self.mask.shape),
-                tuple(self.x.shape[:-1]),
-                "give one entry for each position of each input",
-            )
+            _check_mask(self.mask, self.x)
 
     @property
     def adjacency(self) -> None:
@@ -127,20 +124,17 @@ class Graphs(_Inputs):
     convention: str = SMALLER
 
     def __post_init__(self) -> None:
-        _check_convention(self.convention)
-        if all(hasattr(part, "shape") for part in (self.x, self.adjacency)):
-            self._check()
-
-    def _check(self) -> None:
+        self._check_convention()
+        if not (hasattr(self.x, "shape") and hasattr(self.adjacency, "shape")):
+            return
         shape = tuple(self.x.shape)
         if len(shape) != 3:
             raise ShapeError("x", shape, "nodes of graphs, (N, nodes, channels)")
-        if tuple(self.adjacency.shape) != (shape[0], shape[1], shape[1]):
-            raise ShapeError(
-                "adjacency", tuple(self.adjacency.shape), (shape[0], shape[1], shape[1]), "give (N, nodes, nodes)"
-            )
-        if self.mask is not None and hasattr(self.mask, "shape") and tuple(self.mask.shape) != shape[:2]:
-            raise ShapeError("mask", tuple(self.mask.shape), shape[:2], "give (N, nodes)")
+        wanted = (shape[0], shape[1], shape[1])
+        if tuple(self.adjacency.shape) != wanted:
+            raise ShapeError("adjacency", tuple(self.adjacency.shape), wanted, "give (N, nodes, nodes)")
+        if hasattr(self.mask, "shape"):
+            _check_mask(self.mask, self.x)
 
 
 Inputs = ArrayLike | Masked | Graphs  # whatever networks take
@@ -171,8 +165,7 @@ def checked(name: str, x: Any) -> Any:
     values = x.x if isinstance(x.x, jax.Array) else np.asarray(x.x)
     mask: Any = None if x.mask is None else xp.asarray(x.mask).astype(bool)
     if mask is not None:
-        if mask.shape != values.shape[:-1]:
-            raise ShapeError("mask", mask.shape, values.shape[:-1], name)
+        _check_mask(mask, values)
         values = xp.where(mask[..., None], values, 0)
     values = check_array(f"{name}.x", values, min_rank=2)
     if not isinstance(x, Graphs):

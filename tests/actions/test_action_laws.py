@@ -21,7 +21,9 @@ def _regular():
 
 def _oblique():
     """A representation that is not orthogonal: matrices of D4 in an oblique basis."""
-    G = groups.generated_by_matrices([[[0, -1], [1, 0]], [[1, 0], [0, -1]]])
+    turn, flip = np.array([[0, -1], [1, 0]]), np.diag([1, -1])
+    power = np.linalg.matrix_power
+    G = groups.from_matrices([power(turn, k) @ power(flip, f) for f in range(2) for k in range(4)])
     basis = np.array([[1.0, 0.4], [-0.3, 0.8]])
     return actions.linear(G, basis @ G.matrices @ np.linalg.inv(basis)), (2,)
 

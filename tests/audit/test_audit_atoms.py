@@ -284,7 +284,6 @@ def test_the_report_is_written_in_every_form(tmp_path: Path) -> None:
     page = report.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
     assert "translation" in page
     assert "| rotation | energy |" in report.to_markdown()
-    assert "fails" in report._repr_html_()
 
 
 def _no_calculator() -> None:

@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, WEIGHTS, features, invariant, literal, off_by, shown
-from equitangents.audit import assemble
+from equitangents.audit import parts
 from equitangents.audit.measure.judge import compared, decide, kept
-from equitangents.audit.parts import measure_parts
 from equitangents.audit.report.checks import agrees, below
 from equitangents.audit.report.forms import escaped
 from equitangents.audit.report.numbers import Estimate, Spread, standing
@@ -244,14 +243,14 @@ GREEN = ("equivariant", "equivariant within tolerance")
 @cache
 def audited():
     """(the report of an exact model, what was measured of it)."""
-    seen = []
+    seen, found = [], parts.measure_parts
 
     def seeing(m, notes):
         seen.append(m)
-        return measure_parts(m, notes)
+        return found(m, notes)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assemble, "measure_parts", seeing)
+        patch.setattr(parts, "measure_parts", seeing)
         return et.audit(invariant, "C4", IMAGES, **QUIET), seen[-1]
 
 
@@ -279,7 +278,7 @@ def judged(interval, floor, share, tolerance):
 def exit_status(report, check):
     """What the command line ends with."""
     try:
-        finish(report, SimpleNamespace(html=None, json=None, markdown=None), [check])
+        finish(report, SimpleNamespace(html=None, json=None, markdown=None, junit=None), [check])
     except typer.Exit as ended:
         return ended.exit_code
     return 0

@@ -246,6 +246,6 @@ def test_programs_are_told_from_pickles_without_unpickling_anything(tmp_path, mo
     assert (check_model("script.pt2"), check_model("exported.pt")) == ("script", "exported")
     for content in (Path("whole.pt").read_bytes(), b"", b"text", b"\x80\x04no pickle"):
         Path("broken.pt").write_bytes(content)
-        with pytest.raises(InvalidArgumentError, match="not weights alone.*--trust"):
+        with pytest.raises(InvalidArgumentError, match=r"not weights alone.*--trust"):
             check_model("broken.pt")
         assert check_model("broken.pt", trust=True) == "pickle"

@@ -112,7 +112,7 @@ def test_a_disk_that_takes_nothing_is_one_line_and_complete_checkpoints_stay(cop
             fitted(directory, epochs=5)
     assert contents(run / "3") == before
     seen = []
-    fitted(directory, epochs=5, callback=lambda epoch, _: seen.append(epoch))
+    fitted(directory, epochs=5, progress=lambda done, *_: seen.append(done))
     assert seen == [4, 5]
 
 

@@ -57,7 +57,7 @@ CHILD = """
     import sys
     sys.path.insert(0, {folder!r})
     import test_deep_checkpoints as t
-    model = t.DeepEnsemble(**t.settings(checkpoint_dir=sys.argv[1], callback=lambda e, s: print(e, flush=True)))
+    model = t.DeepEnsemble(**t.settings(checkpoint_dir=sys.argv[1], progress=lambda done, *_: print(done, flush=True)))
     model.fit(t.X, t.Y, **t.RECORD, resume=True)
 """
 
@@ -80,7 +80,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, uninterrupted, kills):
     for after, delay in kills:
         killed(tmp_path, after, delay)
     seen = []
-    model = DeepEnsemble(**settings(checkpoint_dir=tmp_path, callback=lambda epoch, _: seen.append(epoch)))
+    model = DeepEnsemble(**settings(checkpoint_dir=tmp_path, progress=lambda done, *_: seen.append(done)))
     model.fit(X, Y, **RECORD, resume=True)
     bits_equal(state(model), state(uninterrupted))
     assert seen
@@ -92,7 +92,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, uninterrupted, kills):
 def test_a_finished_run_is_read_and_not_repeated(tmp_path):
     first = DeepEnsemble(**settings(checkpoint_dir=tmp_path)).fit(X, Y, **RECORD)
     calls = []
-    again = DeepEnsemble(**settings(checkpoint_dir=tmp_path, callback=lambda *a: calls.append(a)))
+    again = DeepEnsemble(**settings(checkpoint_dir=tmp_path, progress=lambda *a: calls.append(a)))
     again.fit(X, Y, **RECORD, resume=True)
     bits_equal(state(again), state(first))
     assert not calls
@@ -101,18 +101,18 @@ def test_a_finished_run_is_read_and_not_repeated(tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_what_was_done(tmp_path, uninterrupted):
-    def interrupt(epoch, _):
-        if epoch == 7:
+    def interrupt(done, *_):
+        if done == 7:  # before its checkpoint
             signal.raise_signal(signal.SIGINT)
 
-    model = DeepEnsemble(**settings(checkpoint_dir=tmp_path, checkpoint_every=1000, callback=interrupt))
+    model = DeepEnsemble(**settings(checkpoint_dir=tmp_path, checkpoint_every=7, progress=interrupt))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y, **RECORD)
     with pytest.raises(NotFittedError):
         model.predict(X)
     epochs = []
-    model.set_params(callback=lambda epoch, _: epochs.append(epoch)).fit(X, Y, **RECORD, resume=True)
-    assert epochs == list(range(8, 13))
+    model.set_params(progress=lambda done, *_: epochs.append(done)).fit(X, Y, **RECORD, resume=True)
+    assert 7 < epochs[0] <= epochs[-1] == 12
     bits_equal(state(model), state(uninterrupted))
 
 
@@ -124,11 +124,11 @@ def test_an_interrupt_amid_an_epoch_waits_for_it(tmp_path):
 
     main = threading.get_ident()
     timer = threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT))
-    start = lambda epoch, _: timer.start() if epoch == 1 else None
-    interrupted = model(checkpoint_dir=tmp_path, callback=start)
+    start = lambda done, *_: timer.start() if done == 1 else None
+    interrupted = model(checkpoint_dir=tmp_path, progress=start)
     with pytest.raises(KeyboardInterrupt):
         interrupted.fit(X, Y)
-    resumed = interrupted.set_params(callback=None).fit(X, Y, resume=True)
+    resumed = interrupted.set_params(progress=False).fit(X, Y, resume=True)
     bits_equal(state(resumed), state(model().fit(X, Y)))
 
 
@@ -202,12 +202,12 @@ def test_pickled_and_saved_ensembles_come_back(tmp_path, uninterrupted):
 def test_saving_again_replaces_and_classifiers_keep_their_labels(tmp_path):
     net = nn.Sequential(nn.Flatten(), nn.Dense(3))
     labels = np.array(list("xyzxyzxyz"))
-    model = DeepEnsembleClassifier(net, members=2, epochs=1, callback=lambda *_: None).fit(X, labels)
+    model = DeepEnsembleClassifier(net, members=2, epochs=1, progress=lambda *_: None).fit(X, labels)
     model.save(tmp_path / "saved")
     model.set_params(epochs=0).fit(X, labels).save(tmp_path / "saved")
     loaded = DeepEnsembleClassifier.load(tmp_path / "saved")
     assert loaded.history_.shape == (0, 2)
-    assert loaded.callback is None
+    assert loaded.progress is False
     assert loaded.classes_.tolist() == ["x", "y", "z"]
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 

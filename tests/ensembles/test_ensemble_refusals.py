@@ -193,7 +193,6 @@ SHARES = np.abs(Y) / np.abs(Y).sum(axis=1, keepdims=True)
         ({"loss": "hinge"}, ValueError, "loss is 'hinge'; expected None or 'mse' or 'cross_entropy'"),
         ({"loss": "cross_entropy"}, ValueError, r"y\[0\] is .*; expected rows ≥ 0 that sum to 1"),
         ({"checkpoint_every": 0}, ValueError, "checkpoint_every is 0"),
-        ({"callback": 1}, TypeError, "callback is 1; expected a function"),
         ({"input_shape": (2, 2)}, ValueError, r"with input_shape=\(2, 2\)"),
         ({"net": network(1)}, ValueError, r"net gives outputs, 1; expected 2; end it with Dense"),
         ({"net": nn.Sequential(nn.Conv(2, 3))}, ValueError, "Conv"),

@@ -141,17 +141,6 @@ def test_classifiers_err_where_the_largest_mean_output_is_not_the_label():
         model.orbit_statistics(ROT, new, y=np.array(list("aabbccaz")))
 
 
-def test_summaries_over_inputs(fitted):
-    model, x = fitted
-    by = {
-        name: model.orbit_statistics(ROT, x, [2], draws=40, over_inputs=name).rsd for name in ("mean", "median", "max")
-    }
-    values = by["mean"].values[0]
-    for name, expected in (("mean", values.mean(1)), ("median", np.median(values, 1)), ("max", values.max(1))):
-        np.testing.assert_array_equal(by[name].of_ensembles[0], expected)
-    assert by["mean"].quantiles([0.0, 1.0]).tolist() == [[values.mean(1).min(), values.mean(1).max()]]
-
-
 def test_tables_say_what_was_asked(fitted):
     model, x = fitted
     statistics = model.orbit_statistics(ROT, x, [1, 25], draws=30, y=np.zeros((5, 2)))
@@ -189,7 +178,6 @@ def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
         ({"confidence": 1.0}, InvalidArgumentError, "confidence is 1.0"),
         ({"seed": "x"}, InvalidTypeError, "'x'"),
         ({"time": [1.0, 2.0]}, InvalidArgumentError, "one time"),
-        ({"over_inputs": "mode"}, InvalidArgumentError, "over_inputs"),
         ({"action": None}, InvalidTypeError, "action is None"),
         ({"output_action": CYCLE}, InvalidArgumentError, "output_action is of <group C3.*; the group of action"),
         ({"y": np.zeros((4, 2))}, ShapeError, "rows"),

@@ -21,9 +21,8 @@ from equitangents.actions import tensor_product
 from equitangents.actions.subset import ActionSubset
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.storage.checks import _PLAIN, FITS
-from equitangents.ensembles.storage.kinds import UNIONS, kinds, name_of
-from equitangents.ensembles.storage.structure import Described, build
+from equitangents.ensembles.storage.kinds import _PLAIN, UNIONS, kinds, name_of
+from equitangents.ensembles.storage.structure import FITS, Described, build
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.nn.layer import Layer
 

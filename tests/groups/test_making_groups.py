@@ -106,13 +106,6 @@ class TestMatrices:
         assert M.has_same_table(G)
         assert np.array_equal(M.matrices, matrices)
 
-    def test_generated_group(self):
-        turn, flip = np.array([[0, -1], [1, 0]]), np.diag([1, -1])
-        G = groups.generated_by_matrices([turn, flip])
-        assert G.order == 8
-        assert not G.is_abelian
-        assert np.array_equal(G.matrices[0], np.eye(2))
-
     def test_refuses(self):
         with pytest.raises(InvalidArgumentError, match=r"matrices lacks the product of \(1, 1\)"):
             groups.from_matrices([np.eye(2), [[0, -1], [1, 0]]])
@@ -128,8 +121,6 @@ class TestMatrices:
             groups.from_matrices([np.eye(2), np.eye(3)])
         with pytest.raises(InvalidTypeError, match="complex"):
             groups.from_matrices(np.eye(2)[None] * 1j)
-        with pytest.raises(InvalidArgumentError, match="expected a finite group"):
-            groups.generated_by_matrices([[[1, 1], [0, 1]]], max_order=20)
 
 
 class TestSolids:

@@ -82,7 +82,10 @@ def test_irreps_of_compact_groups_are_representations_of_their_subgroups():
         (groups.o2().irreps(4), plane),
         (groups.dihedral(4).irreps("real"), plane),
         (groups.so3(2).irreps(4), groups.icosahedral()),
-        (groups.o3(2).irreps(3), groups.generated_by_matrices([-np.eye(3), np.diag([1.0, -1, -1])])),
+        (
+            groups.o3(2).irreps(3),
+            groups.from_matrices([s * np.diag(d) for s in (1, -1) for d in ([1, 1, 1], [1, -1, -1])]),
+        ),
     ]
     for irreps, group in cases:
         for irrep in irreps:

@@ -39,7 +39,6 @@ def test_the_result_says_what_it_is(dtype):
     assert field.positions == "all"
     assert field.form == "fibre"
     assert field.memory >= 2 * field.ntk.nbytes
-    assert "engine" in field._repr_html_()
     same = ZERO.kernel_field(x, positions="same")
     assert (same.positions, same.ntk.shape) == ("same", (3, 3, 16))
     assert ZERO.kernel_field_diagonal(x, positions=[[0, 5]]).ntk.shape == (3, 1)

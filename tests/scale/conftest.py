@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from buckets import Bucket
 
-from equitangents.tiles import place
+from equitangents.scale import place
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from urllib.request import Request, urlopen
 
 from moto.server import ThreadedMotoServer
 
-from equitangents.tiles import place
+from equitangents.scale import place
 
 
 @contextmanager
 def server() -> Iterator[ThreadedMotoServer]:
-    """The server, which may stop and start meanwhile; this process has the environment in which s3://bucket is there."""
+    """The server, which may stop and start meanwhile; this process has the environment of s3://bucket."""
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with socket.create_server(("127.0.0.1", 0)) as free:

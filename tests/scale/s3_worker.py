@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 
-from equitangents.tiles.place import ObjectPath
+from equitangents.scale.place import ObjectPath
 from scale.stores import store
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ class TestIsRefused:
         ],
     )
     def test_a_store_of_another_problem(self, path, net, x, options, name):
-        with pytest.raises(StoreError, match="is of another problem, .*: give another path") as error:
+        with pytest.raises(StoreError, match=r"is of another problem, .*: give another path") as error:
             GramStore(path, net, x, **options)
         assert error.value.argument == name
 

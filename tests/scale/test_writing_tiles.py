@@ -11,18 +11,17 @@ from stores import store
 from equitangents import nn
 from equitangents.errors import StoreError
 from equitangents.kernels.result import Kernels
-from equitangents.scale import estimate
-from equitangents.scale.cost import side_of_tile
+from equitangents.scale.side import side_of_tile
 
 
-def test_a_tile_gets_its_names_when_all_its_files_are_on_disk_its_own_place_last(tmp_path, monkeypatch):
+def test_every_file_of_a_tile_gets_its_name_on_disk_those_of_its_own_place_after_their_mirrors(tmp_path, monkeypatch):
     fresh, calls = store(tmp_path / "k"), []
     for name in ("fsync", "replace"):
         real = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *a, name=name, real=real: (calls.append((name, str(a[-1]))), real(*a))[-1])
     fresh._work.tiles.write((0, 1), fresh._work.values((0, 1)))
-    assert [name for name, _ in calls] == ["fsync"] * 4 + ["replace"] * 4
-    ends = [path[-len("nngp/c/1/0") :].lstrip("/") for _, path in calls[4:]]
+    assert [name for name, _ in calls] == ["fsync", "replace"] * 4
+    ends = [path[-len("nngp/c/1/0") :].lstrip("/") for _, path in calls[1::2]]
     assert ends == ["nngp/c/1/0", "nngp/c/0/1", "ntk/c/1/0", "ntk/c/0/1"]
 
 
@@ -39,10 +38,10 @@ def test_a_kernel_that_is_not_finite_is_not_kept(tmp_path, monkeypatch):
     assert fresh.missing == len(fresh.tiles)
 
 
-def test_tiles_of_fast_kernels_are_larger_and_an_estimate_has_those_of_the_store(tmp_path):
+def test_tiles_of_fast_kernels_are_larger(tmp_path):
     fast = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))
     slow = nn.Sequential(*(nn.Conv(1, 3), nn.Relu()) * 3, nn.GlobalAvgPool(), nn.Dense(1))
     dtype = np.dtype("float32")
     assert [side_of_tile(slow, (16, 16, 3), dtype, n) for n in (5, 10_000, 50_000)] == [64, 625, 1000]
     assert [side_of_tile(fast, (3,), dtype, *sizes) for sizes in ((2000,), (2100,), (1600, 10))] == [2000, 1050, 100]
-    assert estimate(fast, (3,), 70).tile == store(tmp_path / "k", rows=70, tile=None).tile == 70
+    assert store(tmp_path / "k", rows=70, tile=None).tile == 70

@@ -13,8 +13,8 @@ import kills
 from equitangents import nn, solvers
 from equitangents.errors import StoreError
 from equitangents.scale import GramStore
+from equitangents.scale.chunks import Chunks
 from equitangents.solvers.matrices import as_matrix
-from equitangents.tiles.chunks import Chunks
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 

@@ -206,7 +206,7 @@ def test_every_layer_of_stax_takes_numbers_as_arrays(name, kind):
     else:
         found = {k: turned(v, kind) for k, v in given.items()}
     plain, arrays = getattr(stax, name)(**given)[2], getattr(stax, name)(**found)[2]
-    same = plain.node.leaves[0].layers, arrays.node.leaves[0].layers
+    same = plain.node.leaves[0].own, arrays.node.leaves[0].own
     hash(same[1])
     if name not in ("Elementwise", "ElementwiseNumerical"):
         assert repr(same[0]) == repr(same[1]) or kind is jnp.asarray  # in single precision where JAX has that alone

@@ -13,7 +13,8 @@ from test_torch_ensembles import RATE, SAMPLES, SIZE, ensemble, mlp, with_batch_
 
 import equitangents as et
 from equitangents.ensembles import predict_to_file
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.ensembles.training import run
+from equitangents.errors import InvalidArgumentError, StoreError
 
 FACTORIES = {"mlp": mlp, "batch norm": with_batch_norm, "dropout": with_dropout}
 LONG = 6
@@ -56,11 +57,12 @@ def same(a, b):
 def fit_until_killed(name, folder, epoch):
     """For a process of its own, which gets SIGKILL once it has trained so many epochs."""
 
-    def kill(now, state):
-        if now == epoch:
+    def kill(now, _):
+        if now.epoch == epoch:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    model(FACTORIES[name], folder, callback=kill).fit(*data())
+    run._record_if_due = kill
+    model(FACTORIES[name], folder).fit(*data())
 
 
 def killed(name, folder, epoch):
@@ -74,14 +76,11 @@ def killed(name, folder, epoch):
 @pytest.mark.parametrize("name", FACTORIES)
 def test_a_run_that_was_killed_goes_on_to_the_same_bits(name, xy, tmp_path):
     x, y = xy
-    killed(name, tmp_path / "run", epoch=5)
+    killed(name, tmp_path / "run", epoch=4)
     whole = model(FACTORIES[name]).fit(x, y)
     with pytest.raises(InvalidArgumentError, match="resume=True"):
-        model(FACTORIES[name], tmp_path / "run", callback=lambda *_: None).fit(x, y)
-    seen = []
-    resumed = model(FACTORIES[name], tmp_path / "run", callback=lambda epoch, state: seen.append(epoch))
-    same(resumed.fit(x, y, resume=True), whole)
-    assert seen == [5, 6]
+        model(FACTORIES[name], tmp_path / "run").fit(x, y)
+    same(model(FACTORIES[name], tmp_path / "run").fit(x, y, resume=True), whole)
 
 
 @pytest.mark.parametrize("name", FACTORIES)
@@ -135,23 +134,6 @@ def test_states_of_optimizers_that_hold_objects_are_refused_in_words(xy, tmp_pat
     model(mlp, tmp_path / "run", **settings).fit(*xy)
     with pytest.raises(StoreError, match="an optimizer's state that can be read"):
         model(mlp, tmp_path / "run", **settings).fit(*xy, resume=True)
-
-
-def test_a_callback_sees_all_members_after_every_epoch(xy):
-    x, y = xy
-    seen = {}
-    found = model(
-        mlp, members_per_chunk=2, callback=lambda epoch, state: seen.update({epoch: state.predict_members(x)})
-    )
-    found.fit(x, y)
-    assert list(seen) == list(range(1, LONG + 1))
-    np.testing.assert_array_equal(seen[LONG], found.predict_members(x))
-    same(found, model(mlp, members_per_chunk=2).fit(x, y))
-
-
-def test_a_callback_is_a_function(xy):
-    with pytest.raises(InvalidTypeError, match="callback is 3"):
-        ensemble(mlp, callback=3).fit(*xy)
 
 
 def test_predictions_go_to_a_file_in_parts(xy, tmp_path):

@@ -25,6 +25,9 @@ from equitangents.memory import check_fits
 from equitangents.validation import check_array
 
 
+TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
+
+
 class GroupAction(ABC):
     """An action of `group` on batches of signals x (N, …); immutable, hashable, equal if it is the same map."""
 
@@ -251,10 +254,12 @@ class Action(CheckedAction):
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[Int[np.ndarray, " positions"], bool] | None:
         """By orthogonal matrices on the last axis."""
-        count, matrices = int(np.prod(shape[:-1], dtype=np.int64)), self.matrices
-        if matrices is None or not is_orthogonal(matrices[g]):
+        if self.matrices is None:
             return None
-        return np.arange(count), is_table(matrices[g])
+        M = self.matrices[g]
+        if not np.abs(M @ M.T - np.eye(len(M))).max(initial=0.0) <= TOLERANCE:
+            return None
+        return np.arange(int(np.prod(shape[:-1], dtype=np.int64))), bool(((M == 0) | (M == 1)).all())
 
     def __call__(self, g: int, x: Tree) -> Tree:
         """ρ(g) x for signals x (N, ...)."""
@@ -343,16 +348,6 @@ class PositionAction(Action):
         return xp.moveaxis(images, 1, 0).reshape((len(elements), *x.shape))
 
 
-def is_orthogonal(matrix: np.ndarray) -> bool:
-    """Whether M Mᵀ = 1, to 1e-8."""
-    return bool(np.abs(matrix @ matrix.T - np.eye(len(matrix))).max(initial=0.0) <= 1e-8)
-
-
-def is_table(matrix: np.ndarray) -> bool:
-    """Whether an orthogonal matrix is one of ones and zeros, a permutation."""
-    return bool(((matrix == 0) | (matrix == 1)).all())
-
-
 def check_group(name: str, group: SymmetryGroup) -> Group:
     """`group`, or an error that names `name`."""
     if isinstance(group, SymmetryGroup) and not isinstance(group, Group):
@@ -386,9 +381,6 @@ def is_jax(x: Tree) -> bool:
     return isinstance(x, jax.Array)
 
 
-TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
-
-
 def check_last_axis(x: ArrayLike, ranks: tuple[int, ...] | None, d: int, name: str) -> ArrayLike:
     """`x` as an array of one of `ranks` (any from 2 on if None) whose last axis has d entries."""
     x = check_array("x", x, rank=ranks, min_rank=2)
@@ -415,17 +407,12 @@ def remedy(x: str, shape: tuple[int, ...]) -> str:
 
 def channels_first(x: str, shape: tuple[int, ...]) -> str:
     """A sentence if inputs of `shape` look like images (N, C, H, W); or nothing."""
-    if not looks_channels_first(shape):
+    if not (len(shape) == 4 and shape[1] in _CHANNELS and min(shape[2:]) > max(_CHANNELS)):
         return ""
     return (
         f". {x} has shape {shape}, which looks like channels first, (N, C, H, W); arrays are channels last, "
         f"(N, H, W, C): numpy.moveaxis({x}, 1, -1)"
     )
-
-
-def looks_channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether the second axis is short enough for channels, and the last one is not."""
-    return len(shape) == 4 and shape[1] in _CHANNELS and min(shape[2:]) > max(_CHANNELS)
 
 
 def flattened(x: str, shape: tuple[int, ...]) -> str:

@@ -77,11 +77,6 @@ def image_dihedral(n: int, order: int = 3, mask: Literal["circle"] | None = None
     return ResampledRotations(dihedral(n), n, order, mask)
 
 
-def exact_rotations(n: int) -> ImageTurns:
-    """Rotations by multiples of 360°/n, n in {1, 2, 4}."""
-    return ImageTurns(cyclic(n), n, f"turns by {360 // n}° of images")
-
-
 def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
     """Raise ShapeError for a non-square image unless rotations are by multiples of 180°."""
     if turns not in (1, 2) and positions[0] != positions[1]:
@@ -243,7 +238,9 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
            [0., 2.]])
     """
     n, order = _checked(n, order, mask)
-    return exact_rotations(n) if n in (1, 2, 4) and mask is None else ResampledRotations(cyclic(n), n, order, mask)
+    if n in (1, 2, 4) and mask is None:
+        return ImageTurns(cyclic(n), n, f"turns by {360 // n}° of images")
+    return ResampledRotations(cyclic(n), n, order, mask)
 
 
 def _checked(n: int, order: int, mask: str | None) -> tuple[int, int]:

@@ -123,10 +123,6 @@ def plane_matrix(degrees: float, reflected: bool) -> np.ndarray:
     return turn @ np.diag([-1.0, 1.0]) if reflected else turn
 
 
-def _plane_matrices(kinds: Kinds) -> np.ndarray:
-    return np.array([plane_matrix(*kinds.motion(g)) for g in range(_order(kinds))])
-
-
 def _order(kinds: Kinds) -> int:
     assert kinds.group.elements is not None
     return len(kinds.group.elements)
@@ -191,10 +187,6 @@ def _points(axes: tuple[int, ...], name: str) -> Callable[[Kinds, Shape], GroupA
     return action
 
 
-def _edges(kinds: Kinds, shape: Shape) -> GroupAction:
-    return RelabelledIndices(kinds.group, len(kinds.motion(kinds.group.identity)), kinds.motion)
-
-
 def _listed_points(kinds: Kinds, shape: Shape) -> Action:
     """The action on points (N, P, C), or on P features (N, P)."""
     group = check_group("group", kinds.group)
@@ -222,7 +214,10 @@ KINDS: dict[Space, dict[str, Kind]] = {
         "images": Kind(_images, _listed_images, lambda k, shape: len(shape) == 4, lambda k: "images (N, H, W, C)"),
         "vectors": Kind(
             _plane_tensors(1, "vectors"),
-            lambda kinds, shape: channels(kinds.group, _plane_matrices(kinds)),  # type: ignore[arg-type]
+            lambda kinds, shape: channels(
+                kinds.group,  # type: ignore[arg-type]
+                np.array([plane_matrix(*kinds.motion(g)) for g in range(_order(kinds))]),
+            ),
             _vectors_of(2),
             lambda kinds: "vectors of the plane (N, …, 2)",
         ),
@@ -250,7 +245,9 @@ KINDS: dict[Space, dict[str, Kind]] = {
             lambda kinds: "features (N, P) or points (N, P, C)",
         ),
         "pairs": Kind(_points((1, 2), "pairs")),
-        "edges": Kind(_edges, sought=False),
+        "edges": Kind(
+            lambda k, shape: RelabelledIndices(k.group, len(k.motion(k.group.identity)), k.motion), sought=False
+        ),
     },
     "translations": {
         "images": Kind(

@@ -70,7 +70,7 @@ class LastAxisPermutation(Action):
     @property
     def matrices(self) -> Float[np.ndarray, "order d d"]:
         """The permutation of every element as a matrix."""
-        return permutation_matrices(self.table)
+        return np.swapaxes(np.eye(self.table.shape[1])[self.table], 1, 2)
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_last_axis(x, self.ranks, self.table.shape[-1], self.name)
@@ -178,11 +178,6 @@ def check_matrices(name: str, group: Group, matrices: object) -> Float[np.ndarra
             h = int(error.argmax())
             raise NotAnActionError(name, float(error[h]), "ρ(g) ρ(h) = ρ(g·h)", verb="is off by", at=(g, h))
     return M
-
-
-def permutation_matrices(table: np.ndarray) -> np.ndarray:
-    """A permutation table as matrices, M[g, table[g, c], c] = 1."""
-    return np.swapaxes(np.eye(table.shape[1])[table], 1, 2)
 
 
 def _on_last_axis(

@@ -1,4 +1,4 @@
-"""The parts of an audit beside the pass over the data: what each needs, how it is measured, and who wants it.
+"""The report of an audit: its parts beside the pass over the data, and every section made of what was measured.
 
 A new part is one more entry of `PARTS`; what it gives stands in the report under its name. The report names the parts
 that are missing, such as those on which the model failed.
@@ -6,19 +6,46 @@ that are missing, such as those on which the model failed.
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import logging
+import platform
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
+
+from equitangents._version import __version__
+from equitangents.audit.contract.trees import Shared
 from equitangents.audit.measure.ensembles import ensemble_law
+from equitangents.audit.measure.input_sets import measure_set, set_result
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.layers import layer_errors
-from equitangents.audit.measure.remedies import remedies
-from equitangents.audit.measure.task import Clock
+from equitangents.audit.measure.orbits import task_error
+from equitangents.audit.measure.remedies import averaged, remedies
+from equitangents.audit.measure.task import AuditTask, Clock
 from equitangents.audit.measure.witness import worst_input
-from equitangents.audit.report.sections import Missing
+from equitangents.audit.report.result import FORMAT, AuditReport, cited
+from equitangents.audit.report.sections import (
+    HOLDING,
+    AuditSettings,
+    ContractSection,
+    ElementResult,
+    InputContract,
+    Matching,
+    Missing,
+    ModelSection,
+    OrbitSection,
+    OutputContract,
+    Reason,
+    RelativeSection,
+    SetResult,
+    Timing,
+    Verdict,
+)
 from equitangents.errors import NotFiniteError
 
 logger = logging.getLogger("equitangents.audit")
@@ -31,7 +58,7 @@ class AuditPart:
     """One part of an audit.
 
     Args:
-        name: its attribute of the report; also under which its evaluations are counted.
+        name: its attribute of the report.
         measure: (the pass over the data) → the section, or a text that says why there is none; a list may hold
             a `Missing` in place of what it lacks.
         wanted_by: whether the audit asks for it; a text says in the report why it does not.
@@ -50,8 +77,7 @@ def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
     for part in PARTS:
         got: Any = part.wanted_by(m)
         if got is True:
-            with m.task.clock.during(part.name):
-                got = notes.measured(m.task.clock, part.name, partial(part.measure, m))
+            got = notes.measured(m.task.clock, part.name, partial(part.measure, m))
         if isinstance(got, str):
             notes.without(part.name, got)
         listed = got if isinstance(got, list) else []
@@ -100,3 +126,187 @@ class Notes(list[Missing]):
                 raise
             self.without(name, f"the model failed on it: {type(error).__name__}: {error}")
             return otherwise
+
+
+_LIBRARIES = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}
+
+
+def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
+    """The whole report, with the parts beside the pass over the data."""
+    orbits, floors, judgement, task = m.orbits, m.floors, m.judgement, m.task
+    sets = [notes.measured(task.clock, f"set {s[0]!r}", partial(measure_set, m, s)) for s in m.sets]
+    found = measure_parts(m, notes)
+    headline, error, floor = (
+        judgement.headline,
+        task.resampler(task.x.n).spread(orbits.errors),
+        floors.of_elements.mean(),
+    )
+    sets = [
+        set_result(task, "data", "data", orbits, headline.error.estimate, headline.floor),
+        *(s for s in sets if s is not None),
+    ]
+    verdict, reason = off_data(m, sets)
+    settings = task.settings
+    report = AuditReport(
+        format=FORMAT,
+        verdict=verdict,
+        reason=reason,
+        contract=_contract(m),
+        model=ModelSection(
+            name=task.model.name,
+            kind=task.model.kind,
+            dtype=orbits.dtype.name,
+            device=task.model.device,
+            deterministic=floors.deterministic,
+            batch_independent=floors.batch_independent,
+            noise=floors.noise,
+        ),
+        error=error,
+        floor=floor,
+        elements=_elements(m),
+        float_floor=floors.float_floor,
+        orbit=OrbitSection(
+            same_predictions=m.same,
+            answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
+        ),
+        relative=_relative(m),
+        sets=sets,
+        missing=list(notes),
+        settings=AuditSettings(**vars(settings.bootstrap), batch_size=task.batch_size, inputs=task.x.n),
+        versions=versions(
+            "jax", "numpy", "scipy", *([_LIBRARIES[kind]] if (kind := task.model.kind) in _LIBRARIES else [])
+        ),
+        timing=Timing(
+            time.perf_counter() - began,
+            task.clock.seconds,
+            task.clock.evaluations,
+            task.clock.batches,
+        ),
+        citations=[],
+        errors=orbits.errors,
+        headline=headline,
+        rules=m.sought or [],
+        averaged=averaged(m),
+        counterexample=judgement.counterexample,
+        undefined=judgement.undefined,
+        unmoved=task.unmoved,
+        **found,
+    )
+    return replace(report, citations=cited(report))
+
+
+def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
+    """Verdict and reason on the data and off it: a model that fails there holds on its data alone."""
+    if m.verdict in HOLDING and any(s.above for s in sets[1:]):
+        return "equivariant on its data", "fails off the data"
+    return m.verdict, m.reason
+
+
+def _elements(m: Measured) -> list[ElementResult]:
+    task, orbits, floors, judgement = m.task, m.orbits, m.floors, m.judgement
+    contract = task.contract
+    resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
+    same = orbits.same_class
+    of_elements = floors.of_elements
+    results = []
+    for k, g in enumerate(task.elements):
+        errors = orbits.errors[k]
+        floor = float(of_elements[k])
+        results.append(
+            ElementResult(
+                label=contract.label(g),
+                parameter=contract.group.parameter(g),
+                angle=contract.angle(g),
+                exact=task.contract.inputs.moves_exactly(g),
+                error=resampler.spread(errors),
+                floor=floor,
+                at_floor=bool(judgement.at_floor[:, k].all()),
+                same_prediction=None if same is None else float(same[k].mean()),
+                judged=judgement.elements[k],
+                judged_floor=float(judgement.element_floors[k]),
+                above=bool(judgement.above[:, k].any()),
+            )
+        )
+    return results
+
+
+def _contract(m: Measured) -> ContractSection:
+    """What group moved which inputs and outputs, and each output's errors."""
+    task, contract = m.task, m.task.contract
+    elements, inputs = contract.group.elements, []
+    for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
+        a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
+        said = "none" if action is None else action.name
+        inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.action.exact))
+    outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
+    return ContractSection(
+        group=contract.name,
+        order=None if elements is None else len(elements),
+        complete=task.complete,
+        elements=len(task.elements),
+        layout=contract.layout,
+        inputs=inputs,
+        outputs=outputs,
+        law=not contract.not_a_group,
+    )
+
+
+def _output(m: Measured, o: int) -> OutputContract:
+    """One output's contract, errors and sizes, and the elements under which it fails."""
+    task, orbits, judgement = m.task, m.orbits, m.judgement
+    scales, action, compared = judgement.scales, orbits.actions[o], orbits.actions.comparisons[o]
+    resampler = task.over_inputs(task.x.n)
+    shape = list(orbits.output_shapes[o])
+    return OutputContract(
+        name=orbits.output_names[o],
+        shape=[] if orbits.class_numbers[o] else shape[:-1] if orbits.complex_pairs[o] else shape,
+        action="invariant" if action is None else action.name,
+        error=resampler.mean(scales.relative("norm", orbits.separate, own=False)[o].mean(axis=0)),
+        judged=judgement.outputs[o],
+        floor=float(judgement.output_element_floors[o].mean()),
+        rms=float(np.sqrt(np.mean(orbits.separate_sizes[o] ** 2))),
+        scale=float(scales.given[o]) if np.isfinite(scales.given[o]) else None,
+        vanishes=bool(scales.vanishing[o]),
+        fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
+        compared=None if compared is None else compared.words,
+        matching=_matching(task, orbits.matched[o]) if o in orbits.matched else None,
+        unit=scales.unit_of(o, judgement.headline.unit),
+    )
+
+
+def _matching(task: AuditTask, matched: np.ndarray) -> Matching:
+    """Matched IoU, missed and extra items with their intervals over inputs; (3, elements, inputs), nan where none."""
+    found = []
+    for table in matched:
+        counted = np.isfinite(table)
+        rows = counted.any(axis=0)
+        values = np.where(counted, table, 0.0).sum(axis=0)[rows] / counted.sum(axis=0)[rows]
+        of_these = task.over_inputs(len(values)) if len(values) else None
+        found.append(None if of_these is None else of_these.mean(values, bounds=(0.0, 1.0)))
+    return Matching(*found)
+
+
+def _relative(m: Measured) -> RelativeSection:
+    """The task's error on transformed inputs is that of the pulled back signal."""
+    orbits = m.orbits
+    (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
+    transformed = None
+    if error is not None:
+        each = np.array([e or 0.0 for e, _ in moved])
+        transformed = float(each.mean() if name == "error rate" else np.sqrt(np.mean(each**2)))
+    return RelativeSection(
+        task=name,
+        task_error=error,
+        transformed_task_error=transformed,
+        error_by_spread=m.judgement.by_spread,
+        floor_by_spread=m.judgement.spread_floor,
+    )
+
+
+def versions(*libraries: str) -> dict[str, str]:
+    """Versions of what took part; libraries that are not installed as packages are left out."""
+    found = {"equitangents": __version__, "python": platform.python_version()}
+    for library in libraries:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[library] = importlib.metadata.version(library)
+    return found

@@ -14,7 +14,6 @@ from equitangents._types import AnyModel, Targets, Tree
 from equitangents.actions import GroupAction
 from equitangents.audit.adapters import Model, as_model
 from equitangents.audit.adapters.model import check_select
-from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
 from equitangents.audit.contract.trees import Inputs, as_inputs
@@ -25,7 +24,7 @@ from equitangents.audit.measure.floors import ROWS, measure_floors
 from equitangents.audit.measure.judge import Measured, decide, judge
 from equitangents.audit.measure.orbits import Orbits, check_labels, is_classes, measure_orbits, misfit, same_predictions
 from equitangents.audit.measure.task import AuditTask, default_batch_size
-from equitangents.audit.parts import Notes
+from equitangents.audit.parts import Notes, assemble
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.sections import TASK, RuleResult, UndefinedPose
 from equitangents.audit.settings import AuditedAction, Keywords, OutputAction, Settings, settings_of
@@ -180,20 +179,18 @@ def planned_inputs(task: AuditTask) -> int:
 def measure_data(task: AuditTask, y: np.ndarray | None, sought: list[RuleResult] | None, notes: Notes) -> Measured:
     """The pass over the data: orbits, floors, judgement and verdict, from which every part of an audit starts."""
     sets = input_sets.off_data_sets(task, notes.without)
-    with task.clock.during("elements"):
-        task, y, orbits, undefined = _passed(task, y)
+    task, y, orbits, undefined = _passed(task, y)
     wrong = misfit(orbits, y)
     if wrong:
         notes.without(TASK, wrong)
         y = None
-    with task.clock.during("floors"):
-        floors = measure_floors(task, orbits.actions, _QUICK_ROWS if task.settings.quick else ROWS)
-        judgement = replace(judge(task, orbits, floors), undefined=undefined)
-        same = same_predictions(task, orbits)
-        m = Measured(task, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
-        if orbits.moved.any() and is_open(m):
-            m = settled(m)
-        m = notes.measured(task.clock, "single inputs", partial(confirmed, m), m)
+    floors = measure_floors(task, orbits.actions, _QUICK_ROWS if task.settings.quick else ROWS)
+    judgement = replace(judge(task, orbits, floors), undefined=undefined)
+    same = same_predictions(task, orbits)
+    m = Measured(task, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
+    if orbits.moved.any() and is_open(m):
+        m = settled(m)
+    m = notes.measured(task.clock, "single inputs", partial(confirmed, m), m)
     if not orbits.moved.any():
         return m
     verdict, reason = decide(m.judgement, m.floors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,9 @@ def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: 
     """
     typer.echo(report.summary())
     junit = partial(report.to_junit, checks=checks)
-    writers = {"html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit}
+    writers: dict[str, Callable[[Path], Any]] = {
+        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit,
+    }  # fmt: skip
     for form, write in writers.items():
         if (path := getattr(o, form)) is not None:
             write(path)

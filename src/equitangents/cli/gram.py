@@ -40,7 +40,7 @@ from equitangents.errors import InvalidArgumentError
             "workers": option(int, "Number of processes of this machine.", min=1),
             "shard": SHARD,
             "restart": flag("Remove all tiles first, in place of going on."),
-            "estimate": flag("Print time, disk and memory; make nothing."),
+            "estimate": flag("Print time and memory; make nothing."),
             "verify": flag("Check the store, compute some tiles again, and repair."),
         },
     )
@@ -57,10 +57,10 @@ def gram(o: Any) -> None:
     """
     from equitangents.ensembles.standardisation import fitted_standardisation
     from equitangents.precision import working_dtype
-    from equitangents.scale import GramStore, estimate
+    from equitangents.scale import GramStore
+    from equitangents.scale.place import place
     from equitangents.scale.reading import read_inputs
     from equitangents.scale.record import read_record
-    from equitangents.tiles.place import place
 
     x1: Any = read_inputs("data", o.data)
     x2: Any = None if o.against is None else read_inputs("against", o.against)
@@ -73,7 +73,7 @@ def gram(o: Any) -> None:
     if o.estimate:
         precision = o.precision or working_dtype(x1, x2).name
         rows = None if x2 is None else x2.shape[0]
-        typer.echo(str(estimate(net, tuple(x1.shape[1:]), x1.shape[0], rows, precision=precision, tile=o.tile)))
+        typer.echo(str(net.kernel_cost(tuple(x1.shape[1:]), x1.shape[0], rows, precision)))
         return
     if o.out is None:
         raise InvalidArgumentError("--out", None, "a folder for the store")

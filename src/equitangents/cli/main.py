@@ -25,7 +25,7 @@ from equitangents.cli.gram import gram
 from equitangents.cli.plan import plan
 from equitangents.cli.predict import predict
 from equitangents.errors import EquitangentsError
-from equitangents.memory import check_start, ran_out
+from equitangents.memory import ran_out
 
 INTERRUPTED = "interrupted; the same command goes on with what is on disk, or starts again"
 UsageError: Any = typer.BadParameter.__base__  # of all of typer's complaints about usage, which it does not export
@@ -62,13 +62,6 @@ def line_of(error: Exception, options: Mapping[str, str]) -> str | None:
 
 class OneLineErrors(TyperGroup):
     """Reports an error that the package raised on purpose like one of usage, unless --debug asks for its traceback."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The chosen subcommand, where there is room for what it computes with."""
-        name, command, rest = super().resolve_command(ctx, args)
-        if name != "list" and "--help" not in rest:
-            check_start()
-        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen subcommand."""

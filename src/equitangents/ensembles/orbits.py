@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -33,7 +33,7 @@ from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import one_time
 from equitangents.memory import check_memory
 from equitangents.metrics import on_orbits as orbit_measures
-from equitangents.validation import check_array, check_choice, check_number, check_same_length, check_whole
+from equitangents.validation import check_array, check_number, check_same_length, check_whole
 
 NAMES = {
     "rsd": "relative orbit std",
@@ -42,7 +42,6 @@ NAMES = {
     "error": "error",
 }
 _CENTRES = {"rsd": "median", "osp": "mean", "equivariance_error": "median", "error": "mean"}
-OVER_INPUTS: dict[str, Callable[..., np.ndarray]] = {"mean": np.mean, "median": np.median, "max": np.max}
 _BLOCK = 2**22  # numbers of a block of draws
 _TEMPORARIES = 3  # arrays of all draws that sampling holds at once
 _ROUNDING = 1e-12  # of a share that a whole number of draws makes
@@ -200,9 +199,9 @@ class OrbitStatistic:
     """One measure of ensembles of M = members[j] networks, `values` (len(members), draws, n) for every draw and input.
 
     `expected` is taken across ensembles: the mean, or the `centre` "median" of measures that are ratios, whose
-    expectation need not exist where an output may be near zero. Before that, each ensemble's values are summarised
-    `over_inputs`: by their "mean" (what `equitangents.metrics` gives as `.mean`), "median" or "max". Intervals of
-    expectations keep within `bounds`, between which values can lie.
+    expectation need not exist where an output may be near zero. Before that, each ensemble's values are averaged over
+    inputs, as `.mean` of `equitangents.metrics` is. Intervals of expectations keep within `bounds`, between which values
+    can lie.
     """
 
     name: str
@@ -210,13 +209,12 @@ class OrbitStatistic:
     values: Float[np.ndarray, "members draws n"]
     confidence: float
     centre: str
-    over_inputs: str = "mean"
     bounds: tuple[float, float] = (0.0, math.inf)
 
     @cached_property
     def of_ensembles(self) -> Float[np.ndarray, "members draws"]:
-        """Every drawn ensemble's value, summarised over inputs."""
-        return OVER_INPUTS[self.over_inputs](self.values, axis=2)
+        """Every drawn ensemble's mean value over inputs."""
+        return self.values.mean(axis=2)
 
     @property
     def expected(self) -> Float[np.ndarray, " members"]:
@@ -240,11 +238,7 @@ class OrbitStatistic:
     def interval(self) -> Float[np.ndarray, "members 2"]:
         """Within which a share `confidence` of ensembles lie."""
         tail = (1 - self.confidence) / 2
-        return self.quantiles([tail, 1 - tail])
-
-    def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
-        """Quantiles across ensembles: (members,) or (members, len(q)); always the value of one of them."""
-        return sample_quantiles(self.of_ensembles, q)
+        return sample_quantiles(self.of_ensembles, [tail, 1 - tail])
 
     def rows(self) -> list[dict[str, float]]:
         """One dictionary an ensemble size: members, expected, and both intervals."""
@@ -253,10 +247,7 @@ class OrbitStatistic:
         return [dict(zip(names, (m, *row), strict=True)) for m, row in zip(self.members, table, strict=True)]
 
     def __repr__(self) -> str:
-        lines = [
-            f"{self.name}: {self.over_inputs} over inputs, {self.centre} across ensembles "
-            f"[{self.confidence:.0%} of ensembles]"
-        ]
+        lines = [f"{self.name}: mean over inputs, {self.centre} across ensembles [{self.confidence:.0%} of ensembles]"]
         for row in self.rows():
             lines.append(f"  M = {row['members']:<7d} {row['expected']:<12.4g} [{row['low']:.4g}, {row['high']:.4g}]")
         return "\n".join(lines)
@@ -374,7 +365,6 @@ class OrbitQuestions:
         draws: int = 1000,
         seed: Key = 0,
         confidence: float = 0.95,
-        over_inputs: str = "mean",
     ) -> OrbitStatistics:
         """What to expect of ensembles of M networks on the orbits of x, from GP(μ_t, Σ_t/M).
 
@@ -391,8 +381,6 @@ class OrbitQuestions:
             draws: how many ensembles are drawn.
             seed: a whole number or a jax.random key.
             confidence: of all intervals.
-            over_inputs: "mean", "median" or "max": how an ensemble's values on all inputs are summarised. Relative
-                measures of single inputs are large where outputs are near zero, and dominate a mean.
 
         Returns:
             relative orbit std, orbit same predictions (of the argmax, or of the sign of a single output), equivariance
@@ -405,7 +393,6 @@ class OrbitQuestions:
         sizes = _check_members(members)
         own = getattr(ensemble, "time", math.inf) if time is None else time
         t = one_time(own, "orbit statistics are those of one time")
-        check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
         measures = check_measures(chosen, output_action, x, truth, confidence, field_rows(ensemble))
         law = orbit_law(ensemble, chosen, x, draws=draws, key=seed, time=t)
         found = {
@@ -415,7 +402,6 @@ class OrbitQuestions:
                 np.stack([measures.of_ensembles(name, law, m) for m in sizes]),
                 confidence,
                 _CENTRES[name],
-                over_inputs,
                 measures.bounds(name, chosen.group.order),
             )
             for name in measures.available

@@ -55,8 +55,8 @@ from equitangents.nn import Sequential
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import rows_digest
+from equitangents.scale.place import DamagedTileError, check_room, local, remove_all, store_errors
 from equitangents.scale.record import opened
-from equitangents.tiles.place import DamagedTileError, check_room, local, remove_all, store_errors
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")

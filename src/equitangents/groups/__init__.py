@@ -14,7 +14,7 @@ from equitangents.groups.families import (
     tetrahedral,
 )
 from equitangents.groups.group import Group
-from equitangents.groups.matrix_group import MatrixGroup, from_matrices, generated_by_matrices
+from equitangents.groups.matrix_group import MatrixGroup, from_matrices
 from equitangents.groups.names import group_named
 from equitangents.groups.plane_rotations import o2, so2
 from equitangents.groups.representations import direct_sum, regular, representation
@@ -35,7 +35,6 @@ __all__ = [
     "from_matrices",
     "from_permutations",
     "from_table",
-    "generated_by_matrices",
     "generated_by_permutations",
     "group_named",
     "icosahedral",

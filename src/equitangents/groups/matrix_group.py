@@ -78,36 +78,9 @@ def from_matrices(matrices: npt.ArrayLike, name: str = "matrix group") -> Matrix
                 "matrices",
                 (a, int(missing[0])),
                 "a closed list",
-                "generated_by_matrices makes the closure",
                 verb="lacks the product of",
             )
     return MatrixGroup(name, M, table)
-
-
-def generated_by_matrices(generators: npt.ArrayLike, max_order: int = 1000, name: str = "matrix group") -> MatrixGroup:
-    """The smallest group of matrices that holds `generators` (k, d, d); the identity is element 0.
-
-    Products are multiplied out, so that rounding errors grow with the length of words; give exact generators.
-
-    >>> generated_by_matrices([[[0.0, -1.0], [1.0, 0.0]]]).order
-    4
-    """
-    s = check_matrix_list("generators", generators)
-    known = [np.eye(s.shape[1])]
-    for m in known:  # grows while it is read
-        for product in m @ s:
-            scale = max(1.0, np.abs(product).max())
-            if all(np.abs(product - k).max() > TOLERANCE * scale for k in known):
-                known.append(product)
-                if len(known) > max_order:
-                    raise InvalidArgumentError(
-                        "generators",
-                        max_order,
-                        "a finite group",
-                        "or raise max_order",
-                        verb="generate more elements than",
-                    )
-    return from_matrices(np.array(known), name)
 
 
 def check_matrix_list(name: str, matrices: object) -> Float[np.ndarray, "n d d"]:

@@ -157,7 +157,7 @@ def as_representation(name: str, given: RepresentationLike) -> Representation:
         return Representation((given,))
     if isinstance(given, Irrep):
         return Representation((FiniteMatrices(_real(name, given.matrices), f"irrep of dimension {given.dimension}"),))
-    if isinstance(given, Sequence) and given and all(_is_representation(part) for part in given):
+    if isinstance(given, Sequence) and given and all(isinstance(part, _Summand) for part in given):
         return direct_sum(*given)
     if isinstance(given, np.ndarray) or hasattr(given, "__array__"):
         return Representation((FiniteMatrices(_real(name, given)),))
@@ -167,10 +167,6 @@ def as_representation(name: str, given: RepresentationLike) -> Representation:
         "an irrep such as group.irreps('real')[1], a list of irreps, a representation of "
         "equitangents.groups, or matrices (order, d, d)",
     )
-
-
-def _is_representation(part: object) -> bool:
-    return isinstance(part, Irrep | CompactIrrep | Representation)
 
 
 def _real(name: str, matrices: object) -> np.ndarray:

@@ -36,24 +36,25 @@ def augment_targets(label_action: GroupMap | None, y: np.ndarray, elements: Iter
     return np.concatenate(moved)
 
 
-def row_tolerances(a: Numbers, scale: float | None = None) -> np.ndarray:
+def row_tolerances(a: Numbers) -> np.ndarray:
     """How far apart equal rows may be, (N,): symmetries given as matrices fix their inputs only up to rounding.
 
-    1e-12 of `scale` (default: the largest entry of all), though at most 1e-9 of the row's own largest entry: one large
+    1e-12 of the largest entry of all, though at most 1e-9 of the row's own largest entry: one large
     sample must not make all small ones equal. At least 16 units in the last place of that entry.
     """
     a = np.asarray(a)
     largest = np.abs(a.reshape(len(a), -1).astype(np.float64)).max(axis=1)
-    scale = float(largest.max()) if scale is None else scale
-    return np.maximum(np.minimum(1e-12 * scale, 1e-9 * largest), 16 * float(jnp.finfo(a.dtype).eps) * largest)
+    return np.maximum(
+        np.minimum(1e-12 * float(largest.max()), 1e-9 * largest), 16 * float(jnp.finfo(a.dtype).eps) * largest
+    )
 
 
-def row_digests(a: Numbers, scale: float | None = None) -> list[bytes]:
+def row_digests(a: Numbers) -> list[bytes]:
     """A digest of each row: the same for rows that agree to rounding, as `row_tolerances` has it."""
     a = np.asarray(a)
     # Powers of two, as equal rows agree in their largest entry only to rounding; 1.37 moves steps off round numbers.
     with np.errstate(divide="ignore"):
-        grids = np.exp2(np.floor(np.log2(1.37 * row_tolerances(a, scale))))
+        grids = np.exp2(np.floor(np.log2(1.37 * row_tolerances(a))))
     rows = a.reshape(len(a), -1).astype(np.float64)
     return [_digest(row, grid) if grid > 0 else b"" for row, grid in zip(rows, grids, strict=True)]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.program import Program
-from equitangents.kernels.result import KernelFunction
 
 VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
@@ -40,15 +37,3 @@ def described(thing: object) -> str:
         f"a kernel that depends on {thing!r} cannot be kept on disk: its content has no description; compute it "
         "without a store"
     )
-
-
-@runtime_checkable
-class LoweredNetwork(KernelFunction, Protocol):
-    """A network of equitangents.nn: it lowers to a program."""
-
-    @property
-    def layers(self) -> tuple[Any, ...]:
-        """The layers, first to last."""
-
-    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program[Any]]:
-        """Number of leading layers before the program, and the program."""

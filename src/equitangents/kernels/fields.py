@@ -22,7 +22,7 @@ from equitangents.kernels.plans.levels import Level, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, collapse_total_windows, over_all_pairs
 from equitangents.kernels.plans.stages import StagedPlan, staged_field
 from equitangents.kernels.program import Program
-from equitangents.memory import check_fits, fits
+from equitangents.memory import check_fits
 from equitangents.precision import is_traced
 
 
@@ -210,8 +210,6 @@ def check_result(x1: Any, x2: Any, dtype: DType, working: int) -> None:
     results = result_bytes(n1, n2, dtype.itemsize)
     # Engines fill NumPy arrays, which are copied where JAX arrays are wanted.
     copies = 2 if any(isinstance(x, jax.Array) for x in (x1, x2)) else 1
-    if fits(copies * results + working):
-        return
     task = f"a kernel of {n1} × {n2} inputs (NNGP and NTK in {dtype.name}, {memory_size(results)})"
     check_fits(task, copies * results + working, "compute fewer inputs at a time, or give float32 inputs")
 
@@ -229,8 +227,6 @@ def check_field(part: Part, n1: int, n2: int, dtype: DType, working: int, copied
     dtype = np.dtype(dtype)
     results = field_bytes(part, n1, n2, dtype.itemsize)
     needed = (2 if copied else 1) * results + working
-    if fits(needed):
-        return needed
     task = f"a kernel field of {n1} × {n2} inputs at {part} (NNGP and NTK in {dtype.name}, {memory_size(results)})"
     check_fits(task, needed, "ask for positions='same' or for pairs of positions, or compute fewer inputs at a time")
     return needed

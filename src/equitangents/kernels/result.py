@@ -8,10 +8,8 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from equitangents import notebook, precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.formatting import memory_size
 
 
 @jax.tree_util.register_dataclass
@@ -33,25 +31,6 @@ class Kernels:
     notes: tuple[str, ...] = field(default=(), metadata={"static": True})
     error_estimate: float | None = field(default=None, metadata={"static": True})
     resolution: int | None = field(default=None, metadata={"static": True})
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: shapes, how the kernels were computed, and both as pictures."""
-        if precision.is_traced(self.ntk):
-            return notebook.table("Kernels", [("shape", self.ntk.shape), ("traced", "inside a JAX program")])
-        facts: list[tuple[str, object]] = [
-            ("shape", self.ntk.shape),
-            ("precision", self.ntk.dtype),
-            ("engine", self.engine),
-            ("form", self.form),
-        ]
-        if self.error_estimate is not None:
-            facts.append(("error estimate", f"{self.error_estimate:.1e} at resolution {self.resolution}"))
-        facts += [("note", note) for note in self.notes]
-        return (
-            notebook.table("Kernels", facts)
-            + notebook.picture("NNGP", np.asarray(self.nngp))
-            + notebook.picture("NTK", np.asarray(self.ntk))
-        )
 
 
 @jax.tree_util.register_dataclass
@@ -105,20 +84,6 @@ class _Facts:
     @property
     def _first(self) -> Any:
         return self.nngp  # type: ignore[attr-defined]
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: shapes, and how the field was computed."""
-        if precision.is_traced(self._first):
-            return notebook.table("Kernel field", [("shape", self._first.shape), ("traced", "inside a JAX program")])
-        facts: list[tuple[str, object]] = [
-            ("shape", self._first.shape),
-            ("positions", f"{self.positions}, on a grid of shape {self.grid}"),
-            ("precision", self.precision),
-            ("engine", self.engine),
-            ("form", self.form),
-            ("memory", memory_size(self.memory)),
-        ]
-        return notebook.table("Kernel field", facts + [("note", note) for note in self.notes])
 
 
 @jax.tree_util.register_dataclass

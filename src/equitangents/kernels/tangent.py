@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._protocols import FiniteNetwork, ShapedNetwork
+from equitangents._aliases import FiniteNetwork, ShapedNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.structured_derivatives import At, Structure, by_structure, structure

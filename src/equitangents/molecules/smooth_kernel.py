@@ -242,7 +242,7 @@ def _derivatives(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: Arr
     """F and its derivatives by K, q and q', each (2, nodes); K alone differs from node to node."""
     one = jnp.ones_like(k)
 
-    def along(function: Callable[..., Tree], point: tuple[jax.Array, ...], *directions: tuple[int, int, int]) -> Tree:
+    def along(function: Callable[..., Tree], point: tuple[ArrayLike, ...], *directions: tuple[int, int, int]) -> Tree:
         """(value, derivatives in two directions stacked): one batched pass, which is half as much to compile as two."""
         tangents = tuple(jnp.stack([part * one for part in parts]) for parts in zip(*directions, strict=True))
         return jax.vmap(lambda *v: jax.jvp(function, point, v), out_axes=(None, 0))(*tangents)

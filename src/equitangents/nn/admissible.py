@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError

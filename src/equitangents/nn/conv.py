@@ -27,7 +27,7 @@ from equitangents.kernels.structured import Fitted, deciding, fitted_windows, ke
 from equitangents.nn.compiled_windows import why_not, window_product
 from equitangents.nn.layer import Grid, LinearLayer, Signal, Structure
 from equitangents.structured import SMALLER
-from equitangents.validation import check_choice, check_whole
+from equitangents.validation import check_choice
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,8 +49,7 @@ class Dense(LinearLayer):
     width_scale: float = field(default=1.0, repr=False)
 
     def __post_init__(self) -> None:
-        check_whole("channels", self.channels, 1)
-        self._check_weights()
+        self._check_scales()
 
     def signal(self, signal: Signal) -> Signal:
         """A Gaussian field on the positions that come in."""
@@ -58,15 +57,15 @@ class Dense(LinearLayer):
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (n, channels), b (channels,)."""
-        return self.weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
+        return self.scales.init(key, (signal.channels, self.channels), (self.channels,), dtype)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
-        return self.weights.multiply(params, x)
+        return self.scales.multiply(params, x)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One affine operation: K scaled by W_std², plus b_std²."""
-        return (self.weights.affine(signal.channels),)
+        return (self.scales.affine(signal.channels),)
 
 
 PADDINGS = ("circular", "zero", "valid")
@@ -170,11 +169,10 @@ class WindowLayer(LinearLayer):
     width_scale: float = field(default=1.0, repr=False)
 
     def __post_init__(self) -> None:
-        check_whole("channels", self.channels, 1)
         object.__setattr__(self, "window", check_sizes("window", self.window))
         object.__setattr__(self, "stride", check_sizes("stride", self.stride))
         check_choice("padding", self.padding, PADDINGS)
-        self._check_weights()
+        self._check_scales()
 
     def box(self, signal: Signal) -> Box:
         """Where the window reads on the signal's grid."""
@@ -198,7 +196,7 @@ class WindowLayer(LinearLayer):
         """w (|S|·n, channels), b (channels,), each of its own at every position for LocallyConnected."""
         box = self.box(signal)
         shape = (*self.own_weights(box), taps(box) * signal.channels, self.channels)
-        return self.weights.init(key, shape, (*self.own_weights(box), self.channels), dtype)
+        return self.scales.init(key, shape, (*self.own_weights(box), self.channels), dtype)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Every window's values times the weights, plus the bias."""
@@ -207,7 +205,7 @@ class WindowLayer(LinearLayer):
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """Mean over the window, then weights and bias."""
         box = self.box(signal)
-        return (box, self.weights.affine(taps(box) * signal.channels))
+        return (box, self.scales.affine(taps(box) * signal.channels))
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """As `lower`, with the windows of smaller inputs in place of its first operation where they are others."""
@@ -247,13 +245,13 @@ class Conv(WindowLayer):
         """Every window's values times the weights, plus the bias; in training by `compiled_windows` where these can."""
         box = self.box(signal)
         if why_not(box, x.dtype) is None:
-            w = self.weights.scaled(params, taps(box) * signal.channels)
-            return self.weights.add_bias(params, window_product(x, w, box))
+            w = self.scales.scaled(params, taps(box) * signal.channels)
+            return self.scales.add_bias(params, window_product(x, w, box))
         return super().apply(params, x, signal)
 
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
         """Window values times the weights, plus the bias."""
-        return self.weights.multiply(params, cut)
+        return self.scales.multiply(params, cut)
 
 
 @dataclass(frozen=True, repr=False)
@@ -269,7 +267,7 @@ class LocallyConnected(WindowLayer):
         box = self.box(signal)
         fan_in = taps(box) * signal.channels
         flat = cut.reshape((cut.shape[0], -1, fan_in))
-        y = self.weights.add_bias(params, jnp.einsum("npi,pio->npo", flat, self.weights.scaled(params, fan_in)))
+        y = self.scales.add_bias(params, jnp.einsum("npi,pio->npo", flat, self.scales.scaled(params, fan_in)))
         return y.reshape((cut.shape[0], *box.out_shape, self.channels))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:

@@ -30,7 +30,7 @@ from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.wallpaper_group import GridGroup
 from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.operations import Affine, Table
+from equitangents.kernels.operations import Table
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import RotationOp
 from equitangents.nn.conv import symmetric_box
@@ -227,7 +227,7 @@ class Lift(_OnTable):
         box = None if self.weights is not None else symmetric_box(self.window, group)
         if box is None or not self._on_grid(signal, group):
             return None
-        return (box, Affine(self.W_std**2, self.b_std**2))
+        return (box, self.scales.affine(signal.channels))
 
     def _on_grid(self, signal: Signal, group: Group) -> bool:
         """Whether the action moves position number p as the group moves grid point number p."""
@@ -361,7 +361,7 @@ class GroupConv(_OnTable):
         """A window on the grid, if it is a uniform box that the rotations map to itself, with all of them in it."""
         uniform = self.weights is None and self.rotations is None
         box = symmetric_box(self.window, group) if uniform else None
-        return None if box is None else (box, Affine(self.W_std**2, self.b_std**2))
+        return None if box is None else (box, self.scales.affine(signal.channels))
 
 
 def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:

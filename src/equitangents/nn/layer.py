@@ -395,17 +395,18 @@ class LinearLayer(Layer):
     channels: int
     W_std: float
     b_std: float
-    parametrisation: str
-    bias: bool | None
-    width_scale: float
+    parametrisation: str = "ntk"
+    bias: bool | None = None
+    width_scale: float = 1.0
 
     def __repr__(self) -> str:
         """The constructor's call, with hidden fields that differ from their default."""
         shown = [f for f in fields(self) if f.repr or getattr(self, f.name) != f.default]  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
-    def _check_weights(self) -> None:
-        """Raise InvalidArgumentError or InvalidTypeError unless the scales are, and the parametrisation is known."""
+    def _check_scales(self) -> None:
+        """Raise InvalidArgumentError or InvalidTypeError unless channels and scales are, in a known parametrisation."""
+        check_whole("channels", self.channels, 1)
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
         check_choice("parametrisation", self.parametrisation, PARAMETRISATIONS)
@@ -414,28 +415,13 @@ class LinearLayer(Layer):
         check_number("width_scale", self.width_scale, "a finite number above 0", lambda v: v > 0)
 
     @property
-    def weights(self) -> Weights:
+    def scales(self) -> Weights:
         """The scales of weights and bias."""
         return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
 
 
-class FilterLayer(Layer):
+class FilterLayer(LinearLayer):
     """A convolution with filters: weights for each entry of a filter and each channel in, one bias a channel out."""
-
-    channels: int
-    W_std: float
-    b_std: float
-
-    def _check_scales(self) -> None:
-        """Raise InvalidArgumentError or InvalidTypeError unless channels and scales are."""
-        check_whole("channels", self.channels, 1)
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
-
-    @property
-    def scales(self) -> Weights:
-        """The scales of weights and bias."""
-        return Weights(self.W_std, self.b_std)
 
     @abc.abstractmethod
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
@@ -452,7 +438,7 @@ class FilterLayer(Layer):
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Mean over the window, then weights and bias."""
-        return (self.window_mean(signal), Affine(self.W_std**2, self.b_std**2))
+        return (self.window_mean(signal), self.scales.affine(signal.channels))
 
 
 def check_scale(name: str, value: object) -> None:

@@ -17,12 +17,12 @@ from equitangents.actions import as_action
 from equitangents.actions.action import Action, GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.actions.subset import augmenting_elements
-from equitangents.ensembles.orbits import OVER_INPUTS, OrbitLaw, check_measures, orbit_batch, orbit_law
+from equitangents.ensembles.orbits import OrbitLaw, check_measures, orbit_batch, orbit_law
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
 from equitangents.planning.pilot import Pilot, PilotDraws, make_source, pilot_outputs
 from equitangents.planning.plan import Plan
-from equitangents.planning.violations import MEASURES, Violations, Wanted
+from equitangents.planning.violations import MEASURES, OVER_INPUTS, Violations, Wanted
 from equitangents.validation import check_choice, check_number, check_whole
 
 

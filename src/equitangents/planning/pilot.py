@@ -81,8 +81,7 @@ class Pilot:
 
 def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, Pilot]:
     """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
-    unused = {name: None for name in ("checkpoint_dir", "callback") if name in ensemble.get_params()}
-    trained = clone(ensemble).set_params(members=members, **unused)
+    trained = clone(ensemble).set_params(members=members, checkpoint_dir=None)
     logger.info("training a pilot of %d networks for %d epochs", members, trained.epochs)
     begin = time.perf_counter()
     with warnings.catch_warnings():

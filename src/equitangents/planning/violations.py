@@ -15,9 +15,10 @@ from functools import cached_property
 import numpy as np
 import scipy.stats
 
-from equitangents.ensembles.orbits import OVER_INPUTS, OrbitLaw, OrbitMeasures, quantile_interval, sample_quantiles
+from equitangents.ensembles.orbits import OrbitLaw, OrbitMeasures, quantile_interval, sample_quantiles
 from equitangents.errors import InvalidArgumentError
 
+OVER_INPUTS: dict[str, Callable[..., np.ndarray]] = {"mean": np.mean, "median": np.median, "max": np.max}
 _ROUNDING = Fraction(1, 10**12)  # a target so near to a share is meant to be that share
 _NOTHING = 1e-24  # a mean square so small beside that of the outputs is rounding
 

@@ -11,7 +11,7 @@ import scipy.linalg
 from equitangents import precision
 from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Flow, decompose
+from equitangents.inference import Flow
 from equitangents.inference.spectrum import Spectrum
 from equitangents.predict.outputs import (
     Get,
@@ -282,47 +282,19 @@ def gp_inference(
                     given[1] = _part("k_test_train", k_test_train, prior)
                     given[2] = _part("k_test_test", k_test_test, prior)
 
-            def run(kernel: Tree, y: Tree, *given: Tree, name: str = name, covariance: bool = covariance) -> Tree:
+            def run(
+                kernel: Tree, y: Tree, cross: Tree, cross_prior: Tree, prior: Tree, nngp: Tree,
+                law: str = "ntk" if name == "ntk" else "nngp", covariance: bool = covariance,
+            ) -> tuple[np.ndarray, ...]:  # fmt: skip
                 matrix = symmetric(layout.matrix(np.asarray(kernel)), precision_of(kernel))
-                unit = 1.0 if diag_reg_absolute_scale else np.trace(matrix) / len(matrix)
-                regular = matrix + diag_reg * unit * np.eye(len(matrix))
-                return _posterior(name, regular, layout, np.asarray(y, np.float64), covariance, *given)
+                spectrum = decomposed(matrix, np.float64, diag_reg, diag_reg_absolute_scale)
+                flow = Flow(1.0, len(matrix))
+                return _moments(law, spectrum, flow, layout, None, y, nngp, cross, cross_prior, prior, covariance)
 
             outcomes.append(through(run, layout.moments(given[0], covariance), example, kernel, y, *given))
         return gaussians(get, names, outcomes)
 
     return predict_fn
-
-
-def _posterior(
-    name: str, kernel: np.ndarray, layout: Layout, y: np.ndarray, covariance: bool, cross: Tree, cross_prior: Tree,
-    prior: Tree, nngp: Tree,
-) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """(mean,) or (mean, covariance)."""
-    if cross is None:
-        return (y, layout.covariance(np.zeros_like(kernel), layout.shape))[: 1 + covariance]
-    factor = _factor(kernel)
-    shape = layout.test_shape(cross)
-    cross, cross_prior, prior, nngp = (
-        None if v is None else layout.matrix(np.asarray(v, np.float64)) for v in (cross, cross_prior, prior, nngp)
-    )
-    mean = layout.outputs(cross @ scipy.linalg.cho_solve(factor, layout.rows(y)), shape)
-    if not covariance:
-        return (mean,)
-    pull = scipy.linalg.cho_solve(factor, cross.T).T
-    mixed = pull @ cross_prior.T
-    found = prior - (mixed + mixed.T) / (2 if name != "ntk" else 1)
-    if name == "ntk":
-        found = found + pull @ nngp @ pull.T
-    return mean, layout.covariance(found, shape)
-
-
-def _factor(matrix: np.ndarray) -> Tree:
-    try:
-        return scipy.linalg.cho_factor(matrix, lower=True)
-    except np.linalg.LinAlgError:
-        decompose(matrix).check_invertible()
-        raise
 
 
 def _check_both(name: str, kernels: Tree) -> None:

@@ -1,6 +1,5 @@
 """Past one machine: Gram matrices as tiles on disk, computed by any number of workers."""
 
-from equitangents.scale.cost import estimate
 from equitangents.scale.gram import GramStore
 
-__all__ = ["GramStore", "estimate"]
+__all__ = ["GramStore"]

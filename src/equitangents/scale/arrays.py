@@ -11,7 +11,7 @@ import zarr
 from zarr.storage import LocalStore, StorePath
 
 from equitangents.errors import StoreError
-from equitangents.tiles.place import Place, zarr_node
+from equitangents.scale.place import Place, zarr_node
 
 _DAMAGE = ("checksum", "buffer", "size", "reshape")  # words of errors of codecs
 

@@ -1,7 +1,7 @@
-"""Distributing work: by processes of this machine, or by any executor of concurrent.futures.
+"""Distributing tiles: by processes of this machine, or by any executor of concurrent.futures.
 
-However many workers there are and whichever die: an item, such as a tile, without a result is handed out again.
-Processes are loky's, which comes with joblib: they run no `__main__`, and their threads are set by variables.
+However many processes there are and whichever die: a tile without a result is handed out again. Processes are loky's,
+which comes with joblib: they run no `__main__`, and their threads are set by variables.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import contextmanager
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from equitangents._protocols import ExecutorLike, TaskExecutor
+from equitangents._aliases import ExecutorLike, TaskExecutor
 from equitangents.errors import InvalidTypeError, StoreError
+from equitangents.scale.chunks import Tile
 from equitangents.validation import check_whole, is_whole
 
 logger = logging.getLogger("equitangents")
 
-_BREAKS = 3  # times that workers may die one after another without a single item in between
+_BREAKS = 3  # times that workers may die one after another without a single tile in between
 _WATCHING = 0.5  # seconds between a worker's looks at whether its client still lives
-_WAITING = 2  # tasks handed out for each worker: one that runs, and one that waits
+_WAITING = 2  # tiles handed out for each worker: one that is computed, and one that waits
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def check_executor(executor: object) -> None:
@@ -43,72 +43,51 @@ def check_executor(executor: object) -> None:
 
 
 def distribute(
-    executor: ExecutorLike,
-    run: Callable[[Item], Result],
-    items: Iterable[Item],
-    report: Callable[[Item, Result], None],
-    task: str,
+    executor: ExecutorLike, run: Callable[[Tile], bool], tiles: Iterable[Tile], report: Callable[[bool], None]
 ) -> None:
-    """`run(item)` for all items by so many processes of this machine, or by an executor; `report(item, result)` here.
+    """`run(tile)` for all tiles by so many processes of this machine, or by an executor; `report(result)` here.
 
-    Where a worker dies, new processes of this machine take the items without a result. StoreError where workers die
-    three times before there is one more. `task` is what messages call the work.
+    Processes that die are replaced. StoreError where they die three times before there is one more tile, and where
+    workers of an executor do.
     """
-    workers, breaks, waiting = workers_of(executor), 0, dict.fromkeys(items)
-    total = len(waiting)
-    pool: AbstractContextManager[TaskExecutor]
-    pool = _processes(workers) if is_whole(executor) else nullcontext(cast(TaskExecutor, executor))
+    waiting, breaks = dict.fromkeys(tiles), 0
     while waiting:
         before = len(waiting)
         try:
-            with pool as running:
-                _compute(running, workers, run, waiting, report, task)
+            if is_whole(executor):
+                with _processes(executor) as pool:
+                    _compute(pool, executor, run, waiting, report)
+            else:
+                _compute(executor, getattr(executor, "_max_workers", 0) or _cores(), run, waiting, report)
         except BrokenExecutor:
             breaks = 0 if len(waiting) < before else breaks + 1
-            if breaks == _BREAKS:
+            if breaks == _BREAKS or not is_whole(executor):
                 raise StoreError(
-                    f"{task}: the workers died {_BREAKS} times before a single piece was complete, perhaps for lack "
-                    "of memory; run fewer workers, or make the pieces smaller"
+                    "workers died, perhaps for lack of memory: run fewer, or make the tiles smaller"
                 ) from None
-            logger.warning(
-                "%s: a worker died; %d processes of this machine take the %d of %d pieces that are missing",
-                task,
-                workers,
-                len(waiting),
-                total,
-            )
-            pool = _processes(workers)
+            logger.warning("gram: a worker died; others take the %d tiles that are missing", len(waiting))
 
 
 def _compute(
     pool: TaskExecutor,
     workers: int,
-    run: Callable[[Item], Result],
-    waiting: dict[Item, Any],
-    report: Callable[[Item, Result], None],
-    task: str,
+    run: Callable[[Tile], bool],
+    waiting: dict[Tile, Any],
+    report: Callable[[bool], None],
 ) -> None:
-    """Keep every worker of an executor busy, with a task waiting; BrokenExecutor if its workers died."""
-    rest, most = iter(list(waiting)), _WAITING * workers
-    running: dict[Future[Result], Item] = {}
+    """Keep every worker of an executor busy, with a tile waiting; BrokenExecutor if its workers died."""
+    rest, running = iter(list(waiting)), dict[Future[bool], Tile]()
     try:
         while waiting:
-            running |= {pool.submit(run, item): item for item in islice(rest, most - len(running))}
-            for future in sorted(wait(running, return_when=FIRST_COMPLETED).done, key=_failed):  # results first
-                try:
-                    result = future.result()
-                except CancelledError:
-                    raise StoreError(f"{task}: the executor dropped a task; make a new executor") from None
-                item = running.pop(future)
-                del waiting[item]
-                report(item, result)
+            running |= {pool.submit(run, tile): tile for tile in islice(rest, _WAITING * workers - len(running))}
+            done = wait(running, return_when=FIRST_COMPLETED).done
+            for future in sorted(done, key=lambda future: future.exception() is not None):  # results first
+                result = future.result()
+                del waiting[running.pop(future)]
+                report(result)
     finally:
         for future in running:
             future.cancel()
-
-
-def _failed(future: Future[Result]) -> bool:
-    return future.cancelled() or future.exception() is not None
 
 
 @contextmanager
@@ -135,13 +114,6 @@ def _follow(client: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def workers_of(executor: ExecutorLike) -> int:
-    """How many tasks an executor runs at once; a number of processes is itself."""
-    if is_whole(executor):
-        return int(executor)
-    return max(1, int(getattr(executor, "_max_workers", 0) or _cores()))
 
 
 def _cores() -> int:

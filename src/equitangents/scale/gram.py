@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._protocols import ExecutorLike
+from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents.errors import StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_fits
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors
-from equitangents.scale.cost import LARGEST, tile_bytes
+from equitangents.scale.chunks import Tile, check_library
 from equitangents.scale.executors import part_of
+from equitangents.scale.place import check_room, place, remove_all, sweep
 from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, precision_of, problem, read_record
+from equitangents.scale.side import LARGEST, tile_bytes
 from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
-from equitangents.tiles.chunks import Tile, check_library
-from equitangents.tiles.place import PARTIAL, check_room, place, remove_all, sweep
 from equitangents.validation import check_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
@@ -142,11 +142,6 @@ class GramStore:
         """Whether the folder is there, and holds the same matrix as when this store was opened."""
         return read_record(self._work.path) == self._work.record
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that both matrices take on disk once they are complete."""
-        return self._work.tiles.room(self.tiles)
-
     def compute(
         self,
         executor: ExecutorLike | None = None,
@@ -179,7 +174,7 @@ class GramStore:
             turn = secrets.randbelow(len(waiting) or 1)  # two at once begin at different places, and share the rest
             waiting = waiting[turn:] + waiting[:turn]
             self._compute(waiting, len(mine), executor, progress)
-            self._tidy()
+            sweep(self.path)  # what processes left behind that were killed
         return self
 
     def verify(
@@ -202,7 +197,7 @@ class GramStore:
                 for tile in wrong:
                     self._work.tiles.remove(tile)
                 self._compute(wrong, len(wrong), executor, None)
-            self._tidy()
+            sweep(self.path)  # what processes left behind that were killed
         return found
 
     def __repr__(self) -> str:
@@ -221,15 +216,11 @@ class GramStore:
             for computed in each_computed(self._work, waiting):
                 counted.add(1, computed)
         else:
-            report = lambda tile, computed: counted.add(1, computed)
-            executors.distribute(executor, partial(compute_tile, self._work), waiting, report, "gram")
+            executors.distribute(
+                executor, partial(compute_tile, self._work), waiting, lambda computed: counted.add(1, computed)
+            )
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
-
-    def _tidy(self) -> None:
-        """Remove what processes left behind that were killed, where this one may."""
-        for folder in (self.path, *(self.path / name / PARTIAL for name in self._work.arrays)):
-            sweep(folder)
 
     def _array(self, name: str) -> CheckedArray:
         from equitangents.scale.arrays import open_checked  # Zarr takes a while to import

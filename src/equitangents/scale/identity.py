@@ -7,7 +7,7 @@ what all its elements make of a probe.
 from __future__ import annotations
 
 import hashlib
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from equitangents.actions.subset import ActionSubset
 from equitangents.errors import InvalidTypeError
 from equitangents.foreign_files import Rows
 from equitangents.foreign_files import part as part_of
-from equitangents.kernels.content import LoweredNetwork, described
+from equitangents.kernels.content import described
 from equitangents.kernels.dispatch import engine_for
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.validation import check_array
@@ -79,15 +79,15 @@ def rows_of(name: str, x: Rows, rows: slice, dtype: np.dtype) -> np.ndarray:
     return np.ascontiguousarray(found, dtype)
 
 
-def _network(kernel: object) -> LoweredNetwork:
+def _network(kernel: Any) -> Any:
     """The network under an orbit average."""
     if isinstance(kernel, OrbitAverage):
         return _network(kernel.base)
-    if not hasattr(kernel, "lower"):  # of a protocol `isinstance` takes longer than all else here
+    if not hasattr(kernel, "lower"):
         raise InvalidTypeError(
             "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can tell apart"
         )
-    return cast(LoweredNetwork, kernel)
+    return kernel
 
 
 def _description(kernel: object, shape: tuple[int, ...]) -> str:

@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.extras import require
 from equitangents.files import open_regular
 from equitangents.foreign_files import UNREADABLE, Rows, check_arrays, check_zarr, read_arrays
-from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
+from equitangents.scale.place import ObjectPath, Place, place, zarr_node
 
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
 

@@ -16,15 +16,15 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
-from equitangents.files import LEFTOVER, alone, checksum, whole_file
+from equitangents.files import LEFTOVER, alone, checksum
 from equitangents.foreign_files import Rows, read_json
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.content import VERSION
 from equitangents.precision import working_dtype
-from equitangents.scale.cost import side_of_tile
+from equitangents.scale.chunks import Chunks, Grid
 from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
-from equitangents.tiles.chunks import Chunks, Grid
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, content, remove_all, write_together
+from equitangents.scale.place import ObjectPath, Place, content, remove_all, write_whole
+from equitangents.scale.side import side_of_tile
 from equitangents.validation import check_unmasked
 
 FIELDS = ("nngp", "ntk")
@@ -151,7 +151,7 @@ def write_metadata(path: Place, record: Record) -> list[Place]:
         if not right:
             differing.append(file)
             folder.mkdir(parents=True, exist_ok=True)
-            write_together([(file, path / FIELDS[0] / PARTIAL, text)])
+            write_whole(file, text)
     return differing
 
 
@@ -310,11 +310,7 @@ def _make(path: Place, record: Record) -> Record:
     text = metadata(path, record)[path]
     stored: Record | None = record
     try:
-        if isinstance(path, ObjectPath):
-            (path / NAME).write_bytes(text, once=True)
-        else:
-            with whole_file(path / NAME, once=True) as partial:
-                partial.write_bytes(text)
+        write_whole(path / NAME, text, once=True)
     except FileExistsError:
         stored = read_record(path)
     if stored is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,9 +18,9 @@ from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.content import VERSION
+from equitangents.scale.chunks import Chunks, Tile, Values, ZarrTiles
+from equitangents.scale.place import DamagedTileError, Place, store_errors
 from equitangents.scale.record import FIELDS, Data, Record, read_record, write_inputs, write_metadata
-from equitangents.tiles.chunks import Chunks, Tile, Values, ZarrTiles
-from equitangents.tiles.place import DamagedTileError, Place, store_errors
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
 _INPUTS = 2**26  # bytes of inputs that a worker keeps of those that it has read
@@ -106,26 +105,16 @@ def compute_tile(work: Work, tile: Tile) -> bool:
 
 
 def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[bool]:
-    """Compute tiles in order; whether each was computed now, once it is there.
-
-    One tile is written while the next one is computed.
-    """
+    """Compute tiles in order; whether each was computed now, once it is there."""
     files, most = work.tiles, max(work.arrays[name].nbytes for name in work.record.inputs)
     read = lru_cache(maxsize=max(2, _INPUTS // most))(work.inputs)  # tiles that follow one another share a row
-    writing: Future[None] | None = None
-    with gram_errors(work.path), ThreadPoolExecutor(1) as writer:
+    with gram_errors(work.path):
         for tile in tiles:
             work.check_now_and_then()
-            values = None if files.is_there(tile) else work.values(tile, read)
-            if writing is not None:
-                writing.result()
-                yield True
-            writing = None if values is None else writer.submit(files.write, tile, values)
-            if writing is None:
-                yield False
-        if writing is not None:
-            writing.result()
-            yield True
+            there = files.is_there(tile)
+            if not there:
+                files.write(tile, work.values(tile, read))
+            yield not there
 
 
 def gram_errors(path: Place) -> AbstractContextManager[None]:

@@ -20,7 +20,7 @@ from equitangents.kernels.content import VERSION, described
 from equitangents.kernels.invariance import draws_noise
 from equitangents.scale import GramStore
 from equitangents.scale.identity import network_hash
-from equitangents.tiles.place import Place
+from equitangents.scale.place import Place
 from equitangents.validation import check_unmasked
 
 _TILE = 1024
@@ -199,22 +199,13 @@ class KernelMatrix(SymmetricMatrix):
         """Entries of some rows and columns, computed; what is one input in both meets its own noise."""
         if isinstance(rows, slice) and isinstance(columns, slice) and rows == columns:
             return np.asarray(getattr(self.kernel.kernel(self.x[rows]), self.field))
-        entries = np.asarray(getattr(self.kernel.kernel(self.x[rows], self.x[columns]), self.field))
-        if not draws_noise(self.kernel):
-            return entries
         every = np.arange(self.size)
-        rows, columns = every[rows], every[columns]
-        one, other = self._inputs_of(rows), self._inputs_of(columns)
-        here, there = np.flatnonzero(np.isin(one, other)), np.flatnonzero(np.isin(other, one))
-        if not len(here):
-            return entries
-        both, at = np.unique(np.concatenate([rows[here], columns[there]]), return_inverse=True)
-        alone = np.asarray(getattr(self.kernel.kernel(self.x[both]), self.field))
-        own = np.equal.outer(one[here], other[there])
-        entries = entries.copy()
-        part = entries[np.ix_(here, there)]
-        entries[np.ix_(here, there)] = np.where(own, alone[np.ix_(at[: len(here)], at[len(here) :])], part)
-        return entries
+        one, other = every[rows], every[columns]
+        if not (draws_noise(self.kernel) and np.isin(self._inputs_of(one), self._inputs_of(other)).any()):
+            return np.asarray(getattr(self.kernel.kernel(self.x[rows], self.x[columns]), self.field))
+        both, at = np.unique(np.concatenate([one, other]), return_inverse=True)
+        entries = np.asarray(getattr(self.kernel.kernel(self.x[both]), self.field))
+        return entries[np.ix_(at[: len(one)], at[len(one) :])]
 
     def diagonal(self) -> np.ndarray:
         """Each input's kernel with itself; without `kernel_diagonal` that of blocks."""

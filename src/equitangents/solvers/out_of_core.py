@@ -20,6 +20,17 @@ from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
 from equitangents.progress import Progress
+from equitangents.scale.chunks import Chunks, Index, check_library
+from equitangents.scale.place import (
+    DamagedTileError,
+    ObjectPath,
+    Place,
+    check_room,
+    place,
+    store_errors,
+    sweep,
+    write_whole,
+)
 from equitangents.solvers.cholesky import Factor, Factorised
 from equitangents.solvers.definiteness import blur, largest_eigenvalue, refused
 from equitangents.solvers.method import (
@@ -29,18 +40,6 @@ from equitangents.solvers.method import (
     Respond,
     System,
     Task,
-)
-from equitangents.tiles.chunks import Chunks, Index, check_library
-from equitangents.tiles.place import (
-    PARTIAL,
-    DamagedTileError,
-    ObjectPath,
-    Place,
-    check_room,
-    place,
-    store_errors,
-    sweep,
-    write_together,
 )
 from equitangents.validation import check_whole
 
@@ -129,7 +128,7 @@ class TiledFactor(Factor):
             self._write(i, j)
             counted.add(1 + j)
         self._row.cache_clear()
-        sweep(self.folder / PARTIAL)
+        sweep(self.folder)
 
     def solve(self, targets: np.ndarray) -> np.ndarray:
         """(LLᵀ)⁻¹ Y: every tile is read twice."""
@@ -204,7 +203,7 @@ class _OnDisk(Factorised):
         with store_errors(f"the factor in {folder} cannot be written", ""):
             if not (folder / _RECORD).exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                write_together([(folder / _RECORD, folder / PARTIAL, text)])
+                write_whole(folder / _RECORD, text)
         factor = TiledFactor(system, folder, self._side)
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)

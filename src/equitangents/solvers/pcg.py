@@ -49,7 +49,7 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Converged:
-    """Solutions (N, k), relative residuals computed anew (k,), steps; extreme Ritz values of P⁻¹A.
+    """Solutions (N, k), relative residuals computed anew (k,), steps; the smallest Ritz value of P⁻¹A.
 
     negative: the smallest of pᵀAp/pᵀp that was met, a bound of λ_min from above.
     """
@@ -58,7 +58,6 @@ class Converged:
     residuals: np.ndarray
     steps: int
     smallest: float
-    largest: float
     negative: float
 
 
@@ -125,8 +124,7 @@ def conjugate_gradients(
         if step % 25 == 0:
             logger.info("conjugate gradients: %d steps, relative residual %.1e", step, size)
     residuals = np.linalg.norm(targets - product(best_x), axis=0) / divisor
-    smallest, largest = _ritz(alphas, betas, int(np.argmax(norms)))
-    return Converged(best_x, residuals, step, smallest, largest, negative)
+    return Converged(best_x, residuals, step, _smallest(alphas, betas, int(np.argmax(norms))), negative)
 
 
 def _going(r: np.ndarray, x: np.ndarray, norms: np.ndarray, tolerance: float, floor: float) -> np.ndarray:
@@ -134,18 +132,17 @@ def _going(r: np.ndarray, x: np.ndarray, norms: np.ndarray, tolerance: float, fl
     return np.linalg.norm(r, axis=0) > np.maximum(tolerance * norms, floor * np.linalg.norm(x, axis=0))
 
 
-def _ritz(alphas: list[np.ndarray], betas: list[np.ndarray], column: int) -> tuple[float, float]:
-    """Extreme eigenvalues of the tridiagonal matrix that the coefficients of one column make."""
+def _smallest(alphas: list[np.ndarray], betas: list[np.ndarray], column: int) -> float:
+    """The smallest eigenvalue of the tridiagonal matrix that the coefficients of one column make."""
     a = np.array([alpha[column] for alpha in alphas])
     b = np.array([beta[column] for beta in betas])
     used = int(np.argmin(a > 0)) if not (a > 0).all() else len(a)
     if used == 0:
-        return math.nan, math.nan
+        return math.nan
     a, b = a[:used], b[: used - 1]
     diagonal = 1 / a
     diagonal[1:] += b / a[:-1]
-    values = scipy.linalg.eigvalsh_tridiagonal(diagonal, np.sqrt(b) / a[:-1])
-    return float(values[0]), float(values[-1])
+    return float(scipy.linalg.eigvalsh_tridiagonal(diagonal, np.sqrt(b) / a[:-1])[0])
 
 
 _LARGEST = 6  # Lanczos steps for λ_max, from the preconditioner's eigenvector

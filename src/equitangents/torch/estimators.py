@@ -14,7 +14,6 @@ from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.fields.targets import Positions
-from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extras import require
@@ -55,7 +54,6 @@ class TorchEnsemble(FiniteEnsemble):
     progress: bool | ProgressCallback = False
     checkpoint_dir: FileName | None = None
     checkpoint_every: int = 10
-    callback: Callable[[int, TrainingState], None] | None = None
     standardise: bool = False
 
     @property
@@ -148,8 +146,6 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         checkpoint_dir: the folder where training is saved on the way, to go on with `fit(resume=True)`; None: nowhere.
             An interrupt goes back to the last one.
         checkpoint_every: epochs between checkpoints.
-        callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; all members are then held
-            at once.
         standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;
             as in `InfiniteEnsemble`.
 

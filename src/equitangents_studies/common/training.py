@@ -63,7 +63,7 @@ def trained(
         epochs=epochs,
         checkpoint_dir=checkpoints,
         checkpoint_every=max(1, -(-epochs // _CHECKPOINTS)),
-        callback=lambda epoch, state: task.step(epoch, epochs),
+        progress=lambda done, total, _: task.step(done, total),
         **ensemble,
     )
     model.fit(x, y, record=dict(record), record_at=[int(t) for t in record_at], resume=True)

@@ -22,7 +22,6 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Tree
-from equitangents.audit.contract.contract import OutputActions
 from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import (
@@ -119,6 +118,8 @@ class Model(ABC):
     """Whether the layout of images is read off shapes or given, never assumed: such models have no habit."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
+    least_batch: int = 1
+    """Smaller batches are filled up."""
 
     streams: bool = False
     """Whether layers are seen one by one, so that no two of them need be held."""
@@ -195,7 +196,6 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
     axes = axes_of(expected, structure, len(arrays))
     arrays = [np.moveaxis(a, axis, 0) if a.ndim > axis > 0 else a for a, axis in zip(arrays, axes, strict=True)]
     choose = _choices(output, names, n)
-    arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
         _check(name, a, n, choose, finite, sets=most is not None)
     given = [_dtype(leaf) for _, leaf in pairs]
@@ -250,19 +250,10 @@ def as_real(a: np.ndarray) -> np.ndarray:
 
 def axes_of(expected: AnyAction, structure: PyTreeDef, count: int) -> list[int]:
     """Where every output has its batch, by the tree of output actions."""
-    if isinstance(expected, OutputActions):
-        return list(expected.axes or (0,) * count)
     parts, own = jax.tree.flatten(expected, is_leaf=lambda part: part is None)
     if own != structure and not (len(parts) == count == 1):
         return [0] * count
     return [part.axis if isinstance(part, Batch) else 0 for part in parts]
-
-
-def _without_nan_rows(a: np.ndarray) -> np.ndarray:
-    """Items of sets that are all NaN become zeros, which are no items."""
-    if a.ndim < 3 or a.dtype.kind != "f":
-        return a
-    return np.where(np.isnan(a).all(axis=-1, keepdims=True), 0.0, a).astype(a.dtype)
 
 
 def _dtype(leaf: Tree) -> np.dtype:

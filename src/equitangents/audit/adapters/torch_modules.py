@@ -127,7 +127,9 @@ def of_program(program: Any, name: str = "exported program", fixed_batch: int | 
     torch = require("torch", "torch", "a PyTorch model")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's own calls
-        return TorchModel(torch.export.unflatten(program), name, fixed_batch, compiled=True)
+        model = TorchModel(torch.export.unflatten(program), name, fixed_batch, compiled=True)
+    model.least_batch = 2  # sizes that may be any are at least that
+    return model
 
 
 def of_script(module: Any, name: str | None = None) -> TorchModel:

@@ -17,7 +17,6 @@ from equitangents.audit.contract.kinds import unmoved
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, to_numpy
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.groups import SymmetryGroup
 
 
 @final
@@ -42,23 +41,11 @@ class Transform:
             raise InvalidTypeError("fn", fn, "a function fn(x, strength)")
         own = getattr(fn, "__name__", type(fn).__name__)
         self.fn, self.strengths = fn, _check_strengths(strengths)
+        self.elements = self.strengths  # in place of those of a group; none undoes another
         self.name = name or ("the transform" if own == "<lambda>" else own)
-
-    def __repr__(self) -> str:
-        return f"equitangents.audit.Transform({self.name!r}, {self.strengths})"
-
-
-@final
-class Strengths:
-    """The strengths of a transform, in place of the elements of a group; none undoes another."""
 
     identity: Any = None
     default_draws = 0
-
-    def __init__(self, transform: Transform):
-        self.elements, self._name = transform.strengths, transform.name
-        low, high = min(self.elements), max(self.elements)
-        self.name = f"{self._name} from {low:g} to {high:g}" if low < high else f"{self._name} of {low:g}"
 
     def inverse(self, s: float | None) -> Any:
         """There is none; the strength itself, which whoever asks must not use."""
@@ -66,11 +53,14 @@ class Strengths:
 
     def label(self, s: float | None) -> str:
         """The transform's name and the strength."""
-        return "as given" if s is None else f"{self._name} {s:g}"
+        return "as given" if s is None else f"{self.name} {s:g}"
 
     def parameter(self, s: float | None) -> Any:
         """The strength as a plain number."""
         return s
+
+    def __repr__(self) -> str:
+        return f"equitangents.audit.Transform({self.name!r}, {self.strengths})"
 
 
 class Changes(Actions):
@@ -78,15 +68,13 @@ class Changes(Actions):
 
     def __new__(cls, transform: AnyAction, like: Inputs) -> Changes:
         """The changes of a `Transform`, for inputs like these."""
-        strengths: SymmetryGroup = Strengths(transform)  # type: ignore[assignment]
-        stays = LeafAction(unmoved(strengths, "stays"), title=f"changed by {transform.name}")
+        stays = LeafAction(unmoved(transform, "stays"), title=f"changed by {transform.name}")
         made = super().__new__(cls, (None if isinstance(a, Shared) else stays for a in like.leaves))
-        made.group, made.transform, made.like = strengths, transform, like
+        made.transform, made.like = transform, like
         return made
 
-    group: SymmetryGroup
-    """The `Strengths`, where a group would be."""
-    transform: Transform
+    transform: AnyAction
+    """Also where a group would be."""
     like: Inputs
 
     def act(self, g: float | None, arrays: Iterable[Any]) -> list[Any]:

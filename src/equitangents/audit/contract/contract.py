@@ -43,15 +43,6 @@ from equitangents.metrics.measure import largest_rows
 
 
 @dataclass(frozen=True, eq=False)
-class OutputActions:
-    """The action on every output, None of invariant ones, where they are known already."""
-
-    actions: Actions
-    axes: tuple[int, ...] = ()
-    """Where every output has its batch; empty: all along the first axis."""
-
-
-@dataclass(frozen=True, eq=False)
 class Contract:
     """A group, what it does to each input array, and what it should do to each output array."""
 
@@ -123,15 +114,16 @@ class Contract:
         output_action: AnyAction,
         structure: PyTreeDef,
         leaves: Sequence[np.ndarray],
-        complex_pairs: Sequence[bool] = (),
+        complex_pairs: Sequence[bool],
     ) -> Actions:
         """The action on every output, once their shapes are known; some hold complex numbers as pairs of real ones."""
-        if isinstance(output_action, OutputActions):
-            return output_action.actions
         given = spread_over("output_action", output_action, structure, len(leaves))
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
             part = part.value if isinstance(part, Batch) else part
+            if isinstance(part, LeafAction):
+                actions.append(part)
+                continue
             name = "f(x)" if len(leaves) == 1 else f"output {i} of f(x)"
             paired = bool(complex_pairs) and complex_pairs[i]
             action = self._output_action(part, y.shape[:-1] if paired else y.shape)
@@ -194,7 +186,7 @@ def make_contract(
 def contract_of_changes(transform: AnyAction, x: Inputs) -> Contract:
     """The contract of a transform, whose strengths stand in place of a group's elements."""
     changes = Changes(transform, x)
-    return Contract(changes.group, changes, None, None, None, _no_angle)
+    return Contract(transform, changes, None, None, None, _no_angle)
 
 
 def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:

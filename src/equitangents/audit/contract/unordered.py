@@ -143,7 +143,7 @@ _DEFAULT = "as the match says"
 class Unordered(Kind):
     """Sets of items, (N, items, numbers), whose order means nothing, for `output_action` of an audit.
 
-    Rows of zeros or NaN are no items. Models may also return lists of N arrays of different lengths.
+    Rows of zeros are no items. Models may also return lists of N arrays of different lengths.
 
     Args:
         match: which items belong together: "iou", boxes that overlap most; "distance", rows that are nearest; or a
@@ -216,7 +216,7 @@ class Unordered(Kind):
 def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: str = "f(x)") -> Tree:
     """Lists of n sets of different lengths as arrays (n, most, …), short ones filled up with zeros; within trees, too.
 
-    A list of n dictionaries, as detectors return them, becomes one dictionary. NaN becomes 0. `expected`, the tree of
+    A list of n dictionaries, as detectors return them, becomes one dictionary. `expected`, the tree of
     output actions, tells n sets from as many outputs, and how many numbers an item has where all sets are empty.
     """
     if isinstance(output, Mapping):

@@ -76,7 +76,7 @@ def settled(m: Measured) -> Measured:
         copies = [widened(task.x.subset(rows))]
     else:
         K = int(np.clip(math.ceil(_TOGETHER / len(rows)), _LEAST, _MOST))
-        rng = np.random.default_rng(task.seed)
+        rng = np.random.default_rng(task.settings.seed)
         copies = [_copy(x, rng) for _ in range(K)]
     errors = judgement.scales.relative(judgement.headline.unit, orbits.separate).mean(axis=2)
     excess = (errors / np.maximum(judgement.output_element_floors, 1e-300)).max(axis=0)

@@ -51,7 +51,7 @@ def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) 
     inverses = [group.identity, *(group.inverse(g) for g in elements)]
     model = task.model
     if isinstance(model, EnsembleModel) and model.deep:
-        stacked = [task.clock.counting(model.member_outputs)(part) for part in moved]
+        stacked = [task.clock.timed(model.member_outputs, part) for part in moved]
         members = [[np.asarray(s[m], np.float64) for s in stacked] for m in range(len(stacked[0]))]
         leaves = [[actions.act(h, [y]) for h, y in zip(inverses, ys, strict=True)] for ys in members]
     else:

@@ -154,9 +154,9 @@ def rounding_of(
     # of a random model chance would be taken for rounding
     if not deterministic or not any(a.dtype.kind in _WIDE for a in x.batches):
         return "none", 0.0 * sizes, PERTURBATION * unit * sizes
-    response = actions.apart(task.evaluate(_shaken(x, unit, task.seed)).leaves, y.leaves)
+    response = actions.apart(task.evaluate(_shaken(x, unit, task.settings.seed)).leaves, y.leaves)
     if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
-        coarse = actions.apart(task.evaluate(_shaken(x, _SINGLE, task.seed)).leaves, y.leaves)
+        coarse = actions.apart(task.evaluate(_shaken(x, _SINGLE, task.settings.seed)).leaves, y.leaves)
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
     return "perturbation", response, PERTURBATION * (response + unit * sizes)
@@ -168,7 +168,7 @@ def jitter(task: AuditTask, x: Inputs, actions: Actions) -> Float[np.ndarray, "o
     Other than `rounding_of` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
     """
     unit = eps(task.evaluate(x).dtype)
-    ys = [task.evaluate(_shaken(x, unit, task.seed + s)).leaves for s in range(_TIMES)]
+    ys = [task.evaluate(_shaken(x, unit, task.settings.seed + s)).leaves for s in range(_TIMES)]
     return np.max([actions.apart(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
@@ -203,7 +203,7 @@ def double_of(
     count = max(x.n, 2)
     half = count // 2
     rows, steps = np.arange(count) % half, _FINE * np.where(np.arange(count) < half, 1.0, 2.0)
-    signs = np.random.default_rng(task.seed)
+    signs = np.random.default_rng(task.settings.seed)
 
     def change(a: np.ndarray) -> np.ndarray:
         if a.dtype.kind not in _WIDE:

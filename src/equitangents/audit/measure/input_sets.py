@@ -38,7 +38,7 @@ def off_data_sets(task: AuditTask, without: Callable[[str, str], None]) -> list[
     if off_data is not True:
         raise InvalidTypeError("off_data", type(off_data), "True, False or a mapping of sets", verb="is of type")
     x = task.x.subset(task.rows(ROWS))
-    rng = np.random.default_rng(task.seed)
+    rng = np.random.default_rng(task.settings.seed)
     made: list[tuple[str, SetKind, Inputs]] = [
         ("noise", "noise", x.replaced(_each(task, x, _noise, rng))),
         ("shuffled", "shuffled", x.replaced(_each(task, x, _shuffled, rng))),

@@ -15,12 +15,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
@@ -29,7 +29,6 @@ from equitangents.audit.measure.task import AuditTask, batches, check_same_shape
 from equitangents.audit.report.numbers import Estimate
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.metrics.measure import ratio
-from equitangents.metrics.on_orbits import RunningSpread
 
 _KEPT_NUMBERS = 2**24
 _CLASSES = 1024
@@ -109,6 +108,46 @@ class Orbits:
         return None if scores is None else scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
 
 
+@final
+class RunningSpread:
+    """√(Σ_g Σ_i ‖f(ρ(g)x_i) − f̄‖² / ((n − 1)|G|)) over n inputs and their moved copies, f̄ the mean over all.
+
+    Of an invariant f it is the spread between the inputs alone. A sample of one kind, such as upright pages, has a
+    small one, beside which any violation looks large: what the model says of turned pages belongs to how far its
+    outputs differ. Sums are about the first row, in units of the largest entry: exactly 0 for a constant, no overflow.
+
+    `copies`: how often every input is given, moved or not.
+    """
+
+    def __init__(self, copies: int = 1) -> None:
+        self._copies = copies
+        self._first: np.ndarray | None = None
+        self._unit = 1.0
+        self._sum: np.ndarray | float = 0.0
+        self._squares = 0.0
+        self._count = 0
+
+    def add(self, y: Num[np.ndarray, "n D"]) -> None:
+        """Take one more batch of outputs into account."""
+        if self._first is None:
+            self._first = y[0].astype(np.float64)
+            self._unit = float(np.abs(y).max(initial=0.0)) or 1.0
+        d = y / self._unit
+        d -= self._first / self._unit
+        self._sum = self._sum + d.sum(axis=0)
+        self._squares += float(np.vdot(d, d))
+        self._count += len(y)
+
+    @property
+    def value(self) -> float:
+        """The spread; nan for fewer than two inputs."""
+        rows, copies = self._count, self._copies
+        if rows < 2 * copies:
+            return math.nan
+        squares = max(self._squares - float((self._sum**2).sum()) / rows, 0.0)  # type: ignore[union-attr]
+        return self._unit * math.sqrt(squares / (rows - copies))
+
+
 def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
     """One pass over x (the task's own inputs if none are given): f(x) of every batch, then f(ρ_X(g)x) for every g."""
     x = task.x if x is None else x
@@ -164,12 +203,12 @@ def _add(running: Sequence[RunningSpread | None], y: Answer) -> None:
 
 def _empty(task: AuditTask, N: int, first: Answer) -> Orbits:
     """The tables of one pass, before it, for outputs like the first."""
-    actions = task.output_actions(first)
+    actions = task.contract.output_actions(task.output_action, first.structure, first.leaves, first.complex_pairs)
     outputs, E, compared = len(first.leaves), len(task.elements), actions.comparisons
     classes = np.array([a.dtype.kind == "i" for a in first.leaves])
     profiles = actions.profiles(first.leaves, first.leaves)
     width = flattened(profiles).shape[1]
-    kept = _kept_rows(N, (E + 1) * width, task.seed)
+    kept = _kept_rows(N, (E + 1) * width, task.settings.seed)
     return Orbits(
         separate=np.empty((outputs, E, N)),
         separate_sizes=np.empty((outputs, N)),

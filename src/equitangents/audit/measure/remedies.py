@@ -93,12 +93,6 @@ def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
     return np.split(signals, ends[:-1], axis=-1)
 
 
-def _estimate(m: Measured, table: np.ndarray, rows: np.ndarray) -> Estimate:
-    """The mean over inputs of norms (outputs, n) in the headline's unit, the largest over the outputs."""
-    errors = m.judgement.scales.largest(m.judgement.headline.unit, table, rows)
-    return m.task.over_inputs(len(rows)).mean(errors)
-
-
 def _left_after_averaging(m: Measured) -> Estimate:
     """The error of the averaged model itself, f̄(ρ(h)x) against f̄(x), for two elements h."""
     task, actions = m.task, m.orbits.actions
@@ -110,7 +104,8 @@ def _left_after_averaging(m: Measured) -> Estimate:
         moved, _ = _average(task, task.contract.move(h, x), actions)
         back = actions.act(task.contract.group.inverse(h), moved)
         tables.append([norms(a - b) for a, b in zip(back, start, strict=True)])
-    return _estimate(m, np.mean(tables, axis=0), rows)
+    errors = m.judgement.scales.largest(m.judgement.headline.unit, np.mean(tables, axis=0), rows)
+    return task.over_inputs(len(rows)).mean(errors)
 
 
 def _average(task: AuditTask, x: Inputs, actions: Actions) -> tuple[list[np.ndarray], Answer]:

@@ -8,6 +8,7 @@ calling the output invariant, by one-sided tests (paired over inputs) that hold 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -18,20 +19,19 @@ from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 from scipy.special import stdtrit
 
-from equitangents._types import AnyAction, Element
+from equitangents._types import AnyAction
 from equitangents.actions.kinds import KINDS
-from equitangents.audit.contract.contract import Contract, OutputActions
+from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.kinds import Labels, LabelsAction, broken_product, cycles, spelled
-from equitangents.audit.contract.leaf_actions import Actions, LeafAction, Place
+from equitangents.audit.contract.leaf_actions import LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.contract.trees import Batch, spread_over, to_last
-from equitangents.audit.measure.orbits import Orbits, measure_orbits
+from equitangents.audit.measure.orbits import Orbits, RunningSpread, measure_orbits
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.sections import RuleResult
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.groups import Group
 from equitangents.metrics.measure import norms
-from equitangents.metrics.on_orbits import RunningSpread
 
 FIND = "find"
 LEAST = 10
@@ -100,23 +100,26 @@ def settled(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarra
         raise InvalidArgumentError(
             f"output_action is 'find' with {task.x.n} inputs; expected at least {LEAST}: half of them fit, half test"
         )
-    blank = None if task.output_action == FIND else _without(task.output_action)
-    elements = _tested_elements(task)
+    blank = None if task.output_action == FIND else jax.tree.map(
+        lambda part: _put(part, None) if _asks(part) else part, task.output_action, is_leaf=lambda part: part is None
+    )  # fmt: skip
+    group = task.contract.group
+    elements = list(group.generators) if isinstance(group, Group) else list(task.elements)
     orbits = measure_orbits(replace(task, elements=elements, complete=False, output_action=blank))
     count = len(orbits.output_names)
     asked = [FIND] * count if blank is None else spread_over(
         "output_action", task.output_action, orbits.structure, count
     )  # fmt: skip
     sought = [o for o, part in enumerate(asked) if _asks(part)]
-    found = {o: _search(task, orbits, elements, o, elements, len(sought)) for o in sought}
+    found = {o: _search(task, orbits, elements, o, len(sought)) for o in sought}
     results = [result for _, result in found.values()]
+    parts = [_put(part, found[o][0]) if o in found else part for o, part in enumerate(asked)]
+    task = replace(task, output_action=jax.tree.unflatten(orbits.structure, parts))
     if not any(action is not None for action, _ in found.values()):
-        return replace(task, output_action=OutputActions(orbits.actions, orbits.output_axes)), y, results
-    actions = Actions(found[o][0] if o in found else orbits.actions[o] for o in range(count))
-    fit, _ = halves(len(orbits.kept), task.seed)
+        return task, y, results
+    fit, _ = halves(len(orbits.kept), task.settings.seed)
     held = np.setdiff1d(np.arange(task.x.n), orbits.kept[fit])
-    labels = None if y is None else np.asarray(y)[held]
-    return replace(task.of_rows(held), output_action=OutputActions(actions, orbits.output_axes)), labels, results
+    return task.of_rows(held), None if y is None else np.asarray(y)[held], results
 
 
 def halves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -126,11 +129,13 @@ def halves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _search(
-    task: AuditTask, orbits: Orbits, elements: list[Any], o: int, wanted: list[Any], outputs: int
+    task: AuditTask, orbits: Orbits, elements: list[Any], o: int, outputs: int
 ) -> tuple[LeafAction | None, RuleResult]:
-    """The rule of output `o`, one of several that are sought, under the elements that are wanted; and its result."""
-    pairs = _pairs(orbits, elements, o, wanted)
-    fit, test = halves(len(pairs.y), task.seed)
+    """The rule of output `o`, one of several that are sought, under the elements that were measured; and its result."""
+    part = np.split(orbits.signals, np.cumsum([math.prod(shape) for shape in orbits.output_shapes])[:-1], axis=2)[o]
+    start, *moved = part.reshape(*part.shape[:2], *orbits.output_shapes[o])
+    pairs = Pairs(elements, start, moved, bool(orbits.class_numbers[o]))
+    fit, test = halves(len(pairs.y), task.settings.seed)
     tried = candidates(task.contract, pairs.rows(fit))
     held, finite = pairs.rows(test), isinstance(task.contract.group, Group)
     scale = 1.0 if held.classes else held.spread() or float(norms(held.y).mean()) or 1.0
@@ -175,19 +180,6 @@ def below_zero(values: Float[np.ndarray, " n"], tests: int) -> bool:
         return False
     width = float(stdtrit(n - 1, 1 - (1 - _CONFIDENCE) / tests)) * float(values.std(ddof=1)) / np.sqrt(n)
     return bool(values.mean() + width < 0)
-
-
-def _pairs(orbits: Orbits, elements: list[Any], o: int, wanted: list[Any]) -> Pairs:
-    """Output `o` of a measured pass under those of its elements that are wanted; any action is taken back."""
-    chosen = [k for g in wanted if (k := _position(g, elements)) is not None]
-    widths = [int(np.prod(shape)) for shape in orbits.output_shapes]
-    at = sum(widths[:o])
-    part = orbits.signals[:, :, at : at + widths[o]].reshape(*orbits.signals.shape[:2], *orbits.output_shapes[o])
-    action = orbits.actions[o]
-    moved = [
-        part[k + 1] if action is None else action.act(elements[k], np.ascontiguousarray(part[k + 1])) for k in chosen
-    ]
-    return Pairs([elements[k] for k in chosen], part[0], moved, bool(orbits.class_numbers[o]))
 
 
 def candidates(contract: Contract, pairs: Pairs) -> list[Candidate]:
@@ -257,23 +249,11 @@ def _fits(action: LeafAction, pairs: Pairs) -> bool:
     return True
 
 
-def _tested_elements(task: AuditTask) -> list[Any]:
-    """The generators of a listed group; of others the elements that were drawn."""
-    group = task.contract.group
-    return list(group.generators) if isinstance(group, Group) else list(task.elements)
-
-
-def _position(g: Element, elements: list[Any]) -> int | None:
-    """Where g stands among the elements."""
-    return next((k for k, h in enumerate(elements) if np.array_equal(g, h)), None)
-
-
 def _asks(part: AnyAction) -> bool:
     """Whether an output action is "find"."""
     return _asks(part.value) if isinstance(part, Batch) else isinstance(part, str) and part == FIND
 
 
-def _without(output_action: AnyAction) -> Any:
-    """A tree of output actions with None in place of every "find"."""
-    left = lambda part: replace(part, value=None) if isinstance(part, Batch) else None
-    return jax.tree.map(lambda p: left(p) if _asks(p) else p, output_action, is_leaf=lambda part: part is None)
+def _put(part: AnyAction, action: LeafAction | None) -> Any:
+    """The action in place of "find", also within a Batch."""
+    return replace(part, value=action) if isinstance(part, Batch) else action

@@ -6,10 +6,9 @@ Fewer than 5 inputs, or sampled elements, and errors that are all equal give no 
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, final
@@ -17,11 +16,10 @@ from typing import Any, final
 import jax
 import numpy as np
 
-from equitangents._types import AnyAction, DType, Tree
+from equitangents._types import AnyAction, DType
 from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.model import answer
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.report.numbers import Estimate, Spread
 from equitangents.audit.settings import Settings
@@ -36,45 +34,28 @@ _LARGEST_BATCH = 256
 
 @dataclass(eq=False)
 class Clock:
-    """Seconds spent in the model, and what it was given: by every part of the audit, filled-up batches as they are."""
+    """Seconds spent in the model, and what it was given, filled-up batches as they are."""
 
     seconds: float = 0.0
     evaluations: int = 0
     """Inputs."""
     batches: int = 0
-    parts: dict[str, int] = field(default_factory=dict)
-    """Inputs by the part of the audit that asked for them."""
-    part: str = "elements"
     failed: BaseException | None = None
     """What the model raised last."""
     progress: Progress | None = None
 
-    def counting(self, run: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
-        """`run` for a batch, counted and timed."""
-
-        def counted(x: Inputs) -> Tree:
-            began = time.perf_counter()
-            try:
-                return run(x.own_tree())
-            finally:
-                self.add(x.n, time.perf_counter() - began)
-
-        return counted
-
-    @contextlib.contextmanager
-    def during(self, part: str) -> Iterator[None]:
-        """Within it evaluations count for this part."""
-        before, self.part = self.part, part
+    def timed(self, run: Callable[[Any], Any], x: Inputs) -> Any:
+        """`run` of a batch, counted and timed."""
+        began = time.perf_counter()
         try:
-            yield
+            return run(x.own_tree())
         finally:
-            self.part = before
+            self.add(x.n, time.perf_counter() - began)
 
     def add(self, inputs: int, seconds: float) -> None:
         """The model was given one more batch."""
         self.seconds += seconds
         self.evaluations += inputs
-        self.parts[self.part] = self.parts.get(self.part, 0) + inputs
         self.batches += 1
         if self.progress is not None:
             self.progress.add(inputs, inputs)
@@ -118,11 +99,6 @@ class AuditTask:
         """Intervals over this many inputs alone."""
         return _resampler(inputs, None, self.settings.bootstrap)
 
-    @property
-    def seed(self) -> int:
-        """The seed of everything random in the audit."""
-        return self.settings.seed
-
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
         return joined([self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)])
@@ -135,9 +111,11 @@ class AuditTask:
 
     def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None, finite: bool = True) -> Answer:
         """The model's outputs for one batch; NaN and infinite ones are an error unless `finite` is False."""
-        size = self.model.fixed_batch or (self.settings.batch_size and self.batch_size)
-        counted = self.clock.counting(run or self.model)
-        one = lambda part: self._with_classes(answer(counted(part), part.n, expected=self.output_action, finite=finite))
+        least = self.model.least_batch if x.n < self.model.least_batch else None
+        size = self.model.fixed_batch or (self.settings.batch_size and self.batch_size) or least
+        one = lambda part: self._with_classes(
+            answer(self.clock.timed(run or self.model, part), part.n, expected=self.output_action, finite=finite)
+        )
         try:
             return one(x) if size is None or size == x.n else _filled_up(one, x, size)
         except Exception as error:
@@ -157,15 +135,11 @@ class AuditTask:
         leaves = tuple(a.astype(np.int64) if w else a for a, w in zip(y.leaves, y.whole, strict=True))
         return replace(y, leaves=leaves)
 
-    def output_actions(self, y: Answer) -> Actions:
-        """The action on every output."""
-        return self.contract.output_actions(self.output_action, y.structure, y.leaves, y.complex_pairs)
-
     def rows(self, count: int) -> np.ndarray:
         """At most `count` rows of the sample, spread over it, always the same."""
         if self.x.n <= count:
             return np.arange(self.x.n)
-        return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
+        return np.sort(np.random.default_rng(self.settings.seed).choice(self.x.n, count, replace=False))
 
 
 def _filled_up(one: Callable[[Inputs], Answer], x: Inputs, size: int) -> Answer:

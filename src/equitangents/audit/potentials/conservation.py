@@ -142,7 +142,7 @@ def _gradient(known: Known, picked: list[int], rng: np.random.Generator, s: Samp
         floors=floors,
         tolerance=tolerance,
         errors=every,
-        mean=partial(s.root_mean_square, moves="directions"),
+        mean=s.root_mean_square,
         scales={i: scale**2 for i, scale in scales.items()},
         floor=rms,
         note=f"central differences of the energy, steps from {min(steps):g} to {4 * h:g} Å, and their own error",
@@ -200,15 +200,14 @@ def _squares(S: np.ndarray, J: np.ndarray, probes: np.ndarray) -> np.ndarray:
     return pairs.mean(axis=1) / np.maximum(J[:, probes].mean(axis=1), 1e-300)
 
 
-def _jackknife(s: Sampling, table: Float[np.ndarray, "all_and_without_one structures"]) -> tuple[Estimate, str]:
+def _jackknife(s: Sampling, table: Float[np.ndarray, "all_and_without_one structures"]) -> Estimate:
     """The mean over structures; of few of them the interval is a jackknife of logarithms over probes."""
     if table.shape[1] >= ENOUGH or not table[0].any():
-        return s.mean(table[:1], "directions")
+        return s.mean(table[:1])
     logs = np.log(np.maximum(table.mean(axis=1), 1e-300))
     error = float(np.sqrt((_PROBES - 1) / _PROBES * ((logs[1:] - logs[1:].mean()) ** 2).sum()))
     width = float(stdtrit(_PROBES - 1, (1 + s.confidence) / 2)) * error
-    ends = (float(np.exp(logs[0] + sign * width)) for sign in (0, -1, 1))
-    return Estimate(*ends), "directions, for these structures"
+    return Estimate(*(float(np.exp(logs[0] + sign * width)) for sign in (0, -1, 1)))
 
 
 DRIFT = 1.0
@@ -298,15 +297,11 @@ _STRETCHED = 128
 def smoothness(known: Known) -> list[Row] | str:
     """The rows "jump" of energy and forces, or why there are none."""
     potential = known.potential
-    sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _STRETCHED and known.values[i]}
+    apart = lambda a: any(a.pbc) or _nearest(a) >= _ONE_PLACE
+    several = {i: a for i, a in enumerate(known.structures) if 1 < len(a) <= _STRETCHED and known.values[i]}
+    sizes = {i: len(a) for i, a in several.items() if apart(a)}
     if not sizes:
-        return f"no structure has 2 to {_STRETCHED} atoms"
-    one_place = [i for i in sizes if not any(known.structures[i].pbc) and _nearest(known.structures[i]) < _ONE_PLACE]
-    for i in one_place:
-        del sizes[i]
-    if not sizes:
-        return "two atoms are at one place, and no stretching pulls them apart"
-    left_out = "; without structures with two atoms at one place" if one_place else ""
+        return f"no structure has 2 to {_STRETCHED} atoms that are not at one place"
     picked = sorted(sorted(sizes, key=lambda i: sizes[i])[:_STRUCTURES])
     jumps: dict[str, list[tuple[float, float, float, int]]] = {
         name: [] for name in ("energy", "forces") if all(name in known.values[i] for i in picked)
@@ -331,7 +326,7 @@ def smoothness(known: Known) -> list[Row] | str:
                 worst_move=f"stretched to {scale:.4f} of its size",
                 structures=len(picked),
                 moves=_POINTS,
-                note="the largest jump while the structure was stretched" + left_out,
+                note="the largest jump while the structure was stretched",
             )
         )
     return rows

@@ -26,22 +26,19 @@ ENOUGH = 10
 class Sampling(Bootstrap):
     """How intervals are found: over structures, over moves, or over both."""
 
-    def mean(self, table: Float[np.ndarray, "moves structures"], moves: str = "moves") -> tuple[Estimate, str]:
-        """The mean and what its interval is over: structures, from 10 on, and moves, from 5 on; or one of them."""
+    def mean(self, table: Float[np.ndarray, "moves structures"]) -> Estimate:
+        """The mean, its interval over structures, from 10 on, and moves, from 5 on; or over one of them."""
         table = np.asarray(table, np.float64)
         E, n = table.shape
-        if n >= ENOUGH and E >= FEWEST:
-            return Resampler(n, E, self).mean(table), f"structures and {moves}"
         if n >= ENOUGH:
-            return Resampler(n, None, self).mean(table.mean(axis=0)), "structures"
+            return Resampler(n, E if E >= FEWEST else None, self).mean(table)
         if E >= FEWEST:
-            return Resampler(E, None, self).mean(table.mean(axis=1)), f"{moves}, for these structures"
-        return Estimate(float(table.mean()), math.nan, math.nan), ""
+            return Resampler(E, None, self).mean(table.mean(axis=1))
+        return Estimate(float(table.mean()), math.nan, math.nan)
 
-    def root_mean_square(self, squares: np.ndarray, moves: str) -> tuple[Estimate, str]:
+    def root_mean_square(self, squares: np.ndarray) -> Estimate:
         """√ of the mean of squares, and of its ends."""
-        estimate, covers = self.mean(squares, moves)
-        return estimate.rooted, covers
+        return self.mean(squares).rooted
 
 
 Outcome = Literal["holds", "within tolerance", "fails", "undecided"]
@@ -72,8 +69,6 @@ class Row:
     unit: str
     error: Estimate
     """Mean over structures and moves, in `unit`."""
-    covers: str
-    """What the interval is over; "" without one."""
     worst: float
     worst_structure: int
     worst_move: str
@@ -134,7 +129,7 @@ def row_of(error: Estimate, worst: float, floor: float, tolerance: float, **fiel
 def single(size: float, floor: float, tolerance: float, **fields: Any) -> Row:
     """The row of one number, which has no interval and is its own worst."""
     error = Estimate(size, math.nan, math.nan)
-    return row_of(error, size, floor, tolerance, covers="", relative=None, **fields)
+    return row_of(error, size, floor, tolerance, relative=None, **fields)
 
 
 _ALONE = 10.0
@@ -158,8 +153,8 @@ class Trial:
     floors: list[float]
     tolerance: float
     errors: Float[np.ndarray, "rows structures"]
-    mean: Callable[[np.ndarray], tuple[Estimate, str]]
-    """The mean error of some columns of `errors`, and what its interval is over."""
+    mean: Callable[[np.ndarray], Estimate]
+    """The mean error of some columns of `errors`, with its interval."""
     scales: Mapping[int, float] = field(default_factory=dict)
     """What columns of `errors` are relative to, by structure; those that are at rest have none."""
     floor: Callable[[np.ndarray], Any] = np.mean
@@ -170,27 +165,26 @@ class Trial:
 
     def row(self, columns: list[int]) -> Row:
         """The row of some structures."""
-        estimate, covers = self.mean(self.errors[:, columns])
         sized = [c for c in columns if self.structures[c] in self.scales]
         scales = np.array([self.scales[self.structures[c]] for c in sized])
         at = max(columns, key=lambda c: self.worst[c][1])
         label, worst = self.worst[at]
         floor = float(self.floor(np.array([self.floors[c] for c in columns])))
         return row_of(
-            estimate,
+            self.mean(self.errors[:, columns]),
             worst,
             floor,
             self.tolerance,
             test=self.test,
             quantity=self.quantity,
             unit=self.unit,
-            covers=covers,
             worst_structure=self.structures[at],
             worst_move=label,
-            relative=self.mean(self.errors[:, sized] / scales)[0] if sized else None,
+            relative=self.mean(self.errors[:, sized] / scales) if sized else None,
             structures=len(columns),
             moves=self.moves,
             note=self.note,
+            given=len(self.floors),
         )
 
     def decided(self) -> Row:
@@ -206,7 +200,7 @@ class Trial:
         if not showing:
             return replace(row, outcome="undecided", blind=True, decide=_REMEDY, note=_noted(row, why))
         part = self.row(showing)
-        return replace(part, given=len(self.blind), note=_noted(part, f"{_OTHERS}: {why}"))
+        return replace(part, note=_noted(part, f"{_OTHERS}: {why}"))
 
     def _in_all(self) -> Row:
         """The row of all structures; of some alone where these fail though the mean of all does not.
@@ -217,15 +211,15 @@ class Trial:
         floors, tolerance, every = self.floors, self.tolerance, list(range(len(self.floors)))
         row = self.row(every)
         if row.outcome == "fails":
-            return replace(row, given=len(every))
+            return row
         clear = [c for c in every if FACTOR * floors[c] <= tolerance]
         beyond = [c for c in clear if self.worst[c][1] > _ALONE * tolerance]
         for some, why in ((clear, "their floors hide more than the tolerance"), (beyond, "they hold")):
             part = self.row(some) if 0 < len(some) < len(every) else row
             if some and (part.outcome == "fails" or some is beyond):
                 note = _noted(part, f"{_OTHERS}: {why}") if len(some) < len(every) else part.note
-                return replace(part, outcome="fails", given=len(every), note=note)
-        return replace(row, given=len(every))
+                return replace(part, outcome="fails", note=note)
+        return row
 
 
 def _noted(row: Row, more: str) -> str:

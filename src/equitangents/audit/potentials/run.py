@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equitangents.audit.parts import versions
 from equitangents.audit.potentials.calculator import Potential, Quantity
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation, dynamics, smoothness
 from equitangents.audit.potentials.known import Known, as_they_are, null
@@ -36,7 +37,6 @@ from equitangents.audit.potentials.structures import (
     translated,
     turned,
 )
-from equitangents.audit.report.forms import versions
 from equitangents.audit.report.sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
@@ -297,7 +297,6 @@ def _moves(test: str, atoms: Atoms, matrices: np.ndarray, count: int, rng: np.ra
 def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampling) -> Row:
     order, count = sorted(errors), min(map(len, errors.values()))
     every = np.array([[e for _, e in errors[i][:count]] for i in order]).T
-    over = "orientations" if test in ("rotation", "reflection") else "moves"
     return Trial(
         test=test,
         quantity=q.name,
@@ -309,7 +308,7 @@ def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampli
         floors=known.floors_of(q.name, order, test),
         tolerance=known.tolerances[q.name],
         errors=every,
-        mean=partial(sampling.mean, moves=over),
+        mean=sampling.mean,
         scales=known.scales(q),
         blind=[known.shows_nothing(q, test, i) for i in order],
     ).decided()

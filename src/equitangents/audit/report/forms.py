@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import json
 import math
-import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +15,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from equitangents import notebook
 from equitangents._types import FileName
-from equitangents._version import __version__
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.numbers import folded
 from equitangents.errors import InvalidArgumentError
@@ -68,7 +63,6 @@ def escaped(text: str) -> str:
 
 State = Literal["holds", "fails", "undecided"]
 _SIGNS: dict[State, str] = {"holds": "✅", "fails": "❌", "undecided": "❔"}
-_NOTEBOOK = 32  # rows of a table
 
 
 @dataclass(frozen=True)
@@ -157,25 +151,11 @@ class WrittenReport(ABC):
     def __repr__(self) -> str:
         return f"<audit: {self.first_line}>"
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the first line and the table."""
-        facts = lambda table: [(row[0], " ".join(filter(None, row[1:]))) for row in table.rows[:_NOTEBOOK]]
-        return notebook.table(self.first_line, facts(self.content().tables[0]))
-
 
 def settings_section(settings: Mapping[str, object]) -> Section:
     """How the audit was made, by names and values."""
     rows = [[name, str(value)] for name, value in settings.items()]
     return Section("Settings", shown=[Table("", ["setting", "value"], rows, text=True)])
-
-
-def versions(*libraries: str) -> dict[str, str]:
-    """Versions of what took part; libraries that are not installed as packages are left out."""
-    found = {"equitangents": __version__, "python": platform.python_version()}
-    for library in libraries:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[library] = importlib.metadata.version(library)
-    return found
 
 
 def _also_written(path: FileName | None, text: str) -> str:

@@ -142,7 +142,7 @@ def _settings(report: AuditReport) -> Iterator[Section]:
         "confidence": settings.confidence, "resamples": settings.resamples, "batch": settings.batch_size,
         "inputs evaluated": timing.evaluations, "in calls of the model": timing.batches,
         "seconds": format_number(timing.total_seconds),
-        "of these inside the model": format_number(timing.model_seconds), **settings.values, **report.versions,
+        "of these inside the model": format_number(timing.model_seconds), **report.versions,
     })  # fmt: skip
     if report.citations:
         yield Section("Cite", report.citations)

@@ -48,8 +48,8 @@ FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
 class AuditReport(WrittenReport):
     """Everything that an audit found; made by `equitangents.audit`, written by `to_json`, `to_html`, `to_markdown`.
 
-    Lists and numbers of the JSON are the attributes, under the same names. `errors` and `floors` hold the table behind
-    them, one row an element, one column an input, and are not written.
+    Lists and numbers of the JSON are the attributes, under the same names. `errors` holds the table behind them,
+    one row an element, one column an input, and is not written.
     """
 
     format: Literal["equitangents.audit/3"]
@@ -86,9 +86,6 @@ class AuditReport(WrittenReport):
     headline: Headline
     """The error that the first line and the verdict use, and its unit."""
     errors: Float[np.ndarray, "elements inputs"] = field(metadata={"json": False})
-    floors: Float[np.ndarray, "elements floor_inputs"] = field(metadata={"json": False})
-    parameters: list[Any] = field(metadata={"json": False})
-    """The elements themselves, as the actions take them."""
     rules: list[RuleResult] = field(default_factory=list)
     """How outputs move, of those of which that was asked for ("find")."""
 

@@ -489,8 +489,6 @@ class Timing:
     copies that fill up a batch count."""
     batches: int
     """Calls in which they were given."""
-    parts: dict[str, int]
-    """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
 
 
 @dataclass(frozen=True)
@@ -502,4 +500,3 @@ class AuditSettings:
     seed: int
     batch_size: int
     inputs: int
-    values: dict[str, Any]

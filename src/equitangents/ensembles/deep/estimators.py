@@ -7,7 +7,7 @@ mse            targets one-hot minus 1/K; P(k) = P(output k is the largest) of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 
 import jax
@@ -22,7 +22,6 @@ from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegresso
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
-from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.settings import Augmented, check_optimizer, check_settings
 from equitangents.ensembles.training.variations import Variation
 from equitangents.nn import Sequential
@@ -56,7 +55,6 @@ class DeepEnsembleBase(FiniteEnsemble):
     memory_limit: int | None = None
     checkpoint_dir: FileName | None = None
     checkpoint_every: int = 10
-    callback: Callable[[int, TrainingState], None] | None = None
     progress: bool | ProgressCallback = False
     standardise: bool = False
 
@@ -132,8 +130,6 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         checkpoint_dir: the folder where training is saved on the way, to go on from there with `fit(resume=True)`;
             None: nowhere.
         checkpoint_every: epochs between checkpoints; the last epoch always has one.
-        callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
-            repeat the calls of epochs before its checkpoint.
         progress: True shows long runs on stderr; a function is called as progress(epochs done, all epochs, seconds
             left), or of parts of the members where they are trained in parts; False: they log to "equitangents".
         standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;

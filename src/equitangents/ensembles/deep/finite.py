@@ -53,7 +53,7 @@ from equitangents.ensembles.training.settings import (
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
-from equitangents.tiles.place import local
+from equitangents.scale.place import local
 from equitangents.validation import check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
@@ -193,9 +193,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
 
-        An ensemble that was saved there is replaced. The folder holds JSON and arrays with checksums, no pickles. The
-        callback, networks of other libraries, functions that make modules, and functions such as optimizers of optax
-        are left out: give them to `load`.
+        An ensemble that was saved there is replaced. The folder holds JSON and arrays with checksums, no pickles.
+        Networks of other libraries, functions that make modules, and functions such as optimizers of optax are left
+        out: give them to `load`.
         """
         self._check_fitted()
         array_folder.save_members(self, local("path", path))
@@ -246,9 +246,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
             raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
         every, progress = self.checkpoint_every, self.progress
-        return train(
-            Assignment(job, self.epochs, sets, epochs, self.callback, folder, resume, every, progress, self._inputs)
-        )
+        return train(Assignment(job, self.epochs, sets, epochs, folder, resume, every, progress))
 
     def _record_sets(
         self, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None

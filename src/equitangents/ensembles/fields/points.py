@@ -112,33 +112,25 @@ class PointAction(Action):
         if of.generic:
             everything = np.arange(len(x))
             return DataOrbits(group, everything, everything, np.full(len(x), group.identity), {})
-        first: dict[tuple[int, int], int] = {}  # an orbit's number, by its signal's orbit and its smallest position
-        rows: list[int] = []
+        fixing = [of.stabilisers.get(o, np.array([group.identity])) for o in range(len(of.first))]
+        # by a signal's orbit and the smallest position: a number, the representative, what takes (x_o, smallest) to it
+        found: dict[tuple[int, int], tuple[int, int, int]] = {}
         orbit, element = np.empty(len(x), int), np.empty(len(x), int)
-        stabilisers: dict[int, np.ndarray] = {}
-        start: list[int] = []  # the element that takes (x_o, smallest position) to the representative
         for k, (i, p) in enumerate(zip(x.image.tolist(), x.position.tolist(), strict=True)):
             o, g = int(of.orbit[i]), int(of.element[i])
-            fixing = of.stabilisers.get(o, np.array([group.identity]))
-            back = self.table[group.inverses[g]][p]
-            places = self.table[fixing, back]
+            places = self.table[fixing[o], self.table[group.inverses[g]][p]]
             at = int(places.argmin())
-            smallest = int(places[at])
-            # fixing[at] takes (x_o, back) to (x_o, smallest): z_k = g · fixing[at]⁻¹ (x_o, smallest)
-            here = group.compose(g, int(group.inverses[fixing[at]]))
-            key = (o, smallest)
-            if key not in first:
-                first[key] = len(rows)
-                rows.append(k)
-                start.append(here)
-                held = fixing[self.table[fixing, smallest] == smallest]
-                if len(held) > 1:
-                    # of the representative z_k itself: here · held · here⁻¹
-                    mine = group._compose(group._compose(np.full(len(held), here), held), group.inverses[here])
-                    stabilisers[first[key]] = np.sort(mine)
-            orbit[k] = first[key]
-            element[k] = group.compose(here, int(group.inverses[start[first[key]]]))
-        return DataOrbits(group, np.array(rows), orbit, element, stabilisers)
+            # fixing[at] takes (x_o, g⁻¹ p) to (x_o, smallest): z_k = g · fixing[at]⁻¹ (x_o, smallest)
+            here = group.compose(g, int(group.inverses[fixing[o][at]]))
+            orbit[k], _, start = found.setdefault((o, int(places[at])), (len(found), k, here))
+            element[k] = group.compose(here, int(group.inverses[start]))
+        stabilisers = {}
+        for (o, smallest), (number, _, start) in found.items():
+            held = fixing[o][self.table[fixing[o], smallest] == smallest]
+            if len(held) > 1:  # of the representative itself: start · held · start⁻¹
+                mine = group._compose(group._compose(np.full(len(held), start), held), group.inverses[start])
+                stabilisers[number] = np.sort(mine)
+        return DataOrbits(group, np.array([k for _, k, _ in found.values()]), orbit, element, stabilisers)
 
     def _check_signals(self, x: DataRows) -> DataRows:
         return x

@@ -42,7 +42,7 @@ from equitangents.inference.draws import sample_on_orbits
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.gaussian import Projection, Weighted
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
-from equitangents.inference.spectrum import Spectrum, relative_resolution
+from equitangents.inference.spectrum import relative_resolution
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
 from equitangents.solvers.matrices import spans
@@ -247,13 +247,20 @@ def solve(
     inputs = x[orbits.first]
     self_kernels = kernel_diagonal(kernel, inputs, settings.field)
     ridge, mean_diagonal = settings.ridge.least, float(orbits.copies @ self_kernels) / len(x)
-    dynamics = settings.dynamics_of(len(x) * action.group.order)
+    order, dynamics = action.group.order, settings.dynamics_of(len(x) * action.group.order)
     there = {} if solved is None else {id(block.irrep): block.process.spectrum for block in solved.blocks}
     grams = gram_transforms(kernel, action, inputs, [*blocks_of, *bounding], _fields(settings.field, prior))
     blocks = []
     for i, irrep in enumerate(blocks_of):
         E, found = embedding(orbits, irrep), by_irrep[places[i]]
-        spectrum = there.get(id(irrep)) or _spectrum(embed(grams[0][i], E), orbits, ridge, mean_diagonal, inputs.dtype)
+        spectrum = there.get(id(irrep)) or decompose(  # eigenvalues of the explicit problem
+            embed(grams[0][i], E),
+            ridge=ridge,
+            ridge_unit=mean_diagonal,
+            resolution=relative_resolution(len(x) * order, inputs.dtype),
+            scale=order * mean_diagonal * np.sqrt(len(x)),
+            name=f"kernel matrix of the {len(x)}·{order} augmented training inputs",
+        )
         grams[0][i] = np.empty((0, 0))  # a matrix that was decomposed is let go
         labelled = holds_labels(found, label_size)
         targets = found.conj().transpose(0, 3, 2, 1) * float(labelled)  # (orbits, b, a, outputs)
@@ -277,21 +284,6 @@ def solve(
         consistent,
         self_kernels,
         bound,
-    )
-
-
-def _spectrum(
-    gram: Inexact[np.ndarray, "n n"], orbits: DataOrbits, ridge: float, mean_diagonal: float, precision: np.dtype
-) -> Spectrum:
-    """The eigenvalues of one block, which are eigenvalues of the explicit problem; mean_diagonal: tr Θ/N|G| of it."""
-    n, order = len(orbits.orbit), orbits.group.order
-    return decompose(
-        gram,
-        ridge=ridge,
-        ridge_unit=mean_diagonal,
-        resolution=relative_resolution(n * order, precision),
-        scale=order * mean_diagonal * np.sqrt(n),
-        name=f"kernel matrix of the {n}·{order} augmented training inputs",
     )
 
 

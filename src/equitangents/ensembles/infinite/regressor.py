@@ -45,9 +45,9 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also
+from equitangents.scale.place import local
 from equitangents.solvers.method import Method, Report
 from equitangents.solvers.solving import as_method
-from equitangents.tiles.place import local
 from equitangents.validation import check_choice
 
 logger = logging.getLogger("equitangents")

@@ -22,7 +22,7 @@ from equitangents._version import FORMAT, __version__
 from equitangents.archives import Archive
 from equitangents.ensembles.infinite.predictor import MeansAtATime
 from equitangents.ensembles.storage.array_folder import check_place, damaged, read_model, write_folder
-from equitangents.ensembles.storage.checks import is_of
+from equitangents.ensembles.storage.kinds import is_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
 from equitangents.kernels.content import VERSION, described

@@ -69,7 +69,6 @@ class Tuning(Generic[E]):
     candidates: tuple[Candidate, ...]
     best: E
     best_index: int
-    samples: int
     matrices: int
     seconds: float
     standardised_by: str = "nothing"
@@ -245,7 +244,6 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
         _table(candidates, scores, errors, best, (-1.0, 1.0) if classifies else None),
         chosen,
         best,
-        len(chosen._solved.x),
         matrices,
         time.perf_counter() - start,
         "all samples" if any(point.ensemble.standardise for point in candidates) else "nothing",

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents import precision
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import AnyModel, DType, InputShape, Params, Tree
 from equitangents.errors import EquitangentsError, NetworkError
 

@@ -19,18 +19,18 @@ from sklearn.base import BaseEstimator
 from equitangents._types import Tree
 from equitangents._version import FORMAT, __version__
 from equitangents.archives import Archive, write_archive
-from equitangents.ensembles.storage.checks import is_of
+from equitangents.ensembles.storage.kinds import is_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, open_regular, real, sync_folder, whole_file
-from equitangents.tiles.place import store_errors
+from equitangents.scale.place import store_errors
 
 MODEL = "model.npz"
 _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any"}
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
 # what predictions of trained members need
 _PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk")
-_NOT_SAVED = ("callback", "progress")  # functions, and what belongs to a process
+_NOT_SAVED = ("progress",)  # which may be a function
 
 
 def check_place(path: Path) -> None:

@@ -18,8 +18,13 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
 
 PACKAGE = "equitangents"
 UNIONS = {
@@ -71,14 +76,14 @@ _MATRIX = "size int; dtype dtype; tile int; words text"
 _PUBLIC = {"nn": "nn.layer:Layer", "solvers": "solvers.method:Method"}
 _WORDS = {
     "bool": "bool", "int": "int", "float": "real", "str": "text", "FileName": "path", "Features": "Features",
-    "Nonlinearity": "Nonlinearity",
+    "Nonlinearity": "Nonlinearity", "Sizes": "Sizes",
 }  # fmt: skip
 
 _TABLE = {
     "nn": {
         "attention:Aggregate": "_matrix none|FrozenArray",
         "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
-        "pooling:GroupPool": "subgroup none|(int); every none|Sizes",
+        "pooling:GroupPool": "subgroup none|(int)",
         "group_conv:Elements": "numbers (int)",
         "group_conv:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
         "branches:Parallel": "_branches ((Layer))",
@@ -221,14 +226,12 @@ _TABLE = {
         "unit? real; delta? real; resolution? real",
     },
     "scale": {
+        "place:ObjectPath": "root text; key text",
         "gram:GramStore": "path Place; _data {numbers}; _work Work",
         "record:Inputs": "shape (int); rows (int); digests (text)",
         "record:Record": "network text; network_hash text; x1 scale.Inputs; x2 none|scale.Inputs; engine text; "
         "precision text; tile int; version text; numbers int; format int",
         "work:Work": "path Place; kernel Network; record Record",
-    },
-    "tiles": {
-        "place:ObjectPath": "root text; key text",
     },
 }
 
@@ -321,3 +324,95 @@ def _words(node: ast.expr) -> str:
         case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[inner, ast.Constant(value=rest)])):
             return f"({words})" if rest is ... and (words := _words(inner)) else ""
     return ""
+
+
+def is_of(words: str, value: Any, given: Collection[int] = ()) -> bool:
+    """Whether a value is of a type in the words of `kinds`; `given` are the ids of what is given to `load` anew.
+
+    >>> is_of("none|(int)", (1, 2)), is_of("none|(int)", (1, "2"))
+    (True, False)
+    """
+    parts = _parts(words)
+    if len(parts) > 1:
+        return any(is_of(part, value, given) for part in parts)
+    if words in UNIONS:
+        return is_of(UNIONS[words], value, given)
+    if words[0] == "(":
+        return type(value) in (tuple, list) and all(is_of(words[1:-1], item, given) for item in value)
+    if words[0] == "{":
+        keys = type(value) is dict and all(_is_text(key) or _is_real(key) for key in value)
+        return keys and all(is_of(words[1:-1], item, given) for item in value.values())
+    if words in _PLAIN:
+        return _PLAIN[words](value)
+    return id(value) in given if words == "given" else any(_is_called(base, words) for base in type(value).__mro__)
+
+
+@functools.cache
+def _parts(words: str) -> list[str]:
+    """The alternatives, split where no bracket is open."""
+    parts, depth = [""], 0
+    for letter in words:
+        depth += (letter in "({") - (letter in ")}")
+        if letter == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _is_called(cls: type, words: str) -> bool:
+    if cls.__module__.split(".")[0] != PACKAGE:
+        return False
+    return name_of(cls) == words if "." in words else cls.__name__ == words
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_real(value: Any) -> bool:
+    scalar = _is_array("iuf")(value) and np.ndim(value) == 0
+    return _is_int(value) or isinstance(value, float | np.floating) or scalar
+
+
+def _is_array(kinds: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, np.ndarray | jax.Array) and np.dtype(value.dtype).kind in kinds
+
+
+def _is_tree(value: Any) -> bool:
+    """Arrays of numbers in lists, tuples and dictionaries."""
+    if type(value) is dict:
+        return all(_is_text(key) or _is_int(key) for key in value) and all(map(_is_tree, value.values()))
+    if type(value) in (list, tuple):
+        return all(map(_is_tree, value))
+    return value is None or _is_array("biuf")(value)
+
+
+def _is_label(value: object) -> bool:
+    """A number, a word, or a tuple of labels."""
+    if type(value) is tuple:
+        return all(map(_is_label, value))
+    return _is_int(value) or _is_text(value)
+
+
+_PLAIN: dict[str, Callable[[Any], bool]] = {
+    "none": lambda value: value is None,
+    "bool": lambda value: isinstance(value, bool | np.bool_),
+    "int": _is_int,
+    "real": _is_real,
+    "text": _is_text,
+    "path": lambda value: isinstance(value, str | Path),
+    "dtype": lambda value: isinstance(value, np.dtype),
+    "class": lambda value: isinstance(value, type) and name_of(value) in DYNAMICS,
+    "label": _is_label,
+    "tree": _is_tree,
+    "any": lambda value: True,
+    "floats": _is_array("f"),
+    "ints": _is_array("iu"),
+    "numbers": _is_array("biufc"),
+    "array": _is_array("biufcUS"),
+}

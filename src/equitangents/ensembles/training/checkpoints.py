@@ -17,7 +17,7 @@ import numpy as np
 
 from equitangents._version import FORMAT
 from equitangents.ensembles.storage.array_folder import MODEL, read_about, write_folder
-from equitangents.ensembles.storage.checks import is_of
+from equitangents.ensembles.storage.kinds import is_of
 from equitangents.ensembles.storage.structure import Described, build
 from equitangents.ensembles.training.settings import check_same
 from equitangents.errors import InvalidArgumentError, StoreError

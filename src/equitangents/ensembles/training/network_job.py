@@ -20,7 +20,7 @@ import optax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from equitangents import precision
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
 from equitangents.actions.kinds import as_action
 from equitangents.actions.subset import augmenting_elements

@@ -35,7 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import InputShape, Network, Params, Tree
 from equitangents.ensembles.networks.foreign import ForeignNetwork, joined, split
 from equitangents.ensembles.training.variations import PLAIN, Variation

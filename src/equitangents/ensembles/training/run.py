@@ -17,13 +17,12 @@ from typing import Any, ClassVar, Protocol, Self
 import jax
 import numpy as np
 
-from equitangents._types import ArrayLike, Numbers, Params, Tree
+from equitangents._types import ArrayLike, Params, Tree
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot, check_unused, run_directory
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
 from equitangents.ensembles.training.settings import record_fingerprint
 from equitangents.errors import InvalidArgumentError
-from equitangents.keywords import named_also
 from equitangents.progress import Progress, ProgressCallback
 
 _SECONDS_A_CALL = 0.5  # between two looks at interrupts and progress
@@ -165,11 +164,6 @@ class Run:
         return len(self._history)
 
     @property
-    def losses(self) -> np.ndarray:
-        """Each member's loss over the last epoch, (members,)."""
-        return self._history[-1]
-
-    @property
     def history(self) -> np.ndarray:
         """The loss of every member after every epoch, (epochs, members)."""
         return np.array(self._history, dtype=self.job.dtype).reshape(-1, self.job.members)
@@ -207,41 +201,6 @@ class Run:
 
 
 @dataclass(frozen=True)
-class TrainingState:
-    """What a callback sees after an epoch.
-
-    Outputs of networks that end on positions are here rows of all their numbers, (…, numbers of an output), positions
-    slowest: `reshape(members, N, *positions, outputs)` has them as `recorded_` does.
-
-    Attributes:
-        epoch: how many epochs are done, 1 to epochs.
-        epochs: how many there will be.
-        losses: (members,) each member's loss over this epoch.
-    """
-
-    epoch: int
-    epochs: int
-    losses: np.ndarray
-    _run: Run
-    _inputs: Callable[[Any], np.ndarray]
-
-    @named_also(X="x")
-    def predict_members(self, x: Numbers) -> np.ndarray:
-        """Outputs of all members now, (members, N, outputs), each of a field as one row."""
-        return self._run.predict_members(self._inputs(x))
-
-    @named_also(X="x")
-    def predict(self, x: Numbers) -> np.ndarray:
-        """Their mean over members, (N, outputs), each of a field as one row."""
-        return self.predict_members(x).mean(axis=0)
-
-    @property
-    def params(self) -> Params:
-        """A copy of all parameters now, stacked over members."""
-        return self._run.params()
-
-
-@dataclass(frozen=True)
 class Trained:
     """Parameters and starts stacked over members, losses (epochs, members), outputs recorded at some epochs.
 
@@ -260,26 +219,21 @@ class Trained:
 class Assignment:
     """Members to be trained: the job, what is recorded and when, and where checkpoints are.
 
-    `record_at`: sorted epochs at which outputs on the `sets` are kept. `callback`: called after every epoch, or None;
-    `inputs` turns what it gives as X into the array that networks take. `checkpoint_every`: epochs between checkpoints.
+    `record_at`: sorted epochs at which outputs on the `sets` are kept. `checkpoint_every`: epochs between checkpoints.
     """
 
     job: Job
     epochs: int
     sets: dict[str, np.ndarray]
     record_at: tuple[int, ...] = ()
-    callback: Callable[[int, TrainingState], None] | None = None
     folder: Path | None = None
     resume: bool = False
     checkpoint_every: int = 10
     progress: bool | ProgressCallback = False
-    inputs: Callable[[Numbers], np.ndarray] = np.asarray
 
     def next_stop(self, epoch: int) -> int:
         """The next epoch after `epoch` at which there is something to do."""
         stops = [self.epochs, *(e for e in self.record_at if e > epoch)]
-        if self.callback is not None:
-            stops.append(epoch + 1)
         if self.folder is not None:
             stops.append((epoch // self.checkpoint_every + 1) * self.checkpoint_every)
         return min(stops)
@@ -308,7 +262,7 @@ def train(assignment: Assignment) -> Trained:
     if folder is not None and not assignment.resume:
         check_unused(folder, job.first, job.members)
     groups = job.groups()
-    if not job.in_pieces or assignment.callback is not None or len(groups) == 1:
+    if not job.in_pieces or len(groups) == 1:
         return _train_together(assignment)
     counted = Progress(0, len(groups), assignment.progress, task="ensemble", unit="parts")
     parts = []
@@ -372,8 +326,6 @@ def _advance(run: Run, assignment: Assignment, save: Callable[[], object] | None
             _record_if_due(run, assignment)
             if save is not None and (run.epoch % every == 0 or run.epoch == epochs):
                 save()
-            if assignment.callback is not None:
-                assignment.callback(run.epoch, TrainingState(run.epoch, epochs, run.losses, run, assignment.inputs))
     except KeyboardInterrupt:
         if save is not None and not run.torn:
             save()

@@ -79,8 +79,6 @@ def check_settings(estimator: Any) -> None:
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
     told_by(p.progress)
-    if p.callback is not None and not callable(p.callback):
-        raise InvalidTypeError("callback", p.callback, "a function of (epoch, state), or None")
 
 
 def check_actions(

@@ -18,7 +18,7 @@ import numpy as np
 import optax
 
 from equitangents import precision
-from equitangents._protocols import FiniteNetwork
+from equitangents._aliases import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.errors import NetworkError

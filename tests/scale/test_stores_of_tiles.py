@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.errors import StoreError
-from equitangents.tiles.chunks import Chunks, Grid, ZarrTiles
-from equitangents.tiles.place import DamagedTileError, check_room, store_errors
+from equitangents.scale.chunks import Chunks, Grid, ZarrTiles
+from equitangents.scale.place import DamagedTileError, check_room, store_errors
 from examples import examples
 
 RNG = np.random.default_rng(0)

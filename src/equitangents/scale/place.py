@@ -12,7 +12,7 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,7 +26,7 @@ from equitangents import files
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extras import require
-from equitangents.files import MOST, file_bytes
+from equitangents.files import MOST, file_bytes, whole_file
 from equitangents.formatting import memory_size
 
 PATIENCE = timedelta(seconds=180)  # for which a request is made again while an object store does not answer
@@ -119,29 +119,22 @@ class ObjectPath:
 
 Place = Path | ObjectPath
 _MAKE_ROOM = "make room, or give a path on another disk"
-PARTIAL = ".partial"  # the folder in a store's where its files are written before they get their names
 
 
-def write_together(contents: Iterable[tuple[Place, Place, bytes]]) -> None:
-    """Write each (path, folder, content) to a temporary file in `folder`; when all are on disk, name them in order.
-
-    An object is put under its name at once: nobody sees a part of it.
-    """
-
-    def local() -> Iterator[tuple[Path, Path, bytes]]:
-        for path, folder, content in contents:
-            if isinstance(path, ObjectPath) or isinstance(folder, ObjectPath):
-                path.write_bytes(content)
-            else:
-                yield path, folder, content
-
-    files.write_together(local())
+def write_whole(at: Place, content: bytes, *, once: bool = False) -> None:
+    """Have a file or an object hold `content`, once all of it is there; `once`: FileExistsError where there is one."""
+    if isinstance(at, ObjectPath):
+        at.write_bytes(content, once=once)
+    else:
+        with whole_file(at, once=once) as partial:
+            partial.write_bytes(content)
 
 
 def sweep(folder: Place) -> None:
-    """Remove what dead processes were writing in a folder; of objects nothing is there in part."""
+    """Remove what dead processes were writing in a folder and those within; of objects nothing is there in part."""
     if isinstance(folder, Path):
-        files.sweep(folder)
+        for name, _, _ in os.walk(folder, topdown=False):
+            files.sweep(Path(name))
 
 
 def place(name: str, path: FileName | ObjectPath) -> Place:

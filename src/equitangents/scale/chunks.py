@@ -11,15 +11,17 @@ tiles with i ≤ j are computed, and written a second time where they are mirror
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from equitangents.extras import check_installed
-from equitangents.tiles.place import PARTIAL, DamagedTileError, ObjectPath, Place, write_together
+from equitangents.scale.place import DamagedTileError, ObjectPath, Place, write_whole
 
 _CHECKSUM = 4  # bytes of a CRC32C
 
@@ -50,18 +52,19 @@ class Chunks:
         """The file of one chunk."""
         return self.folder / "/".join(("c", *map(str, index)))
 
-    def file(self, index: Index, values: np.ndarray) -> tuple[Place, Place, bytes]:
-        """What `write_together` takes: the file, where it is written first, and what it holds; NaN beyond `values`."""
+    def write(self, index: Index, values: np.ndarray) -> None:
+        """Put `values` (at most a chunk's size along every axis) in place; the rest is NaN.
+
+        FileNotFoundError where the folder is gone, so that a store that was removed is not made again.
+        """
         from google_crc32c import value
 
         whole = np.full(self.shape, np.nan if self.dtype.kind == "f" else 0, self._stored)
         whole[tuple(map(slice, values.shape))] = values
         content = whole.tobytes()
-        return self.path(index), self.folder / PARTIAL, content + value(content).to_bytes(_CHECKSUM, "little")
-
-    def write(self, index: Index, values: np.ndarray) -> None:
-        """Put `values` (at most a chunk's size along every axis) in place; the rest is NaN."""
-        write_together([self.file(index, values)])
+        if isinstance(self.folder, Path) and not self.folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
+        write_whole(self.path(index), content + value(content).to_bytes(_CHECKSUM, "little"))
 
     def read(self, index: Index) -> np.ndarray:
         """One chunk, with NaN where nothing was written; FileNotFoundError, or DamagedTileError."""
@@ -222,11 +225,9 @@ class ZarrTiles:
 
     def write(self, tile: Tile, values: Values) -> None:
         """Put one matrix of every array where it is kept."""
-        write_together(
-            chunks.file(place, matrix if place == tile else matrix.T)
-            for chunks, matrix in zip(self.arrays.values(), values, strict=True)
-            for place in reversed(self.grid.places(tile))  # its own, the last one, says that all is there
-        )
+        for chunks, matrix in zip(self.arrays.values(), values, strict=True):
+            for place in reversed(self.grid.places(tile)):  # its own, the last one, says that all is there
+                chunks.write(place, matrix if place == tile else matrix.T)
 
     def remove(self, tile: Tile) -> None:
         """Remove a tile, if it is there."""
