@@ -14,7 +14,7 @@ from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import kernel_invariance_error, orbit_average
-from equitangents_studies import histology, ising, rotated_images, toy
+from equitangents_studies import ising, toy
 from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common.images import load_images, standardise
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
@@ -22,6 +22,8 @@ from equitangents_studies.common.orbits import by_element, deviations, orbit_bat
 from equitangents_studies.comparison.study import Settings as ComparisonSettings
 from equitangents_studies.comparison.study import images_of
 from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
+from equitangents_studies.rotated_images import histology
+from equitangents_studies.rotated_images import study as rotated_images
 
 
 class TestLattice:
