@@ -3,10 +3,11 @@
 Inputs of very different norm are computed in a way that keeps their digits (`scales`).
 
 Nearly parallel inputs before a kink lose digits where a compiled engine has no scaling: in networks with a smooth
-nonlinearity or layer normalisation, before the kink or after it, and for opposite inputs in all that have windows. A bias or a smooth nonlinearity leaves these a small angle θ, which the kink reads. D
-and the variances hold θ² to the rounding ε D/√(q1 q2), so that θ is off by that over θ. Pairs of inputs for which
-this may be above `TARGET` are computed again in double precision; those of which it is still above, by the reference
-engine, which carries the angle. Positions that are parallel in inputs that are not keep the root of ε.
+nonlinearity or layer normalisation, before the kink or after it, and opposite ones in all that have windows. A bias or
+a smooth nonlinearity leaves these a small angle θ, which the kink reads. D and the variances hold θ² to the rounding
+ε D/√(q1 q2), so that θ is off by that over θ. Pairs of inputs for which this may be above `TARGET` are computed again
+in double precision; those of which it is still above, by the reference engine, which carries the angle. Positions that
+are parallel in inputs that are not keep the root of ε.
 """
 
 from __future__ import annotations
