@@ -565,8 +565,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
             [f"{noun} saved, factor", *("" if k in (PLAIN, WRONG) else learning.saved(k) for k in learning.titles)]
         )
         caption = (
-            f"{_SCORES[scores[0]][0]}; in brackets 95 % intervals over draws. Last row: how many times as many {noun} the "
-            "plain kernel needs for the same squared error; more than "
+            f"{_SCORES[scores[0]][0]}; in brackets 95 % intervals over draws. Last row: how many times as many {noun} "
+            "the plain kernel needs for the same squared error; more than "
             f"{learning.sizes[-1] / learning.sizes[0]:g} cannot be measured."
         )
         shown += [drawn.figure, table(caption, [f"training {noun}", *learning.titles.values()], rows)]

@@ -137,7 +137,6 @@ def made(tmp_path_factory):
         ("systems last", "--data flat.npz", "on a grid"),
         ("systems last", "--data untested.npz", "both x_test and y_test"),
         ("reproduce", "toy --set members", "key=value"),
-        ("reproduce", "comparison --group D4 --set group=C4", "group=C4"),
         ("reproduce", "toy --out /dev/null/x", "out is"),
         ("reproduce", "Toy", "did you mean 'toy'?"),
         ("reproduce", "toy --preset quik", "did you mean 'quick'?"),
@@ -204,7 +203,6 @@ TYPOS = [
     ("systems --data x.npz --architectures FNC,GAP", "--architectures is 'FNC'; expected 'FCN', 'LCN'"),
     ("systems --data x.npz --architectures FCN,VECC", "did you mean 'VEC'?"),
     ("systems --data x.npz --kernel nkt", "--kernel is 'nkt'; expected 'ntk' or 'nngp'; did you mean 'ntk'?"),
-    ("reproduce comparison --data mien.npz", "--data is 'mien.npz'; expected a file or folder"),
     ("reproduce toi", "did you mean 'toy'?"),
 ]
 ALL = """

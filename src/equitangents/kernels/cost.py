@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from equitangents import precision
 from equitangents.errors import InvalidArgumentError
-from equitangents.formatting import foreseen, memory_size
+from equitangents.formatting import duration, memory_size
 from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.engines.select import engine_of
 from equitangents.kernels.fields import result_bytes
@@ -104,6 +104,7 @@ class KernelCost:
         return self.output_bytes + self.working_bytes
 
     def __str__(self) -> str:
+        known = self.uncertainty <= 2
         rows = {
             "engine": self.engine,
             "precision": self.dtype,
@@ -113,7 +114,9 @@ class KernelCost:
             "layers": self.layers,
             "element-layers": f"{self.element_layers:.3g}",
             "multiply-adds": f"{self.multiply_adds:.3g}",
-            "time": foreseen(self.seconds, self.uncertainty),
+            "time": f"about {duration(self.seconds)} (within a factor of {self.uncertainty:.1f})"
+            if known
+            else "not known",
             "memory": memory_size(self.memory),
             "of it the results": memory_size(self.output_bytes),
         }

@@ -42,8 +42,8 @@ def embed(net: Sequential, params: Params, target: str, input_shape: tuple[int, 
         net: GAP, LAPk, VEC or LCN of `architecture`, of any depth and width n, of stride 1 and circular padding, in NTK
             parametrisation.
         params: of `net.init`.
-        target: "VEC", "LCN" or "FCN", as far as Theorem 3.1 goes: GAP, LAPk → VEC → LCN → FCN, or LCN → VEC. From LCN_n,
-            VEC has dn channels; FCN has dn.
+        target: "VEC", "LCN" or "FCN", as far as Theorem 3.1 goes: GAP, LAPk → VEC → LCN → FCN, or LCN → VEC. From
+            LCN_n, VEC has dn channels; FCN has dn.
         input_shape: (*positions, channels) of inputs.
 
     Raises InvalidArgumentError where the target does not hold the network.

@@ -226,7 +226,7 @@ _TABLE = {
     "scale": {
         "place:ObjectPath": "root text; key text",
         "gram:GramStore": "path Place; _data {numbers}; _work Work",
-        "record:Inputs": "shape (int); rows (int); digests (text)",
+        "record:Inputs": "shape (int); count int; digest text",
         "record:Record": "network text; network_hash text; x1 scale.Inputs; x2 none|scale.Inputs; engine text; "
         "precision text; tile int; version text; numbers int; format int",
         "work:Work": "path Place; kernel Network; record Record",
