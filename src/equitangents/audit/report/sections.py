@@ -134,6 +134,7 @@ class FloatFloor:
 
 
 SetKind = Literal["data", "noise", "shuffled", "other"]
+RuleUnit = Literal["norm", "spread", "classes"]
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class RuleResult:
     """Mean error with this rule, on the inputs that did not fit it."""
     invariant: Estimate | None
     """Mean error of the same inputs as an invariant output."""
-    unit: Literal["spread", "classes"]
+    unit: RuleUnit
     """What both are relative to."""
     agreement: Estimate | None = None
     """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
