@@ -432,10 +432,11 @@ TASK = "the task's error"
 RemedyName = Literal["orbit averaging", "training with augmentation"]
 AVERAGING: RemedyName = "orbit averaging"
 AUGMENTATION: RemedyName = "training with augmentation"
-How = Literal["exact", "measured", "refitted", "no mean", "no refit", "no training data", "labels move"]
+How = Literal["exact", "measured", "sampled", "refitted", "no mean", "no refit", "no training data", "labels move"]
 HOW: dict[How, str] = {
     "exact": "all elements, exact action",
     "measured": "averaged model, audited on some inputs",
+    "sampled": "difference of two means over random elements",
     "refitted": "a copy fitted on moved training data",
     "no mean": "class numbers, masks and sets have no mean; return class scores",
     "no refit": "the model cannot be refitted here",
