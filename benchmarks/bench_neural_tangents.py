@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.cases import CASES, QUICK, Case, Job
 from benchmarks.peers import OUT, Measured, measure, peer_python
 from benchmarks.rooflines import Bare, all_cores, matrix_product, stream
-from equitangents.kernels.threads import threads
+from equitangents.memory import threads
 
 _TOLERANCE = {"float32": 2e-6, "float64": 1e-12}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-FORESEEN = 2  # the factor within which a time is known that is foretold
-
 
 def superscript(exponent: int) -> str:
     """A whole number as an exponent.
@@ -56,17 +54,6 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return _two_digits(seconds, "s")
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"
-
-
-def foreseen(seconds: float, factor: float) -> str:
-    """A forecast that is known within a `factor`; none where that is more than 2.
-
-    >>> foreseen(13.0, 1.6), foreseen(13.0, 4.0)
-    ('about 13 s (within a factor of 1.6)', 'a time that cannot be foretold here within a factor of 2')
-    """
-    if not factor <= FORESEEN:
-        return f"a time that cannot be foretold here within a factor of {FORESEEN}"
-    return f"about {duration(seconds)} (within a factor of {factor:.1f})"
 
 
 def exact_duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""How much memory this process may still use, and refusing in time what would take more.
+"""How much memory this process may still use, and refusing in time what would take more; how many threads it has.
 
 The least of what is left of the machine's physical memory, of the limits of the control groups (containers) that the
 process is in, and of its own limits on addresses and data (`ulimit -v`, `-d`); what it holds already is taken off each.
@@ -159,3 +159,11 @@ def _own_limits() -> Iterator[tuple[str, int]]:
         soft, _ = resource.getrlimit(kind)
         if soft != resource.RLIM_INFINITY:
             yield counted, soft
+
+
+def threads() -> int:
+    """The number of threads of engines: OMP_NUM_THREADS, else the cores available to this process."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if wanted.isdecimal() and int(wanted) > 0:
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,7 +8,7 @@ import pytest
 import equitangents as et
 from equitangents import groups
 from equitangents.actions import Action, CompactAction, as_action, from_function, image_rotations, sampled
-from equitangents.errors import EquitangentsError, InvalidTypeError, NotAnActionError
+from equitangents.errors import InvalidTypeError, NotAnActionError
 from equitangents.validation import check_array
 
 RNG = np.random.default_rng(0)
@@ -264,8 +264,3 @@ def test_permutations_of_many_points_are_drawn():
     with pytest.raises(InvalidTypeError, match="a group with nodes"):
         et.metrics.equivariance_error(uneven, action, x)
     assert sampled(action, 3).orbit(x).shape == (3, 5, 9)
-
-
-def test_groups_must_agree_in_audits():
-    with pytest.raises(EquitangentsError, match="give actions of one group"):
-        et.audit(uneven, FLIPS, ROWS, output_action=image_rotations(4), off_data=False)

@@ -93,7 +93,7 @@ class TestResampledTurns:
         assert lost[0].max() > 10 * lost[1].max() > 50 * lost[2].max()
         np.testing.assert_allclose(lost[1][::2], 0, atol=1e-15)
         forth_and_back = actions.image_rotations(8)(7, actions.image_rotations(8)(1, x))
-        assert lost[1].values[1, 0] == pytest.approx(np.linalg.norm(forth_and_back - x) / np.linalg.norm(x))
+        assert lost[1][1, 0] == pytest.approx(np.linalg.norm(forth_and_back - x) / np.linalg.norm(x))
 
 
 class TestMask:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from ase import Atoms
+from ase.build import bulk
 from ase.calculators.calculator import Calculator, all_changes
 
 Forces = Callable[[np.ndarray], np.ndarray]
@@ -48,3 +49,10 @@ def clusters(count: int, atoms: int = 6, seed: int = 0) -> list[Atoms]:
     rng = np.random.default_rng(seed)
     lattice = np.stack(np.meshgrid(*[np.arange(2)] * 3), axis=-1).reshape(-1, 3)[:atoms] * 2.0
     return [Atoms(f"Cu{atoms - 2}Au2", positions=lattice + 0.25 * rng.normal(size=lattice.shape)) for _ in range(count)]
+
+
+def rattled(name: str = "Cu", size: float = 0.1) -> Atoms:
+    """A crystal whose atoms are moved a little from their places."""
+    atoms = bulk(name, cubic=True)
+    atoms.rattle(size, seed=0)
+    return atoms

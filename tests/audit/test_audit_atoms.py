@@ -15,7 +15,7 @@ from ase.calculators.emt import EMT
 from ase.io import write
 
 import equitangents as et
-from audit.potentials import Cluster, clusters
+from audit.potentials import Cluster, clusters, rattled
 from equitangents.audit.potentials import conservation
 from equitangents.audit.potentials.calculator import QUANTITIES, feature
 from equitangents.audit.potentials.structures import supercell, translated, turned
@@ -24,12 +24,6 @@ from equitangents.groups import so3
 
 FEW = {"resamples": 200}
 CLUSTERS = clusters(6)
-
-
-def rattled(name: str = "Cu", size: float = 0.1) -> Atoms:
-    atoms = bulk(name, cubic=True)
-    atoms.rattle(size, seed=0)
-    return atoms
 
 
 def test_a_planted_anisotropy_of_known_size_is_recovered_within_its_interval() -> None:

@@ -317,7 +317,7 @@ def test_states_turn_in_phase() -> None:
     assert verdict(lambda z: np.abs(z) ** 2, "SO2", z, inputs="states") == "equivariant"
     assert verdict(lambda z: z * np.abs(z), "D4", z, "states", inputs="states") == "equivariant"
     assert verdict(lambda z: z.real**2, "SO2", z, inputs="states") == "broken"
-    with pytest.raises(InvalidArgumentError, match="inputs is None; expected .*'states'"):
+    with pytest.raises(InvalidArgumentError, match=r"inputs is None; expected .*'states'"):
         verdict(np.abs, "SO2", z)
     with pytest.raises(InvalidTypeError, match="a phase turns complex numbers"):
         verdict(np.abs, "SO2", z.real, inputs="states")

@@ -135,8 +135,6 @@ def test_estimators_of_scikit_learn() -> None:
     ):
         found = et.audit(estimator.fit(flat, y), "C4", images, **QUIET)
         assert (found.ensemble and found.ensemble.members) == members
-    with pytest.raises(et.EquitangentsError, match="method is 'transform'"):
-        et.audit(forest, "C4", images, method="transform", **QUIET)
 
 
 def test_remedies_are_measured() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equitangents as et
-from audit.potentials import Cluster, clusters
+from audit.potentials import Cluster, clusters, rattled
 from equitangents.audit.potentials.conservation import slopes
 from equitangents.audit.potentials.report import below
 from equitangents.audit.potentials.results import Trial, outcome, single
@@ -27,12 +27,6 @@ from examples import examples
 
 FEW = {"resamples": 200}
 CLUSTERS = clusters(6)
-
-
-def rattled(name: str = "Cu", size: float = 0.1) -> Atoms:
-    atoms = bulk(name, cubic=True)
-    atoms.rattle(size, seed=0)
-    return atoms
 
 
 @pytest.mark.slow
@@ -263,13 +257,6 @@ def test_the_error_of_slopes_is_in_their_estimate(x: float, rate: float) -> None
     found, error, step = slopes(lambda h: (f(x + h) - f(x - h)) / (2 * h), 1e-2, 1e-14, 1e-9)
     assert np.sqrt(np.mean((found - exact) ** 2)) <= 2 * error + 1e-10 * rate
     assert step <= 1e-2
-
-
-def test_nan_decides_nothing() -> None:
-    nan = float("nan")
-    for broken in (Estimate(nan, nan, nan), Estimate(nan, 0.0, 0.0)):
-        assert outcome(broken, nan, 0.1, 1.0) == "undecided"
-    assert outcome(Estimate(0.1, 0.0, 0.2), 0.2, nan, 1.0) == "undecided"
 
 
 @examples(20, random=100)

@@ -5,7 +5,7 @@ import numpy as np
 import optax
 import pytest
 
-from equitangents import DeepEnsemble, InfiniteEnsemble, actions, kernels, metrics, nn
+from equitangents import DeepEnsemble, InfiniteEnsemble, actions, metrics, nn
 from equitangents.ensembles import (
     BaggedInfiniteEnsemble,
     Bootstrap,
@@ -15,6 +15,7 @@ from equitangents.ensembles import (
 )
 from equitangents.ensembles.training.variations import decay_to_start, variation_key
 from equitangents.errors import InvalidArgumentError
+from oracles.invariance import invariance_error
 
 FLIP = actions.image_rotations(2)
 rng = np.random.default_rng(0)
@@ -201,7 +202,7 @@ def test_a_checkpoint_of_another_variation_is_refused(tmp_path):
 def test_the_tangent_prior_keeps_the_ntk():
     k = tangent_prior(mlp(1)).kernel(X, ELSEWHERE)
     np.testing.assert_array_equal(k.nngp, k.ntk)
-    assert kernels.kernel_invariance_error(tangent_prior(mlp(1)), FLIP, X) < 1e-12
+    assert invariance_error(tangent_prior(mlp(1)), FLIP, X) < 1e-12
 
 
 def test_weights_are_held_to_where_they_began_by_the_noise_per_row():

@@ -13,7 +13,6 @@ from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import sections
-from equitangents.kernels.runs.rotations import compute_pairs
 from equitangents.nn.sphere_lift import zonal_window
 
 NONLINEARITIES = (nn.Relu(), nn.LeakyRelu(0.2), nn.Abs(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos())
@@ -98,17 +97,13 @@ def check_against_the_reference(net, bandlimit, channels, n1, n2, seed):
 
 @settings(max_examples=4)
 @given(networks(), st.integers(1, 4), st.integers(1, 20), st.integers(0, 2**32 - 1))
-def test_lists_of_pairs_and_signals_with_themselves_are_entries_of_the_matrix(net, bandlimit, n, seed):
+def test_signals_with_themselves_are_entries_of_the_matrix(net, bandlimit, n, seed):
     check_entries(net, bandlimit, n, seed)
 
 
 def check_entries(net, bandlimit, n, seed):
     rng = np.random.default_rng(seed)
-    x, y = (signals(rng, count, bandlimit, 2) for count in (n, 7))
-    first, second = rng.integers(n, size=40), rng.integers(7, size=40)
-    matrix, pairs = net.kernel(x, y), compute_pairs(net.lowered(x)[1], x, y, first, second)
-    assert pairs.engine == "cpu"
-    close(net, x, y, pairs, Kernels(matrix.nngp[first, second], matrix.ntk[first, second]), DOUBLE)
+    x = signals(rng, n, bandlimit, 2)
     # With itself: what is above the diagonal stands below it, too.
     own, matrix, diagonal = net.kernel(x), net.kernel(x, x), net.kernel_diagonal(x)
     np.testing.assert_array_equal(own.ntk, own.ntk.T)
@@ -138,8 +133,8 @@ def all_pairs(net, engine):
     return lambda a, b: net.kernel(a, b, engine=engine).ntk
 
 
-def some_pairs(net, engine):
-    return lambda a, b: compute_pairs(net.lowered(a)[1], a, b, [0, 1, 2, 2], [1, 1, 0, 1], engine=engine).ntk
+def each_alone(net, engine):
+    return lambda a, b: net.kernel_diagonal(a, engine=engine).ntk
 
 
 def derivatives(f):
@@ -157,9 +152,9 @@ def derivatives(f):
     ("of", "make", "readout"),
     [
         (all_pairs, one_layer, nn.Flatten()),
-        (some_pairs, one_layer, POOL),
+        (each_alone, one_layer, POOL),
         (all_pairs, two_layers, nn.Flatten()),
-        (some_pairs, two_layers, POOL),
+        (each_alone, two_layers, POOL),
         (all_pairs, two_layers, POOL),
         (all_pairs, one_narrow_layer, nn.Flatten()),
     ],
@@ -240,4 +235,3 @@ def test_signals_without_directions_and_lists_without_pairs(rng):
     x = np.zeros((3, 9, 2))
     x[:2, 0] = rng.normal(size=(2, 2))  # the last one vanishes
     close(net, x, x, net.kernel(x), net.kernel(x, engine="reference"), 1e-13)
-    assert compute_pairs(net.lowered(x)[1], x, x, *np.zeros((2, 0), int)).ntk.shape == (0,)

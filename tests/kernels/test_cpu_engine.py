@@ -13,8 +13,7 @@ from equitangents import groups, nn
 from equitangents.kernels import cost
 from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import run
-from equitangents.kernels.plans.stages import stages_of
-from equitangents.kernels.scales import least_and_most
+from equitangents.kernels.stages import stages_of
 from equitangents.nn import Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
 from kernels.comparison import TOLERANCES, check_cpu, check_instruction_sets
 from laws.networks import network
@@ -122,16 +121,6 @@ def test_few_pairs_have_the_kernels_that_they_have_among_many(net, dtype, rng, m
             np.testing.assert_allclose(one, other, rtol=4 * np.finfo(dtype).eps)
     np.testing.assert_array_equal(few[0].ntk, few[0].ntk.T)
     np.testing.assert_array_equal(few[1].ntk[0, 1], few[0].ntk[0, 0])
-
-
-@pytest.mark.parametrize("count", [3, 1000])
-def test_extremes_of_few_and_of_many_numbers(count, rng):
-    values = rng.random(count)
-    assert least_and_most(values) == (values.min(), values.max())
-    values[1] = np.inf
-    assert least_and_most(values)[1] == np.inf
-    values[2] = np.nan
-    assert np.isnan(least_and_most(values)).all()
 
 
 @pytest.mark.slow

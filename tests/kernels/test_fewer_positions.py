@@ -1,7 +1,6 @@
 """Fields of fewer positions than a group has elements, with the same kernels.
 
-Behind full windows one position of a fibre stands for all. Elements at which windows make a field the same are carried
-once. Roto-translations with symmetric windows fold onto the grid.
+Behind full windows one position of a fibre stands for all. Roto-translations with symmetric windows fold onto the grid.
 """
 
 from __future__ import annotations
@@ -12,53 +11,7 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.dispatch import compute
-from equitangents.kernels.engines.cpu import run
-from equitangents.kernels.plans import plan as plans
 from equitangents.kernels.program import Positions, Program
-
-
-def with_windows(rotations=4, reflections=False, window=(2, 2), readout=None, shape=(4, 4)):
-    group = et.groups.wallpaper(rotations=rotations, reflections=reflections, shape=shape)
-    layers = [nn.Lift(group, 1, window=window, b_std=0.2), nn.Relu()]
-    layers += [nn.GroupConv(1, window=window, b_std=0.1), nn.Erf()] * 2
-    return nn.Sequential(*layers, readout or nn.GroupPool(), nn.Dense(1), nn.Relu(), nn.Dense(1)), shape
-
-
-def plans_of(net, shape, monkeypatch):
-    """The plan of a network, and one with every element."""
-    program = net.lower((*shape, 2))[1]
-    fewer = plans.plan.__wrapped__(program)
-    monkeypatch.setattr(plans, "merge_cosets", lambda *_: None)
-    whole = plans.plan.__wrapped__(program)
-    return fewer, whole
-
-
-@pytest.mark.parametrize(
-    ("settings", "positions"),
-    [
-        ({}, 16),
-        ({"readout": nn.Flatten()}, 16),
-        ({"reflections": True}, 16),
-        ({"rotations": 2, "window": (2, 1)}, 16),
-        ({"window": (2, 1)}, 32),
-    ],
-)
-def test_kernels_are_those_with_every_element(monkeypatch, settings, positions):
-    net, shape = with_windows(**settings)
-    x = np.random.default_rng(0).standard_normal((3, *shape, 2))
-    fewer, whole = plans_of(net, shape, monkeypatch)
-    assert fewer.levels.levels[-1].positions == positions < whole.levels.levels[-1].positions
-    for found, expected in zip(run.kernels(fewer, x, None), run.kernels(whole, x, None), strict=True):
-        assert np.max(np.abs(found - expected)) <= 1e-13 * np.max(expected)
-
-
-def test_windows_whose_weights_differ_keep_every_element():
-    on = et.actions.permutations(et.groups.cyclic(4), et.groups.cyclic(4).table)
-    layers = (nn.Lift(on, 1, window=[0, 1], weights=[1, 2]), nn.Relu(), nn.GroupPool(), nn.Dense(1))
-    found = plans.plan(nn.Sequential(*layers).lower((4, 2))[1])
-    assert found.levels.levels[-1].positions == 4
-    assert plans.merge_cosets(found.field, found.levels) is None
-
 
 W = {"W_std": 1.4, "b_std": 0.2}
 

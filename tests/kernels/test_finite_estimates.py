@@ -50,7 +50,7 @@ def test_the_empirical_kernel_is_that_of_every_way_and_of_pairs_a_row_at_a_time(
     with jax.enable_x64(True):
         for way in ("jacobians", "structured", "vectors"):
             found[way] = jax.jit(lambda p, x, way=way: tangent_kernel(net.apply, p, x, None, "mean", way))(params, x)
-        monkeypatch.setattr("equitangents.kernels.structured_derivatives._PAIRED", 1)
+        monkeypatch.setattr("equitangents.kernels.tangent._PAIRED", 1)
         rows = jax.jit(lambda p, x: tangent_kernel(net.apply, p, x, x, "mean", "structured"))
         assert "while" in str(jax.make_jaxpr(rows)(params, x)) or "scan" in str(jax.make_jaxpr(rows)(params, x))
         found["a row at a time"] = rows(params, x)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError, ShapeError
+from equitangents.errors import InvalidArgumentError, MemoryLimitError, NetworkError
 from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.fields import field_bytes, field_plan, part_of
 from equitangents.nn.lowering import lower_field
@@ -41,13 +41,12 @@ def test_the_result_says_what_it_is(dtype):
     assert field.memory >= 2 * field.ntk.nbytes
     same = ZERO.kernel_field(x, positions="same")
     assert (same.positions, same.ntk.shape) == ("same", (3, 3, 16))
-    assert ZERO.kernel_field_diagonal(x, positions=[[0, 5]]).ntk.shape == (3, 1)
     assert ZERO.kernel_field_diagonal(x).ntk.shape == (3, 16, 16)
 
 
 def test_single_precision_agrees_with_double_precision():
     x = inputs(20, grid=(4, 17))
-    for positions in ("all", "same", [[0, 5], [67, 1], [0, 5]]):
+    for positions in ("all", "same"):
         one, two = (ZERO.kernel_field(x.astype(t)[:3], x.astype(t), positions) for t in (np.float32, np.float64))
         np.testing.assert_allclose(one.ntk, two.ntk, rtol=2e-5, atol=2e-6)
         np.testing.assert_allclose(one.nngp, two.nngp, rtol=2e-5, atol=2e-6)
@@ -57,7 +56,7 @@ def test_single_precision_agrees_with_double_precision():
 def test_every_instruction_set_writes_the_same_field(net):
     x = inputs(21, grid=(2, 19))
     program = net_program(net, x.shape[1:])
-    for positions in ("all", "same", [[0, 5], [37, 1]]):
+    for positions in ("all", "same"):
         plan = field_plan(program, part_of(positions, 38))
         for dtype in (np.float32, np.float64):
             y = x.astype(dtype)
@@ -66,7 +65,7 @@ def test_every_instruction_set_writes_the_same_field(net):
                 np.testing.assert_allclose(pair, runs[-1], rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-6)
 
 
-@pytest.mark.parametrize("positions", ["all", "same", [[3, 1], [2, 2], [3, 1]], [[2, 2]]])
+@pytest.mark.parametrize("positions", ["all", "same"])
 def test_inputs_with_themselves_are_inputs_with_a_copy(positions):
     x = inputs(19)
     alone, copied = NET.kernel_field(x, positions=positions), NET.kernel_field(x, x.copy(), positions)
@@ -105,8 +104,8 @@ def test_inputs_of_very_different_norm_keep_their_digits():
 @pytest.mark.slow
 def test_traced_fields_are_those_of_arrays():
     x = inputs(2, np.float32)
-    field = jax.jit(lambda a: NET.kernel_field(a, positions=[[0, 1], [2, 2]]))(x)
-    np.testing.assert_allclose(field.ntk, NET.kernel_field(x, positions=[[0, 1], [2, 2]]).ntk, rtol=1e-5)
+    field = jax.jit(lambda a: NET.kernel_field(a, positions="same"))(x)
+    np.testing.assert_allclose(field.ntk, NET.kernel_field(x, positions="same").ntk, rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -121,16 +120,9 @@ def test_traced_fields_have_derivatives(positions):
     np.testing.assert_allclose(slope[1, 2, 3, 0], difference, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("positions", "error", "says"), [
-    ("some", InvalidArgumentError, "'all', 'same'"),
-    ([[0, 16]], ShapeError, "0 to 15"),
-    ([[-1, 0]], ShapeError, "0 to 15"),
-    ([0, 1], ShapeError, r"\(M, 2\)"),
-    ([[0.5, 1.0]], InvalidTypeError, "whole numbers"),
-])  # fmt: skip
-def test_positions_that_there_are_not_are_refused(positions, error, says):
-    with pytest.raises(error, match=says):
-        NET.kernel_field(inputs(2), positions=positions)
+def test_positions_that_there_are_not_are_refused():
+    with pytest.raises(InvalidArgumentError, match="'all' or 'same'"):
+        NET.kernel_field(inputs(2), positions="some")
 
 
 def test_a_network_with_a_jump_has_a_field_of_the_nngp_alone():
@@ -145,15 +137,6 @@ def test_too_large_a_field_is_refused_with_a_remedy_before_anything_is_computed(
         NET.kernel_field(np.zeros((100, 256, 256, 1)))
     with pytest.raises(MemoryLimitError, match="fewer inputs at a time"):
         NET.kernel_field(np.broadcast_to(np.zeros((1, 8, 8, 1)), (20_000, 8, 8, 1)))
-
-
-def test_the_cost_counts_the_field():
-    whole, same = ZERO.kernel_field_cost((8, 8, 1), 10), ZERO.kernel_field_cost((8, 8, 1), 10, positions="same")
-    assert whole.output_bytes == 2 * 100 * 64**2 * 4
-    assert same.output_bytes == 2 * 100 * 64 * 4
-    assert (whole.fibres, same.fibres) == (15**2, 1)
-    pooled = n.Sequential(*ZERO.layers, n.GlobalAvgPool()).kernel_cost((8, 8, 1), 10)
-    assert whole.element_layers == pooled.element_layers
 
 
 def test_networks_that_end_on_what_has_no_field_say_so():
@@ -210,7 +193,7 @@ def test_missing_positions_have_a_field_of_zero():
     np.testing.assert_allclose(field.ntk[0, :3, 0, :3], short.ntk[0, :, 0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("positions", ["all", "same", [[0, 1], [2, 2], [3, 0]]])
+@pytest.mark.parametrize("positions", ["all", "same"])
 def test_the_bytes_of_a_field_are_those_of_its_arrays(positions):
     for dtype in (np.float32, np.float64):
         field = ZERO.kernel_field(inputs(2, dtype, (2, 2)), inputs(3, dtype, (2, 2)), positions)

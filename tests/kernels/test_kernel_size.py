@@ -40,7 +40,6 @@ WAYS = {
     "engine": (MLP.kernel, (4, 4, 1)),
     "reference": (lambda x: MLP.kernel(x, engine="reference"), (4, 4, 1)),
     "rotations": (SPHERE.kernel, (4, 1)),
-    "translations": (et.kernels.orbit_average(MLP, et.actions.translations((4, 4))).kernel, (4, 4, 1)),
     "orbit average": (et.kernels.orbit_average(MLP, et.actions.image_rotations(4)).kernel, (4, 4, 1)),
     "fit": (lambda x: et.InfiniteEnsemble(MLP, solver="eigh").fit(x, np.zeros(len(x))), (4, 4, 1)),
     "classifier": (
@@ -131,14 +130,6 @@ CASES = {
         "net.kernel(x[:12], x, engine='reference')",
         "net.kernel_cost((16, 16, 1), 12, 16000, engine='reference')",
         16000 * 16**2 * 27 * 4 / 2**20,
-    ),
-    "translations by FFT": (
-        "net = Sequential(Flatten(), *[Dense(1), Relu()] * 3, Dense(1));"
-        "net = et.kernels.orbit_average(net, et.actions.translations((32, 32)))",
-        "x = images(300, 32)",
-        "net.kernel(x)",
-        "net.kernel_cost((32, 32, 1), 300)",
-        300**2 * 32**2 * 8 / 2**20,
     ),
 }
 

@@ -5,7 +5,7 @@ import pytest
 
 from equitangents import nn
 from equitangents.kernels.engines.cpu import library, run
-from equitangents.kernels.plans.plan import plan
+from equitangents.kernels.plans import plan
 from oracles import precise_kernels
 
 LAYERS = [("dense", 1.4, 0.1), ("phi", 0.0), ("dense", 1.4, 0.1), ("phi", 0.0), ("dense", 1.4, 0.1)]

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents import nn
+from equitangents.kernels import scales
 from equitangents.kernels.engines.cpu import tabulated
-from equitangents.kernels.runs import scaling
-from equitangents.kernels.scales import law_of
 from examples import examples
 from laws.networks import network
 from oracles import literal_duals, literal_kernels
@@ -110,9 +109,9 @@ def left_out(x1, x2, known):
         return tuple(np.where(out, np.nan, part) for part in pair)
 
     of_pairs = lambda a, b: (a[:, 0] + b[:, 0], a[:, 0] * b[:, 0])
-    backends = scaling.Backends(engine, None, by_reference=False, beyond=of_pairs)
-    law = law_of(dense(nn.Erf()).lowered(np.ones((1, 2)))[1])
-    found = scaling.all_pairs(law, backends, x1, x2)
+    backends = scales.Backends(engine, None, by_reference=False, beyond=of_pairs)
+    law = scales.law_of(dense(nn.Erf()).lowered(np.ones((1, 2)))[1])
+    found = scales.all_pairs(law, backends, x1, x2)
     return found, reference(x1, x1 if x2 is None else x2)
 
 

@@ -87,9 +87,6 @@ def check(action, ordinary, lifted, x, irrep):
     assert np.abs(expected).max() > 0.05
     equivariant = et.InfiniteEnsemble(n.Sequential(*lifted, n.Readout(irrep))).fit(x[:4], y)
     np.testing.assert_allclose(equivariant.predict(x, time=TIMES), expected, rtol=0, atol=1e-9)
-    averaged = et.kernels.equivariant_average(ordinary, action, irrep)
-    by_average = et.InfiniteEnsemble(averaged).fit(x[:4], y)
-    np.testing.assert_allclose(by_average.predict(x, time=TIMES), expected, rtol=0, atol=1e-9)
     turned = et.actions.represented(group, irrep)
     augmented = et.InfiniteEnsemble(ordinary, augmentation=action, label_action=turned).fit(x[:4], y)
     np.testing.assert_allclose(augmented.predict(x, time=TIMES), expected, rtol=0, atol=1e-9)
@@ -122,49 +119,3 @@ def test_the_kernel_of_signals_on_a_group_is_the_mean_of_the_augmented_networks(
         # Θ_aug^{hg,g'} vanishes but for g' = hg
         literal[:, :, g, group.compose(h, g)] += ordinary.kernel(np.asarray(action(h, x)), x).ntk / order
     np.testing.assert_allclose(net.kernel(x, x).ntk, literal, rtol=0, atol=1e-13)
-
-
-def test_both_orbits_are_averaged_where_the_kernel_is_not_invariant():
-    action, x = et.actions.image_rotations(4), np.random.default_rng(0).normal(size=(2, 4, 4, 1))
-    uneven = n.Sequential(n.Conv(4, (2, 3)), n.Relu(), n.Flatten(), n.Dense(1))
-    irrep = C4.irreps("real")[-1]
-    found = et.kernels.equivariant_average(uneven, action, irrep)
-    got = found.kernel(x).ntk
-    orbit = np.asarray(action.orbit(x))
-    literal = np.zeros((2, 2, 2, 2))
-    for g, h in itertools.product(range(4), repeat=2):
-        literal += np.einsum("ab,nm->nmab", irrep(g).T @ irrep(h), uneven.kernel(orbit[g], orbit[h]).ntk) / 16
-    np.testing.assert_allclose(got, literal, atol=1e-15)
-    np.testing.assert_allclose(found.kernel(x, x).ntk, literal, atol=1e-15)
-    np.testing.assert_allclose(found.kernel_diagonal(x).ntk, np.einsum("iiab->iab", literal), atol=1e-15)
-    np.testing.assert_allclose(found.kernel(action(1, x), x).ntk, irrep(1) @ literal, atol=1e-15)
-
-
-def test_averages_over_so2_turn_by_any_angle():
-    """Vectors of the plane: the quadrature over angles is exact to rounding for a smooth kernel."""
-    so2 = et.groups.so2(12)
-    net = n.Sequential(n.Dense(4, b_std=0.3), n.Erf(), n.Dense(1))
-    irrep = so2.irreps(2)[1]
-    action = TurnedPairs(so2)
-    x = 0.5 * np.random.default_rng(0).normal(size=(3, 2))
-    found = et.kernels.equivariant_average(net, action, irrep)
-    base = found.kernel(x, x).ntk
-    turned = found.kernel(action(40.0, x), action(-15.0, x)).ntk
-    np.testing.assert_allclose(turned, irrep(40.0) @ base @ irrep(-15.0).T, atol=1e-10)
-
-
-class TurnedPairs(et.actions.CompactAction):
-    """SO(2) on vectors of the plane."""
-
-    def __init__(self, group):
-        vars(self).update(group=group, name="turns")
-
-    def _check_signals(self, x):
-        return x
-
-    def _act(self, g, x):
-        c, s = np.cos(np.radians(g)), np.sin(np.radians(g))
-        return x @ np.array([[c, s], [-s, c]])
-
-    def _key(self):
-        return ()

@@ -259,29 +259,6 @@ def test_derivatives_of_traced_kernels_do_not_feel_the_powers_of_two(depth, rng)
             np.testing.assert_allclose(slope(x, ratio * y) / ratio, slope(x, y), rtol=1e-11, atol=1e-11)
 
 
-@every(
-    "make, bias, dtype",
-    [nn.Relu, nn.Erf],
-    [0.0, 0.1],
-    FLOATS,
-    usual=lambda make, bias, dtype: (make is nn.Relu) == (bias == 0.0) == (dtype == np.float32),
-)
-def test_means_over_translations_by_fft_are_precise_at_every_ratio_of_norms(dtype, bias, make, rng):
-    net = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=1.4, b_std=bias), make(), nn.Dense(1, b_std=bias))
-    action = et.actions.translations((3, 4))
-    x, y = rng.standard_normal((2, 3, 4, 1)).astype(dtype), rng.standard_normal((2, 3, 4, 1)).astype(dtype)
-    average = et.kernels.orbit_average(net, action)
-    for ratio in (1e-3, 1e-8, 1e-16):
-        z = dtype(ratio) * y
-        found = average.kernel(x, z)
-        assert any("by FFT" in note for note in found.notes)
-        for name in ("nngp", "ntk"):
-            terms = [getattr(net.kernel(x.astype(float), action(g, z).astype(float)), name) for g in range(12)]
-            # What is averaged is of this size: the mean itself may be small.
-            own = [np.diag(getattr(net.kernel(v.astype(float)), name)) for v in (x, z)]
-            assert largest(getattr(found, name), np.mean(terms, axis=0), *own) <= TOLERANCES[np.dtype(dtype)]
-
-
 @pytest.mark.quick(1)
 @every(
     "make, bias, dtype, engine",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents import actions, groups
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, NotFiniteError, ShapeError
+from equitangents.errors import InvalidTypeError, NotAnActionError, NotFiniteError, ShapeError
 from equitangents.metrics import equivariance_error, orbit_same_predictions, relative_orbit_std, s_dist
 from equitangents.metrics.measure import ratio
 from equitangents.planning.violations import _excess
@@ -97,7 +97,7 @@ class TestRelativeOrbitStd:
         assert spread.mean == np.inf
         assert np.isnan(spread.interval).all()
         six = relative_orbit_std(lambda x: x, sign, np.array([[1.0], [2.0], [0.0]] * 2))
-        assert six.no_interval == "no interval of infinite values"
+        assert np.isnan(six.interval).all()
 
     def test_neither_overflow_nor_underflow(self):
         f = linear(0)
@@ -197,10 +197,3 @@ def test_maps_that_are_no_action_are_refused():
     for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
         with pytest.raises(NotAnActionError, match="grows"):  # on zeros it looks like one
             measure(lambda x: x[:, :2, 0, 0], grows, np.concatenate([0 * X, X]))
-
-
-@pytest.mark.parametrize("measure", [equivariance_error, relative_orbit_std])
-@pytest.mark.parametrize("q", [2, -0.1, [0.5, 1.5], float("nan")])
-def test_quantiles_lie_between_0_and_1(measure, q):
-    with pytest.raises(InvalidArgumentError, match="q is"):
-        measure(lambda x: x[:, :2, 0, 0], ROT, X).quantiles(q)

@@ -226,6 +226,8 @@ def test_what_has_no_kernel_says_so():
     )
     with pytest.raises(NetworkError, match="operation is Parallel; expected one with a rule"):
         net.kernel(x)
+    with pytest.raises(NetworkError, match="the network ends on"):
+        nn.Sequential(nn.SphereLift(SO3, 3), nn.Erf()).kernel_field(x)
 
 
 def test_windows_are_the_same_by_profile_and_by_coefficients():

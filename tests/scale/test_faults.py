@@ -47,7 +47,7 @@ def test_a_disk_without_room_is_one_line_and_the_rest_is_kept(tmp_path, monkeypa
     part = store(tmp_path / "k").compute(shard=(0, 2))
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
+        patch.setattr(Path, "write_bytes", full)
         with pytest.raises(StoreError, match="cannot be read or written: No space left on device") as error:
             part.compute()
     assert "\n" not in str(error.value)

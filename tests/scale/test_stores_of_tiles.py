@@ -24,7 +24,7 @@ def tiles(tmp_path):
     """Those of a symmetric matrix of three rows, on which two lines of a store can be put."""
     for name in ("nngp", "ntk"):
         (tmp_path / name).mkdir()
-    return ZarrTiles({name: Chunks(tmp_path / name, (2, 2), FLOATS) for name in ("nngp", "ntk")}, Grid((3,), None, 2))
+    return ZarrTiles({name: Chunks(tmp_path / name, (2, 2), FLOATS) for name in ("nngp", "ntk")}, Grid(3, None, 2))
 
 
 def values(tile):

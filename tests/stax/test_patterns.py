@@ -92,16 +92,6 @@ def test_kernels_of_kernels_read_patterns_alike():
 
 
 @pytest.mark.slow
-def test_kernels_of_kernels_may_know_all_pairs_of_inputs_on_either_side():
-    x1, x2 = RNG.standard_normal((3, 4, 3)), RNG.standard_normal((2, 4, 3))
-    before, end = stax.serial(stax.Dense(3), stax.Relu()), stax.serial(stax.Dense(2), stax.Relu(), stax.Flatten())
-    whole = stax.serial(before, end).kernel_fn(x1, x2)
-    for batch in (True, False):
-        found = end.kernel_fn(before.kernel_fn(x1, x2, diagonal_batch=batch))
-        np.testing.assert_allclose(found.ntk, whole.ntk, rtol=1e-6)
-
-
-@pytest.mark.slow
 def test_graphs_are_cut_with_the_inputs_of_networks_that_are_drawn():
     x, pattern = RNG.standard_normal((2, 3, 2)).astype(np.float32), RNG.standard_normal((2, 3, 3)).astype(np.float32)
     init_fn, apply_fn, _ = stax.serial(stax.Dense(3), stax.Aggregate(), stax.GlobalAvgPool())

@@ -6,7 +6,6 @@ import pytest
 from scipy.stats import special_ortho_group
 
 import equitangents as et
-from equitangents.kernels import kernel_invariance_error
 from equitangents_studies import ising, mlp_to_gcnn
 from equitangents_studies.common.infinite import predicted_parts, squares_of_means
 from equitangents_studies.common.networks import mlp, same_weights
@@ -21,6 +20,7 @@ from equitangents_studies.finite_width import leading_exponent, order_claim
 from equitangents_studies.mlp_to_gcnn import FrozenKernel, SymmetrisedKernel, draw
 from equitangents_studies.other_ensembles.study import nested_means
 from equitangents_studies.sampling import STRATEGIES, importance, sample, trained_means
+from oracles.invariance import invariance_error
 
 
 class TestSameWeights:
@@ -34,8 +34,8 @@ class TestSameWeights:
         pooled = mlp_to_gcnn.gcnn(settings, action, 5, [action.group.identity])
         mean = np.mean([net.apply(params, action(g, x)) for g in range(action.group.order)], axis=0)
         np.testing.assert_allclose(pooled.apply(same_weights(params), x), mean, atol=1e-12)
-        assert kernel_invariance_error(SymmetrisedKernel(net, params, action), action, x) < 1e-12
-        assert kernel_invariance_error(FrozenKernel(net, params), action, x) > 1e-2
+        assert invariance_error(SymmetrisedKernel(net, params, action), action, x) < 1e-12
+        assert invariance_error(FrozenKernel(net, params), action, x) > 1e-2
 
 
 class TestRotationBound:

@@ -13,7 +13,7 @@ import equitangents as et
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import kernel_invariance_error, orbit_average
+from equitangents.kernels import orbit_average
 from equitangents_studies import ising, toy
 from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common.images import load_images, standardise
@@ -24,6 +24,7 @@ from equitangents_studies.comparison.study import images_of
 from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
 from equitangents_studies.rotated_images import histology
 from equitangents_studies.rotated_images import study as rotated_images
+from oracles.invariance import invariance_error
 
 
 class TestLattice:
@@ -90,7 +91,7 @@ def test_the_toy_s_truth_is_invariant():
     ],
 )
 def test_networks_keep_the_symmetry(net, action, shape):
-    assert kernel_invariance_error(net, action, np.random.default_rng(0).normal(size=(3, *shape))) < 1e-12
+    assert invariance_error(net, action, np.random.default_rng(0).normal(size=(3, *shape))) < 1e-12
 
 
 class TestImages:

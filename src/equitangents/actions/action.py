@@ -24,7 +24,6 @@ from equitangents.groups.group import GroupMap
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
 
-
 TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
 
 

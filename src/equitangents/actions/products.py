@@ -13,6 +13,7 @@ from equitangents.actions.compact import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group
+from equitangents.groups.representations import blocks
 from equitangents.groups.table_group import Subgroup
 
 
@@ -115,18 +116,14 @@ def direct_sum(*actions: Action) -> LinearAction:
     """Actions on vectors side by side: on (N, d₁ + d₂ + ...) by block-diagonal matrices."""
     if not actions:
         raise InvalidArgumentError("actions is empty; expected at least one")
-    blocks = []
+    matrices = []
     for action in actions:
         check_same_group(actions[0], action)
         if action.matrices is None:
             raise InvalidTypeError("actions", action, "actions on vectors (linear, labels, rotations)", verb="holds")
-        blocks.append(action.matrices)
-    ends = np.cumsum([M.shape[1] for M in blocks])
-    total = np.zeros((actions[0].group.order, ends[-1], ends[-1]))
-    for M, end in zip(blocks, ends, strict=True):
-        block = slice(end - M.shape[1], end)
-        total[:, block, block] = M
-    return LinearAction(actions[0].group, total, (2,), "direct sum of " + ", ".join(a.name for a in actions))
+        matrices.append(action.matrices)
+    name = "direct sum of " + ", ".join(a.name for a in actions)
+    return LinearAction(actions[0].group, blocks(matrices).copy(), (2,), name)
 
 
 def restrict(action: Action, subgroup: Subgroup) -> RestrictedAction:

@@ -96,7 +96,7 @@ def _in_full(m: Measured) -> bool:
 
 
 def _remedies_wanted(m: Measured) -> bool | str:
-    if not (_in_full(m) and m.group):
+    if not _in_full(m) or m.task.contract.not_a_group:
         return False
     return "the model gives NaN or infinite values for some moved inputs" if m.judgement.undefined else True
 
@@ -240,7 +240,7 @@ def _contract(m: Measured) -> ContractSection:
         inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.action.exact))
     outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
     return ContractSection(
-        group=contract.name,
+        group=contract.group.name,
         order=None if elements is None else len(elements),
         complete=task.complete,
         elements=len(task.elements),

@@ -77,9 +77,7 @@ def audit(
         layout: where images keep channels, "channels_last" or "channels_first". None: of PyTorch and ONNX models it is
             read off the shape of x, and must be given where that leaves a doubt, (N, 8, 8, 8); of others channels are
             last, unless x looks like channels first, which is an error.
-        output_layout: the same for outputs that are images, if different.
         outputs: what the model returns; "auto" recognises probabilities and class numbers, "values": neither.
-        method: which method of an estimator gives its outputs; None: predict_proba, decision_function or predict.
         select: which output is audited, of a model that returns several: its name ("logits"), or its position; None:
             all of them. Dictionaries of any class, dataclasses and named tuples have names.
         off_data: True: also noise and shuffled inputs; or other sets by name; False: the data alone.
@@ -112,7 +110,7 @@ def audit(
     told_by(progress)
     began = time.perf_counter()
     layers = None if isinstance(asked.layers, bool) else asked.layers
-    model = as_model(f, layers=layers, method=asked.method, select=check_select(asked.select))
+    model = as_model(f, layers=layers, select=check_select(asked.select))
     batch, contract = _read(model, action, x, asked)
     labels = check_labels(y, batch.n, model.classes)
     drawn, complete = _drawn(contract, asked)
@@ -138,14 +136,13 @@ def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tupl
     """The inputs in batches as the model takes them, and how the group, or a change that is none, moves them."""
     batch = as_inputs(x)
     if batch.axes:
-        for one in (model, *(model.members() or [])):
-            one.fixed_batch = None  # which is the size of the first axis
+        model.fixed_batch = None  # which is the size of the first axis
     model.check_inputs(batch.tree(), batch.axes)
     if isinstance(action, Transform):
         if asked.elements is not None or asked.inputs is not None:
             raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
         return batch, contract_of_changes(action, batch)
-    contract = make_contract(action, batch, asked.inputs, asked.layout, asked.output_layout, model.states_layout)
+    contract = make_contract(action, batch, asked.inputs, asked.layout, model.states_layout)
     verify(contract, batch, asked.seed)
     return batch, contract
 

@@ -8,9 +8,8 @@ from typing import Any, Literal, TypedDict, get_args
 
 from equitangents.actions.action import GroupAction
 from equitangents.audit.contract.changes import Transform
-from equitangents.audit.contract.kinds import Boxes, Custom, Keypoints, Labels
+from equitangents.audit.contract.leaf_actions import Kind
 from equitangents.audit.contract.trees import Batch, Layout
-from equitangents.audit.contract.unordered import Unordered
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import RepresentationLike
 from equitangents.keywords import meant
@@ -20,23 +19,10 @@ from equitangents.validation import check_number
 AuditedAction = str | GroupAction | Transform | Sequence[Any] | Mapping[str, Any]
 """The name of a group, an action, or a change; of several inputs a tuple or dictionary of actions and None."""
 
-OutputAction = (
-    str
-    | GroupAction
-    | RepresentationLike
-    | Labels
-    | Boxes
-    | Keypoints
-    | Unordered
-    | Custom
-    | Batch
-    | Sequence[Any]
-    | Mapping[str, Any]
-    | None
-)
+OutputAction = str | GroupAction | RepresentationLike | Kind | Batch | Sequence[Any] | Mapping[str, Any] | None
 """What a group does to outputs: an action, a representation, a kind ("vectors"), a rule; of several outputs a tree."""
 
-InputKinds = str | Custom | Sequence[Any] | Mapping[str, Any] | None
+InputKinds = str | Kind | Sequence[Any] | Mapping[str, Any] | None
 Effort = Literal["quick", "full"]
 OutputKind = Literal["auto", "values"]
 RelativeTo = Literal["larger", "norm", "spread"]
@@ -51,9 +37,7 @@ class Settings:
     effort: Effort = "full"
     inputs: InputKinds = None
     layout: Layout | None = None
-    output_layout: Layout | None = None
     outputs: OutputKind = "auto"
-    method: str | None = None
     select: str | int | None = None
     off_data: bool | Mapping[str, Any] = True
     layers: Sequence[Any] | bool = True
@@ -102,9 +86,7 @@ class Keywords(TypedDict, total=False):
     effort: Effort
     inputs: InputKinds
     layout: Layout | None
-    output_layout: Layout | None
     outputs: OutputKind
-    method: str | None
     select: str | int | None
     off_data: bool | Mapping[str, Any]
     layers: Sequence[Any] | bool
@@ -117,11 +99,9 @@ class Keywords(TypedDict, total=False):
     seed: int
 
 
-_LAYOUTS = (None, "channels_last", "channels_first")
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "effort": get_args(Effort),
-    "layout": _LAYOUTS,
-    "output_layout": _LAYOUTS,
+    "layout": (None, *get_args(Layout)),
     "outputs": get_args(OutputKind),
     "relative_to": get_args(RelativeTo),
 }

@@ -163,9 +163,8 @@ class OrbitMeasures:
             return orbit_measures.spread(orbit_measures.carried_back(self.output_action, f))
         if name == "osp":
             z = orbit_measures.carried_back(self.output_action, f)
-            if self.fields is not None:
-                return orbit_measures.same_predictions_at_positions(z, self.identity, self.fields.outputs)
-            return orbit_measures.same_predictions(z, self.identity)
+            outputs = None if self.fields is None else self.fields.outputs
+            return orbit_measures.same_predictions(z, self.identity, outputs)
         if name == "equivariance_error":
             return orbit_measures.equivariance_errors(self.output_action, f, self.identity)
         assert self.truth is not None

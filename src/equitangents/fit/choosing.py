@@ -25,7 +25,6 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
 from equitangents.fit.candidates import candidates, of_features
-from equitangents.fit.features import FeatureNetwork
 from equitangents.fit.growing import growth
 from equitangents.fit.near_duplicates import near_duplicates
 from equitangents.fit.problem import Part, Problem, make_problem
@@ -194,13 +193,12 @@ def _trials(
     """
     refused: list[tuple[str, str]] = []
     every, trials = candidates(np.shape(x)[1:]), list[Trial]()
-    upright = InfiniteEnsembleClassifier(every[0].net, **cast(Any, options))._prepare(x, y)[1]
-    of_images = of_features(upright.x) if len(np.shape(x)) == 4 else ()
-    as_they_are = [each for each in of_images if isinstance(each.net, FeatureNetwork) and not each.net.cells]
-    every += tuple(each for each in of_images if each not in as_they_are)
+    upright = InfiniteEnsembleClassifier(every[0].net, **cast(Any, options))._prepare(x, y)
+    if len(np.shape(x)) == 4:
+        every += of_features(upright.x)
     for group in groups:
         model = InfiniteEnsembleClassifier(every[0].net, augmentation=group, **cast(Any, options))
-        _, training = model._prepare(x, y)
+        training = model._prepare(x, y)
         action = training.augmentation
         if isinstance(action, Action) and not action.exact:
             averages = (replace(each, net=orbit_average(each.net, action)) for each in every)
@@ -216,13 +214,6 @@ def _trials(
                 trials.append(trial)
             else:
                 refused.append((trial.name, _UNKNOWN))
-    # members whose outputs no symmetry changes need no copies
-    actions = [] if None in groups else [trial.action for trial in trials]
-    for each in as_they_are:
-        if all(known_invariant(each.net, action, upright.x.shape[1:]) for action in actions):
-            trials.append(Trial(each, None, upright))
-        else:
-            refused.append((each.name, _UNKNOWN))
     return model, trials, refused
 
 

@@ -20,8 +20,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
-from equitangents.kernels.structured_derivatives import At
-from equitangents.kernels.tangent import WAYS, tangent_kernel
+from equitangents.kernels.tangent import WAYS, At, tangent_kernel
 from equitangents.validation import check_array
 
 ApplyFn = Callable[..., Tree]
@@ -96,7 +95,7 @@ def empirical_ntk_fn(
             return tangent_kernel(at, params, x1, x2, axes.form, way)
         sizes = [leaf.shape[1:] for leaf in jax.tree.leaves(found)]
         flat = partial(_side_by_side, at)
-        whole = tangent_kernel(flat, params, x1, x2, "full", way if hasattr(x1, "shape") else "jacobians")
+        whole = tangent_kernel(flat, params, x1, x2, "full", way)
         parts, start = [], 0
         for size in sizes:
             stop = start + int(np.prod(size, dtype=np.int64))

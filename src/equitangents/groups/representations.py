@@ -82,18 +82,18 @@ class Representation:
 
     def __call__(self, g: Element) -> Float[np.ndarray, "d d"]:
         """The matrix ρ(g) of an element: a number of a finite group, degrees, or a matrix."""
-        return _blocks([np.asarray(part(g))[None] for part in self.parts])[0]
+        return blocks([np.asarray(part(g))[None] for part in self.parts])[0]
 
     def at(self, group: SymmetryGroup) -> Float[np.ndarray, "elements d d"]:
         """ρ at every element of a finite group, or at the nodes of a compact one, in their order.
 
         Raises InvalidArgumentError where a part is a representation of another group.
         """
-        return _blocks([_at(part, group) for part in self.parts])
+        return blocks([_at(part, group) for part in self.parts])
 
     def at_matrices(self, g: Float[np.ndarray, "k 3 3"], *, reflections: bool) -> Float[np.ndarray, "k d d"]:
         """ρ of irreps of SO(3) or O(3) at orthogonal matrices; `reflections`: whether O(3) is meant."""
-        return _blocks([_in_space(part, g, reflections) for part in self.parts])
+        return blocks([_in_space(part, g, reflections) for part in self.parts])
 
     def __add__(self, other: RepresentationLike) -> Representation:
         return direct_sum(self, other)
@@ -186,7 +186,8 @@ def _real(name: str, matrices: object) -> np.ndarray:
     return M.astype(np.float64)
 
 
-def _blocks(parts: list[np.ndarray]) -> np.ndarray:
+def blocks(parts: list[np.ndarray]) -> np.ndarray:
+    """Block-diagonal matrices (k, d, d) of some (k, dᵢ, dᵢ)."""
     if len(parts) == 1:
         return parts[0]
     d = sum(p.shape[1] for p in parts)

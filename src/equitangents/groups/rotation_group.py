@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents._aliases import Element, Elements
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups.group import read_only
 from equitangents.groups.rotations_of_space import AXES, random_rotations, rotation_label, turn_about
 from equitangents.groups.symmetry_group import CompactIrrep, Flow, MatricesGroup, SymmetryGroup
@@ -146,12 +146,12 @@ def so3(bandlimit: int) -> RotationGroup:
     >>> G.order, G.matrices.shape, float(G.weights.sum().round(12))
     (75, (75, 3, 3), 1.0)
     """
-    return RotationGroup(_check(bandlimit), reflections=False)
+    return RotationGroup(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT), reflections=False)
 
 
 def o3(bandlimit: int) -> RotationGroup:
     """O(3), the rotations and their products with the inversion x ↦ -x, sampled as `so3`."""
-    return RotationGroup(_check(bandlimit), reflections=True)
+    return RotationGroup(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT), reflections=True)
 
 
 def euler_grid(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -190,12 +190,3 @@ def _about_z(t: np.ndarray) -> np.ndarray:
 def _about_y(t: np.ndarray) -> np.ndarray:
     c, s, o = np.cos(t), np.sin(t), np.zeros_like(t)
     return np.moveaxis(np.array([[c, o, s], [o, o + 1, o], [-s, o, c]]), (0, 1), (-2, -1))
-
-
-def _check(bandlimit: object) -> int:
-    if isinstance(bandlimit, bool) or not hasattr(bandlimit, "__index__"):
-        raise InvalidTypeError("bandlimit", bandlimit, "a whole number")
-    number = int(bandlimit)
-    if not 1 <= number <= MAX_BANDLIMIT:
-        raise InvalidArgumentError("bandlimit", number, range(1, MAX_BANDLIMIT + 1))
-    return number

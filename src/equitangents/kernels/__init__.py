@@ -3,8 +3,7 @@
 from equitangents.kernels.engines import Engine
 from equitangents.kernels.engines import register as register_engine
 from equitangents.kernels.finite_width import finite_width
-from equitangents.kernels.invariance import kernel_invariance_error
-from equitangents.kernels.orbit import equivariant_average, orbit_average
+from equitangents.kernels.orbit import orbit_average
 from equitangents.kernels.random_features import random_features
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.tangent import empirical, monte_carlo
@@ -14,9 +13,7 @@ __all__ = [
     "KernelFunction",
     "Kernels",
     "empirical",
-    "equivariant_average",
     "finite_width",
-    "kernel_invariance_error",
     "monte_carlo",
     "orbit_average",
     "random_features",

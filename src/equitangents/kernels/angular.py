@@ -18,8 +18,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import root_gap, safe_sqrt, traits_of
-from equitangents.kernels.operation import DualActivation
-from equitangents.kernels.operations import Affine
+from equitangents.kernels.operations import Affine, DualActivation
 
 _ROUNDING = 4  # in units of epsilon: smaller angles are what two ways of computing a deviation differ by
 _WIDE = 8.0  # of ratios of deviations, beyond which D no longer resolves K behind a nonlinearity

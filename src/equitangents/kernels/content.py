@@ -8,7 +8,7 @@ import hashlib
 import numpy as np
 
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 
 VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 

@@ -1,13 +1,16 @@
 """Cost of a kernel before it is computed: work counted literally, memory as planned, time from one timed block.
 
 element-layers = pairs of inputs × Σ over fibres and layers of positions; a symmetric problem has N(N+1)/2 pairs.
+A layer is a window mean, a nonlinearity, or the two together with the dense layers between them. An element-layer is
+one position of one fibre through one layer, NNGP and NTK together. Fibres on grids that are not a torus hold only the
+positions whose partners lie on the grid.
 seconds = pairs × the seconds of a pair in a block of random inputs, which the same code computes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -16,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents import precision
-from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.formatting import foreseen, memory_size
-from equitangents.kernels.branches import flat
-from equitangents.kernels.engines import REFERENCE, Engine
+from equitangents.errors import InvalidArgumentError
+from equitangents.formatting import duration, memory_size
+from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.engines.select import engine_of
-from equitangents.kernels.fields import Part, result_bytes
-from equitangents.kernels.plans.counting import count, vector_layers
-from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.fields import result_bytes
+from equitangents.kernels.plans import PairPlan
+from equitangents.kernels.program import Op, Positions, Program, flat
+from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers
 from equitangents.kernels.rotations import (
     LADDER,
     LADDER_OF_FIELDS,
@@ -37,19 +40,20 @@ from equitangents.kernels.rotations import (
     sphere_resolution,
 )
 from equitangents.kernels.runs import programs, rotations, steerable, structured
+from equitangents.kernels.stages import AlongFibres, Step, stages_of
 from equitangents.kernels.steerable import Points, SteerableProgram
 from equitangents.kernels.structured import StructuredPositions, StructuredProgram, positions, reads_graphs
-from equitangents.kernels.threads import threads
+from equitangents.memory import threads
 from equitangents.structured import Graphs
 from equitangents.validation import check_whole
 
 _COLUMNS = 16  # second inputs of a timed block: a vector of the fastest engine
 _ROWS = 256  # first inputs of it, at most, for each thread
 _BLOCK = 0.01  # of an engine's `quick_work`: some hundredths of a second
-_NUMBERS = 1 << 22  # of its result, at most
 _REPEATS, _ENOUGH = 4, 0.3  # runs that are timed, and the seconds after which no more are
 MARGIN = 1.5  # what one block leaves out: caches, a busy machine
 _MOST_SIGNALS = 1000  # of which the hardest are looked at
+_TYPICAL = 8  # the resolution of quadratures of equivariant outputs where signals are not known
 
 
 class CostedKernel(Protocol):
@@ -81,16 +85,16 @@ class KernelCost:
     fibres: int
     field_size: int
     layers: int
-    pairs: int
     element_layers: int
     multiply_adds: int
-    seconds: float
-    uncertainty: float
-    output_bytes: int
     working_bytes: int
     engine: str
     form: str
     dtype: str
+    pairs: int = 1
+    seconds: float = 0.0
+    uncertainty: float = 1.0
+    output_bytes: int = 0
     notes: tuple[str, ...] = ()
     resolution: int | None = None
 
@@ -100,6 +104,7 @@ class KernelCost:
         return self.output_bytes + self.working_bytes
 
     def __str__(self) -> str:
+        known = self.uncertainty <= 2
         rows = {
             "engine": self.engine,
             "precision": self.dtype,
@@ -109,7 +114,9 @@ class KernelCost:
             "layers": self.layers,
             "element-layers": f"{self.element_layers:.3g}",
             "multiply-adds": f"{self.multiply_adds:.3g}",
-            "time": foreseen(self.seconds, self.uncertainty),
+            "time": f"about {duration(self.seconds)} (within a factor of {self.uncertainty:.1f})"
+            if known
+            else "not known",
             "memory": memory_size(self.memory),
             "of it the results": memory_size(self.output_bytes),
         }
@@ -126,32 +133,23 @@ class _Run:
 
     program: Any
     engine: str
-    part: Part | None = None
     resolution: int | None = None  # of a program on rotations
     compute: Callable[..., Any] = programs.compute
 
     def __call__(self, x1: Any, x2: Any) -> None:
         if self.resolution is None:
-            self.compute(self.program, x1, x2, self.engine, self.part)
+            self.compute(self.program, x1, x2, self.engine)
         else:
             with precision.scope(x1.dtype):
                 rotations.rules_of(engine_of(self.engine)).kernels(self.program, self.resolution, x1, x2)
 
 
-class Counts(NamedTuple):
-    """Work of one pair of inputs, memory of all of them, and how a block of them runs."""
+class _Counted(NamedTuple):
+    """Cost of one pair of inputs, but for the time and the results, and how a block of pairs runs."""
 
+    cost: KernelCost
     run: _Run
-    engine: Engine
-    form: str
     shape: tuple[int, ...]  # of one input
-    fibres: int
-    field_size: int
-    layers: int
-    element_layers: int
-    multiply_adds: int
-    working_bytes: int
-    notes: tuple[str, ...]
     outputs: int = 1  # numbers of a pair in each result
     alone: int = 0  # runs of one input with itself beside those of pairs
     finer: float = 1.0  # by what the work grows where inputs need more rotations than is assumed
@@ -164,52 +162,53 @@ def kernel_cost(
     n2: int | None = None,
     dtype: npt.DTypeLike = "float32",
     engine: str | None = None,
-    part: Part | None = None,
 ) -> KernelCost:
     """The cost of the kernels of `program` between n1 and n2 inputs (None: n1 with themselves, at half the cost).
 
-    With `part` that of its kernel field at these pairs of positions.
     The first call for a program runs a block of it, which an engine may have to compile; later ones remember.
     """
     n1, n2 = check_whole("n1", n1, 1), None if n2 is None else check_whole("n2", n2, 1)
     dtype, columns = check_dtype(dtype), n1 if n2 is None else n2
-    mirrored = n2 is None and (part is None or part.mirrors)
-    pairs = n1 * (n1 + 1) // 2 if mirrored else n1 * columns
-    of = _COUNTS[type(program.space)](program, channels, n1, n2, dtype, engine, part)
-    seconds, spread = pair_seconds(of.run, of.shape, dtype, of.element_layers + of.multiply_adds // 8)
+    if isinstance(program.space, EquivariantOutputs):
+        return _of_equivariant_outputs(program, channels, n1, n2, dtype, engine)
+    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * columns
+    of = _COUNTS[type(program.space)](program, channels, n1, n2, dtype, engine)
+    one = of.cost
+    seconds, spread = pair_seconds(of.run, of.shape, dtype, one.element_layers + one.multiply_adds // 8)
     runs = pairs + of.alone
-    return KernelCost(
-        fibres=of.fibres,
-        field_size=of.field_size,
-        layers=of.layers,
+    return replace(
+        one,
         pairs=pairs,
-        element_layers=runs * of.element_layers,
-        multiply_adds=runs * of.multiply_adds,
+        element_layers=runs * one.element_layers,
+        multiply_adds=runs * one.multiply_adds,
         seconds=pairs * seconds,
         uncertainty=MARGIN * spread * of.finer,
         output_bytes=of.outputs * result_bytes(n1, columns, np.dtype(dtype).itemsize),
-        working_bytes=of.working_bytes,
-        engine=of.engine.name,
-        form=of.form,
-        dtype=dtype,
-        notes=of.notes,
-        resolution=of.run.resolution or None,
     )
+
+
+def _of_equivariant_outputs(
+    program: Program[EquivariantOutputs], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
+) -> KernelCost:
+    """Kernels of numbers for every element, or for a quadrature of SO(3) at a typical resolution."""
+    moves = program.space.moves
+    typical = moves.accuracy.resolution if isinstance(moves, RotationMoves) else None
+    one = kernel_cost(numbers(program), channels, n1, n2, dtype, engine)
+    whole = repeated([(one, len(moves.nodes(typical or _TYPICAL)))], 0)
+    return replace(whole, output_bytes=whole.output_bytes * program.space.dimension**2)
 
 
 @lru_cache(maxsize=256)
 def pair_seconds(run: _Run, shape: tuple[int, ...], dtype: str, work: int) -> tuple[float, float]:
     """(seconds of one pair of inputs in a block, the factor between the median and the fastest of the runs)."""
-    numbers = 1 if run.part is None else run.part.layout.numbers
-    columns = max(1, min(_COLUMNS, _NUMBERS // numbers))
-    enough = int(_BLOCK * engine_of(run.engine).quick_work / max(1, work * columns))
-    rows = max(1, min(_ROWS, enough, _NUMBERS // (numbers * columns))) * threads()
+    enough = int(_BLOCK * engine_of(run.engine).quick_work / max(1, work * _COLUMNS))
+    rows = max(1, min(_ROWS, enough)) * threads()
     rng = np.random.default_rng(0)
-    inputs: list[Any] = [rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, columns)]
+    inputs: list[Any] = [rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, _COLUMNS)]
     if hasattr(run.program, "ops") and reads_graphs(run.program):
         inputs = [Graphs(x, np.ones((len(x), x.shape[1], x.shape[1]))) for x in inputs]
     seconds, spread = timed(lambda: run(*inputs))
-    return seconds / (rows * columns), spread
+    return seconds / (rows * _COLUMNS), spread
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float]:
@@ -224,41 +223,99 @@ def timed(run: Callable[[], object]) -> tuple[float, float]:
     return middle, middle / min(times)
 
 
-_Part = Part | None
+@dataclass(frozen=True)
+class Work:
+    """Work of a pair of inputs: `products` are the positions of the first inner product."""
+
+    fibres: int
+    field: int
+    depth: int  # layers, one after another
+    element_layers: int  # applications of layers to pairs of positions
+    products: int
 
 
-def _of_positions(
-    program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
-) -> Counts:
+@lru_cache(maxsize=256)
+def count(plan: AlongFibres | PairPlan) -> Work:
+    """The work of `plan` for one pair of inputs; fibres are those of all stages."""
+    if plan.form == "pairs":
+        found = list(_pair_layers(plan.ops, plan.positions_in))
+        return Work(plan.positions, plan.positions, len(found), sum(found), plan.positions_in**2)
+    stages = stages_of(plan)
+    found = [stage.levels[at + 1].held(stage.fibres.array) for stage in stages for at, _ in _layers(stage.steps)]
+    found += vector_layers(plan.vector)
+    products, fibres = stages[0].levels[0].held(stages[0].fibres.array), sum(len(s.fibres.array) for s in stages)
+    return Work(fibres, plan.positions, len(found), sum(found), products)
+
+
+def vector_layers(ops: tuple[Any, ...]) -> Iterator[int]:
+    """1 for each layer of operations at a single position."""
+    for _, inner in _layers(ops):
+        if inner is None:
+            yield 1
+        else:
+            for branch in inner:
+                yield from vector_layers(branch)
+
+
+def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[int]:
+    sizes = [positions]
+    for op in ops:
+        sizes.append(op.positions_after(sizes[-1]))
+    for at, inner in _layers(ops):
+        if inner is None:
+            yield sizes[at + 1] ** 2
+        else:
+            for branch in inner:
+                yield from _pair_layers(branch, sizes[at])
+
+
+def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[int, tuple[tuple[Op, ...], ...] | None]]:
+    """(number of the operation after which a layer ends, operations of branches in its place)."""
+    window: int | None = None
+    for at, op in enumerate(ops):
+        if op.nonlinearity is not None:
+            yield at, None
+            window = None
+            continue
+        if not (op.is_window or op.held or op.ends_layer):
+            continue
+        if window is not None:
+            yield window, None
+            window = None
+        if op.is_window or op.is_total:
+            window = at
+        elif op.held:
+            yield at, op.held
+    if window is not None:
+        yield window, None
+
+
+def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None) -> _Counted:
     """The work of a program on positions, along its fibres."""
-    choice, steps = programs.choice_of(program, engine, np.dtype(dtype), part)
+    choice = programs.choice_of(program, engine, np.dtype(dtype))
+    steps = choice.engine.steps(program)
     sizes = channels, n1, n2 or n1, np.dtype(dtype).itemsize
-    of_part = () if part is None else (part,)
     work = count(steps)
-    return Counts(
-        run=_Run(program, choice.engine.name, part),
-        engine=choice.engine,
-        form=steps.form,
-        shape=(*program.shape, channels),
+    cost = KernelCost(
         fibres=work.fibres,
         field_size=work.field,
         layers=work.depth,
         element_layers=work.element_layers,
         multiply_adds=work.products * channels,
-        working_bytes=choice.engine.working_bytes(program, *sizes, *of_part),
-        notes=programs.notes_of(choice, steps, part),
-        outputs=1 if part is None else part.layout.numbers,
+        working_bytes=choice.engine.working_bytes(program, *sizes),
+        engine=choice.engine.name,
+        form=steps.form,
+        dtype=dtype,
+        notes=programs.notes_of(choice, steps),
     )
+    return _Counted(cost, _Run(program, choice.engine.name), (*program.shape, channels))
 
 
 def _of_structured(
-    program: StructuredProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
-) -> Counts:
-    """One operation over all pairs of positions is one layer; sums with weights of each input's own are multiply-adds.
-
-    Kernel fields are run by the reference engine, one pair of inputs like a pooled kernel.
-    """
-    chosen, notes = structured.choice_of(program, engine, part=part)
+    program: StructuredProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
+) -> _Counted:
+    """One operation over all pairs of positions is a layer; sums with weights of each input's own are multiply-adds."""
+    chosen, notes = structured.choice_of(program, engine, dtype)
     before = given = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
     for op in flat(program.ops):
@@ -267,75 +324,73 @@ def _of_structured(
     layers = sum(op.affine is None and not (op.is_branching and op.is_open) for op in flat(program.ops))
     field = positions(program)
     sizes = channels, n1, n2 or n1, np.dtype(dtype).itemsize
-    return Counts(
-        run=_Run(program, chosen.name, part, compute=structured.compute),
-        engine=chosen,
-        form="pairs",
-        shape=(*program.shape, channels),
+    cost = KernelCost(
         fibres=field,
         field_size=field,
         layers=layers,
         element_layers=layers * field**2,
         multiply_adds=given**2 * channels + mixing,
         working_bytes=structured.rules_of(chosen).working_bytes(program, *sizes),
+        engine=chosen.name,
+        form="pairs",
+        dtype=dtype,
         notes=notes,
-        outputs=1 if part is None else part.layout.numbers,
     )
+    return _Counted(cost, _Run(program, chosen.name, compute=structured.compute), (*program.shape, channels))
 
 
 def _of_points(
-    program: SteerableProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
-) -> Counts:
+    program: SteerableProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
+) -> _Counted:
     """Products of filters, and values of activation kernels, over all pairs of points; in double precision."""
     points, ops = program.space.count, [op for op in flat(program.ops) if not op.held]
     values = [op.values(program.space.features.space) for op in ops if op.needs_variances]
-    return Counts(
-        run=_Run(program, REFERENCE.name, part, compute=steerable.compute),
-        engine=REFERENCE,
-        form="pairs",
-        shape=(points, channels),
+    cost = KernelCost(
         fibres=points,
         field_size=points,
         layers=len(values),
         element_layers=sum(values) * points**2,
         multiply_adds=sum(op.products(points) for op in ops),
         working_bytes=steerable.working_bytes(program, points),
+        engine=REFERENCE.name,
+        form="pairs",
+        dtype=dtype,
         notes=(steerable.WHY,),
-        outputs=steerable.outputs(program) ** 2 if part is None else part.layout.numbers,
-        alone=n1 + (n2 or 0),
     )
+    run = _Run(program, REFERENCE.name, compute=steerable.compute)
+    return _Counted(cost, run, (points, channels), steerable.outputs(program) ** 2, alone=n1 + (n2 or 0))
 
 
 def _of_rotations(
-    whole: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None, part: _Part
-) -> Counts:
+    whole: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
+) -> _Counted:
     """Relative rotations and points of the sphere, at the resolution that random signals of unit variance need."""
-    if part is not None:
-        raise NetworkError("the cost of kernel fields between rotations is not known")
     program = sections(whole)
-    choice = rotations.choose_engine(program, engine)
+    choice = rotations.choice_of(whole, engine)
     rules, itemsize = rotations.rules_of(choice.engine), np.dtype(dtype).itemsize
     signals = min(max(n1, n2 or n1), _MOST_SIGNALS)
     found = _resolution(program, signals, channels, dtype, choice.engine.name)
     turns, points = nodes(program, found.value), field_points(program, found.value)
     layers = [sum(vector_layers(ops)) for ops in (program.sphere, program.field, program.vector)]
-    return Counts(
-        run=_Run(program, choice.engine.name, resolution=found.value),
-        engine=choice.engine,
-        form="rotations",
-        shape=(program.bandlimit**2, channels),
+    cost = KernelCost(
         fibres=turns,
         field_size=points,
         layers=sum(layers),
         element_layers=turns * (points * layers[0] + layers[1]) + layers[2],
         multiply_adds=_products(program, found.value, channels),
         working_bytes=rules.working_bytes(program, found.value, channels, n1, n2, itemsize),
+        engine=choice.engine.name,
+        form="rotations",
+        dtype=dtype,
         notes=(*((_assumption(program, found),) if program.is_sampled else ()), *choice.notes),
-        finer=_of_next_resolution(program, found.value),
+        resolution=found.value or None,
     )
+    run = _Run(program, choice.engine.name, resolution=found.value)
+    shape = (program.bandlimit**2, channels)
+    return _Counted(cost, run, shape, finer=_of_next_resolution(program, found.value))
 
 
-_COUNTS: dict[type, Callable[..., Counts]] = {
+_COUNTS: dict[type, Callable[..., _Counted]] = {
     Positions: _of_positions,
     StructuredPositions: _of_structured,
     Points: _of_points,

@@ -1,6 +1,6 @@
 """Kernel fields, between all or some positions of two inputs: which pairs, their layout, plans and memory.
 
-Pairs are all, those of the same position, or a list. Inside, results are (N1, N2, *tail). A field over all pairs of
+Pairs are all, or those of the same position. Inside, results are (N1, N2, *tail). A field over all pairs of
 positions is (N1, P, N2, P') in memory and in public, so that inside it is a view with its axes moved. Plans run along
 the fibres that hold the wanted pairs, or over all pairs; what a readout would sum is kept.
 """
@@ -15,13 +15,20 @@ import jax
 import numpy as np
 
 from equitangents._types import DType
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import memory_size
-from equitangents.kernels.operation import FrozenArray, NoFibresError
-from equitangents.kernels.plans.levels import Level, grid_levels, lifted_levels
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, collapse_total_windows, over_all_pairs
-from equitangents.kernels.plans.stages import StagedPlan, staged_field
+from equitangents.kernels.operations import FrozenArray, NoFibresError
+from equitangents.kernels.plans import (
+    FibrePlan,
+    Level,
+    PairPlan,
+    collapse_total_windows,
+    grid_levels,
+    lifted_levels,
+    over_all_pairs,
+)
 from equitangents.kernels.program import Program
+from equitangents.kernels.stages import StagedPlan, staged_field
 from equitangents.memory import check_fits
 from equitangents.precision import is_traced
 
@@ -71,28 +78,18 @@ MATRIX = Layout()
 
 @dataclass(frozen=True)
 class Part:
-    """Pairs of `count` positions; `pairs`, int64 (M, 2), first and second position, where they are listed."""
+    """All pairs of `count` positions, or those of the same position."""
 
-    kind: Literal["all", "same", "pairs"]
+    kind: Literal["all", "same"]
     count: int
-    pairs: FrozenArray | None = None
 
     @property
     def layout(self) -> Layout:
-        """The axes of one pair of inputs: (P, P'), (P,) or (M,)."""
-        if self.pairs is not None:
-            return Layout((len(self.pairs.array),))
+        """The axes of one pair of inputs: (P, P') or (P,)."""
         return Layout((self.count, self.count), crossed=True) if self.kind == "all" else Layout((self.count,))
-
-    @property
-    def mirrors(self) -> bool:
-        """Whether kernels of x2 with x1 follow from those of x1 with x2."""
-        return self.pairs is None or bool((self.pairs.array[:, 0] == self.pairs.array[:, 1]).all())
 
     def positions(self) -> tuple[np.ndarray, np.ndarray]:
         """First and second positions, each of the shape `layout.tail`."""
-        if self.pairs is not None:
-            return self.pairs.array[:, 0], self.pairs.array[:, 1]
         here = np.arange(self.count)
         if self.kind == "same":
             return here, here
@@ -100,29 +97,14 @@ class Part:
         return first, second
 
     def __str__(self) -> str:
-        if self.pairs is not None:
-            return f"{len(self.pairs.array):,} pairs of {self.count:,} positions"
         return f"all pairs of {self.count:,} positions" if self.kind == "all" else f"{self.count:,} positions"
 
 
-def part_of(positions: Any, count: int) -> Part:
-    """The part of a field over `count` positions for `positions`: "all", "same", or pairs (M, 2).
-
-    Raises InvalidArgumentError, InvalidTypeError or ShapeError, which say what `positions` may be.
-    """
-    expected = "'all', 'same', or whole numbers (M, 2), first and second position"
-    if isinstance(positions, str):
-        if positions not in ("all", "same"):
-            raise InvalidArgumentError("positions", positions, expected)
-        return Part("all" if positions == "all" else "same", count)
-    pairs = np.asarray(positions)
-    if pairs.dtype.kind not in "iu":
-        raise InvalidTypeError("positions", pairs.dtype, expected, verb="has dtype")
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ShapeError("positions", pairs.shape, expected)
-    if pairs.size and not (pairs.min() >= 0 and pairs.max() < count):
-        raise ShapeError("positions", (int(pairs.min()), int(pairs.max())), range(count), verb="holds")
-    return Part("pairs", count, FrozenArray(pairs.astype(np.int64)))
+def part_of(positions: str, count: int) -> Part:
+    """The part of a field over `count` positions for `positions`: "all" or "same"; raises InvalidArgumentError."""
+    if positions not in ("all", "same"):
+        raise InvalidArgumentError("positions", positions, "'all' or 'same'")
+    return Part("all" if positions == "all" else "same", count)
 
 
 @dataclass(frozen=True)
@@ -139,12 +121,15 @@ class FieldPlan:
     @property
     def settled(self) -> bool:
         """Whether the field of each fibre is constant, so that one number represents it."""
-        return self.steps.settles(self.part.count)
+        return isinstance(self.steps, FibrePlan) and self.steps.levels.levels[-1].positions < self.part.count
 
     @property
     def values(self) -> int:
         """Numbers per pair of inputs before the wanted ones are selected."""
-        return self.steps.field_values(self.part.count)
+        count = self.part.count
+        if self.last is None:
+            return count**2
+        return len(_wanted(self.part, self.last)) * (1 if self.settled else count)
 
 
 @lru_cache(maxsize=64)
@@ -228,5 +213,5 @@ def check_field(part: Part, n1: int, n2: int, dtype: DType, working: int, copied
     results = field_bytes(part, n1, n2, dtype.itemsize)
     needed = (2 if copied else 1) * results + working
     task = f"a kernel field of {n1} × {n2} inputs at {part} (NNGP and NTK in {dtype.name}, {memory_size(results)})"
-    check_fits(task, needed, "ask for positions='same' or for pairs of positions, or compute fewer inputs at a time")
+    check_fits(task, needed, "ask for positions='same', or compute fewer inputs at a time")
     return needed

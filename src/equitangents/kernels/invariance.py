@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from equitangents.actions import Action
@@ -20,10 +19,7 @@ from equitangents.kernels.result import KernelFunction
 from equitangents.structured import is_structured
 
 if TYPE_CHECKING:
-    from equitangents.kernels.operation import Moves
-
-_SAMPLE = 8  # inputs whose kernels are compared by `kernel_invariance_error`, with noise of their size, and
-_ELEMENTS = 8  # group elements besides the generators
+    from equitangents.kernels.operations import Moves
 
 
 def is_invariant(net: KernelFunction, action: GroupAction, *x: Any) -> bool:
@@ -109,7 +105,7 @@ def walk(ops: tuple[Any, ...], fields: tuple[Moves, ...], *, alone: bool = False
 
 def _after(op: Any, fields: tuple[Moves, ...], alone: bool) -> Iterator[tuple[Moves, ...]]:
     if not op.is_branching:
-        yield from product(*((op.moves_alone_after if alone else op.moves_after)(moves) for moves in fields))
+        yield from product(*(op.moves_after(moves, alone) for moves in fields))
         return
     branches: Iterator[tuple[Moves, ...]] = iter([fields])
     if op.branches:
@@ -120,43 +116,3 @@ def _after(op: Any, fields: tuple[Moves, ...], alone: bool) -> Iterator[tuple[Mo
         groups = [[found[i] for i in join.fields] for join in op.joins]
         if all(np.array_equal(group[0], other) for group in groups for other in group):
             yield tuple(group[0] for group in groups) if op.joins else found
-
-
-def sample_and_noise(x: Any) -> Any:
-    """Some of x, evenly spaced, and noise of their size."""
-    sample = x[:: max(1, len(x) // _SAMPLE)][:_SAMPLE]
-    size = float(np.abs(np.asarray(sample)).max(initial=0.0)) or 1.0
-    noise = np.random.default_rng(0).normal(size=(2, *x.shape[1:])) * size
-    xp = np if isinstance(x, np.ndarray) else jnp
-    return xp.concatenate([sample, xp.asarray(noise, x.dtype)])
-
-
-def sampled_elements(action: Action) -> list[int]:
-    """All generators, as a kernel may well be invariant under a subgroup, and some others."""
-    others = np.linspace(0, action.group.order - 1, _ELEMENTS)
-    chosen = np.unique(np.concatenate([action.group.generators, others]).astype(int))
-    return [int(g) for g in chosen if g != action.group.identity]
-
-
-def tolerance(*x: Any) -> float:
-    """Bound on such an error by rounding, for kernels in the precision of x."""
-    return 1e-4 if any(np.dtype(part.dtype) == np.float32 for part in x) else 1e-9
-
-
-def kernel_invariance_error(net: KernelFunction, action: Action, *x: Any) -> float:
-    """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over some of x, noise, and some g, NNGP and NTK.
-
-    A measurement: a large one shows that the kernel is not invariant, a small one not that it is.
-    """
-    parts = [sample_and_noise(part) for part in x]
-    xp = np if all(isinstance(part, np.ndarray) for part in parts) else jnp
-    # A kernel may be invariant between an input and itself, and not between it and a moved copy.
-    ends = parts[0][[0, -1]]
-    sample = xp.concatenate([*parts, *(action(int(g), ends) for g in action.group.generators[:1])])
-    base, errors = net.kernel(sample), [0.0]
-    for g in sampled_elements(action):
-        found = net.kernel(action(g, sample))
-        for a, b in ((base.nngp, found.nngp), (base.ntk, found.ntk)):
-            scale = max(float(np.abs(np.asarray(a)).max()), 1e-300)
-            errors.append(float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
-    return float(np.max(errors))  # NaN if any is

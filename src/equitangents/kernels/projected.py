@@ -14,14 +14,13 @@ so errors are relative to the block's own diagonal.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
-from numpy.typing import DTypeLike
+from jaxtyping import Float
 
 from equitangents import precision
 from equitangents._types import ArrayLike
@@ -29,9 +28,7 @@ from equitangents.actions import Action
 from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.cost import KernelCost, repeated
-from equitangents.kernels.fields import check_result
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import (
@@ -46,9 +43,7 @@ from equitangents.kernels.rotations import (
     search,
     surrogates,
 )
-from equitangents.kernels.runs.scaling import result
 from equitangents.kernels.structured import StructuredPositions
-from equitangents.memory import check_fits
 from equitangents.sphere import rotate
 
 Move = Callable[[np.ndarray, Any], Any]
@@ -59,23 +54,14 @@ _SAME = 1e-9  # matrices of one element, in float64
 class Nodes:
     """`weighted` w(q) ρ(q), and `move(chosen, x)`, the moved inputs (chosen, N, …).
 
-    `inverses`: the number of each q⁻¹; None where the nodes are not closed under inversion.
+    With each q there is q⁻¹, so that sums of an invariant k are symmetric.
     """
 
     weighted: Float[np.ndarray, "nodes d d"]
-    inverses: Int[np.ndarray, " nodes"] | None
     move: Move
 
     def __len__(self) -> int:
         return len(self.weighted)
-
-    def half(self) -> tuple[np.ndarray, np.ndarray]:
-        """(one of each pair q, q⁻¹, its weight: 2, or 1 where they are one): enough for a symmetric problem."""
-        everything = np.arange(len(self))
-        if self.inverses is None:
-            return everything, np.ones(len(self))
-        chosen = np.flatnonzero(everything <= self.inverses)
-        return chosen, np.where(self.inverses[chosen] == chosen, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -84,7 +70,6 @@ class PositionMoves:
 
     sources: FrozenArray  # int32 (|G|, P)
     matrices: FrozenArray  # float64 (|G|, d, d)
-    inverses: FrozenArray  # int32 (|G|,)
 
     def nodes(self, resolution: int) -> Nodes:
         """All elements, whatever the resolution."""
@@ -95,7 +80,7 @@ class PositionMoves:
             moved = flat[:, sources[chosen]]  # (N, chosen, P, C)
             return moved.swapaxes(0, 1).reshape((len(chosen), *x.shape))
 
-        return Nodes(matrices / len(matrices), self.inverses.array, move)
+        return Nodes(matrices / len(matrices), move)
 
     def turn(self, action: Action, shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether each generator of `action` moves inputs of `shape` as an element whose ρ is its matrix."""
@@ -121,10 +106,8 @@ class RotationMoves:
 
     def nodes(self, resolution: int) -> Nodes:
         """All elements of a finite group of rotations, or the nodes of a quadrature at a resolution."""
-        turns, _, inverses = closed_nodes(self.group, resolution)
-        return Nodes(
-            _representation(self, resolution), inverses, lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype))
-        )
+        turns = closed_nodes(self.group, resolution).turns
+        return Nodes(_representation(self, resolution), lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype)))
 
 
 @dataclass(frozen=True)
@@ -155,6 +138,8 @@ def _representation(moves: RotationMoves, resolution: int) -> np.ndarray:
 
 
 _NUMBERS = 1 << 22  # of one kernel, or of moved inputs, at a time
+BLOCK = 32  # rows of a symmetric kernel below which all columns are computed
+_BLOCKS = 8  # of rows, at most
 
 KernelOf = Callable[[Any, Any], Kernels]
 
@@ -167,24 +152,29 @@ class Sums(NamedTuple):
     term: Kernels
 
 
-def all_pairs(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:
-    """(N1, N2, d, d); x2 None: x1 with itself, at half the cost, exactly symmetric."""
-    chosen, factor = nodes.half() if x2 is None else (np.arange(len(nodes)), np.ones(len(nodes)))
-    second = x1 if x2 is None else x2
-    total, term = None, None
-    for part in _chunks(len(chosen), len(x1) * len(second), second.size):
-        here = chosen[part]
-        moved = nodes.move(here, second)
-        term = kernel(x1, moved.reshape((-1, *second.shape[1:])))
-        shape = (len(x1), len(here), len(second))
-        weights = nodes.weighted[here] * factor[part, None, None]
-        added = [_weighted(k.reshape(shape), weights) for k in (term.nngp, term.ntk)]
-        total = added if total is None else [a + b for a, b in zip(total, added, strict=True)]
-    assert total is not None
-    assert term is not None
-    if x2 is None:
-        total = [(k + k.transpose(1, 0, 3, 2)) / 2 for k in total]
-    return Sums(total[0], total[1], term)
+def rows_of(n: int) -> list[slice]:
+    """Blocks of rows of a symmetric matrix, of each of which the columns from its first row on are computed."""
+    step = max(BLOCK, -(-n // _BLOCKS))
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def one_orbit(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:
+    """Σ_q w(q) ρ(q) k(x1, q x2) of an invariant k, (N1, N2, d, d); x2 None: x1 with itself, exactly symmetric."""
+    if x2 is not None:
+        return summed(kernel, nodes, range(len(nodes)), x1, x2)
+    if precision.is_traced(x1):
+        found = summed(kernel, nodes, range(len(nodes)), x1, x1)
+        return Sums(symmetric(found.nngp), symmetric(found.ntk), found.term)
+    n, d = len(x1), nodes.weighted.shape[1]
+    whole = np.empty((2, n, n, d, d))
+    for rows in rows_of(n):
+        found = summed(kernel, nodes, range(len(nodes)), x1[rows], x1[rows.start :])
+        for out, k in zip(whole, (found.nngp, found.ntk), strict=True):
+            own = rows.stop - rows.start
+            out[rows, rows] = symmetric(k[:, :own])
+            out[rows, rows.stop :] = k[:, own:]
+            out[rows.stop :, rows] = _mirrored(k[:, own:])
+    return Sums(whole[0], whole[1], found.term)
 
 
 def diagonal(own: Callable[[Any], Sums], x: Any) -> Sums:
@@ -192,6 +182,18 @@ def diagonal(own: Callable[[Any], Sums], x: Any) -> Sums:
     found = [own(x[i : i + 1]) for i in range(len(x))]
     join = jnp.concatenate if precision.is_traced(found[0].ntk) else np.concatenate
     return Sums(join([k.nngp[0] for k in found]), join([k.ntk[0] for k in found]), found[-1].term)
+
+
+def summed(kernel: KernelOf, nodes: Nodes, chosen: range, x1: Any, x2: Any) -> Sums:
+    """Σ_q w(q) ρ(q) k(x1, q x2) over the `chosen` nodes, some at a time."""
+    step = max(1, _NUMBERS // max(len(x1) * len(x2), x2.size, 1))
+    total: list[Any] = [0.0, 0.0]
+    for here in (np.array(chosen[i : i + step]) for i in range(0, len(chosen), step)):
+        term = kernel(x1, nodes.move(here, x2).reshape((-1, *x2.shape[1:])))
+        shape = (len(x1), len(here), len(x2))
+        for i, k in enumerate((term.nngp, term.ntk)):
+            total[i] = total[i] + _weighted(k.reshape(shape), nodes.weighted[here])
+    return Sums(total[0], total[1], term)
 
 
 def _weighted(k: Any, weights: np.ndarray) -> Any:
@@ -203,9 +205,14 @@ def _weighted(k: Any, weights: np.ndarray) -> Any:
     return np.tensordot(k, weights.reshape(len(weights), d * d), axes=(1, 0)).reshape(len(k), k.shape[2], d, d)
 
 
-def _chunks(count: int, pairs: int, numbers: int) -> list[slice]:
-    step = max(1, _NUMBERS // max(pairs, numbers, 1))
-    return [slice(i, min(i + step, count)) for i in range(0, count, step)]
+def _mirrored(k: Any) -> Any:
+    """K(x', x) from K(x, x'), (N1, N2, d, d)."""
+    return k.transpose(1, 0, 3, 2)
+
+
+def symmetric(k: Any) -> Any:
+    """Mean of K(x, x') and the mirrored K(x', x)."""
+    return (k + _mirrored(k)) / 2
 
 
 _FINEST = 24  # 53,016 rotations
@@ -228,7 +235,7 @@ def resolve(
 
     @cache
     def at(r: int) -> np.ndarray:
-        found = all_pairs(kernel, moves.nodes(r), signals, both)
+        found = one_orbit(kernel, moves.nodes(r), signals, both)
         return np.stack([found.nngp, found.ntk])
 
     own = kernel(signals, signals)
@@ -246,88 +253,7 @@ def resolve(
     return found if found.note else found._replace(note=note)
 
 
-_TYPICAL = 8  # the resolution that costs are given for where signals are not known
-
-Base = Callable[..., Kernels]
-
-
-def compute(
-    base: Base, program: Program[EquivariantOutputs], x1: Any, x2: Any = None, engine: str | None = None
-) -> Kernels:
-    """NNGP and NTK between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2, d, d)."""
-    return _compute(base, program, x1, x2, engine, lambda kernel, nodes: all_pairs(kernel, nodes, x1, x2))
-
-
-def compute_diagonal(base: Base, program: Program[EquivariantOutputs], x: Any, engine: str | None = None) -> Kernels:
-    """NNGP and NTK of each input with itself, each (N, d, d)."""
-    return _compute(
-        base, program, x, None, engine, lambda kernel, nodes: diagonal(lambda one: all_pairs(kernel, nodes, one), x)
-    )
-
-
-def kernel_cost(
-    base_cost: Callable[..., KernelCost],
-    program: Program[EquivariantOutputs],
-    channels: int,
-    n1: int,
-    n2: int | None = None,
-    dtype: DTypeLike = "float32",
-    engine: str | None = None,
-) -> KernelCost:
-    """The cost of the kernels of numbers for every element, or for a quadrature of SO(3) at a typical resolution."""
-    moves = program.space.moves
-    typical = moves.accuracy.resolution if isinstance(moves, RotationMoves) else None
-    one = base_cost(numbers(program), channels, n1, n2, dtype, engine)
-    whole = repeated([(one, len(moves.nodes(typical or _TYPICAL)))], 0)
-    return replace(whole, output_bytes=whole.output_bytes * program.space.dimension**2)
-
-
-def _compute(
-    base: Base,
-    program: Program[EquivariantOutputs],
-    x1: Any,
-    x2: Any,
-    engine: str | None,
-    run: Callable[[KernelOf, Nodes], Sums],
-) -> Kernels:
-    flat = numbers(program)
-    kernel = lambda a, b: base(flat, a, b, engine)
-    dtype = precision.working_dtype(x1, x2)
-    _check_memory(program, x1, x2)
-    nodes, found = _nodes(program, kernel, x1, x2)
-    sums = run(kernel, nodes)
-    nngp, ntk = (k + program.space.constant.array for k in (sums.nngp, sums.ntk))
-    if any(precision.is_traced(x) for x in (x1, x2)):
-        with precision.scope(dtype):
-            nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
-    else:
-        nngp, ntk = np.asarray(nngp, dtype), np.asarray(ntk, dtype)
-    facts: dict[str, Any] = {"engine": sums.term.engine, "form": sums.term.form, "notes": sums.term.notes}
-    if found is not None:
-        facts |= {"error_estimate": found.error, "resolution": found.value or None}
-        facts["notes"] += () if found.note is None else (found.note,)
-    return result((x1, x2), nngp, ntk, **facts)
-
-
 @lru_cache(maxsize=64)
 def numbers(program: Program[EquivariantOutputs]) -> Program[Any]:
     """The program of the kernels of numbers."""
     return Program(program.space.flat, program.ops)
-
-
-def _nodes(program: Program[EquivariantOutputs], kernel: KernelOf, x1: Any, x2: Any) -> tuple[Nodes, Resolution | None]:
-    moves = program.space.moves
-    if isinstance(moves, PositionMoves):
-        return moves.nodes(0), None
-    found = resolve(moves, kernel, x1, x2)
-    return moves.nodes(found.value), found
-
-
-def _check_memory(program: Program[EquivariantOutputs], x1: Any, x2: Any) -> None:
-    n1, n2, d = len(x1), len(x1 if x2 is None else x2), program.space.dimension
-    check_result(x1, x2, precision.working_dtype(x1, x2), 0)
-    check_fits(
-        f"a kernel of {n1} × {n2} inputs and {d} × {d} outputs",
-        4 * 8 * n1 * n2 * d * d,
-        "compute fewer inputs at a time",
-    )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, NetworkError
+
+if TYPE_CHECKING:
+    from equitangents.kernels.fields import Part
 
 
 @jax.tree_util.register_dataclass
@@ -53,9 +59,9 @@ class NngpKernels:
         raise NetworkError(self.reason)
 
     @staticmethod
-    def of(kernels: Kernels, reason: str) -> NngpKernels:
-        """Drop the NTK of `kernels`."""
-        return NngpKernels(kernels.nngp, reason, kernels.engine, kernels.form, kernels.notes)
+    def of(found: Kernels | KernelField, reason: str) -> NngpKernels:
+        """Drop the NTK of kernels, or of a kernel field."""
+        return NngpKernels(found.nngp, reason, found.engine, found.form, found.notes)
 
 
 class KernelFunction(Protocol):
@@ -65,30 +71,9 @@ class KernelFunction(Protocol):
         """The kernels between `x1` and `x2` (`x1` with itself if None)."""
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """Base of results: engine, form, notes and precision."""
-
-    positions: str = field(default="all", kw_only=True, metadata={"static": True})
-    grid: tuple[int, ...] = field(default=(), kw_only=True, metadata={"static": True})
-    engine: str = field(default="reference", kw_only=True, metadata={"static": True})
-    form: str = field(default="fibre", kw_only=True, metadata={"static": True})
-    notes: tuple[str, ...] = field(default=(), kw_only=True, metadata={"static": True})
-    memory: int = field(default=0, kw_only=True, metadata={"static": True})
-
-    @property
-    def precision(self) -> str:
-        """The precision of the numbers, "float32" or "float64"."""
-        return np.dtype(self._first.dtype).name
-
-    @property
-    def _first(self) -> Any:
-        return self.nngp  # type: ignore[attr-defined]
-
-
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class KernelField(_Facts):
+class KernelField:
     """NNGP and NTK between positions of two sets of inputs, of one output channel.
 
     `nngp[i, p, j, q] = E[N(x1_i)(p) N(x2_j)(q)]` and `ntk[i, p, j, q] = E[Σ_μ ∂_μ N(x1_i)(p) ∂_μ N(x2_j)(q)]`, where
@@ -100,33 +85,27 @@ class KernelField(_Facts):
 
     nngp: ArrayLike
     ntk: ArrayLike
+    positions: str = field(default="all", kw_only=True, metadata={"static": True})
+    grid: tuple[int, ...] = field(default=(), kw_only=True, metadata={"static": True})
+    engine: str = field(default="reference", kw_only=True, metadata={"static": True})
+    form: str = field(default="fibre", kw_only=True, metadata={"static": True})
+    notes: tuple[str, ...] = field(default=(), kw_only=True, metadata={"static": True})
+    memory: int = field(default=0, kw_only=True, metadata={"static": True})
+
+    @property
+    def precision(self) -> str:
+        """The precision of the numbers, "float32" or "float64"."""
+        return np.dtype(self.nngp.dtype).name
 
     def matrix(self) -> Kernels:
         """Kernels between all outputs, (N1 P, N2 P'): inputs first, then positions; of a field of all positions."""
-        return Kernels(_matrix(self, self.nngp), _matrix(self, self.ntk), self.engine, self.form, self.notes)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class NngpKernelField(_Facts):
-    """The NNGP field of a network without neural tangent kernel: `ntk` raises NetworkError with the reason.
-
-    All else is as in `KernelField`.
-    """
-
-    nngp: ArrayLike
-    reason: str = field(default="", metadata={"static": True})
-
-    @property
-    def ntk(self) -> Any:
-        """Raises NetworkError with the reason why there is no tangent kernel."""
-        raise NetworkError(self.reason)
-
-    @staticmethod
-    def of(found: KernelField, reason: str) -> NngpKernelField:
-        """Drop the NTK of `found`."""
-        facts = {part.name: getattr(found, part.name) for part in fields(_Facts)}
-        return NngpKernelField(found.nngp, reason, **facts)
+        if self.positions != "all" or self.nngp.ndim != 4:
+            raise InvalidArgumentError(
+                "field", self.nngp.shape, "one of positions='all', for a matrix between all outputs", verb="has shape"
+            )
+        n1, p, n2, q = self.nngp.shape
+        nngp, ntk = (values.reshape(n1 * p, n2 * q) for values in (self.nngp, self.ntk))
+        return Kernels(nngp, ntk, self.engine, self.form, self.notes)
 
 
 class FieldFunction(Protocol):
@@ -136,10 +115,36 @@ class FieldFunction(Protocol):
         """The kernels between all positions of the outputs at `x1` and at `x2` (at `x1` if None)."""
 
 
-def _matrix(found: KernelField, values: ArrayLike) -> ArrayLike:
-    if found.positions != "all" or values.ndim != 4:
-        raise InvalidArgumentError(
-            "field", values.shape, "one of positions='all', for a matrix between all outputs", verb="has shape"
-        )
-    n1, p, n2, q = values.shape
-    return values.reshape(n1 * p, n2 * q)
+def result(leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, **facts: Any) -> Kernels:
+    """`Kernels`, of JAX arrays where one of the `leaves`, the arrays of the inputs, is one."""
+    return Kernels(*_as_given(leaves, nngp, ntk), **facts)
+
+
+def result_at(
+    leaves: Iterable[object],
+    nngp: ArrayLike,
+    ntk: ArrayLike,
+    part: Part | None,
+    memory: int,
+    *,
+    between: bool = False,
+    **facts: Any,
+) -> Kernels | KernelField:
+    """`result`, or the `KernelField` at a part of the pairs of positions, which was planned to take so much memory.
+
+    `between` two sets of inputs a field shows its axes in another order than it was computed in.
+    """
+    if part is None:
+        return result(leaves, nngp, ntk, **facts)
+    if between:
+        nngp, ntk = part.layout.public(nngp), part.layout.public(ntk)
+    if isinstance(nngp, np.ndarray):
+        nngp, ntk = np.ascontiguousarray(nngp), np.ascontiguousarray(ntk)
+    return KernelField(*_as_given(leaves, nngp, ntk), positions=part.kind, memory=memory, **facts)
+
+
+def _as_given(leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+    if isinstance(nngp, np.ndarray) and any([isinstance(leaf, jax.Array) for leaf in leaves]):  # generators take longer
+        with precision.scope(nngp.dtype):
+            return jnp.asarray(nngp), jnp.asarray(ntk)
+    return nngp, ntk

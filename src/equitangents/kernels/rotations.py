@@ -37,10 +37,8 @@ from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.groups.rotations_of_space import random_rotations
-from equitangents.kernels.branches import Parallel
-from equitangents.kernels.operation import FrozenArray, HashedOnce, Operation
-from equitangents.kernels.operations import Affine, Dual, Flatten
-from equitangents.kernels.program import Op, Program
+from equitangents.kernels.operations import Affine, Dual, Flatten, FrozenArray, HashedOnce, Operation
+from equitangents.kernels.program import Op, Parallel, Program
 from equitangents.sphere import degrees, rotate
 from equitangents.sphere.transforms import wigner
 
@@ -53,7 +51,7 @@ class Zonal(Operation):
     coefficients: FrozenArray  # float64 (degrees,), the first of them 1
 
     @property
-    def is_total(self) -> bool:
+    def is_total(self) -> bool:  # type: ignore[override]
         """Whether only the mean over the sphere is left."""
         return self.coefficients.array.size == 1
 

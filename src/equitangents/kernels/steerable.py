@@ -31,9 +31,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.branches import Parallel
-from equitangents.kernels.operation import DualActivation, Operation
-from equitangents.kernels.program import Program
+from equitangents.kernels.operations import DualActivation, Operation
+from equitangents.kernels.program import Parallel, Program
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel, all_coefficients, angular_kernels
 from equitangents.steerable.features import SPACES, Irrep, trivial

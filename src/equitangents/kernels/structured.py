@@ -29,14 +29,12 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.branches import flat
-from equitangents.kernels.operation import FrozenArray, Operation, by_blocks, by_matrix
-from equitangents.kernels.operations import Blocks, Box
-from equitangents.kernels.program import Program
+from equitangents.kernels.operations import Blocks, Box, FrozenArray, Operation, by_blocks, by_matrix
+from equitangents.kernels.program import Program, flat
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 
 if TYPE_CHECKING:
-    from equitangents.kernels.operation import Moves
+    from equitangents.kernels.operations import Moves
 
 
 class Structured(Operation):
@@ -53,8 +51,7 @@ class Times(Structured):
     numbers_pass: ClassVar[bool] = True
     factor: float
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Yield the same permutation: positions stay as they were."""
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         yield moves
 
 
@@ -78,7 +75,7 @@ class Normalise(Structured):
     centred: bool = False
     groups: FrozenArray | None = None  # int32 (positions,), the number of each position's group
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """As before it, if groups move to groups."""
         labels = np.zeros(len(moves), np.int64) if self.groups is None else self.groups.array
         for _ in by_blocks(labels, int(labels.max()) + 1, moves):
@@ -96,8 +93,7 @@ class Attend(Structured):
     value_var: float  # (W_value_std W_out_std)²
     b_var: float
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """As before it, since only features distinguish positions."""
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         yield moves
 
     @property
@@ -106,7 +102,6 @@ class Attend(Structured):
         return self.mechanism != "softmax"
 
     def products(self, positions: int) -> int:
-        """Multiply-adds of two products with full matrices."""
         return 4 * positions**3
 
 
@@ -119,15 +114,13 @@ class Mix(Structured):
 
     @property
     def reads_graphs(self) -> bool:  # type: ignore[override]
-        """Whether there is no matrix for all inputs."""
         return self.matrix is None
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """Yield the permutation of rows if the matrix is carried to itself; nothing for graphs that inputs bring."""
         return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
 
     def positions_after(self, positions: int) -> int:
-        """One for each row of the matrix."""
         return positions if self.matrix is None else len(self.matrix.array)
 
     def products(self, positions: int) -> int:
@@ -145,7 +138,7 @@ class Drop(Structured):
     draws_noise: ClassVar[bool] = True
     keep: float
 
-    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
         """As before it, since noise is alike at all positions."""
         yield moves
 
@@ -162,11 +155,9 @@ class Fitted(Structured):
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        """The grid of windows."""
         return self.box.out_shape
 
     def positions_after(self, positions: int) -> int:
-        """One for each window."""
         return self.box.positions_after(positions)
 
 

@@ -8,12 +8,12 @@ S-Dist(A₁, A₂)            E_x |E_θ A₁(x) − E_θ A₂(x)|², of the mean
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from equitangents._types import ArrayLike, Element, Numbers, Tree
 from equitangents.actions.action import GroupAction, is_infinite
@@ -30,7 +30,6 @@ from equitangents.metrics.measure import (
     moved_outputs,
     nodes_of,
     norms,
-    quantiles_of,
     ratio,
     weights_of,
 )
@@ -57,19 +56,10 @@ class EquivarianceMeasure(Measure):
     errors: np.ndarray
 
     @property
-    def per_element(self) -> Float[np.ndarray, " elements"]:
-        """The mean over inputs for every g, (|G|,)."""
-        return self.errors.mean(axis=1)
-
-    @property
     def worst(self) -> Witness:
         """The input and the element with the largest error."""
         g, i = np.unravel_index(int(np.argmax(self.errors)), self.errors.shape)
         return Witness(index=int(i), element=int(g), error=float(self.errors[g, i]))
-
-    def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
-        """Quantiles over all elements and inputs; q between 0 and 1."""
-        return quantiles_of(self.errors, q)
 
 
 def equivariance_error(

@@ -23,7 +23,7 @@ from equitangents.actions.vectors import as_output_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import GroupMap
 from equitangents.groups.representations import RepresentationLike
-from equitangents.statistics import FEWEST, mean_interval
+from equitangents.statistics import mean_interval
 from equitangents.statistics.estimate import check_resampling
 from equitangents.validation import check_array, copied
 
@@ -59,39 +59,20 @@ class Measure:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Lower and upper end of the interval of the mean, over inputs; (nan, nan) where `no_interval` says why."""
+        """Lower and upper end of the interval of the mean, over inputs.
+
+        (nan, nan) from fewer than 5 inputs, of infinite values, and of equal values of an unbounded measure.
+        """
         return mean_interval(self.values, **vars(self.bootstrap), bounds=self.bounds)
-
-    @property
-    def no_interval(self) -> str | None:
-        """Why there is no interval; None where there is one."""
-        if not math.isnan(self.interval[0]):
-            return None
-        if len(self.values) < FEWEST:
-            return f"no interval from fewer than {FEWEST} inputs"
-        if not np.isfinite(self.values).all():
-            return "no interval of infinite values"
-        return "no interval: all values are equal"
-
-    def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
-        """Quantiles of `values` over inputs; q between 0 and 1. Always one of the values, so inf does no harm."""
-        return quantiles_of(self.values, q)
 
     def __float__(self) -> float:
         return self.mean
 
     def __repr__(self) -> str:
         lower, upper = self.interval
-        interval = self.no_interval or f"{self.bootstrap.confidence:.0%} interval [{lower:.6g}, {upper:.6g}]"
+        interval = f"{self.bootstrap.confidence:.0%} interval [{lower:.6g}, {upper:.6g}]"
         inputs = f"{len(self.values)} input" + ("s" if len(self.values) != 1 else "")
         return f"{type(self).__name__}({self.name}: mean {self.mean:.6g}, {interval}, {inputs})"
-
-
-def quantiles_of(values: np.ndarray, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
-    """Quantiles that are always one of the values; q between 0 and 1."""
-    if not ((np.asarray(q) >= 0) & (np.asarray(q) <= 1)).all():
-        raise InvalidArgumentError("q", q, "numbers between 0 and 1, such as 0.95")
-    return np.quantile(values, q, method="inverted_cdf")
 
 
 def evaluate(name: str, f: Callable[[Any], Tree], x: Tree) -> Float[np.ndarray, " N *outputs"]:

@@ -65,20 +65,14 @@ def spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, 
     return _norm(std_and_mean(z)[0])
 
 
-def same_predictions(z: Float[np.ndarray, "*draws n order outputs"], identity: int) -> Float[np.ndarray, "*draws n"]:
-    """For how many g the predicted class is that at the identity, itself included."""
-    classes = predicted_classes(z)
-    return (classes == classes[..., identity, None]).sum(axis=-1).astype(np.float64)
-
-
-def same_predictions_at_positions(
-    z: Float[np.ndarray, "*draws n order numbers"], identity: int, outputs: int
+def same_predictions(
+    z: Float[np.ndarray, "*draws n order numbers"], identity: int, outputs: int | None = None
 ) -> Float[np.ndarray, "*draws n"]:
-    """For how many g the predicted class is that at the identity, the mean over positions of fields.
+    """For how many g the predicted class is that at the identity, itself included.
 
-    Fields are rows of `outputs` numbers at each position.
+    Of fields, rows of `outputs` numbers at each position, the mean over positions; None: no field.
     """
-    classes = predicted_classes(z.reshape(*z.shape[:-1], -1, outputs))
+    classes = predicted_classes(z.reshape(*z.shape[:-1], -1, outputs or z.shape[-1]))
     return (classes == classes[..., [identity], :]).sum(axis=-2).mean(axis=-1)
 
 

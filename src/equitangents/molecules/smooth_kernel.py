@@ -25,11 +25,11 @@ from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.angular import both, covariance, of_covariance
-from equitangents.kernels.branches import flat as every_operation
 from equitangents.kernels.duals.smooth import Cos, Erf, Gelu, Sin
 from equitangents.kernels.engines.reference.rotations import Variances, after, moments, run, variances
 from equitangents.kernels.operations import Affine, Dual
 from equitangents.kernels.program import Op
+from equitangents.kernels.program import flat as every_operation
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationSections, Sphere, closed_nodes, sections
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question, signals_for

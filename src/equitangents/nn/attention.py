@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import NetworkError, ShapeError
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.structured import Attend, Mix
 from equitangents.nn.layer import ByRun, Grid, ParameterFree, Signal, Structure, check_scale
 from equitangents.normals import standard_normal

@@ -18,9 +18,8 @@ import jax.numpy as jnp
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
-from equitangents.kernels import branches
-from equitangents.kernels.branches import residual
-from equitangents.kernels.program import Op
+from equitangents.kernels import program
+from equitangents.kernels.program import Op, residual
 from equitangents.nn.layer import ByRun, Layer, ParameterFree, Signal, Signals, Structure
 from equitangents.nn.lowering import chain, fold_layers, init_layers, lowered, run_layers, why_no_ntk
 from equitangents.nn.sequential import Sequential
@@ -173,7 +172,7 @@ class Parallel(_Holding):
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         inputs, _, _ = self.inputs(signal)
         pairs = zip(self._branches, inputs, strict=True)
-        return (branches.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
+        return (program.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
 
 
 class _Joining(ParameterFree):
@@ -262,7 +261,7 @@ class Sum(_Joining):
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         """One operation for all groups."""
-        return (branches.Parallel((), tuple(map(branches.Join, self.groups(signal)))),)
+        return (program.Parallel((), tuple(map(program.Join, self.groups(signal)))),)
 
 
 class Concatenate(_Joining):
@@ -304,7 +303,7 @@ class Concatenate(_Joining):
         groups = self.groups(signal)
         counts = [[signal.parts[i].channels for i in group] for group in groups]
         shares = (tuple(c / sum(count) for c in count) for count in counts)
-        return (branches.Parallel((), tuple(map(branches.Join, groups, shares))),)
+        return (program.Parallel((), tuple(map(program.Join, groups, shares))),)
 
 
 def _layers(name: str, branch: object) -> tuple[Layer, ...]:

@@ -29,8 +29,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.wallpaper_group import GridGroup
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.operations import Table
+from equitangents.kernels.operations import FrozenArray, Table
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import RotationOp
 from equitangents.nn.conv import symmetric_box

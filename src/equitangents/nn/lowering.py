@@ -19,9 +19,9 @@ import jax
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import NetworkError, ShapeError
 from equitangents.groups import Group
+from equitangents.kernels.dispatch import program_of as of_operations
 from equitangents.kernels.program import GroupFibres, Op, Positions, Program
 from equitangents.kernels.rotations import Sphere
-from equitangents.kernels.simplify import program_of as of_operations
 from equitangents.kernels.steerable import Points
 from equitangents.kernels.structured import StructuredPositions
 from equitangents.nn.conv import Dense
@@ -200,22 +200,6 @@ def lower_field(
     if type(end) in _NO_FIELD:
         raise NetworkError(_NO_FIELD[type(end)].format(end=end))
     return given, program_of(layers[given:], signals[given:], masks or None)
-
-
-def ends_on_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> bool:
-    """Whether a network lifts signals on the sphere, and its output has a value at every rotation."""
-    if not signals[-1].positions.on_group:
-        return False
-    lift = _lift(layers, signals)
-    return lift is not None and lift.on_rotations
-
-
-def lower_between_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
-    """As `lower_field`, of a network that ends on rotations: the program of the one that ends in Flatten."""
-    whole = _followed(layers, signals, Flatten())
-    if count_given(*whole):
-        raise NetworkError("the first layer is to be the SphereLift")
-    return 0, program_of(*whole)
 
 
 def _followed(

@@ -17,8 +17,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.duals.quadrature import bound, line
-from equitangents.kernels.operation import DualActivation
-from equitangents.kernels.operations import Dual
+from equitangents.kernels.operations import Dual, DualActivation
 from equitangents.kernels.program import Op
 from equitangents.nn.layer import ParameterFree, Signal
 from equitangents.validation import check_number, check_whole

@@ -16,7 +16,7 @@ import numpy as np
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.program import GroupFibres, Program
 from equitangents.kernels.projected import EquivariantOutputs, PositionMoves, RotationMoves
 from equitangents.kernels.rotations import Sphere
@@ -125,5 +125,5 @@ class Readout(Layer):
             assert isinstance(signal.positions, OnGroup)
             group = signal.positions.group
             sources = fibres.points.array[group.inverses]
-            return PositionMoves(FrozenArray(sources), FrozenArray(rho), FrozenArray(group.inverses))
+            return PositionMoves(FrozenArray(sources), FrozenArray(rho))
         return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)

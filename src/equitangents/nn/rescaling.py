@@ -13,8 +13,7 @@ import numpy as np
 from equitangents._types import Params
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.duals import Normalised
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.operations import Dual
+from equitangents.kernels.operations import Dual, FrozenArray
 from equitangents.kernels.structured import Drop, Normalise, Times
 from equitangents.nn.layer import ByRun, ParameterFree, Signal, Structure
 from equitangents.validation import check_choice, check_number

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents import precision
@@ -19,12 +18,12 @@ from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.dispatch import compute, compute_diagonal, kernel_cost
+from equitangents.kernels.cost import KernelCost, kernel_cost
+from equitangents.kernels.dispatch import compute
 from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected import PositionMoves
-from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
+from equitangents.kernels.result import KernelField, Kernels, NngpKernels
 from equitangents.kernels.rotations import sample as hardest
 from equitangents.kernels.steerable import Points
 from equitangents.nn.layer import Grid, Layer, Signal, Structure
@@ -33,22 +32,19 @@ from equitangents.nn.lowering import (
     chain,
     check_entries,
     draw_noise,
-    ends_on_rotations,
     init_layers,
     lower,
-    lower_between_rotations,
     lower_field,
     lowered,
     run_layers,
     why_no_ntk,
 )
-from equitangents.nn.pooling import Flatten
 from equitangents.nn.steerable.linear import equivariant_dimension
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_key, check_shape
 
-PositionPairs = Literal["all", "same"] | npt.ArrayLike
-"""All pairs of positions, each with itself, or a list of pairs (M, 2)."""
+PositionPairs = Literal["all", "same"]
+"""All pairs of positions, or each with itself."""
 
 
 MOST_LAYERS = 10_000
@@ -179,11 +175,6 @@ class Sequential:
         moves = getattr(program.space, "moves", None)
         return not given and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
 
-    def leads_by_position(self, input_shape: tuple[int, ...]) -> bool:
-        """Whether leading layers without weights act alike at each position, or are Flatten."""
-        given = _lower(self._layers, check_shape("input_shape", input_shape)).given
-        return all(layer.follows_moves or isinstance(layer, Flatten) for layer in self._layers[:given])
-
     @property
     def draws_noise(self) -> bool:
         """Whether inputs draw independent noise (dropout), so that x with itself differs from x with an equal input."""
@@ -216,9 +207,7 @@ class Sequential:
         """
         if is_structured(x) or not self.samples_rotations:
             return self
-        signals = self.signals(x.shape[1:])
-        between = ends_on_rotations(self._layers, signals)
-        given, program = lower_between_rotations(self._layers, signals) if between else self._lowered(x)[:2]
+        given, program = self._lowered(x)[:2]
         after = np.asarray(self.after_given(given, x))
         resolution = compute(program, hardest(after, after)).resolution
         if resolution is None:
@@ -231,7 +220,7 @@ class Sequential:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
         (x,) = without_empty_masks(_check_inputs("x", x))
         lowered = self._lowered(x)
-        return lowered.existing(compute_diagonal(lowered.program, self.after_given(lowered.given, x), engine))
+        return lowered.existing(compute(lowered.program, self.after_given(lowered.given, x), None, engine, own=True))
 
     def _checked_pair(self, x1: Tree, x2: Tree) -> tuple[Tree, Tree]:
         """Inputs of two sets that fit each other."""
@@ -254,8 +243,8 @@ class Sequential:
         """NNGP and NTK between the P output positions of x1 and those of x2 (None: x1 at half cost), (N1, P, N2, P).
 
         For networks that end on positions, such as a Conv or a GroupConv without a pool after it. Positions are
-        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P); or pairs (M, 2), first
-        and second position, (N1, N2, M). Otherwise as `kernel`: precision, arrays, derivatives and errors.
+        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P). Otherwise as `kernel`:
+        precision, arrays, derivatives and errors.
 
         >>> import numpy as np, equitangents as et
         >>> net = et.nn.Sequential(et.nn.Conv(8, (3, 3)), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
@@ -273,7 +262,7 @@ class Sequential:
     def kernel_field_diagonal(
         self, x: ArrayLike, positions: PositionPairs = "all", engine: str | None = None
     ) -> KernelField:
-        """The kernel field of every input with itself: (N, P, P), or (N, P) or (N, M) at some `positions`.
+        """The kernel field of every input with itself: (N, P, P), or (N, P) with positions="same".
 
         What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
         positions="same" its variances.
@@ -282,29 +271,12 @@ class Sequential:
         given, program, part, alone = self._field(x, positions)
         if alone:
             return self._of_one_position(self.kernel_diagonal(x, engine), x, part)
-        return self._named(compute_diagonal(program, self.after_given(given, x), engine, part), x)
-
-    def kernel_field_cost(
-        self,
-        input_shape: tuple[int, ...],
-        n1: int,
-        n2: int | None = None,
-        positions: PositionPairs = "all",
-        dtype: DTypeLike = "float32",
-        engine: str | None = None,
-    ) -> KernelCost:
-        """Cost of `kernel_field` for n1 and n2 inputs of `input_shape`, before it runs; see `kernel_cost`."""
-        signals = self.signals(check_shape("input_shape", input_shape))
-        given, program = lower_field(self._layers, signals)
-        part = part_of(positions, signals[-1].positions.count)
-        return kernel_cost(program, signals[given].channels, n1, n2, dtype, engine, part)
+        return self._named(compute(program, self.after_given(given, x), None, engine, part, own=True), x)
 
     def _field(self, x: Tree, positions: PositionPairs) -> tuple[int, AnyProgram, Part, bool]:
         """(layers that are functions of the input, the program of the rest, pairs of positions, whether it is one)."""
         signals = self.signals(x.shape[1:])
         part = part_of(positions, signals[-1].positions.count)
-        if ends_on_rotations(self._layers, signals):
-            return *lower_between_rotations(self._layers, signals), part, False
         given, program = lower_field(self._layers, signals, x.convention if is_structured(x) else None)
         return given, program, part, part.count == 1 and not isinstance(program.space, Points)
 
@@ -335,7 +307,7 @@ class Sequential:
         """The field with the shape of its grid; only the NNGP if there is no NTK."""
         found = replace(found, grid=self.signals(x.shape[1:])[-1].positions.shape)
         reason = why_no_ntk(self._layers)
-        return found if reason is None else NngpKernelField.of(found, reason)
+        return found if reason is None else NngpKernels.of(found, reason)
 
     def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""

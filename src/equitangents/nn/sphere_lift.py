@@ -24,7 +24,7 @@ from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.rotations import FULL, Accuracy, RotationOp, Sphere, Zonal
 from equitangents.nn.layer import FilterLayer, OnGroup, OnRotations, Signal
 from equitangents.sphere import gauss_legendre

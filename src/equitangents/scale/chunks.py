@@ -117,16 +117,15 @@ class Chunks:
 class Grid:
     """Tiles of `tile` × `tile` pairs.
 
-    `rows` and `columns` (None: the rows; the matrix is symmetric) are how many there were at first and after every
-    addition.
+    `rows` and `columns` are how many there are; None: the matrix is symmetric.
 
-    >>> grid = Grid(rows=(3, 5), columns=None, tile=4)
+    >>> grid = Grid(rows=5, columns=None, tile=4)
     >>> grid.tiles(), grid.places((0, 1)), grid.spans((0, 1))
     ([(0, 0), (0, 1), (1, 1)], [(0, 1), (1, 0)], (slice(0, 4, None), slice(4, 5, None)))
     """
 
-    rows: tuple[int, ...]
-    columns: tuple[int, ...] | None
+    rows: int
+    columns: int | None
     tile: int
 
     @property
@@ -137,7 +136,7 @@ class Grid:
     @property
     def shape(self) -> tuple[int, int]:
         """The shape of the whole matrix, (N1, N2)."""
-        return self.rows[-1], (self.columns or self.rows)[-1]
+        return self.rows, self.columns or self.rows
 
     def tiles(self) -> list[Tile]:
         """All that are computed."""
@@ -155,15 +154,6 @@ class Grid:
             slice(k * self.tile, min((k + 1) * self.tile, size)) for k, size in zip(tile, self.shape, strict=True)
         )
         return rows, columns
-
-    def grew(self, tile: Tile) -> bool:
-        """Whether rows or columns were added to a tile that may have been computed before."""
-        sizes = (self.rows, self.columns or self.rows)
-        return any(
-            span.start < size < span.stop
-            for span, counts in zip(self.spans(tile), sizes, strict=True)
-            for size in counts
-        )
 
     def halved(self, tile: Tile) -> bool:
         """Whether the tile is equal to its transpose, so that half of it is computed."""
@@ -186,29 +176,22 @@ class ZarrTiles:
         return each * sum(len(self.grid.places(tile)) for tile in tiles)
 
     def is_there(self, tile: Tile) -> bool:
-        """Whether all values of a tile are on disk; one to which rows were added is read."""
+        """Whether all values of a tile are on disk."""
         places = self.grid.places(tile)
-        if not all(chunks.is_there(place) for place in places for chunks in reversed(list(self.arrays.values()))):
-            return False
-        return not self.grid.grew(tile) or self._is_complete(tile)
+        return all(chunks.is_there(place) for place in places for chunks in reversed(list(self.arrays.values())))
 
     def missing(self, tiles: Sequence[Tile]) -> list[Tile]:
         """Which of `tiles` are not there."""
         places = dict.fromkeys(place for tile in tiles for place in self.grid.places(tile))
         lacking = {place for chunks in self.arrays.values() for place in chunks.missing(places)}
-
-        def is_missing(tile: Tile) -> bool:
-            gone = not lacking.isdisjoint(self.grid.places(tile))
-            return gone or (self.grid.grew(tile) and not self._is_complete(tile))
-
-        return [tile for tile in tiles if is_missing(tile)]
+        return [tile for tile in tiles if not lacking.isdisjoint(self.grid.places(tile))]
 
     def read(self, tile: Tile) -> Values:
-        """The matrices of a tile at its own place; of one that grew, with NaN where nothing is yet."""
+        """The matrices of a tile at its own place."""
         return [self._cut(chunks.read(tile), tile) for chunks in self.arrays.values()]
 
     def state(self, tile: Tile) -> State:
-        """Whether a tile is whole, "missing" where none of its files is there or it grew, else "damaged"."""
+        """Whether a tile is whole, "missing" where none of its files is there, else "damaged"."""
         places = self.grid.places(tile)
         if not any(chunks.path(place).exists() for chunks in self.arrays.values() for place in places):
             return "missing"
@@ -218,7 +201,7 @@ class ZarrTiles:
             except (DamagedTileError, OSError):
                 return "damaged"
             if not np.isfinite(self._cut(values, tile)).all():
-                return "missing" if self.grid.grew(tile) else "damaged"
+                return "damaged"
             if not all(np.array_equal(values, other.T, equal_nan=True) for other in mirrored):
                 return "damaged"
         return "whole"
@@ -234,13 +217,6 @@ class ZarrTiles:
         for place in self.grid.places(tile):
             for chunks in self.arrays.values():
                 chunks.path(place).unlink(missing_ok=True)
-
-    def _is_complete(self, tile: Tile) -> bool:
-        """Whether a tile that grew has all of its numbers, at its own place, which is written last."""
-        try:
-            return all(np.isfinite(values).all() for values in self.read(tile))
-        except (DamagedTileError, FileNotFoundError):
-            return False
 
     def _cut(self, chunk: np.ndarray, tile: Tile) -> np.ndarray:
         """What a chunk holds of the matrix."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
-from equitangents.errors import StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_fits
 from equitangents.progress import Progress, ProgressCallback, told_by
@@ -166,7 +165,6 @@ class GramStore:
         with self._files():
             self._work.check()
             if not resume:
-                self._check_current()
                 for name in FIELDS:
                     remove_all(self.path / name / "c")
             waiting = self._work.tiles.missing(mine)
@@ -191,7 +189,7 @@ class GramStore:
         if sample is not None:
             check_whole("sample", sample, 0)
         with self._files():
-            self._check_current()
+            self._work.check()
             found, wrong = verify(self._work, self._data, sample)
             if wrong:
                 for tile in wrong:
@@ -244,14 +242,6 @@ class GramStore:
 
     def _check_free(self, needed: int) -> None:
         check_room(self.path, needed, f"the tiles that are missing in {self.path} take")
-
-    def _check_current(self) -> None:
-        """Raise StoreError where the store was replaced, or grew, since it was opened."""
-        self._work.check()
-        if not self.is_current:
-            raise StoreError(
-                "store", str(self.path), "the rows that it was opened with", "open it with all that were added"
-            )
 
     def _files(self) -> AbstractContextManager[None]:
         return gram_errors(self.path)

@@ -21,7 +21,7 @@ from equitangents.foreign_files import Rows, read_json
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.content import VERSION
 from equitangents.precision import working_dtype
-from equitangents.scale.chunks import Chunks, Grid
+from equitangents.scale.chunks import Chunks, Grid, ZarrTiles
 from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
 from equitangents.scale.place import ObjectPath, Place, content, remove_all, write_whole
 from equitangents.scale.side import side_of_tile
@@ -35,11 +35,11 @@ Data = dict[str, Rows]  # the inputs x1 and perhaps x2 by name
 
 @dataclass(frozen=True)
 class Inputs:
-    """Some inputs of one `shape`: how many there were at first and after each addition, and the hash of so many."""
+    """Some inputs of one `shape`: how many there are, and their hash."""
 
     shape: tuple[int, ...]
-    rows: tuple[int, ...]
-    digests: tuple[str, ...]
+    count: int
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,15 @@ class Record:
         shapes |= {name: (self.tile, *x.shape) for name, x in self.inputs.items()}
         return {name: Chunks(path / name, shape, np.dtype(self.precision)) for name, shape in shapes.items()}
 
+    def tiles(self, path: Place) -> ZarrTiles:
+        """The tiles of both kernels, as files."""
+        arrays = self.arrays(path)
+        return ZarrTiles({name: arrays[name] for name in FIELDS}, self.grid)
+
     @property
     def grid(self) -> Grid:
         """The tiles of the matrix."""
-        return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile)
-
-    def grew_from(self, other: Record) -> bool:
-        """Whether it is the other one, perhaps with rows added."""
-        return _compared(other) == _compared(self) and all(
-            (here.rows[: len(x.rows)], here.digests[: len(x.rows)]) == (x.rows, x.digests)
-            for here, x in zip(self.inputs.values(), other.inputs.values(), strict=True)
-        )
+        return Grid(self.x1.count, None if self.x2 is None else self.x2.count, self.tile)
 
     def as_json(self) -> dict[str, Any]:
         """With a checksum, for `from_json`."""
@@ -95,11 +93,11 @@ class Record:
             raise StoreError(
                 "store", held.get("format"), FORMAT, "compute it anew in another folder", verb="has format"
             )
-        plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in held.items()}
-        for name in ("x1", "x2"):
-            if plain[name] is not None:
-                plain[name] = Inputs(**{key: tuple(v) for key, v in plain[name].items()})
-        record = Record(**plain)
+        inputs = {
+            name: None if held[name] is None else Inputs(**{**held[name], "shape": tuple(held[name]["shape"])})
+            for name in ("x1", "x2")
+        }
+        record = Record(**{**held, **inputs})
         record._check()
         return record
 
@@ -107,11 +105,11 @@ class Record:
         """ValueError unless all is of its type: a checksum says that nothing has changed, not who wrote it."""
         given = list(self.inputs.values())
         text = [self.network, self.network_hash, self.engine, self.precision, self.version]
-        text += [digest for x in given for digest in x.digests]
-        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, *x.rows))]
+        text += [x.digest for x in given]
+        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, x.count))]
         if not all(isinstance(each, str) for each in text) or not all(type(each) is int for each in numbers):
             raise ValueError("the record has entries of other types")
-        if min(numbers) < 0 or self.tile < 1 or not all(x.rows for x in given):
+        if min(numbers) < 0 or self.tile < 1:
             raise ValueError("the record has sizes that nothing has")
         if self.precision not in ("float32", "float64"):
             raise ValueError(f"the record's precision is {self.precision!r}")
@@ -130,7 +128,7 @@ def metadata(path: Place, record: Record) -> dict[Place, bytes]:
     """What every `zarr.json` holds, by its folder; the store's own comes last."""
     about = {KEY: record.as_json()}
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(FIELDS, record.grid.shape)
-    shapes |= {name: (x.rows[-1], *x.shape) for name, x in record.inputs.items()}
+    shapes |= {name: (x.count, *x.shape) for name, x in record.inputs.items()}
     texts = {
         path / name: chunks.metadata(shapes[name], about if name in FIELDS else {})
         for name, chunks in record.arrays(path).items()
@@ -220,9 +218,7 @@ def problem(net: KernelFunction, data: Data, tile: int | None, dtype: np.dtype) 
     shape = tuple(x1.shape[1:])
     if x2 is not None and tuple(x2.shape[1:]) != shape:
         raise ShapeError("x2", tuple(x2.shape), ("N", *shape), "give inputs of the shape of x1")
-    inputs = {
-        name: Inputs(shape, (x.shape[0],), (rows_digest(name, x, dtype, x.shape[0]),)) for name, x in data.items()
-    }
+    inputs = {name: Inputs(shape, x.shape[0], rows_digest(name, x, dtype, x.shape[0])) for name, x in data.items()}
     return Record(
         network=repr(net),
         network_hash=network_hash(net, shape),
@@ -259,7 +255,12 @@ def open_store(path: Place, wanted: Record, data: Data) -> Record:
     with alone(path / FIELDS[0] / ".growing", f"rows are added to the store in {path} by another process; try again"):
         stored = read_record(path) or stored
         record = _joined(path, stored, wanted, data)
-        write_inputs(path, record, data, known={name: x.rows[-1] for name, x in stored.inputs.items()})
+        write_inputs(path, record, data, known={name: x.count for name, x in stored.inputs.items()})
+        tiles = stored.tiles(path)
+        for tile in stored.grid.tiles():  # those that grow are computed whole
+            ends = zip(stored.grid.spans(tile), stored.grid.shape, record.grid.shape, strict=True)
+            if any(span.stop == before < after and before % record.tile for span, before, after in ends):
+                tiles.remove(tile)
         write_metadata(path, record)
     return record
 
@@ -278,7 +279,7 @@ def write_inputs(
     """
     differing: list[Place] = []
     for name, about in record.inputs.items():
-        chunks, tile, count = record.arrays(path)[name], record.tile, about.rows[-1]
+        chunks, tile, count = record.arrays(path)[name], record.tile, about.count
         chunks.folder.mkdir(parents=True, exist_ok=True)
         indices = [(index, *(0,) * len(about.shape)) for index in range(-(-count // tile))]
         lacking = set(chunks.missing(indices))
@@ -327,12 +328,12 @@ def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
             raise StoreError(name, value, there.get(name), remedy)
     grown = dict[str, Inputs]()
     for name, known in stored.inputs.items():
-        new, rows = wanted.inputs[name], known.rows[-1]
-        count, dtype = new.rows[-1], np.dtype(stored.precision)
+        new, rows = wanted.inputs[name], known.count
+        count, dtype = new.count, np.dtype(stored.precision)
         if count < rows:
             raise StoreError(name, count, f"at least {rows}", remedy, verb="has rows,")
-        if known.digests[-1] != (new.digests[0] if count == rows else rows_digest(name, data[name], dtype, rows)):
+        if known.digest != (new.digest if count == rows else rows_digest(name, data[name], dtype, rows)):
             raise StoreError(name, rows, "those of the store", remedy, verb="has other values in the first rows,")
         if count > rows:
-            grown[name] = Inputs(known.shape, (*known.rows, count), (*known.digests, new.digests[0]))
+            grown[name] = new
     return replace(stored, **grown)  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.kernels.cost import count
 from equitangents.kernels.engines import choose
-from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Positions
 
 _LEAST, _MOST = 64, 1000  # of a side, where tiles take long

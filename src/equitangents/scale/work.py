@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Work:
     @property
     def tiles(self) -> ZarrTiles:
         """The tiles of both kernels, as files."""
-        return ZarrTiles({name: self.arrays[name] for name in FIELDS}, self.record.grid)
+        return self.record.tiles(self.path)
 
     def check(self) -> None:
         """Raise StoreError unless this process may write into the store."""
@@ -59,13 +60,14 @@ class Work:
         there = read_record(self.path)
         if there is None:
             raise StoreError("store", str(self.path), "a folder that this worker sees", "it may have been removed")
-        if not there.grew_from(self.record):
-            raise StoreError("store", str(self.path), "the one that was opened", "open it again")
+        if there != self.record:
+            raise StoreError("store", str(self.path), "the one that was opened, with its rows", "open it again")
         _checked[self.path, self.record] = time.monotonic()
 
     def check_now_and_then(self) -> None:
-        """Check where this process has not done so for a minute: a thousand workers ask one file."""
-        if time.monotonic() - _checked.get((self.path, self.record), -np.inf) > _CHECKED:
+        """Check a folder, to which rows may be added; an object store once a minute: a thousand workers ask it."""
+        last = _checked.get((self.path, self.record), -np.inf)
+        if isinstance(self.path, Path) or time.monotonic() - last > _CHECKED:
             self.check()
 
     def values(self, tile: Tile, inputs: Read | None = None) -> Values:
@@ -110,10 +112,11 @@ def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[bool]:
     read = lru_cache(maxsize=max(2, _INPUTS // most))(work.inputs)  # tiles that follow one another share a row
     with gram_errors(work.path):
         for tile in tiles:
-            work.check_now_and_then()
             there = files.is_there(tile)
             if not there:
-                files.write(tile, work.values(tile, read))
+                values = work.values(tile, read)
+                work.check_now_and_then()
+                files.write(tile, values)
             yield not there
 
 

@@ -66,19 +66,10 @@ def evaluated(
     x2: Tree,
     mask_constant: float | None,
     patterns: tuple[Tree, Tree],
-    *,
-    diagonal_batch: bool,
-    spatial: bool,
 ) -> Tree:
     """Apply to inputs or Kernels: a `Kernel`, of several outputs several, in the inputs' container."""
     nodes, ones, twos = sides(node, x1, x2)
     kernels = [x for x in ones if isinstance(x, Kernel)]
-    if not diagonal_batch and not kernels:
-        run = partial(evaluated, node, mask_constant=mask_constant, diagonal_batch=True, spatial=spatial)
-        whole = run(x1, x2, patterns=patterns)
-        first = run(x1, None, patterns=(patterns[0],) * 2)
-        second = None if x2 is None else run(x2, None, patterns=(patterns[1],) * 2)
-        return _with_batches(whole, first, second)
     leaves = jax.tree.leaves((x1, x2))
     dtype = precision.working_dtype(*(leaf for leaf in leaves if hasattr(leaf, "dtype") and np.ndim(leaf) > 1))
     working = dtype if any(map(precision.is_traced, leaves)) else np.float64
@@ -103,7 +94,7 @@ def evaluated(
         grid = signal.positions.shape
         shapes = [moved_shape((n, *signal.array_shape), axes, back=True) for n in found.nngp.shape[-2:]]
         masks = [None if m is None else ~m.T.reshape((m.shape[1], *grid, 1)) for m in found.masks]
-        values = [_from_positions(v, grid, spatial) for v in (found.nngp, found.ntk, *found.own)]
+        values = [_from_positions(v, grid) for v in (found.nngp, found.ntk, *found.own)]
         return Kernel(
             values[0],
             None if why_no_ntk(layers) else values[1],
@@ -113,7 +104,6 @@ def evaluated(
             mask1=masks[0],
             mask2=None if alone else masks[-1],
             is_gaussian=signal.gaussian,
-            diagonal_spatial=spatial and bool(grid),
             shape1=shapes[0],
             shape2=shapes[1],
             batch_axis=axes[0] % len(shapes[0]),
@@ -129,13 +119,6 @@ def evaluated(
 def _from_the_end(k: Kernel) -> int:
     """The channels' axis; the last one stays so where positions are pooled."""
     return -1 if k.channel_axis == len(k.shape1) - 1 else k.channel_axis
-
-
-def _with_batches(whole: Tree, first: Tree, second: Tree) -> Tree:
-    if isinstance(whole, Kernel):
-        return whole.replace(cov1=first.nngp, cov2=None if second is None else second.nngp, diagonal_batch=False)
-    seconds = (None,) * len(whole) if second is None else second
-    return type(whole)(map(_with_batches, whole, first, seconds))
 
 
 def _typed(dtype: np.dtype | type, value: ArrayLike) -> jax.Array:
@@ -183,31 +166,23 @@ def _start_of_kernel(node: Node, k: Kernel, patterns: tuple[Tree, Tree]) -> Star
         raise NetworkError("a Kernel without nngp and cov1 does not go into another kernel_fn")
     axes = (k.batch_axis, k.channel_axis)
     _, *grid, channels = moved_shape(tuple(k.shape1), axes)
-    shape, batches = tuple(grid), 1 if k.diagonal_batch else 2
-    cross, ntk = (None if v is None else _by_positions(v, 2, len(grid), k.diagonal_spatial) for v in (k.nngp, k.ntk))
-    owns = [
-        _by_positions(v, batches, len(grid), k.diagonal_spatial) for v in (k.cov1, k.cov1 if k.cov2 is None else k.cov2)
-    ]
-    if not k.diagonal_batch:
-        owns = [jnp.diagonal(v, axis1=-2, axis2=-1) for v in owns]
+    shape = tuple(grid)
+    cross = _by_positions(k.nngp, 2, len(grid))
+    ntk = jnp.zeros_like(cross) if k.ntk is None else _by_positions(k.ntk, 2, len(grid))
+    owns = [_by_positions(v, 1, len(grid)) for v in (k.cov1, k.cov1 if k.cov2 is None else k.cov2)]
     given_masks = (k.mask1, k.mask1 if k.mask2 is None else k.mask2)
     masks = tuple(None if m is None else ~jnp.moveaxis(jnp.asarray(m), axes, (0, -1)).reshape((own.shape[-1], -1)).T
                   for m, own in zip(given_masks, owns, strict=True))  # fmt: skip
-    _check_memory(*cross.shape[-2:], len(cross))
-    known = FieldKernels(cross, jnp.zeros_like(cross) if ntk is None else ntk, tuple(owns), masks)
+    _check_memory(cross.shape[-2], cross.shape[-1], len(cross))
+    known = FieldKernels(cross, ntk, tuple(owns), masks)
     reads = node.pattern
     graphs = tuple(None if p is None or reads is None else reads.adjacency(p, shape) for p in patterns)
     return Start(known, graphs, Signal(Grid(shape), channels, gaussian=k.is_gaussian))
 
 
-def _by_positions(values: ArrayLike, batches: int, dimensions: int, spatial: bool) -> jax.Array:
-    """(N…, H, H, W, W) to (P, P, N…); for positions with themselves only, zero elsewhere."""
+def _by_positions(values: ArrayLike, batches: int, dimensions: int) -> jax.Array:
+    """(N…, H, H, W, W) to (P, P, N…)."""
     values = jnp.asarray(values)
-    if spatial and dimensions:
-        flat = values.reshape((*values.shape[:batches], -1))
-        moved = jnp.moveaxis(flat, -1, 0)
-        eye = jnp.eye(len(moved), dtype=values.dtype).reshape((len(moved), len(moved)) + (1,) * batches)
-        return eye * moved[:, None]
     first = [batches + 2 * d for d in range(dimensions)]
     second = [axis + 1 for axis in first]
     ordered = jnp.transpose(values, [*first, *second, *range(batches)])
@@ -215,13 +190,10 @@ def _by_positions(values: ArrayLike, batches: int, dimensions: int, spatial: boo
     return ordered.reshape((count, count, *values.shape[:batches]))
 
 
-def _from_positions(values: ArrayLike, grid: Shape, spatial: bool) -> ArrayLike:
-    """(P, P, N…) to (N…, H, H, W, W), or (N…, H, W)."""
+def _from_positions(values: ArrayLike, grid: Shape) -> ArrayLike:
+    """(P, P, N…) to (N…, H, H, W, W)."""
     xp = jnp if isinstance(values, jax.Array) else np
     batches, d = values.ndim - 2, len(grid)
-    if spatial and d:
-        diagonal = xp.diagonal(values, axis1=0, axis2=1)
-        return diagonal.reshape((*diagonal.shape[:-1], *grid))
     split = values.reshape((*grid, *grid, *values.shape[2:]))
     order = [*range(2 * d, 2 * d + batches)]
     for i in range(d):

@@ -26,8 +26,8 @@ _KNOWN = {"pytree_node": False}
 class Kernel:
     """Kernels between two sets of inputs, with what a further kernel_fn needs.
 
-    `nngp` and `ntk` (N1, N2), or over positions (N1, N2, H, H, W, W, …), with diagonal_spatial (N1, N2, H, W, …).
-    `cov1`, `cov2`: kernels of each input with itself, (N1, …), with diagonal_batch=False (N1, N1, …); cov2 is None
+    `nngp` and `ntk` (N1, N2), or over positions (N1, N2, H, H, W, W, …).
+    `cov1`, `cov2`: kernels of each input with itself, (N1, …); cov2 is None
     where x2 is. `shape1`, `shape2`: of the outputs. `mask1`, `mask2`: True where a position is missing, (N, …, 1),
     or None.
     """
@@ -42,8 +42,6 @@ class Kernel:
     is_gaussian: bool = field(default=False, metadata=_KNOWN)
     is_reversed: bool = field(default=False, metadata=_KNOWN)
     is_input: bool = field(default=False, metadata=_KNOWN)
-    diagonal_batch: bool = field(default=True, metadata=_KNOWN)
-    diagonal_spatial: bool = field(default=False, metadata=_KNOWN)
     shape1: Tree = field(default=None, metadata=_KNOWN)
     shape2: Tree = field(default=None, metadata=_KNOWN)
     batch_axis: int = field(default=0, metadata=_KNOWN)
@@ -53,21 +51,11 @@ class Kernel:
         """A copy of this kernel with some entries changed."""
         return dataclasses.replace(self, **changes)
 
-    def asdict(self) -> dict[str, Tree]:
-        """All entries by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-
-    def astuple(self) -> tuple[Tree, ...]:
-        """All entries in order."""
-        return tuple(self.asdict().values())
-
     @classmethod
     def joined(cls, rows: list[list[Kernel]], alone: bool) -> Kernel:
         """The kernels of blocks: lists of rows of them; `alone`: of one set of inputs with itself."""
         first, firsts = rows[0][0], [row[0] for row in rows]
         xp = jnp if isinstance(first.nngp, jax.Array) else np
-        if not first.diagonal_batch:
-            raise NotImplementedError("batch does not join kernels of diagonal_batch=False; call kernel_fn without it")
 
         def along(axis: int, parts: list[Tree]) -> Tree:
             return None if parts[0] is None else xp.concatenate(parts, axis=axis)
@@ -138,7 +126,7 @@ class RawInputs(NamedTuple):
 def given(x: Input, node: Node, mask_constant: float | None, pattern: Tree) -> RawInputs:
     """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
     positions all of whose entries are so are missing."""
-    if is_structured(x):
+    if isinstance(x, (Masked, Graphs)):
         return RawInputs(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
         raise InvalidTypeError("x", type(x), "an array, or a Kernel of kernel_fn", verb="is of type")

@@ -17,8 +17,7 @@ from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.operation import DualActivation, FrozenArray, Operation
-from equitangents.kernels.operations import Pool
+from equitangents.kernels.operations import DualActivation, FrozenArray, Operation, Pool
 from equitangents.kernels.structured import Mix
 from equitangents.nn.layer import ByRun, ParameterFree, Signal, Structure
 from equitangents.nn.nonlinearities import Nonlinearity

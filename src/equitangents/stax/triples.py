@@ -72,7 +72,7 @@ class KernelFn(OfTree):
 
     `get`: "nngp", "ntk", "cov1", "cov2", or another name of `Kernel`, gives that, a tuple of these a named tuple, None
     a `Kernel`. In place of inputs it takes the `Kernel` of another kernel_fn. Networks that end on positions have
-    kernels between these: (N1, N2, H, H, W, W, …), with diagonal_spatial=True (N1, N2, H, W, …).
+    kernels between these: (N1, N2, H, H, W, W, …).
     """
 
     @cached_property
@@ -88,21 +88,16 @@ class KernelFn(OfTree):
         *,
         mask_constant: float | None = None,
         pattern: Tree = None,
-        diagonal_batch: bool | None = None,
-        diagonal_spatial: bool | None = None,
         **keywords: Tree,
     ) -> Tree:
         """Kernels between x1 and x2 (None: x1), or the layers applied to a `Kernel`."""
         if keywords:
-            refuse_keywords("kernel_fn", [k for k in keywords if k not in ("x1_is_x2", "rng")])
+            refuse_keywords("kernel_fn", [k for k, v in keywords.items() if not _unread(k, v)])
         names = _checked(get)
-        if isinstance(x1, Kernel):
-            _check_positions(self.node, x1)
         patterns = tuple(pattern) if isinstance(pattern, _SEVERAL) else (pattern, pattern)
-        both = None if diagonal_batch is False else self._sides(x1, x2, mask_constant, patterns)
+        both = self._sides(x1, x2, mask_constant, patterns)
         if both is None:
-            each, whole = diagonal_batch is not False, bool(diagonal_spatial)
-            found = evaluated(self.node, x1, x2, mask_constant, patterns, diagonal_batch=each, spatial=whole)
+            found = evaluated(self.node, x1, x2, mask_constant, patterns)
         else:
             found = self._of_network(x1, x2, both, names)
         if get is None:
@@ -137,7 +132,8 @@ class KernelFn(OfTree):
         between = None if _BETWEEN.isdisjoint(wanted) else self.network.kernel(*both)
         nngp, ntk = (getattr(between, name) if name in wanted else None for name in ("nngp", "ntk"))
         own = (side if name in wanted else None for name, side in zip(("cov1", "cov2"), both, strict=True))
-        found = Kernel(nngp, ntk, *(None if x is None else self.network.kernel_diagonal(x).nngp for x in own))
+        cov1, cov2 = (None if x is None else self.network.kernel_diagonal(x).nngp for x in own)
+        found = Kernel(nngp, ntk, cov1, cov2)
         if names and _ENTRIES.issuperset(names):
             return found
         read = [signal_and_batch(self.node, x.shape) for x in (x1, x1 if x2 is None else x2)]
@@ -148,6 +144,12 @@ class KernelFn(OfTree):
             x1_is_x2=alike((x1,), (x2,)), is_gaussian=after(self.node, read[0][1]).gaussian, shape1=shapes[0],
             shape2=shapes[1], batch_axis=batch % rank, channel_axis=(-1 if channel is None else channel) % rank,
         )  # fmt: skip
+
+
+def _unread(name: str, value: Tree) -> bool:
+    """Whether an argument of neural-tangents says what is so here anyway."""
+    usual = {"diagonal_batch": True, "diagonal_spatial": False}
+    return name in ("x1_is_x2", "rng") or (name in usual and value in (None, usual[name]))
 
 
 @lru_cache(maxsize=64)
@@ -173,21 +175,6 @@ def _checked(get: str | Sequence[str] | None) -> tuple[str, ...]:
 def _entries(kernel: Kernel, get: str | Sequence[str], names: tuple[str, ...]) -> Tree:
     parts = [getattr(kernel, name) for name in names]
     return parts[0] if isinstance(get, str) else _kernel_of(names)(*parts)
-
-
-_POOLS = nn.AvgPool | nn.SumPool | nn.GlobalAvgPool | nn.GlobalSumPool | nn.Attention | nn.Aggregate
-
-
-def _check_positions(node: Node, kernel: Kernel) -> None:
-    """Raise InvalidArgumentError if layers pool over positions, of which kernels of each with itself alone are known."""
-    layers = [layer for leaf in node.leaves for layer in leaf.own]
-    flat = next((i for i, layer in enumerate(layers) if isinstance(layer, nn.Flatten)), None)
-    known = not kernel.diagonal_spatial or len(kernel.shape1) == 2
-    if not known and any(isinstance(layer, _POOLS) for layer in layers[:flat]):
-        raise InvalidArgumentError(
-            "diagonal_spatial is True, but the network pools over positions, for which kernels between different "
-            "ones are needed"
-        )
 
 
 class StaxLayer(NamedTuple):

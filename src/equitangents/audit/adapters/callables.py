@@ -14,7 +14,6 @@ from equitangents import precision
 from equitangents._types import Params, Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, chosen
 from equitangents.audit.contract.trees import to_numpy
-from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Sequential
 
 
@@ -118,16 +117,9 @@ class EstimatorModel(Model):
 
     kind = "scikit-learn"
 
-    def __init__(self, estimator: Any, method: str | None = None):
+    def __init__(self, estimator: Any):
         self.estimator, self.name = estimator, type(estimator).__name__
-        self.method = method or next(name for name in METHODS if hasattr(estimator, name))
-        if not hasattr(estimator, self.method):
-            raise InvalidArgumentError("method", self.method, "a method of the estimator")
-
-    @property
-    def features(self) -> int | None:
-        """How many numbers a flat input has; None: not known, or inputs are not flat."""
-        return getattr(self.estimator, "n_features_in_", None)
+        self.method = next(name for name in METHODS if hasattr(estimator, name))
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -136,14 +128,13 @@ class EstimatorModel(Model):
         return None if self.method == "predict" or found is None or isinstance(found, list) else np.asarray(found)
 
     def run(self, x: Tree) -> Tree:
-        """The chosen method's output."""
+        """Its scores or values."""
         return getattr(self.estimator, self.method)(self.flat(x))
 
     def flat(self, x: Tree) -> Tree:
         """The inputs as it was fitted to them."""
-        if np.ndim(x) > 2 and self.features == int(np.prod(np.shape(x)[1:])):
-            return np.asarray(x).reshape(len(x), -1)
-        return x
+        fitted = getattr(self.estimator, "sample_shape_", None) or (getattr(self.estimator, "n_features_in_", None),)
+        return np.reshape(x, (len(x), -1)) if np.ndim(x) > 2 and fitted == (np.prod(np.shape(x)[1:]),) else x
 
     def members(self) -> list[Model] | None:
         """The trees of a forest, the estimators of a bagging or voting ensemble, where the mean of theirs is f."""
@@ -161,16 +152,10 @@ class EstimatorModel(Model):
 class EnsembleModel(EstimatorModel):
     """A DeepEnsemble or InfiniteEnsemble, or one of their classifiers: the mean over members, or probabilities."""
 
-    def __init__(self, ensemble: Any, method: str | None = None):
-        super().__init__(ensemble, method)
+    def __init__(self, ensemble: Any):
+        super().__init__(ensemble)
         self.deep = hasattr(ensemble, "predict_members")
         self.kind = "deep ensemble" if self.deep else "infinite ensemble"
-
-    @property
-    def features(self) -> int | None:
-        """What the ensemble was fitted to, where inputs were flat."""
-        fitted: tuple[int, ...] | None = getattr(self.estimator, "sample_shape_", None)
-        return fitted[0] if fitted is not None and len(fitted) == 1 else None
 
     def member_outputs(self, x: Tree) -> np.ndarray:
         """Outputs of all members, (M, N, outputs)."""
@@ -197,6 +182,7 @@ class MembersModel(Model):
         self.states_layout = any(m.states_layout for m in models)
         self.foreign = any(m.foreign for m in models)
         self.fixed_batch = next((m.fixed_batch for m in models if m.fixed_batch is not None), None)
+        self.least_batch = max(m.least_batch for m in models)
 
     @property
     def classes(self) -> np.ndarray | None:

@@ -27,13 +27,11 @@ from equitangents.foreign_files import check_model, check_name
 from equitangents.nn import Sequential
 
 
-def as_model(
-    f: AnyModel, *, layers: Sequence[Any] | None = None, method: str | None = None, select: Select = None
-) -> Model:
+def as_model(f: AnyModel, *, layers: Sequence[Any] | None = None, select: Select = None) -> Model:
     """An adapter for whatever f is, whose output is the one called `select`; raises InvalidTypeError if it is none."""
     if isinstance(f, list) and f:
-        return MembersModel([as_model(member, method=method, select=select) for member in f])
-    model = _adapter(f, layers, method)
+        return MembersModel([as_model(member, select=select) for member in f])
+    model = _adapter(f, layers)
     if select is not None:
         model.select = select
     return model
@@ -55,7 +53,7 @@ _READERS = {
 """Kinds of files, as `check_model` tells them, with what reads them here."""
 
 
-def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
+def _adapter(f: Any, layers: Sequence[Any] | None) -> Model:
     """The adapter of the kind that f is."""
     if isinstance(f, Model):
         return f
@@ -67,10 +65,10 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     if foreign is not None:
         return foreign
     if isinstance(f, str):
-        return _adapter(load_model(f), layers, method)
+        return _adapter(load_model(f), layers)
     if hasattr(f, "predict"):
         ours = any(c.__module__.startswith(("equitangents.ensembles", "equitangents.torch")) for c in type(f).__mro__)
-        return EnsembleModel(f, method) if ours else EstimatorModel(f, method)
+        return EnsembleModel(f) if ours else EstimatorModel(f)
     if callable(f):
         return CallableModel(f, layers)
     if isinstance(f, Mapping):

@@ -62,31 +62,18 @@ class Contract:
         """Whether these are changes that form no group: no products, inverses, averages or irreps."""
         return isinstance(self.inputs, Changes)
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the group's elements can all be tried, the identity among them."""
-        return self.group.elements is not None
-
     def label(self, g: Element) -> str:
         """g in a few characters: its angle if no other element has the same, else what the group calls it."""
-        angle = self.angle(g) if self.is_complete else None
+        finite = self.group.elements is not None
+        angle = self.angle(g) if finite else None
         if angle is not None and self._times_of_angles[round(angle, 6)] == 1:
             return f"{angle:g}°"
-        if self._is_plane:
-            degrees, mirrored = self.kinds.motion(g)  # type: ignore[union-attr]
+        if finite and self.kinds is not None and self.kinds.space == "plane":
+            degrees, mirrored = self.kinds.motion(g)
             if mirrored:
                 return f"mirror image, {degrees:g}°" if degrees else "mirror image"
         name = self.group.label(g)
         return f"element {name}" if name.isdigit() else name
-
-    @property
-    def name(self) -> str:
-        """The group's name, and of mirror images alone what these are."""
-        return "D1 (mirror images)" if self._is_plane and self.group.name == "D1" else self.group.name
-
-    @property
-    def _is_plane(self) -> bool:
-        return self.kinds is not None and self.kinds.space == "plane" and self.is_complete
 
     @cached_property
     def _times_of_angles(self) -> Counter[float]:
@@ -162,9 +149,7 @@ class Contract:
         return leaf_of_kind(place, part)
 
 
-def make_contract(
-    action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, output_layout: Layout | None, needed: bool
-) -> Contract:
+def make_contract(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, needed: bool) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None.
 
     `needed`: the layout of images is read off their shapes, or must be given; it is not assumed.
@@ -180,7 +165,7 @@ def make_contract(
         angle = _no_angle
     leaves = zip(parts, x.leaves, strict=True)
     grid = next((_grid(a, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
-    return Contract(group, Actions(parts), used, known, output_layout or used or layout, angle, grid)
+    return Contract(group, Actions(parts), used, known, used or layout, angle, grid)
 
 
 def contract_of_changes(transform: AnyAction, x: Inputs) -> Contract:

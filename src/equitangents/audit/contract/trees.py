@@ -61,8 +61,6 @@ class Inputs:
     n: int
     axes: tuple[int, ...] = ()
     """Where the model has the batch of every leaf; empty: all along the first axis."""
-    keys: tuple[Any, ...] = ()
-    """A dictionary's keys in the order in which they were given; leaves are in that of the sorted keys."""
 
     def subset(self, chosen: Any) -> Inputs:
         """Some of the inputs."""
@@ -87,8 +85,7 @@ class Inputs:
         values = [a.value if isinstance(a, Shared) else a for a in (self.leaves if leaves is None else leaves)]
         if self.axes:
             values = [np.moveaxis(a, 0, axis) if axis else a for a, axis in zip(values, self.axes, strict=True)]
-        whole = jax.tree.unflatten(self.structure, values)
-        return {key: whole[key] for key in self.keys} if self.keys else whole
+        return jax.tree.unflatten(self.structure, values)
 
     def own_tree(self) -> Tree:
         """What the model gets, in arrays of its own: one that works in place leaves these inputs as they are."""
@@ -116,8 +113,7 @@ def as_inputs(x: Tree, called: str = "x") -> Inputs:
             "zeros, and give a mask as a second input"
         )
     axes = tuple(leaf.axis if isinstance(leaf, Batch) else 0 for _, leaf in pairs)
-    keys = tuple(x) if isinstance(x, dict) else ()
-    return Inputs(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else (), keys)
+    return Inputs(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else ())
 
 
 def along_axis(x: Tree, axis: int) -> Tree:

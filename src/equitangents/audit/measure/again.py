@@ -170,7 +170,6 @@ def confirmed(m: Measured) -> Measured:
             m = replace(m, floors=replace(m.floors, deterministic=False, noise=max(m.floors.noise, noise)))
         if error > max(SINGLE * floor, tolerance or 0.0):
             found = Counterexample(
-                output=orbits.output_names[o],
                 label=task.contract.label(task.elements[k]),
                 index=task.row(i),
                 error=float(errors[o, k, i]),

@@ -67,7 +67,7 @@ def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) 
 
 
 def _section(task: AuditTask, D: np.ndarray) -> EnsembleSection:
-    M = len(D)
+    M, over_inputs = len(D), task.over_inputs(D.shape[2])
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
     found = squared_mean(D.reshape(M, -1), confidence=task.settings.confidence) if M >= FEWEST else no_interval(0.0)
@@ -76,7 +76,7 @@ def _section(task: AuditTask, D: np.ndarray) -> EnsembleSection:
     for k in sorted({*(2**j for j in range(int(math.log2(M)) + 1)), M}):
         blocks = D[: M // k * k].reshape(M // k, k, *D.shape[1:]).mean(axis=1)
         squared = (blocks**2).sum(axis=-1).mean(axis=0)
-        sizes.append(EnsembleSize(k, _over_inputs(task, squared), max(limit2, 0.0) + finite2 / k))
+        sizes.append(EnsembleSize(k, over_inputs.mean(squared), max(limit2, 0.0) + finite2 / k))
     return EnsembleSection(
         members=M,
         sizes=sizes,
@@ -91,7 +91,3 @@ def _limit(D: np.ndarray) -> float:
     total = float((D.sum(axis=0) ** 2).sum(axis=-1).mean())
     own = float((D**2).sum(axis=-1).sum(axis=0).mean())
     return (total - own) / (M * (M - 1))
-
-
-def _over_inputs(task: AuditTask, table: np.ndarray) -> Estimate:
-    return task.over_inputs(table.shape[-1]).mean(table)

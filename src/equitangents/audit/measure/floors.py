@@ -73,15 +73,10 @@ class Floors:
         return np.sqrt(np.mean(self.rounding**2, axis=1))
 
     @property
-    def table(self) -> Float[np.ndarray, "E n"]:
-        """The relative floor of every element and row: the larger resampling floor, two roundings, and the noise."""
-        resampled = np.max(ratio(self.resampled, self.sizes[:, None]), axis=0)
-        return resampled + 2 * self.float_floor.value + self.noise
-
-    @property
     def of_elements(self) -> Float[np.ndarray, " E"]:
-        """The relative floor of every element, the mean over rows."""
-        return self.table.mean(axis=1)
+        """The relative floor of every element: the resampling floor, two roundings, and the noise, mean over rows."""
+        resampled = np.max(ratio(self.resampled, self.sizes[:, None]), axis=0).mean(axis=1)
+        return resampled + 2 * self.float_floor.value + self.noise
 
 
 def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floors:

@@ -285,11 +285,6 @@ class Measured:
     same: Estimate | None
     """Share of predictions that stay the same; None without classes."""
 
-    @property
-    def group(self) -> bool:
-        """Whether what moves the inputs is a group, and not changes by a strength."""
-        return not self.task.contract.not_a_group
-
 
 _CLEAR = 8.0  # a spread below so many roundings is rounding
 _SIGNAL = 1e-10  # differences below this share of the outputs are no signal that rounding could hide

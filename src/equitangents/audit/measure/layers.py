@@ -43,9 +43,9 @@ def layer_errors(m: Measured) -> LayerSection | str:
 
     Of a model that is equivariant as a whole, what breaks the symmetry within is mended again.
     """
-    if not m.group:
-        return NO_GROUP
     task, model = m.task, m.task.model
+    if task.contract.not_a_group:
+        return NO_GROUP
     if any(task.x.axes):
         return "the batch is along another axis than the first, where features are not known to have theirs"
     try:
@@ -96,8 +96,8 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult]
     random = noise > 2 * rounding
     broken = (after > 2 * floor) | random
     results = [
-        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n))
-        for t, e, f, b, n in zip(start, after, floor, broken, noise, strict=True)
+        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b))
+        for t, e, f, b in zip(start, after, floor, broken, strict=True)
     ]
     if not broken.any():
         return results, None, "none"

@@ -42,7 +42,7 @@ def remedies(m: Measured) -> list[Remedy | Missing]:
 def _averaging(m: Measured) -> Remedy | Missing:
     """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x), which is equivariant by itself only if f answers the same each time."""
     task, orbits, phi = m.task, m.orbits, m.orbits.signals
-    if not task.contract.is_complete:
+    if task.contract.group.elements is None:
         return Missing(AVERAGING, INFINITE)
     mean = phi.mean(axis=0)
     if not orbits.no_mean and m.verdict != "equivariant" and _lost(m, mean):
@@ -122,7 +122,7 @@ def _average(task: AuditTask, x: Inputs, actions: Actions) -> tuple[list[np.ndar
 
 def averaged(m: Measured) -> Callable[[], Averaged] | None:
     """Makes the averaged model, without the data; None of changes that form no group."""
-    if not m.group:
+    if m.task.contract.not_a_group:
         return None
     alone = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock())
     return partial(Averaged, alone, m.orbits.actions, m.orbits.no_mean)
@@ -191,7 +191,7 @@ def _augmentation(m: Measured) -> Remedy:
     copies = [x_train.leaves[0], *(task.contract.move(g, x_train).leaves[0] for g in task.elements)]
     flat = np.concatenate(copies).reshape(len(copies) * x_train.n, -1)
     refitted = clone(own.estimator).fit(flat, np.concatenate([y_train] * len(copies)))
-    model = EstimatorModel(refitted, own.method)
+    model = EstimatorModel(refitted)
     again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
     errors = make_scales(again, None, task.settings).largest(m.judgement.headline.unit, again.separate)
     labels = None if m.y is None else m.y[orbits.kept]

@@ -102,7 +102,6 @@ class Headline:
 class Counterexample:
     """One moved input whose error is above its own floor, measured for it and seen again each time."""
 
-    output: str
     label: str
     """The element."""
     index: int
@@ -383,8 +382,6 @@ class LayerResult:
     """Smallest error that any orthogonal action on its output could have."""
     floor: float
     broken: bool
-    noise: float
-    """Relative difference of two evaluations; above 0 in layers that are random."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ import numpy as np
 PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
-    "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
+    "Network": "Sequential|OrbitAverage|TangentPrior|FieldKernel|TurningField"
     "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
@@ -148,14 +148,12 @@ _TABLE = {
         "vectors:TrivialAction": "group Group; name text",
     },
     "kernels": {
-        "orbit:EquivariantAverage": "base Network; action GroupAction; representation Representation",
         "orbit:OrbitAverage": "base Network; action GroupAction",
-        "operation:FrozenArray": "array array; key text",
+        "operations:FrozenArray": "array array; key text",
         "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int; "
         "version int",
         "result:Kernels": "nngp floats; ntk floats; engine text; form text; notes (text); error_estimate none|real; "
         "resolution none|int",
-        "translations:TranslationMean": "net Network; torus (int)",
     },
     "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real); cells int; colours bool"},
     "inference": {
@@ -228,7 +226,7 @@ _TABLE = {
     "scale": {
         "place:ObjectPath": "root text; key text",
         "gram:GramStore": "path Place; _data {numbers}; _work Work",
-        "record:Inputs": "shape (int); rows (int); digests (text)",
+        "record:Inputs": "shape (int); count int; digest text",
         "record:Record": "network text; network_hash text; x1 scale.Inputs; x2 none|scale.Inputs; engine text; "
         "precision text; tile int; version text; numbers int; format int",
         "work:Work": "path Place; kernel Network; record Record",

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import Traits, angle_of_covariance, half_angle, root_gap, safe_sqrt, traits_of
-from equitangents.kernels.operation import DualActivation
+from equitangents.kernels.operations import DualActivation
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.fields import FieldPlan, Part, field_plan
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.plans.stages import StagedPlan
+from equitangents.kernels.plans import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations import RotationSections
+from equitangents.kernels.stages import StagedPlan
 from equitangents.kernels.structured import Batch, StructuredProgram
 
 Pair = tuple[Any, Any]
@@ -37,7 +37,6 @@ class Engine(ABC):
     differentiable: ClassVar[bool] = False  # whether `traced` has derivatives; if not, those of the reference are taken
     any_norms: ClassVar[bool] = False  # whether `kernels` takes any_norms=True: digits are kept at any two norms
     carries_angles: ClassVar[bool] = False  # whether nearly parallel inputs keep theirs (`kernels.angular`)
-    takes_distances: ClassVar[bool] = False  # whether it has `means_of_distances`
     checks_kernels: ClassVar[bool] = False  # whether `kernels` refuses inputs whose kernels are not finite
     has_fields: ClassVar[bool] = False  # whether its methods take a `part`; one is given to such engines alone
     quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds that take a second or so
@@ -96,19 +95,6 @@ class Engine(ABC):
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         """The precision that a run on inputs of `dtype` computes in."""
         return dtype
-
-    def distances_obstacle(self, steps: FibrePlan) -> str | None:
-        """Why `means_of_distances` cannot run a plan without positions, or None if it can."""
-        return "it does not begin with distances"
-
-    def means_of_distances(
-        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: DTypeLike, side: int
-    ) -> Pair:
-        """Means over T of (NNGP, NTK), each (n1, n2), from mean squared distances d, (T, n1, n2), of inputs.
-
-        `one` and `other`: (mean squares, means) of the inputs. `side` is the most that n1 and n2 can be.
-        """
-        raise NotImplementedError(f"the engine {self.name!r} does not begin with distances")
 
 
 class StructuredRules(ABC):

@@ -27,7 +27,7 @@ from scipy.special import ndtri
 from equitangents import precision
 from equitangents.errors import NetworkError
 from equitangents.kernels import duals
-from equitangents.kernels.operation import DualActivation
+from equitangents.kernels.operations import DualActivation
 
 _PARALLEL = 1e-8  # of sin²: below, u and v are taken as multiples of one another
 

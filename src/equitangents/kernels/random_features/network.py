@@ -42,7 +42,6 @@ from jax import lax
 
 from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
-from equitangents.kernels.branches import Parallel, flat
 from equitangents.kernels.duals import (
     Cos,
     Erf,
@@ -63,22 +62,21 @@ from equitangents.kernels.duals import (
     Sin,
     Wave,
 )
-from equitangents.kernels.engines.reference.execute import deviation
+from equitangents.kernels.engines.reference.execute import deviation, field_moments, joined
 from equitangents.kernels.engines.reference.windows import pad_grid
-from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import (
     Affine,
     Box,
     Decouple,
     Dual,
+    DualActivation,
     Flatten,
     Pool,
-    RatedAffine,
     Standardise,
     Table,
     WindowPool,
 )
-from equitangents.kernels.program import Op, Program
+from equitangents.kernels.program import Op, Parallel, Program, flat
 
 Function = Callable[[jax.Array, jax.Array], jax.Array]  # (values, their variance) to values
 
@@ -236,14 +234,6 @@ def table_sum(x: jax.Array, op: Table, signs: ArrayLike) -> jax.Array:
     return lax.scan(add, first, (index, roots, signs))[0]
 
 
-def table_mean(q: jax.Array, op: Table) -> jax.Array:
-    """Σ_s weights[s] q(index[:, s]) of numbers (B, P)."""
-    weights = jnp.asarray(op.weights.array, q.dtype)
-    add = lambda total, part: (total + part[1] * q[:, part[0]], None)
-    first = jnp.zeros((q.shape[0], op.index.array.shape[0]), q.dtype)
-    return lax.scan(add, first, (jnp.asarray(op.index.array.T), weights))[0]
-
-
 def block_means(x: jax.Array, labels: np.ndarray, blocks: int) -> jax.Array:
     """Means over the positions of each block, of x (B, P, m); those with label -1 are dropped."""
     kept = np.flatnonzero(labels >= 0)
@@ -277,18 +267,32 @@ def start(x: jax.Array, embedding: ArrayLike) -> Field:
 def run(ops: tuple[Op, ...], field: Field, drawn: list[Any], shift: Shift = jnp.zeros_like) -> Field:
     """The field after `ops`; every affine map calls `shift`, in the order of `flat`."""
     for op, own in zip(ops, drawn, strict=True):
-        field = _RULES[type(op)](op, field, own, shift)
+        if isinstance(op, Affine):
+            field = _affine(op, field, own, shift)
+        elif isinstance(op, Parallel):
+            field = _parallel(op, field, own, shift)
+        elif op.is_diagonal:
+            field = _flatten(field, own)
+        elif op.is_pool:
+            field = _pooled(op, field)
+        else:
+            field = _moments_after(op, field)._replace(f=_FEATURES[type(op)](op, field, own))
     return field
+
+
+def _moments_after(op: Op, x: Field) -> Field:
+    """The field with the variances and means after an operation that leaves positions apart."""
+    step = field_moments((op,), x.q.T, x.mean.T, dict(op.tables))
+    return Field(x.f, step.q[-1].T, step.mean[-1].T)
 
 
 def _affine(op: Affine, x: Field, own: dict[str, ArrayLike], shift: Shift) -> Field:
     """K ← W²K + b²."""
-    before = _scaled(x.f, x.q)
-    q = op.W_var * x.q + op.b_var
+    before, after = _scaled(x.f, x.q), _moments_after(op, x)
     f = op.W_var**0.5 * mix(before, own["signs"])
     if op.b_var:
-        f = _scaled(f + op.b_var**0.5 * own["bias"].astype(f.dtype), q)
-    return Field(f + shift(before), q, jnp.zeros_like(q))
+        f = _scaled(f + op.b_var**0.5 * own["bias"].astype(f.dtype), after.q)
+    return after._replace(f=f + shift(before))
 
 
 def _scaled(f: jax.Array, q: jax.Array) -> jax.Array:
@@ -298,75 +302,38 @@ def _scaled(f: jax.Array, q: jax.Array) -> jax.Array:
     return f * lax.stop_gradient(factor)[..., None]
 
 
-def _dual(op: Dual, x: Field, own: None, shift: Shift) -> Field:
-    q, mean = op.activation.moments(x.q)
-    return Field(function_of(op.activation)(x.f, x.q[..., None]), q, mean + jnp.zeros_like(q))
-
-
-def _box(op: Box, x: Field, own: list[ArrayLike], shift: Shift) -> Field:
-    q = box_sum(x.q[..., None], op)[..., 0]
-    return Field(box_sum(x.f, op, own), q, jnp.zeros_like(q))
-
-
-def _table(op: Table, x: Field, own: ArrayLike, shift: Shift) -> Field:
-    q = table_mean(x.q, op)
-    return Field(table_sum(x.f, op, own), q, jnp.zeros_like(q))
-
-
-def _measured(f: jax.Array, mean: jax.Array) -> Field:
+def _pooled(op: Pool | WindowPool, x: Field) -> Field:
     """Behind a pool no diagonal is known: it is that of the features."""
-    return Field(f, lax.stop_gradient(jnp.mean(f * f, axis=-1)), mean)
+    both = (x.f, x.mean[..., None])
+    if isinstance(op, WindowPool):
+        f, mean = (box_sum(v, op.box) for v in both)
+    else:
+        f, mean = (block_means(v, op.labels.array, op.blocks) for v in both)
+    return Field(f, lax.stop_gradient(jnp.mean(f * f, axis=-1)), mean[..., 0])
 
 
-def _pool(op: Pool, x: Field, own: None, shift: Shift) -> Field:
-    f, mean = (block_means(v, op.labels.array, op.blocks) for v in (x.f, x.mean[..., None]))
-    return _measured(f, mean[..., 0])
-
-
-def _window_pool(op: WindowPool, x: Field, own: None, shift: Shift) -> Field:
-    f, mean = (box_sum(v, op.box) for v in (x.f, x.mean[..., None]))
-    return _measured(f, mean[..., 0])
-
-
-def _flatten(op: Flatten, x: Field, own: ArrayLike, shift: Shift) -> Field:
+def _flatten(x: Field, own: ArrayLike) -> Field:
     f = jnp.sum(x.f * own.astype(x.f.dtype), axis=1, keepdims=True) / x.f.shape[1] ** 0.5
     q = x.q.mean(axis=1, keepdims=True)
     return Field(f, q, jnp.zeros_like(q))
 
 
-def _decouple(op: Decouple, x: Field, own: ArrayLike, shift: Shift) -> Field:
-    return x._replace(f=x.f * own.astype(x.f.dtype))
-
-
 def _parallel(op: Parallel, x: Field, own: Any, shift: Shift) -> Field:
     branches = own if op.shares is None else own["branches"]
     each = [run(branch, x, drawn, shift) for branch, drawn in zip(op.branches, branches, strict=True)]
-    if op.shares is None:
-        f, mean = (sum(getattr(y, name) for y in each) for name in ("f", "mean"))
-        return Field(f, sum(y.q - y.mean**2 for y in each) + mean**2, mean)
-    weighed = list(zip(op.shares, each, own["signs"], strict=True))
-    f = sum(w**0.5 * d.astype(y.f.dtype) * y.f for w, y, d in weighed)
-    q, mean = (sum(w * getattr(y, name) for w, y, _ in weighed) for name in ("q", "mean"))
-    return Field(f, q, mean)
+    fs = [y.f for y in each]
+    if op.shares is not None:
+        fs = [w**0.5 * d.astype(f.dtype) * f for w, f, d in zip(op.shares, fs, own["signs"], strict=True)]
+    return Field(sum(fs), *joined(op.shares, [y.q for y in each], [y.mean for y in each]))
 
 
-def _standardise(op: Standardise, x: Field, own: None, shift: Shift) -> Field:
-    factor = 1 / deviation(op, x.q.T).T
-    return Field(x.f * factor[..., None], x.q * factor**2, jnp.zeros_like(x.q))
-
-
-_RULES: dict[type, Callable[..., Field]] = {
-    Affine: _affine,
-    RatedAffine: _affine,
-    Box: _box,
-    Table: _table,
-    Dual: _dual,
-    Decouple: _decouple,
-    Pool: _pool,
-    WindowPool: _window_pool,
-    Flatten: _flatten,
-    Parallel: _parallel,
-    Standardise: _standardise,
+# The features after an operation that leaves positions apart, from the field before and what was drawn.
+_FEATURES: dict[type, Callable[[Any, Field, Any], jax.Array]] = {
+    Box: lambda op, x, own: box_sum(x.f, op, own),
+    Table: lambda op, x, own: table_sum(x.f, op, own),
+    Dual: lambda op, x, own: function_of(op.activation)(x.f, x.q[..., None]),
+    Decouple: lambda op, x, own: x.f * own.astype(x.f.dtype),
+    Standardise: lambda op, x, own: x.f / deviation(op, x.q.T).T[..., None],
 }
 
 

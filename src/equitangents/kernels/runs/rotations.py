@@ -1,4 +1,4 @@
-"""Kernels of networks on rotation groups: all pairs of two sets of signals, or a list of pairs.
+"""Kernels of networks on rotation groups: all pairs of two sets of signals, or each with itself.
 
 The resolution is measured in float64, on a few signals.
 """
@@ -14,13 +14,13 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
-from equitangents.errors import NetworkError
+from equitangents.kernels import scales
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where, engines
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.fields import Part, check_result
-from equitangents.kernels.plans.plan import has_dual
+from equitangents.kernels.plans import has_dual
 from equitangents.kernels.program import Program
-from equitangents.kernels.result import KernelField, Kernels
+from equitangents.kernels.result import Kernels, result
 from equitangents.kernels.rotations import (
     LADDER,
     LADDER_OF_FIELDS,
@@ -36,69 +36,26 @@ from equitangents.kernels.rotations import (
     turn_between_nodes,
     turn_to_node,
 )
-from equitangents.kernels.runs import scaling
-from equitangents.kernels.runs.scaling import Values, any_traced, result, with_derivatives_of
-from equitangents.kernels.scales import divided, law_of, norms, with_biases
-from equitangents.sphere import rotate
+from equitangents.kernels.scales import Values, any_traced, divided, law_of, norms, with_biases, with_derivatives_of
 
 
 def compute(
-    program: Program[Sphere],
+    whole: Program[Sphere],
     x1: ArrayLike,
     x2: ArrayLike | None = None,
     engine: str | None = None,
     part: Part | None = None,
-) -> Kernels | KernelField:
+    own: bool = False,
+) -> Kernels:
     """`Kernels` between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
 
-    With `part`, of a program that ends in Flatten, the `KernelField` at these pairs of rotations before it. Raises
-    MemoryLimitError where they cannot fit in memory.
+    `own`: of each signal of x1 with itself, each (N,). Raises MemoryLimitError where they cannot fit in memory. There
+    are no fields: `part` is None.
     """
-    if part is not None:
-        return _field(sections(program), x1, x2, engine, part)
-    return _kernels(sections(program), x1, x2, engine)
-
-
-def compute_diagonal(
-    program: Program[Sphere], x: ArrayLike, engine: str | None = None, part: Part | None = None
-) -> Kernels | KernelField:
-    """Kernels of each signal with itself, (N,), or their field, one signal after another."""
-    if part is None:
-        return compute_pairs(program, x, x, np.arange(len(x)), np.arange(len(x)), engine)
-    each = [_field(sections(program), x[i : i + 1], None, engine, part) for i in range(len(x))]
-    join = jnp.concatenate if any_traced(x) else np.concatenate
-    nngp, ntk = (
-        join([v[:, :, 0] if part.kind == "all" else v[:, 0] for v in values])
-        for values in zip(*((k.nngp, k.ntk) for k in each), strict=True)
-    )
-    return replace(each[0], nngp=nngp, ntk=ntk, memory=sum(k.memory for k in each))
-
-
-def compute_pairs(
-    program: Program[Sphere],
-    x1: ArrayLike,
-    x2: ArrayLike,
-    first: np.ndarray,
-    second: np.ndarray,
-    engine: str | None = None,
-) -> Kernels:
-    """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    return _kernels(sections(program), x1, x2, engine, (np.asarray(first), np.asarray(second)))
-
-
-def engine_for(program: Program[Sphere], dtype: DType) -> str:
-    """The name of the engine that computes kernels of inputs of `dtype`."""
-    return choose_engine(sections(program), None).engine.name
-
-
-def _kernels(
-    program: RotationSections,
-    x1: ArrayLike,
-    x2: ArrayLike | None,
-    engine: str | None,
-    listed: Listed | None = None,
-) -> Kernels:
-    choice = choose_engine(program, engine)
+    program, listed = sections(whole), None
+    if own:
+        x2, listed = x1, (np.arange(len(x1)),) * 2
+    choice = choice_of(whole, engine)
     rules, dtype = rules_of(choice.engine), precision.working_dtype(x1, x2)
     if listed is None:
         check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
@@ -116,19 +73,19 @@ def _kernels(
             def run(carried: RotationSections, a: np.ndarray, b: np.ndarray | None, any_norms: bool = False) -> Pair:
                 return rules.kernels(carried, found.value, a, b, listed, any_norms)
 
-            backends = scaling.Backends(
+            backends = scales.Backends(
                 engine=lambda a, b: run(program, a, b),
                 any_norms=lambda a, b, factor: run(with_biases(program, factor), a, b, any_norms=True),
                 by_reference=False,
             )
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, added = scaling.all_pairs(law_of(program), backends, *arrays, listed=listed)
+            nngp, ntk, added = scales.all_pairs(law_of(program), backends, *arrays, listed=listed)
         facts = {"error_estimate": found.error, "resolution": found.value or None}
         notes = (*(() if found.note is None else (found.note,)), *choice.notes, *added)
         return result((x1, x2), nngp, ntk, engine=choice.engine.name, form="rotations", notes=notes, **facts)
 
 
-def _traced(program: RotationSections, resolution: int, rules: RotationRules, listed: Listed | None) -> scaling.Traced:
+def _traced(program: RotationSections, resolution: int, rules: RotationRules, listed: Listed | None) -> scales.Traced:
     """Kernels of traced signals, with the derivatives of the reference engine, which keeps angles."""
 
     def by(rules: RotationRules, x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
@@ -136,46 +93,14 @@ def _traced(program: RotationSections, resolution: int, rules: RotationRules, li
 
     def by_angles(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
         run = lambda a, b: by(rules_of(REFERENCE), a, b)
-        return run(x1, x2) if listed is not None else scaling.traced_pairs(law_of(program), run, x1, x2)
+        return run(x1, x2) if listed is not None else scales.traced_pairs(law_of(program), run, x1, x2)
 
     return by_angles if rules.differentiable else with_derivatives_of(by_angles, lambda *inputs: by(rules, *inputs))
 
 
-def _field(
-    program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part
-) -> KernelField:
-    """N(f)(R) = N(ρ(R⁻¹)f)(1): the kernel between R and R' is that between the turned signals at 1.
-
-    Behind a full window it depends on the relative rotation alone, and the network that ends in Flatten has it.
-    """
-    if program.sphere and not program.sphere[-1].is_total:
-        raise NetworkError(
-            "the kernel between rotations is there for networks with at least one full window, after which it depends "
-            "on the relative rotation alone"
-        )
-    turns = np.asarray(program.group.matrices, np.float64)
-    found = _kernels(program, _turned_back(x1, turns), None if x2 is None else _turned_back(x2, turns), engine)
-    n1, n2, count = len(x1), len(x1 if x2 is None else x2), len(turns)
-    first, second = part.positions()
-
-    def at(values: ArrayLike) -> ArrayLike:
-        field = values.reshape(n1, count, n2, count)
-        return field if part.kind == "all" else field[:, first, :, second].transpose(1, 2, 0)  # from (M, N1, N2)
-
-    memory, nngp, ntk = 2 * found.nngp.size * found.nngp.dtype.itemsize, at(found.nngp), at(found.ntk)
-    return KernelField(
-        nngp, ntk, positions=part.kind, engine=found.engine, form="rotations", notes=found.notes, memory=memory
-    )
-
-
-def _turned_back(x: ArrayLike, turns: np.ndarray) -> ArrayLike:
-    """ρ(R⁻¹) f for every signal and rotation, (N·rotations, B², C)."""
-    moved = rotate(x, turns.swapaxes(1, 2).astype(x.dtype))
-    return moved.swapaxes(0, 1).reshape((-1, *x.shape[1:]))
-
-
-def choose_engine(program: RotationSections, engine: str | None) -> Choice:
-    """The engine that runs `program`; raises InvalidArgumentError if a named one cannot."""
+def choice_of(whole: Program[Sphere], engine: str | None, dtype: DType = "float64", part: Part | None = None) -> Choice:
+    """The engine that runs the program; raises InvalidArgumentError if a named one cannot."""
+    program = sections(whole)
 
     def obstacle(candidate: Engine) -> str | None:
         return "it has no rule for rotations" if candidate.rotations is None else candidate.rotations.obstacle(program)

@@ -17,11 +17,11 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.kernels.branches import flat
-from equitangents.kernels.engines import REFERENCE, choose_where
+from equitangents.kernels.engines import REFERENCE, Choice, choose_where
 from equitangents.kernels.fields import Part, check_field, check_result, field_bytes
-from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs.scaling import any_traced, cast, result_at
+from equitangents.kernels.program import flat
+from equitangents.kernels.result import KernelField, Kernels, result_at
+from equitangents.kernels.scales import any_traced, cast
 from equitangents.kernels.steerable import Fields, Norm, SteerableProgram, Variances, pair
 from equitangents.kernels.steerable import own as own_fields
 from equitangents.steerable.features import trivial
@@ -45,68 +45,47 @@ def compute(
     x2: Inputs | None = None,
     engine: str | None = None,
     part: Part | None = None,
+    own: bool = False,
 ) -> Kernels | KernelField:
     """`Kernels` between x1 and x2 (None: x1 with itself), arrays (N, P, channels) or Masked.
 
-    With `part` the `KernelField` at these pairs of components at points.
+    With `part` the `KernelField` at these pairs of components at points. `own`: of each input of x1 with itself, (N,)
+    or (N, D, D), or (N, *part.layout.tail).
     """
-    facts, dtype = facts_of(engine), precision.working_dtype(x1, x2)
+    choice, dtype = choice_of(program, engine), precision.working_dtype(x1, x2)
+    shown: dict[str, Any] = {"engine": choice.engine.name, "form": "pairs", "notes": choice.notes, "between": not own}
     x1, x2 = (_on_points(program, x) for x in (x1, x2))
-    if x2 is None and part is not None and not part.mirrors:
-        x2 = x1
     inputs = (x1,) if x2 is None else (x1, x2)
+    leaves, memory = jax.tree.leaves(inputs), 0
     if any_traced(*inputs):
         with precision.scope(dtype):
-            values = _traced_blocks(program, [_typed(x, dtype) for x in inputs])
-            nngp, ntk = (_picked(part, v) for v in values)
-            return result_at(jax.tree.leaves(inputs), nngp, ntk, part, 0, between=True, **facts)
-    memory = _check_memory(program, inputs, x2, part, dtype)
+            sides = [_typed(x, dtype) for x in inputs]
+            blocks = _traced_alone(program, *sides[0]) if own else _traced_blocks(program, sides)
+            nngp, ntk = (_picked(part, v) for v in blocks)
+            return result_at(leaves, nngp, ntk, part, 0, **shown)
+    n1, n2 = len(x1), 1 if own else len(inputs[-1])
+    working = working_bytes(program, max(x.shape[1] for x in inputs))
+    if part is not None:
+        memory = check_field(part, n1, n2, dtype, working + 2 * field_bytes(part, n1, n2, 8), copied=True)
+    elif not own:
+        check_result(x1, x2, dtype, working + 4 * 8 * n1 * n2 * outputs(program) ** 2)
     with precision.scope(np.float64):
         sides = [_typed(x, np.float64) for x in inputs]
         known = [_known_variances(program, *side) for side in sides]
-        n1, n2 = len(sides[0][0]), len(sides[-1][0])
         first, second = np.triu_indices(n1) if x2 is None else np.indices((n1, n2)).reshape(2, -1)
-        blocks = _of_pairs(program, (sides[0], sides[-1]), (known[0], known[-1]), first, second, part)
-    found = np.empty((2, n1, n2, *blocks.shape[2:]))
-    found[:, first, second] = blocks
-    if x2 is None:
-        found[:, second, first] = _transposed(blocks)
-        diagonal = np.arange(n1)
-        own = found[:, diagonal, diagonal]
-        found[:, diagonal, diagonal] = (own + _transposed(own)) / 2
-    return result_at(jax.tree.leaves(inputs), *_cast(found, dtype, inputs), part, memory, between=True, **facts)
-
-
-def compute_diagonal(
-    program: SteerableProgram, x: Inputs, engine: str | None = None, part: Part | None = None
-) -> Kernels | KernelField:
-    """Kernels of each input with itself, (N,) or (N, D, D), or their field, (N, *part.layout.tail)."""
-    facts, dtype = facts_of(engine), precision.working_dtype(x)
-    x = _on_points(program, x)
-    if any_traced(x):
-        with precision.scope(dtype):
-            values, there = _typed(x, dtype)
-            each = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(values, there)
-            nngp, ntk = (_picked(part, v) for v in each)
-            return result_at(jax.tree.leaves(x), nngp, ntk, part, 0, **facts)
-    memory = 0 if part is None else _check_memory(program, (x, x[:1]), x, part, dtype)
-    with precision.scope(np.float64):
-        side = _typed(x, np.float64)
-        every = np.arange(len(side[0]))
-        known = _known_variances(program, *side)
-        blocks = _of_pairs(program, (side, side), (known, known), every, every, part)
-    return result_at(jax.tree.leaves(x), *_cast(blocks, dtype, (x,)), part, memory, **facts)
-
-
-def _check_memory(
-    program: SteerableProgram, inputs: tuple[Inputs, ...], x2: Inputs | None, part: Part | None, dtype: DType
-) -> int:
-    """How many bytes a field takes, 0 of kernels; raises MemoryLimitError where that is more than there is."""
-    n1, n2, working = len(inputs[0]), len(inputs[-1]), working_bytes(program, max(x.shape[1] for x in inputs))
-    if part is not None:
-        return check_field(part, n1, n2, dtype, working + 2 * field_bytes(part, n1, n2, 8), copied=True)
-    check_result(inputs[0], x2, dtype, working + 4 * 8 * n1 * n2 * outputs(program) ** 2)
-    return 0
+        if own:
+            first = second = np.arange(n1)
+        found = _of_pairs(program, (sides[0], sides[-1]), (known[0], known[-1]), first, second, part)
+    if not own:
+        blocks, found = found, np.empty((2, n1, n2, *found.shape[2:]))
+        found[:, first, second] = blocks
+        if x2 is None:
+            found[:, second, first] = _transposed(blocks)
+            diagonal = np.arange(n1)
+            alone = found[:, diagonal, diagonal]
+            found[:, diagonal, diagonal] = (alone + _transposed(alone)) / 2
+    nngp, ntk = cast(dtype, *found, (getattr(x, "x", x) for x in inputs))
+    return result_at(leaves, nngp, ntk, part, memory, **shown)
 
 
 def _on_points(program: SteerableProgram, x: Any) -> Any:
@@ -154,15 +133,11 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 
 
-def engine_for(program: SteerableProgram, dtype: DType) -> str:
-    """The name of the engine that computes kernels of inputs of `dtype`."""
-    return REFERENCE.name
-
-
-def facts_of(engine: str | None) -> dict[str, Any]:
-    """Facts of results (engine, form, notes) for a requested `engine`."""
-    notes = choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,)
-    return {"engine": REFERENCE.name, "form": "pairs", "notes": notes}
+def choice_of(
+    program: SteerableProgram, engine: str | None, dtype: DType = "float64", part: Part | None = None
+) -> Choice:
+    """The reference engine, and a note why no other."""
+    return Choice(REFERENCE, choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,))
 
 
 def _typed(x: Any, dtype: DType) -> _Side:
@@ -262,6 +237,11 @@ def _compiled_pairs(program: SteerableProgram, one: _Sample, other: _Sample) -> 
     return jax.vmap(run, in_axes=0, out_axes=1)(one, other)
 
 
+def _traced_alone(program: SteerableProgram, x: jax.Array, there: jax.Array) -> jax.Array:
+    """(2, N) or (2, N, D, D) of each input with itself, inside a JAX program."""
+    return jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(x, there)
+
+
 def _traced_blocks(program: SteerableProgram, sides: list[_Side]) -> jax.Array:
     """(2, N1, N2) or (2, N1, N2, D, D) inside a JAX program."""
     known = [jax.vmap(lambda a, m: own_fields(program, a, m)[0])(*side) for side in sides]
@@ -302,8 +282,3 @@ def _at_points(program: SteerableProgram, fields: Fields, part: int) -> jax.Arra
             here = slice(start, start + kind.dimension)
             found = found.at[:, here, :, here].set(fields[kind][part])
     return found.reshape((first.shape[0] * size, first.shape[2] * size))
-
-
-def _cast(found: np.ndarray, dtype: DType, inputs: tuple[Inputs, ...]) -> tuple[np.ndarray, np.ndarray]:
-    nngp, ntk = found
-    return cast(dtype, nngp, ntk, (getattr(x, "x", x) for x in inputs))

@@ -13,13 +13,12 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import DType
-from equitangents.kernels.engines import REFERENCE, Engine, choose_where
+from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
 from equitangents.kernels.engines.protocol import StructuredRules
 from equitangents.kernels.engines.reference import structured as by_reference
 from equitangents.kernels.fields import Part, check_field, check_result
-from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs.scaling import any_traced, cast, result_at
-from equitangents.kernels.scales import norms
+from equitangents.kernels.result import KernelField, Kernels, result_at
+from equitangents.kernels.scales import any_traced, cast, norms
 from equitangents.kernels.structured import StructuredProgram, batch_of, check_alike, why_structured
 from equitangents.structured import Inputs
 
@@ -34,26 +33,16 @@ def compute(
     x2: Inputs | None = None,
     engine: str | None = None,
     part: Part | None = None,
+    own: bool = False,
 ) -> Kernels | KernelField:
     """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs.
 
-    With `part` the `KernelField` at these pairs of positions, by the reference engine.
+    With `part` the `KernelField` at these pairs of positions, by the reference engine. `own`: of each input of x1 with
+    itself, each (N,) or (N, *part.layout.tail).
     """
-    return _computed(program, (x1,) if x2 is None else (x1, x2), engine, part)
-
-
-def compute_diagonal(
-    program: StructuredProgram, x: Inputs, engine: str | None = None, part: Part | None = None
-) -> Kernels | KernelField:
-    """Kernels of each input with itself, each (N,), or their field, (N, *part.layout.tail)."""
-    return _computed(program, (x,), engine, part, own=True)
-
-
-def _computed(
-    program: StructuredProgram, inputs: tuple[Inputs, ...], engine: str | None, part: Part | None, own: bool = False
-) -> Kernels | KernelField:
+    inputs = (x1,) if x2 is None else (x1, x2)
     traced, dtype = any_traced(*inputs), precision.working_dtype(*inputs)
-    chosen, notes = choice_of(program, engine, traced, part)
+    chosen, notes = choice_of(program, engine, dtype, part, traced)
     batches = [batch_of(program, x) for x in inputs]
     one, second, rules, memory = batches[0], batches[-1], rules_of(chosen), 0
     other, n2 = None if len(batches) == 1 else second, 1 if own else len(second.x)
@@ -93,8 +82,8 @@ def rules_of(engine: Engine) -> StructuredRules:
 
 
 def choice_of(
-    program: StructuredProgram, engine: str | None, traced: bool = False, part: Part | None = None
-) -> tuple[Engine, tuple[str, ...]]:
+    program: StructuredProgram, engine: str | None, dtype: DType, part: Part | None = None, traced: bool = False
+) -> Choice:
     """The engine that runs the program, and what a reader of the result should know of who computed it.
 
     Kernel fields and traced kernels are the reference engine's.
@@ -111,12 +100,7 @@ def choice_of(
         return f"inside JAX programs it runs {along}" if traced else candidate.structured.obstacle(program)
 
     choice = choose_where(obstacle, engine)
-    return choice.engine, choice.notes or (f"all pairs of positions: {why_structured(program.ops)}",)
-
-
-def engine_for(program: StructuredProgram, dtype: DType) -> str:
-    """The name of the engine that computes kernels of inputs of `dtype`."""
-    return choice_of(program, None)[0].name
+    return Choice(choice.engine, choice.notes or (f"all pairs of positions: {why_structured(program.ops)}",))
 
 
 def far_apart(logs1: np.ndarray, logs2: np.ndarray) -> np.ndarray:

@@ -25,8 +25,8 @@ from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.codes import CONVERTED_SIDES, DUAL_SIDES, LONG, RAISED_SIDES, SHORT, DualKind
 from equitangents.kernels.engines.cpu.tabulated import LOWEST, tabulated
-from equitangents.kernels.plans.stages import AlongFibres, Step, stages_of, unrolled
 from equitangents.kernels.scales import has_bias, unit_bias
+from equitangents.kernels.stages import AlongFibres, Step, stages_of, unrolled
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,11 +29,22 @@ from equitangents.kernels.engines.cpu.activations import (
     name_of,
     steps_of,
 )
-from equitangents.kernels.operation import FrozenArray, Operation
-from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Pool, RatedAffine, Standardise, Table
-from equitangents.kernels.plans.levels import Level, Levels, TableLevel, grid_levels, still
-from equitangents.kernels.plans.plan import PairPlan, index_tables
-from equitangents.kernels.plans.stages import (
+from equitangents.kernels.operations import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    FrozenArray,
+    Operation,
+    Pool,
+    RatedAffine,
+    Standardise,
+    Table,
+)
+from equitangents.kernels.plans import Level, Levels, PairPlan, TableLevel, grid_levels, index_tables, still
+from equitangents.kernels.program import Op
+from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
+from equitangents.kernels.stages import (
     AddSaved,
     AlongFibres,
     AnyPool,
@@ -47,8 +58,6 @@ from equitangents.kernels.plans.stages import (
     unrolled,
     window_grid,
 )
-from equitangents.kernels.program import Op
-from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields import FieldPlan, Part, field_plan, staged_field_plan
-from equitangents.kernels.operation import NoFibresError
-from equitangents.kernels.plans.plan import FibrePlan, plan
-from equitangents.kernels.plans.stages import AlongFibres, staged
+from equitangents.kernels.operations import NoFibresError
+from equitangents.kernels.plans import plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.scales import law_of
+from equitangents.kernels.stages import AlongFibres, staged
 
 
 class CpuEngine(Engine):
@@ -26,7 +26,6 @@ class CpuEngine(Engine):
     name = "cpu"
     platforms = ("cpu",)
     any_norms = True
-    takes_distances = True
     checks_kernels = True
     has_fields = True
     quick_work = 1e9
@@ -101,19 +100,6 @@ class CpuEngine(Engine):
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         return "float64" if activations.computed_in_double(self._fibres(program), channels) else dtype
-
-    def distances_obstacle(self, steps: FibrePlan) -> str | None:
-        if activations.has_tables(steps):
-            return "it has no means over a dual of Quadrature"
-        return None if steps.vector and steps.vector[0].affine is not None else "no dense layer comes first"
-
-    def means_of_distances(
-        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
-    ) -> Pair:
-        count, n1, n2 = d.shape
-        values = run.kernels_of_distances(steps, d.reshape(count * n1, n2), np.tile(one[0], count), other[0], dtype)
-        nngp, ntk = (v.reshape(d.shape).mean(axis=0, dtype=np.float64) for v in values)
-        return nngp, ntk
 
     def _fibres(self, program: Program) -> AlongFibres:
         found = plan(program)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.threads import threads
+from equitangents.memory import threads
 
 logger = logging.getLogger("equitangents")
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 from equitangents.kernels.engines.codes import JOINED_SIDES, PANEL_BYTES, POOLED_SIDES, TILE_ROWS
 from equitangents.kernels.engines.cpu.activations import changes_units, computed_in_double, described
 from equitangents.kernels.engines.cpu.descriptor import SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.plans.stages import AlongFibres, StagedPlan, Step, depth, stages_of, unrolled
-from equitangents.kernels.threads import threads
+from equitangents.kernels.stages import AlongFibres, Fork, StagedPlan, Step, depth, stages_of, unrolled
+from equitangents.memory import threads
 
 _VECTOR = 64  # bytes, at most
 
@@ -72,7 +72,7 @@ def _sides(op: Step, changes: bool = False) -> int:
     """Numbers a position that an operation needs of each input alone, where units change beside their own."""
     if op.affine is not None:
         return 1
-    if op.slots:
+    if isinstance(op, Fork):
         return 0
     phi = op.nonlinearity
     found = None if phi is None else described(phi, bent=True)

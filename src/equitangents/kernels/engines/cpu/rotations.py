@@ -16,13 +16,12 @@ from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.descriptor import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference.rotations import pairs_in_tile
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.plans.levels import grid_levels
-from equitangents.kernels.plans.plan import FibrePlan
+from equitangents.kernels.operations import FrozenArray
+from equitangents.kernels.plans import FibrePlan, grid_levels
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import Rings, RotationSections, Zonal, rings_of, sphere_resolution
 from equitangents.kernels.scales import law_of
-from equitangents.kernels.threads import threads
+from equitangents.memory import threads
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 from equitangents.sphere.transforms import wigner

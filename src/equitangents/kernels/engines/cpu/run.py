@@ -21,9 +21,9 @@ from equitangents.kernels.engines.cpu.activations import at_any_norms, computed_
 from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, SpherePlan, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
 from equitangents.kernels.fields import FieldPlan, places
-from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.scales import Law, check_representable, limits
-from equitangents.kernels.threads import threads
+from equitangents.kernels.stages import AlongFibres, stages_of
+from equitangents.memory import threads
 
 Runnable = AlongFibres | RotationPlan | SpherePlan
 
@@ -128,27 +128,9 @@ def _by_pairs(
     return found
 
 
-def kernels_of_distances(
-    plan: AlongFibres, d: np.ndarray, q1: np.ndarray, q2: np.ndarray, dtype: np.dtype
-) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK), (N1, N2), of a plan without positions, from mean squared distances d, (N1, N2), of its inputs.
-
-    q1, (N1,), and q2, (N2,), are the inputs' mean squares. Only for plans whose first operation is affine.
-    """
-    x1, x2 = (_of_mean_square(q, dtype) for q in (q1, q2))
-    return _run(plan, x1, x2, d.shape, -1, np.ascontiguousarray(d, np.float64))
-
-
 def listed(plan: Runnable, x1: np.ndarray, x2: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number (None: itself), each (N,)."""
     return _run(plan, x1, x2, (len(x1),), -1)
-
-
-def _of_mean_square(q: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Vectors (N, 2) of mean square q, (N,), to more digits than one number of `dtype` could give."""
-    most = (np.sqrt(2 * q) * (1 - 2.0**-20)).astype(dtype)
-    rest = np.sqrt(np.maximum(2 * q - most.astype(np.float64) ** 2, 0)).astype(dtype)
-    return np.stack([most, rest], axis=1)
 
 
 def _run(
@@ -157,7 +139,6 @@ def _run(
     x2: np.ndarray | None,
     shape: tuple[int, ...],
     instruction_set: int,
-    distances: np.ndarray | None = None,
     kept: Kept | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     x1 = np.ascontiguousarray(x1)
@@ -180,7 +161,6 @@ def _run(
         instructions=instruction_set,
         odd=ctypes.addressof(odd),
     )
-    problem.distances = None if distances is None else distances.ctypes.data
     if kept is not None:
         problem.field, problem.field_numbers = kept.kind, kept.numbers
         problem.targets = None if kept.targets is None else kept.targets.ctypes.data
@@ -261,8 +241,6 @@ def field_kernels(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), each (N1, N2, *tail), between x1, (N1, *positions, C), and x2 (None: x1, at half the cost)."""
     layout = plan.part.layout
-    if x2 is None and not plan.part.mirrors:
-        x2 = x1
     what, picked = _kept(plan)
     results = []
     shape = len(x1), len(x1 if x2 is None else x2)
@@ -314,12 +292,7 @@ def _kept(plan: FieldPlan) -> tuple[Kept, np.ndarray | None]:
     part = plan.part
     if plan.settled:  # one number a fibre
         return Kept(FieldKind.LISTED, plan.values, np.arange(plan.values, dtype=np.int32)), places(plan)
-    if part.pairs is None:
-        return Kept(FieldKind[part.kind.upper()], part.layout.numbers), None
-    used, picked = np.unique(places(plan), return_inverse=True)
-    targets = np.full(plan.values, -1, np.int32)
-    targets[used] = np.arange(len(used), dtype=np.int32)
-    return Kept(FieldKind.LISTED, len(used), targets), picked.reshape(-1)
+    return Kept(FieldKind[part.kind.upper()], part.layout.numbers), None
 
 
 def _complete(values: np.ndarray, crossed: bool) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents.formatting import memory_size
-from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.codes import JOINED_SIDES, JOINT_SIDES, PANEL_BYTES, STEPS_VERSION, JointKind, Mixing
 from equitangents.kernels.engines.cpu.activations import described, is_tabulated, name_of
@@ -26,8 +25,19 @@ from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called, results
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, RatedAffine, Table, WindowPool
+from equitangents.kernels.operations import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    Flatten,
+    FrozenArray,
+    Pool,
+    RatedAffine,
+    Table,
+    WindowPool,
+)
+from equitangents.kernels.program import Join, Parallel, flat
 from equitangents.kernels.scales import changes_unit, unit_biases
 from equitangents.kernels.structured import (
     Attend,

@@ -19,7 +19,7 @@ from equitangents.kernels.engines.reference.structured import TiledStructured
 from equitangents.kernels.engines.reference.tile import Plan
 from equitangents.kernels.fields import MATRIX, FieldPlan, Part, field_plan
 from equitangents.kernels.operations import Affine
-from equitangents.kernels.plans.plan import FibrePlan, plan
+from equitangents.kernels.plans import plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.scales import with_affine
 from equitangents.progress import Progress
@@ -39,7 +39,6 @@ class ReferenceEngine(Engine):
     differentiable = True
     any_norms = True
     carries_angles = True
-    takes_distances = True
     has_fields = True
     rotations = TiledRotations()
     structured = TiledStructured()
@@ -61,7 +60,7 @@ class ReferenceEngine(Engine):
         steps, layout = plan_of(program, part), MATRIX if part is None else part.layout
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         rows, columns = tile.tile_sides(steps, n1, n2, x1.dtype.itemsize)
-        symmetric = x2 is None and (part is None or part.mirrors)
+        symmetric = x2 is None
         tables = jax.device_put(tile.tables_of(steps, program))
         bare, scales = _without_scales(steps)
         blocks1 = blocks2 = Blocks(steps, tables, x1, rows)
@@ -126,14 +125,6 @@ class ReferenceEngine(Engine):
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:
         return tile.working_bytes(plan_of(program, part), channels, n1, n2, itemsize)
-
-    def distances_obstacle(self, steps: FibrePlan) -> str | None:
-        return None
-
-    def means_of_distances(
-        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
-    ) -> Pair:
-        return tile.means(steps, d, one, other, dtype, side)
 
 
 def _one_by_one(

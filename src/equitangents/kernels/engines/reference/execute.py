@@ -25,7 +25,6 @@ from jax import lax
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
-from equitangents.kernels.branches import Parallel, flat
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.windows import (
@@ -52,8 +51,8 @@ from equitangents.kernels.operations import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels
-from equitangents.kernels.program import Op
+from equitangents.kernels.plans import GridLevel, Level, Levels
+from equitangents.kernels.program import Op, Parallel, flat
 
 
 class State(NamedTuple):

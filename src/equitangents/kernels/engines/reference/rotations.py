@@ -33,7 +33,7 @@ from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.tile import after_affine, at_one_position
 from equitangents.kernels.operations import Affine
-from equitangents.kernels.plans.plan import has_dual
+from equitangents.kernels.plans import has_dual
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import (
     Rings,
@@ -48,7 +48,7 @@ from equitangents.kernels.rotations import (
     rings_of,
     sphere_resolution,
 )
-from equitangents.kernels.threads import threads
+from equitangents.memory import threads
 from equitangents.sphere import degrees, gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 

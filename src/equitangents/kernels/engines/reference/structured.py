@@ -22,7 +22,6 @@ from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both
-from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference.execute import (
@@ -40,7 +39,7 @@ from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.fields import MATRIX, Part
 from equitangents.kernels.operations import Box, Flatten, Pool, WindowPool
-from equitangents.kernels.program import Op
+from equitangents.kernels.program import Join, Op, Parallel, flat
 from equitangents.kernels.structured import (
     Attend,
     Batch,
@@ -525,7 +524,7 @@ def tiled(
     Of `wanted` pairs, (N1, N2), alone: others may be zero.
     """
     layout, second = MATRIX if part is None else part.layout, one if other is None else other
-    symmetric = other is None and (part is None or part.mirrors)
+    symmetric = other is None
     most = _side(program) if part is None else 1
     n1, n2 = len(one.x), len(second.x)
     rows, columns = min(most, n1), min(most, n2)

@@ -16,9 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.angular import PLAIN, Both, angle_left, both, moved, of_covariance, start, vanishing
+from equitangents.kernels.angular import Both, both, moved, of_covariance, start, vanishing
 from equitangents.kernels.duals import Gelu, PiecewiseLinear
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.execute import (
@@ -32,8 +31,7 @@ from equitangents.kernels.engines.reference.execute import (
 )
 from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
-from equitangents.kernels.plans.levels import GridLevel, still
-from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
+from equitangents.kernels.plans import FibrePlan, GridLevel, PairPlan, has_dual, still
 from equitangents.kernels.program import Op, Program, arrays_of
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
@@ -73,7 +71,7 @@ def tile_sides(plan: Plan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
             "a kernel field of one pair of inputs",
             kept * _COPIES * itemsize,
             _MEMORY_LIMIT,
-            "ask for positions='same' or for pairs of positions, or use smaller inputs",
+            "ask for positions='same', or use smaller inputs",
         )
     needed = steps.numbers * _FIELDS * itemsize
     if needed > _MEMORY_LIMIT:
@@ -311,37 +309,3 @@ def _compensated(total: Any, lost: Any, term: Any) -> tuple[Any, Any]:
     y = term - lost
     new = total + y
     return new, (new - total) - y
-
-
-def means(
-    steps: FibrePlan,
-    d: np.ndarray,
-    one: tuple[np.ndarray, np.ndarray],
-    other: tuple[np.ndarray, np.ndarray],
-    dtype: DType,
-    side: int,
-    products: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Means over T of NNGP and NTK, (n1, n2), from d, (T, n1, n2): mean squared distances, or mean `products`.
-
-    `one` and `other`: their (mean squares, means). Filled up to `side` inputs, so that equal shapes compile once.
-    """
-    n1, n2 = d.shape[1:]
-    filled = np.ones((len(d), side, side), dtype)
-    filled[:, :n1, :n2] = d
-    values = [np.concatenate([v, np.ones(side - len(v))]).astype(dtype) for v in (*one, *other)]
-    nngp, ntk = (np.asarray(value)[:n1, :n2] for value in _average(steps.vector, products, filled, *values))
-    return nngp, ntk
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _average(
-    ops: tuple[Op, ...], products: bool, d: ArrayLike, q1: ArrayLike, mean1: Any, q2: ArrayLike, mean2: Any
-) -> tuple[Any, Any]:
-    m1 = field_moments(ops, q1[None, None, :, None], mean1[None, None, :, None], {})
-    m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
-    at = both(m1.q[0], m2.q[0])
-    e = of_covariance(d[None], at) if products else angle_left(d[None], at, PLAIN)
-    state = execute(ops, at_one_position(ops), State(e, jnp.zeros_like(e)), m1, m2)
-    k = state.covariance(both(m1.q[-1], m2.q[-1]))[0]
-    return sum_in_groups(k) / len(d), sum_in_groups(state.theta[0]) / len(d)

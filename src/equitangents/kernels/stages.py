@@ -21,73 +21,55 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError, Operation
-from equitangents.kernels.operations import Pool, WindowPool
-from equitangents.kernels.plans.levels import GridLevel, Level, Levels, grid_levels, lifted_levels, still
-from equitangents.kernels.plans.plan import FibrePlan, compose_readout, split
+from equitangents.kernels.operations import FrozenArray, HashedOnce, NoFibresError, Operation, Pool, WindowPool
+from equitangents.kernels.plans import (
+    FibrePlan,
+    GridLevel,
+    Level,
+    Levels,
+    compose_readout,
+    grid_levels,
+    lifted_levels,
+    split,
+    still,
+)
 from equitangents.kernels.program import Op, Program
 
 
-class Kept(Operation):
-    """A step between branches, which leaves all positions where they are."""
-
-    stays: ClassVar[bool] = True
-    slot: int
-
-
 @dataclass(frozen=True)
-class Fork(Kept):
+class Fork(Operation):
     """The field is kept in `slot`, and the branch goes on with it."""
 
+    stays: ClassVar[bool] = True
     ends_layer: ClassVar[bool] = True
     slot: int
 
-    def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
-        """One more is open."""
-        return forks | {self.slot: at}
-
-    @property
-    def slots(self) -> int:
-        """The number of slots that are in use with this one."""
-        return self.slot + 1
-
-    def join_offsets(self, joined: dict[int, tuple[int, ...]], offset: tuple[int, ...]) -> None:
-        """The branch begins here."""
-        if joined.pop(self.slot) != offset:
-            raise NoFibresError("a strided branch mixes fibres")
-
 
 @dataclass(frozen=True)
-class Restore(Kept):
+class Restore(Operation):
     """The next of several branches begins: the field is again what was kept in `slot`, and stays there.
 
     `moves`: the positions are others than those of the branch before.
     """
 
     said: ClassVar[str] = "parallel branches"
+    stays: ClassVar[bool] = True
     slot: int
     moves: bool = False
 
 
 @dataclass(frozen=True)
-class AddSaved(Kept):
+class AddSaved(Operation):
     """Add the field that operation `fork` kept in `slot`.
 
     With `shares` (w of what was kept, w' of the other) channels are put side by side, so that no means are multiplied.
     """
 
+    stays: ClassVar[bool] = True
     ends_layer: ClassVar[bool] = True
     slot: int
     fork: int
     shares: tuple[float, float] | None = None
-
-    def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
-        """The one in its slot is not open any more."""
-        return {slot: begun for slot, begun in forks.items() if slot != self.slot}
-
-    def join_offsets(self, joined: dict[int, tuple[int, ...]], offset: tuple[int, ...]) -> None:
-        """The branch ends here."""
-        joined[self.slot] = offset
 
 
 Step = Op | Fork | Restore | AddSaved
@@ -103,7 +85,14 @@ def unrolled(ops: tuple[Op, ...], levels: Levels | None = None) -> tuple[list[St
 
 def depth(steps: Sequence[Step]) -> int:
     """Depth of nested branches."""
-    return max((step.slots for step in steps), default=0)
+    return max((step.slot + 1 for step in steps if isinstance(step, Fork)), default=0)
+
+
+def _open_forks(forks: dict[int, int], step: Step, at: int) -> dict[int, int]:
+    """Where fields are kept that are not added yet, by slot, after step number `at`; before it `forks`."""
+    if isinstance(step, Fork):
+        return forks | {step.slot: at}
+    return {slot: begun for slot, begun in forks.items() if not (isinstance(step, AddSaved) and slot == step.slot)}
 
 
 def _unroll(ops: tuple[Op, ...], levels: Levels, slot: int, steps: list[Step], found: list[Level]) -> None:
@@ -208,14 +197,6 @@ class StagedPlan(HashedOnce):
     form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
-
-    def settles(self, count: int) -> bool:
-        """Whether each fibre of a field of `count` positions is constant, so that one number represents it."""
-        return False
-
-    def field_values(self, count: int) -> int:
-        """Numbers per pair of inputs in a field of `count` positions, along the fibres."""
-        return len(self.stages[-1].fibres.array) * count
 
     @property
     def single(self) -> bool:
@@ -348,7 +329,7 @@ def _on_grids(field: tuple[Op, ...], shape: tuple[int, ...]) -> list[_Part]:
             pool, level = step, GridLevel(_pooled_shape(step, level), wrap=True)
             now, levels = [], [level]
             continue
-        forks = step.forks_after(forks, len(now))
+        forks = _open_forks(forks, step, len(now))
         level = level.after(step)
         now.append(step)
         levels.append(level)
@@ -375,12 +356,15 @@ def _with_offsets(
     found = [replace(levels[-1], step=one)]
     forks = dict(carried)
     for step in steps:
-        forks = step.forks_after(forks, 0)
+        forks = _open_forks(forks, step, 0)
     joined = dict.fromkeys(forks, one)  # those that a later part joins
     for step, level in zip(reversed(steps), reversed(levels[:-1]), strict=True):
         offset = found[0].step
         offset = step.offset_before(offset)
-        step.join_offsets(joined, offset)
+        if isinstance(step, AddSaved):
+            joined[step.slot] = offset
+        elif isinstance(step, Fork) and joined.pop(step.slot) != offset:
+            raise NoFibresError("a strided branch mixes fibres")
         found.insert(0, replace(level, step=offset))
     if any(offset != found[0].step for offset in joined.values()):
         raise NoFibresError("a strided branch mixes fibres")
