@@ -107,7 +107,8 @@ def fit(
     """With the smallest of the ridges that get most training samples right, each of them left out in turn.
 
     α = (Θ + λ)⁻¹ Y, and the residual of sample i when it is left out is α_i/((Θ + λ)⁻¹)_ii: one spectrum serves all
-    ridges. Targets are one-hot minus 1/K. A ridge chosen by square error would shrink small training sets so far that their accuracy falls.
+    ridges. Targets are one-hot minus 1/K. A ridge chosen by square error would shrink small training sets so far that
+    their accuracy falls.
     """
     targets = np.eye(classes)[y] - 1 / classes
     values, vectors = np.linalg.eigh(np.asarray(K, np.float64))

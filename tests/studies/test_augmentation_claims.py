@@ -111,8 +111,7 @@ def other_results(
     changes["variational"] = rng.normal(size=(64, 50)) + posteriors
     changes |= {"draws": draw(float(draws), float(not draws)), "expanded": draw(expanded, 0.2)}
     changes |= {kind: draw(symmetrised, 1.0) for kind in ("averaged", "projected")}
-    misfits = {kind: 1 + rng.random(64) for kind in ("draws", "averaged", "projected", "expanded")}
-    return other_ensembles.Results(closed_forms, changes, broken, misfits)
+    return other_ensembles.Results(closed_forms, changes, broken)
 
 
 def sampling_results(**factors):

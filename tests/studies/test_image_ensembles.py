@@ -9,14 +9,14 @@ import pytest
 from equitangents import actions, nn
 from equitangents.actions import image_rotations
 from equitangents_studies import predicted_agreement as agreement
-from equitangents_studies import rotated_images
 from equitangents_studies.common.image_ensembles import Recipe, answers, floor_predictions, network, rotations
 from equitangents_studies.common.orbits import orbit_batch, there_and_back
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.continuous import ImageEnsembles, image_claims
 from equitangents_studies.continuous import Settings as Continuous
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.rotated_images import differences, trained
+from equitangents_studies.rotated_images import study as rotated_images
+from equitangents_studies.rotated_images.study import differences, trained
 from equitangents_studies.sampling import Settings as Sampling
 from equitangents_studies.sampling import TrainedEnsembles, shown, titles, trained_claims, visits
 from studies.miniatures import run

@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from equitangents_studies import ising, kernel_convergence, rotated_images, toy
+from equitangents_studies import ising, kernel_convergence, toy
 from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.ising import claims as ising_claims
+from equitangents_studies.rotated_images import study as rotated_images
 from studies.small import follow
 
 ISING = ising.Settings(members=120, widths=(8, 64), groups=(1, 2, 4), steps=(0, 1, 2), test_spins=6)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import orbit_average
-from equitangents_studies import histology, ising, rotated_images, toy
+from equitangents_studies import ising, toy
 from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common.images import load_images, standardise
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
@@ -23,8 +22,9 @@ from equitangents_studies.common.orbits import by_element, deviations, orbit_bat
 from equitangents_studies.comparison.study import Settings as ComparisonSettings
 from equitangents_studies.comparison.study import images_of
 from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
+from equitangents_studies.rotated_images import histology
+from equitangents_studies.rotated_images import study as rotated_images
 from oracles.invariance import invariance_error
-from studies.miniatures import run as run_miniature
 
 
 class TestLattice:
@@ -249,17 +249,6 @@ class TestMedicalKernels:
         results = self.results(rng, [(0, 0), (0.1, 0.1), (0.1, 0.1)])
         broken = dataclasses.replace(results, equal={"augmented CNN, C4": np.nan, "group convolutions, C4": np.nan})
         assert all(claim.outcome != "holds" for claim in medical.claims(self.settings, broken)[3:])
-
-    @pytest.mark.slow
-    def test_a_second_run_reads_the_kernels_and_gives_the_same(self, finished_miniature, tmp_path, caplog):
-        first = finished_miniature("medical-kernels")
-        caplog.set_level(logging.INFO)
-        caplog.clear()
-        again = run_miniature("medical-kernels", tmp_path / "again")
-        assert any("tiles were read" in record.getMessage() for record in caplog.records)
-        assert not any("tiles were computed" in record.getMessage() for record in caplog.records)
-        path = "results/accuracy.csv"
-        assert (again.folder / path).read_bytes() == (first.folder / path).read_bytes()
 
 
 class TestHistology:

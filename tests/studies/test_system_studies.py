@@ -43,7 +43,6 @@ class TestSymmetryGroups:
             {pair: kernel if pair in equal else 0.2 for pair in pairs},
             {pair: 1e-6 if pair in equal else change for pair in pairs},
             {pair: right(0.5) for pair in pairs},
-            {pair: groups.METHODS.index("coupled" if pair in alike else "two-sample") for pair in pairs},
             {pair: coupled if pair in alike else p for pair in pairs},
             np.array(alarms),
             dict.fromkeys(groups.CHAIN, embedded),

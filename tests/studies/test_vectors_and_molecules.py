@@ -110,7 +110,7 @@ class TestMolecules:
         errors = dict.fromkeys(("mlp", "coulomb", "soap", "elements"), error)
         errors["so3"] = ratio * error * rng.uniform(0.9, 1.1, (5, 1, 1))
         moved = {"so3": turned * rng.uniform(0.5, 1, (6, 3))}, {"so3": np.full((6, 3), relabelled)}
-        return molecules.Results(errors, {}, *moved)
+        return molecules.Results(errors, *moved)
 
     def test_claims_follow_their_numbers(self):
         found = molecules.claims(self.settings, self.results())

@@ -193,12 +193,12 @@ def _trials(
     """
     refused: list[tuple[str, str]] = []
     every, trials = candidates(np.shape(x)[1:]), list[Trial]()
-    upright = InfiniteEnsembleClassifier(every[0].net, **cast(Any, options))._prepare(x, y)[1]
+    upright = InfiniteEnsembleClassifier(every[0].net, **cast(Any, options))._prepare(x, y)
     if len(np.shape(x)) == 4:
         every += of_features(upright.x)
     for group in groups:
         model = InfiniteEnsembleClassifier(every[0].net, augmentation=group, **cast(Any, options))
-        _, training = model._prepare(x, y)
+        training = model._prepare(x, y)
         action = training.augmentation
         if isinstance(action, Action) and not action.exact:
             averages = (replace(each, net=orbit_average(each.net, action)) for each in every)

@@ -293,10 +293,10 @@ class Search:
         best, net = found.tried, found.trial.candidate.net
         options = {**options, "augmentation": found.trial.group}
         model = InfiniteEnsembleClassifier(net, ridge=best.ridge, kernel=cast(Any, best.kernel), **options)
-        regression, training = model._prepare(np.asarray(x, np.float64) if found.double else x, y)
+        training = model._prepare(np.asarray(x, np.float64) if found.double else x, y)
         held = training.with_settings(replace(training.settings, held=found.kernels, solver="eigh"))
         _ = held.mean_problem  # decomposed; the kernels are not kept with the model
-        return model._solve(regression, held.with_settings(training.settings))
+        return model._solve(held.with_settings(training.settings))
 
     def nothing(self) -> InvalidArgumentError:
         """The error where no candidate has a score."""

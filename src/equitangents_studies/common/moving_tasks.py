@@ -91,7 +91,7 @@ PRESETS = presets(
 
 
 def check_settings(s: Settings, data_dir: Path | None) -> None:
-    """Sizes that increase, images enough, networks enough for an interval; waves that the grid resolves, exact turns."""
+    """Growing sizes, images enough, networks enough for an interval; waves that the grid resolves, exact turns."""
     turns = s.task == "turns"
     least = {"test": 1, "draws": 2, "hidden_layers": 1, "few": 1, "members": 5, "stream": 0, "noise": 0}
     at_least(s, **least, pixels=4, waves=1, order=2, rings=1, bandlimit=2)

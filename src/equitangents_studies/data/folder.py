@@ -64,8 +64,8 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     """The data set called `name`, images as float32 `(N, H, W, C)` in [0, 1].
 
     "digits" ships with scikit-learn; every other set is read from `<name>.npz` in `data_dir`, or in the folder named
-    by the environment variable EQUITANGENTS_DATA; "nct_crc_he" is 10,000 random images of the folder NCT-CRC-HE-100K there.
-    Nothing is downloaded: see `equitangents_studies.data.folder`.
+    by the environment variable EQUITANGENTS_DATA; "nct_crc_he" is 10,000 random images of the folder NCT-CRC-HE-100K
+    there. Nothing is downloaded: see `equitangents_studies.data.folder`.
 
     Raises InvalidArgumentError for an unknown name or a malformed file, DataNotFoundError where the file is missing.
     """

@@ -66,6 +66,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
+            file="study",
         ),
         _shipped(
             "predicted-agreement",
@@ -84,13 +85,14 @@ registry: dict[str, StudyInfo] = {
             (*_WITH_DESK, "desk-c8", "desk-c16"),
             file="page",
         ),
-        _shipped(
+        StudyInfo(
             "histology",
             "Predictions on rotated tissue",
             _EMERGENT,
+            ("quick", "desk", "desk-pooled", "paper"),
             "CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
             "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
-            ("quick", "desk", "desk-pooled", "paper"),
+            "equitangents_studies.rotated_images.histology",
         ),
         _shipped(
             "mlp-to-gcnn",

@@ -52,9 +52,10 @@ def run(
 ) -> StudyResult:
     """Run study `name` and write its folder: config.json, results/, figures/, claims.json and report.html.
 
-    `out` is the folder, by default `runs/<name>-<preset>`. With `resume` the run there goes on. A folder with a finished run, or one of another study or with
-    other settings, is left alone, unless `force` is given, which removes that run first. `settings` changes the preset,
-    as text: {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
+    `out` is the folder, by default `runs/<name>-<preset>`. With `resume` the run there goes on. A folder with a
+    finished run, or one of another study or with other settings, is left alone, unless `force` is given, which removes
+    that run first. `settings` changes the preset, as text: {"members": "20"}. `data_dir` holds data files. A claim that
+    fails is a result, not an error.
 
     Raises InvalidArgumentError for an unknown study, preset or setting, for data that are not there, and for a folder
     that holds something else, a run begun by another version, or one that another process is writing to; then nothing

@@ -356,8 +356,8 @@ def learning_curve(
         repetitions: how many nested chains of training sets are drawn; two or more give intervals.
         kernel: of networks, "ntk" or "nngp".
         ridge: of networks; relative to the mean diagonal of the kernel of all data, and so the same at every size.
-        predict: for networks, the squared error that is to be expected: from the "spectrum" alone, from all "inputs" (dearer, and
-            true where some inputs are far easier than others), or None; `predictions` has the formulas.
+        predict: for networks, the squared error that is to be expected: from the "spectrum" alone, from all "inputs"
+            (dearer, and true where some inputs are far easier than others), or None; `predictions` has the formulas.
         seed: of the orders, and of models that have one.
         progress: True shows a bar; a function is called with (done, total).
 

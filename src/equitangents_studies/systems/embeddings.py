@@ -42,8 +42,8 @@ def embed(net: Sequential, params: Params, target: str, input_shape: tuple[int, 
         net: GAP, LAPk, VEC or LCN of `architecture`, of any depth and width n, of stride 1 and circular padding, in NTK
             parametrisation.
         params: of `net.init`.
-        target: "VEC", "LCN" or "FCN", as far as Theorem 3.1 goes: GAP, LAPk → VEC → LCN → FCN, or LCN → VEC. From LCN_n,
-            VEC has dn channels; FCN has dn.
+        target: "VEC", "LCN" or "FCN", as far as Theorem 3.1 goes: GAP, LAPk → VEC → LCN → FCN, or LCN → VEC. From
+            LCN_n, VEC has dn channels; FCN has dn.
         input_shape: (*positions, channels) of inputs.
 
     Raises InvalidArgumentError where the target does not hold the network.
@@ -92,7 +92,7 @@ def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]
     if target in chain and (pooled(source) or source in chain[: chain.index(target)]):
         begin = 0 if pooled(source) else chain.index(source) + 1
         first = [_unpool] if pooled(source) else []
-        return first + [steps[name] for name in chain[begin : chain.index(target) + 1] if name in steps]
+        return [*first, *(steps[name] for name in chain[begin : chain.index(target) + 1] if name in steps)]
     raise InvalidArgumentError("target", (source, target), "a step of GAP, LAPk → VEC → LCN → FCN, or LCN → VEC")
 
 

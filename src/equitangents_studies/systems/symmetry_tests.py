@@ -144,9 +144,10 @@ def algorithmic_symmetry(
         level: of the two-sample test: how often it may say "not symmetric" of a symmetric algorithm.
 
     "not symmetric" means that predictions of kernels differ, or that the two-sample test rejects. Equal coupled
-    networks prove symmetry, up to rounding in float64, which is 1e-8 and, where kernels agree, at least their difference
-    times their condition number, on up to 64 inputs; a two-sample test that does not reject proves nothing: "not decided", as is all that is not
-    finite, and predictions that differ although kernels agree (float64 or a ridge may decide those).
+    networks prove symmetry, up to rounding in float64, which is 1e-8 and, where kernels agree, at least their
+    difference times their condition number, on up to 64 inputs; a two-sample test that does not reject proves nothing:
+    "not decided", as is all that is not finite, and predictions that differ although kernels agree (float64 or a ridge
+    may decide those).
 
     >>> from equitangents_studies import systems
     >>> lcn = systems.System("I", systems.architecture("LCN", depth=2), "NTK")

@@ -94,7 +94,7 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
         for i in range(self.resamples):
             rows = Bootstrap().rows(variation_key(self.seed, i), len(y), 1)
             member: InfiniteEnsemble = clone(self.ensemble).set_params(ridge=of_samples(self.ensemble.ridge, rows))
-            ensembles.append(member._solve(*member._prepare(x[rows], y[rows], units)))
+            ensembles.append(member._solve(member._prepare(x[rows], y[rows], units)))
         self.ensembles_ = ensembles
         self.n_outputs_ = ensembles[0].n_outputs_
         self.solver_ = ensembles[0].solver_

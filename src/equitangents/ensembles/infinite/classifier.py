@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -121,7 +120,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     ['cat']
     """
 
-    fitted_attribute = "ensemble_"
+    fitted_attribute = "solution_"
 
     calibrate: bool = False
     temperature_: float | None = field(init=False, default=None)
@@ -132,11 +131,11 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
         Of networks that end on positions y is (N, *positions).
         """
-        return self._solve(*self._prepare(x, y))
+        return self._solve(self._prepare(x, y))
 
-    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Any]:
-        """(the regression that is to be solved, its problem), checked and not yet solved."""
-        self.__dict__.pop("ensemble_", None)
+    def _prepare(self, X: Numbers, y: Numbers) -> Training:
+        """The problem of the regression, checked and not yet solved."""
+        self.__dict__.pop("solution_", None)
         self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
         labels, positions = labels_of(x, y, self._ends_on)
@@ -145,25 +144,25 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self._data = x, labels
         targets = centred_one_hot(indices_of(labels, self.classes_), len(self.classes_))
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "calibrate"}
-        return InfiniteEnsemble(**parameters)._prepare(x, targets)
+        self.ensemble_ = InfiniteEnsemble(**parameters)
+        return self.ensemble_._prepare(x, targets)
 
     def _check_parameters(self) -> Settings:
         if not isinstance(self.calibrate, bool | np.bool_):
             raise InvalidArgumentError("calibrate", self.calibrate, "True or False")
         return super()._check_parameters()
 
-    def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsembleClassifier:
-        """Solve the regression and keep it."""
-        ensemble._solve(ensemble, training)
-        for name in ("solver_", "solution_", "augmentation_", "max_learning_rate_", "standardisation_"):
-            setattr(self, name, getattr(ensemble, name))
-        self.temperature_ = self._temperature(ensemble, float(self.time)) if self.calibrate else None
-        self.ensemble_ = ensemble
+    def _solve(self, training: Training) -> InfiniteEnsembleClassifier:
+        """Solve the regression."""
+        self.ensemble_._solve(training)
+        self.temperature_ = self._temperature(float(self.time)) if self.calibrate else None
+        for name in ("solver_", "augmentation_", "max_learning_rate_", "standardisation_", "solution_"):
+            setattr(self, name, getattr(self.ensemble_, name))
         return self
 
     def _calibrate(self) -> None:
         """Calibrate a fitted classifier; raises what `leave_one_out_` raises, and changes nothing then."""
-        self.temperature_ = self._temperature(self.ensemble_, float(self.time))
+        self.temperature_ = self._temperature(float(self.time))
         self.calibrate = True
 
     @property
@@ -174,10 +173,10 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         output when that sample is left out.
         """
         self._check_fitted()
-        return self._left_out(self.ensemble_, self.ensemble_._training, float(self.time))
+        return self._left_out(self._solved, float(self.time))
 
-    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LabelsLeftOut:
-        outputs = ensemble._left_out(ensemble, training, time)
+    def _left_out(self, training: Training, time: float) -> LabelsLeftOut:
+        outputs = self.ensemble_._left_out(training, time)
         predictions = self.classes_[np.argmax(outputs.predictions, axis=-1)]
         labels = self.classes_[np.argmax(outputs.predictions + outputs.residuals, axis=-1)]
         return LabelsLeftOut(predictions, labels, outputs)
@@ -211,11 +210,11 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
     def _softmax(self, mean: np.ndarray, time: float) -> np.ndarray:
         fitted = self.temperature_ is not None and time == float(self.ensemble_.time)
-        T = self.temperature_ if fitted else self._temperature(self.ensemble_, time)
+        T = self.temperature_ if fitted else self._temperature(time)
         return np.asarray(scipy.special.softmax(mean / T, axis=-1))
 
-    def _temperature(self, ensemble: InfiniteEnsemble, time: float) -> float:
-        left_out = ensemble._left_out(ensemble, ensemble._training, time)
+    def _temperature(self, time: float) -> float:
+        left_out = self.ensemble_._left_out(self._solved, time)
         return fitted_temperature(left_out.predictions, left_out.predictions + left_out.residuals)
 
     def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:

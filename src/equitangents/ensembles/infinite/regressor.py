@@ -326,12 +326,10 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
         helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
         """
-        return self._solve(*self._prepare(x, y))
+        return self._solve(self._prepare(x, y))
 
-    def _prepare(
-        self, X: Numbers, y: Numbers, standardisation: Standardisation | None = None
-    ) -> tuple[InfiniteEnsemble, Training]:
-        """(the ensemble that is to be solved, its problem), checked and not yet solved.
+    def _prepare(self, X: Numbers, y: Numbers, standardisation: Standardisation | None = None) -> Training:
+        """The problem, checked and not yet solved.
 
         `standardisation`: that of the set from which X was drawn, in place of its own.
         """
@@ -348,10 +346,10 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         self._data = x, y
         Ridge.read(self.ridge, len(x))
         x = self._fit_inputs(x, self.net, self.augmentation_, standardisation)
-        return self, make_training(self.net, self.augmentation_, self.label_action, x, targets, positions, settings)
+        return make_training(self.net, self.augmentation_, self.label_action, x, targets, positions, settings)
 
-    def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsemble:
-        """Solve the training problem and keep it; `ensemble` is this one."""
+    def _solve(self, training: Training) -> InfiniteEnsemble:
+        """Solve the training problem and keep it."""
         solved = training.mean_problem
         self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.x))
@@ -396,9 +394,9 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         `cross_val_predict(ensemble, x, y, cv=LeaveOneOut())` fits N times.
         """
         self._check_fitted()
-        return self._left_out(self, self._training, float(self.time))
+        return self._left_out(self._training, float(self.time))
 
-    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
+    def _left_out(self, training: Training, time: float) -> LeaveOneOut:
         predictions, targets = held_out_predictions(training, time), training.y
         if self._squeeze:
             predictions, targets = predictions[..., 0], targets[..., 0]

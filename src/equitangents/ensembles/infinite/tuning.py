@@ -210,7 +210,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
         order = sorted(places, key=lambda i: (-Ridge.read(candidates[i].ensemble.ridge).least, i))
         first = candidates[order[0]].ensemble
         try:
-            ensemble, training = first._prepare(x, y)
+            training = first._prepare(x, y)
             _ = training.mean_problem
         except InvalidArgumentError as error:
             errors |= dict.fromkeys(places, error)
@@ -221,7 +221,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
             try:
                 if each is not first:
                     here = training.with_settings(replace(each._check_parameters(), solver="eigh"))
-                scores[i] = _score(first._left_out(ensemble, here, float(each.time)))
+                scores[i] = _score(first._left_out(here, float(each.time)))
             except InvalidArgumentError as error:
                 errors[i] = error
             else:
@@ -229,8 +229,8 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
     while (best := _best(scores)) >= 0:
         chosen = candidates[best].ensemble
         try:
-            regression, own = chosen._prepare(x, y)
-            chosen._solve(regression, solved if solved is not None and _as_its_own(solved, own) else own)
+            own = chosen._prepare(x, y)
+            chosen._solve(solved if solved is not None and _as_its_own(solved, own) else own)
             break
         except InvalidArgumentError as error:  # its own solver fails where a decomposition gave a score
             del scores[best]

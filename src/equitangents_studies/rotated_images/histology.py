@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from equitangents_studies.framework.study import Study, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
-from equitangents_studies.rotated_images import Results, Settings, check_settings, claims, measure, present
+from equitangents_studies.rotated_images.study import Results, Settings, check_settings, claims, measure, present
 
 __all__ = ["PRESETS", "STUDY", "present"]
 

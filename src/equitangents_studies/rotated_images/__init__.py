@@ -1,0 +1,1 @@
+"""The study `rotated-images`: predictions on rotated images."""
