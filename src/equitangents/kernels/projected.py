@@ -106,7 +106,7 @@ class RotationMoves:
 
     def nodes(self, resolution: int) -> Nodes:
         """All elements of a finite group of rotations, or the nodes of a quadrature at a resolution."""
-        turns = closed_nodes(self.group, resolution).turns
+        turns, _ = closed_nodes(self.group, resolution)
         return Nodes(_representation(self, resolution), lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype)))
 
 
@@ -130,7 +130,7 @@ class EquivariantOutputs:
 
 @lru_cache(maxsize=8)
 def _representation(moves: RotationMoves, resolution: int) -> np.ndarray:
-    turns, weights, _ = closed_nodes(moves.group, resolution)
+    turns, weights = closed_nodes(moves.group, resolution)
     reflections = bool((np.linalg.det(turns) < 0).any())
     if hasattr(moves.group, "table"):
         return moves.representation.at(moves.group) * weights[:, None, None]
