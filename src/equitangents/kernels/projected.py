@@ -155,7 +155,7 @@ class Sums(NamedTuple):
 def rows_of(n: int) -> list[slice]:
     """Blocks of rows of a symmetric matrix, of each of which the columns from its first row on are computed."""
     step = max(BLOCK, -(-n // _BLOCKS))
-    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    return [slice(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
 
 
 def one_orbit(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:
