@@ -165,7 +165,7 @@ def test_a_permutation_of_classes_is_found_and_named() -> None:
     assert rule.by_hand == "equitangents.audit.Labels([3, 0, 1, 2])"
     assert shown(report, "rule of outputs") == ["f(x) the classes are permuted 0→3→2→1"]
     assert rule.error.mean == 0.0
-    assert report.settings.inputs == 20
+    assert report.settings["inputs"] == 20
 
 
 def test_a_rule_that_holds_nearly_is_told_with_its_error() -> None:
@@ -207,7 +207,7 @@ def test_permutations_that_do_not_multiply_as_the_group_does_are_no_rule() -> No
     report = et.audit(cycle_of_three, "C4", IMAGES, "find", **QUIET)
     assert not report.rules[0].found
     assert shown(report, "rule of outputs") == ["f(x) none found"]
-    assert report.settings.inputs == 40  # nothing was fitted, so all inputs are audited
+    assert report.settings["inputs"] == 40  # nothing was fitted, so all inputs are audited
 
 
 def test_rules_are_fitted_as_their_literal_minimum_and_read_by_their_cycles() -> None:

@@ -31,7 +31,6 @@ from equitangents.audit.measure.witness import worst_input
 from equitangents.audit.report.result import FORMAT, AuditReport, cited
 from equitangents.audit.report.sections import (
     HOLDING,
-    AuditSettings,
     ContractSection,
     ElementResult,
     InputContract,
@@ -172,7 +171,7 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         relative=_relative(m),
         sets=sets,
         missing=list(notes),
-        settings=AuditSettings(**vars(settings.bootstrap), batch_size=task.batch_size, inputs=task.x.n),
+        settings={**vars(settings.bootstrap), "batch_size": task.batch_size, "inputs": task.x.n},
         versions=versions(
             "jax", "numpy", "scipy", *([_LIBRARIES[kind]] if (kind := task.model.kind) in _LIBRARIES else [])
         ),
