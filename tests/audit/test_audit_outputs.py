@@ -227,10 +227,10 @@ def test_a_test_of_few_or_broken_values_finds_nothing() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ([0, 0, 1, 2], InvalidArgumentError, "every number from 0 to K − 1 once"),
-        ([0.5, 1.5], InvalidTypeError, "whole numbers"),
-        ([[0, 1], [0]], ShapeError, "different numbers"),
-        ([1, 2, 0, 3], NotAnActionError, "permutations that multiply as elements do"),
+        ([0, 0, 1, 2], InvalidArgumentError, "expected a permutation of 0, 1"),
+        ([0.5, 1.5], InvalidTypeError, "integers"),
+        ([[0, 1], [0]], ShapeError, "unequal length"),
+        ([1, 2, 0, 3], NotAnActionError, "takes a position to"),
         ([1, 0], ShapeError, "the classes of Labels"),
         (
             [[3, 0, 1, 2], [0, 1, 2, 3]],
