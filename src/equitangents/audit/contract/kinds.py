@@ -181,15 +181,9 @@ class Keypoints(InImages):
         swapped: Sequence[int] | None = None,
     ) -> None:
         super().__init__(size, normalized, pixels)
-        self.swapped = None if swapped is None else np.asarray(swapped)
-        if self.swapped is not None:
-            places = np.arange(self.swapped.size)
-            if self.swapped.dtype.kind not in "iu" or not np.array_equal(np.sort(self.swapped.ravel()), places):
-                raise InvalidArgumentError("swapped", swapped, "every point once, such as [1, 0, 2]")
-            if not np.array_equal(self.swapped[self.swapped], places):
-                raise InvalidArgumentError(
-                    "swapped", swapped, remedy="done twice it must leave every point where it was"
-                )
+        self.swapped = None if swapped is None else check_permutations("swapped", [swapped])[0]
+        if self.swapped is not None and (self.swapped[self.swapped] != np.arange(len(self.swapped))).any():
+            raise InvalidArgumentError("swapped", swapped, remedy="done twice it must leave every point where it was")
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action on such points, of images of this grid."""
