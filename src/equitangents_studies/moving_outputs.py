@@ -9,7 +9,7 @@ Beside the equivariant kernel augmentation is explicit: N|H| inputs and targets,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -301,7 +301,7 @@ def measure(s: Settings, folder: RunFolder) -> Results:
     """Learning, stage by stage, and what each task checks besides."""
     learnings = {label: measure_learning(p, folder) for label, p in tasks(s, folder.data_dir).items()}
     checks: dict[str, float] = {}
-    checked = {
+    checked: dict[str, dict[str, tuple[str, Callable[[Settings], dict[str, float]]]]] = {
         "masks": {"convolutions": ("Group convolutions", convolutions), "covariance": ("Moved images", covariance)},
         "turns": {
             "group": ("The network that ends on the group", partial(on_the_group, folder)),
@@ -309,9 +309,13 @@ def measure(s: Settings, folder: RunFolder) -> Results:
         },
     }
     for name, (title, compute) in checked.get(s.task, {}).items():
-        found = folder.stage(name, title, lambda task, compute=compute: {k: np.array(v) for k, v in compute(s).items()})
+        found = folder.stage(name, title, partial(_as_arrays, s, compute))
         checks |= {key: float(value) for key, value in found.items()}
     return Results(learnings, checks)
+
+
+def _as_arrays(s: Settings, compute: Callable[[Settings], dict[str, float]], task: Task) -> Arrays:
+    return {key: np.array(value) for key, value in compute(s).items()}
 
 
 def covariance(s: Settings) -> dict[str, float]:

@@ -477,7 +477,7 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
     The source shows in each epoch all elements of every image, or as many random ones, and leaves none out for good.
     """
     shown = f"{found.titles[_SYSTEMATIC]} or {found.titles[_RANDOM]}"
-    over = (covered(found.repetitions, "repetitions"), found.repetitions)
+    over = covered(found.repetitions, "repetitions")
     bound, bounds = _AGREEMENT * found.order, (1.0 - found.order, found.order - 1.0)
     less = lambda score, *at: score(_SYSTEMATIC, *at) - score(_RANDOM, *at)
     agreement = lambda name: less(found.agreement, name)

@@ -199,10 +199,12 @@ def _rates(s: Settings, name: str, group: str, data_dir: Path | None, task: Task
     # without a tenth of the inputs there may be too few for the largest sizes
     reached, sizes = np.isfinite(left_out["plain"]).all(axis=0), n.astype(np.float64)
     for kind in KINDS:
-        squared, predicted = ([arrays[f"{what}_{k}"] for k in ("plain", kind)] for what in ("squared", "predicted"))
+        predicted = [arrays[f"predicted_{k}"] for k in ("plain", kind)]
         pairs = zip(left_out["plain"][:, reached], left_out[kind][:, reached], strict=True)
         parts = np.array([log_factor(sizes[reached], p, q) for p, q in pairs])
-        arrays[f"measured_{kind}"] = numbers(measured_factor(sizes, *squared, 0.95))
+        arrays[f"measured_{kind}"] = numbers(
+            measured_factor(sizes, arrays["squared_plain"], arrays[f"squared_{kind}"], 0.95)
+        )
         arrays[f"expected_{kind}"] = numbers(jackknifed(log_factor(sizes, *predicted), parts, 0.95))
     return arrays
 

@@ -145,7 +145,7 @@ def _curve(settings: Settings, folder: RunFolder, model: str, group: str, task: 
     moved = np.asarray(rotate(x[: pool_size(settings, model)], group, seed=settings.seed), np.float32)
     path = folder.checkpoints(f"curve-{model}-{GROUPS.index(group)}") / "gram"
     store = GramStore(path, architecture(model, depth=settings.depth), moved, tile=_TILE)
-    K = store.compute(progress=lambda done, total, left: task.step(0.9 * done / total, 1)).ntk[:]
+    K = np.asarray(store.compute(progress=lambda done, total, left: task.step(0.9 * done / total, 1)).ntk[:])
     found = learning_curve(
         KernelTable(lambda i, j: Kernels(K[np.ix_(i, j)], K[np.ix_(i, j)])),
         np.arange(len(moved), dtype=np.float32)[:, None], y[: len(moved)],

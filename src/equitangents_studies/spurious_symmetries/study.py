@@ -158,7 +158,7 @@ def measure_pool(
     for i, group in enumerate(groups):
         at = lambda done, total, left, i=i: step(i + 0.9 * done / total, len(groups))
         moved = np.asarray(rotate(x, group, seed=seed), x.dtype)
-        K = GramStore(kept / str(i), net, moved, tile=tile).compute(progress=at).ntk[:]
+        K = np.asarray(GramStore(kept / str(i), net, moved, tile=tile).compute(progress=at).ntk[:])
         if first is None:
             first, pool = K, PoolKernel(K)
             errors = [_wrong(pool.curve(targets, order, test, sizes, ridge), y[test]) for order, test in splits]

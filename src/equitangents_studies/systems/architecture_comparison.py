@@ -137,8 +137,8 @@ def check_architectures(names: Sequence[str] | None, shape: tuple[int, ...]) -> 
     for name in names:
         architecture(name, depth=1)
         if name.startswith("LAP") and any(size % int(name[3:]) for size in shape[:-1]):
-            expected = "a part that divides the sides of the grid"
-            raise InvalidArgumentError("architectures", name, expected, str(shape[:-1]))
+            dividing = "a part that divides the sides of the grid"
+            raise InvalidArgumentError("architectures", name, dividing, str(shape[:-1]))
     order = ("FCN", "LCN", "VEC", "LAP", "GAP")
     found = tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name[:3])))
     if len(found) < 2:
@@ -291,7 +291,7 @@ def compare_architectures(
     given = curve_data(data, y, test=TEST_SHARE)
     shape = given.x.shape[1:]
     names = check_architectures(architectures, shape)
-    moving = tuple(dict.fromkeys(group for name in groups if (group := data_group(name, shape)).letter != "I"))
+    moving = tuple(dict.fromkeys(each for each in (data_group(name, shape) for name in groups) if each.letter != "I"))
     check_whole("repetitions", repetitions, 2)
     check_ridge(ridge)
     check_choice("kernel", kernel, get_args(KernelName))

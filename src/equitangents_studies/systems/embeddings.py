@@ -92,7 +92,7 @@ def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]
     if target in chain and (pooled(source) or source in chain[: chain.index(target)]):
         begin = 0 if pooled(source) else chain.index(source) + 1
         first = [_unpool] if pooled(source) else []
-        return first + [steps[name] for name in chain[begin : chain.index(target) + 1] if name in steps]
+        return [*first, *(steps[name] for name in chain[begin : chain.index(target) + 1] if name in steps)]
     raise InvalidArgumentError("target", (source, target), "a step of GAP, LAPk → VEC → LCN → FCN, or LCN → VEC")
 
 
