@@ -207,8 +207,8 @@ _NO_PICKLES = f"{_PICKLED}; save arrays of numbers, and labels as text by y.asty
 _STARTS = b"\x93NUMPY", b"PK", b"\x80"  # how .npy, .npz, and pickles start since protocol 2
 
 
-def read_arrays(name: str, path: FileName, wanted: Sequence[str] | None = None) -> np.ndarray | dict[str, np.ndarray]:
-    """The array of an .npy file, or those of an .npz file by name (None: all).
+def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]:
+    """The array of an .npy file, or those of an .npz file by name.
 
     Arrays of objects are pickles, and refused. Raises InvalidArgumentError that names `name` and says what the file is
     instead.
@@ -228,7 +228,7 @@ def read_arrays(name: str, path: FileName, wanted: Sequence[str] | None = None) 
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return loaded
-            arrays: dict[str, Any] = {key: loaded[key] for key in loaded.files if wanted is None or key in wanted}
+            arrays: dict[str, Any] = {key: loaded[key] for key in loaded.files}
     except InvalidArgumentError:
         raise
     except ValueError as error:
@@ -245,17 +245,14 @@ def read_arrays(name: str, path: FileName, wanted: Sequence[str] | None = None) 
     return arrays
 
 
-def read_named(name: str, path: FileName, needed: Sequence[str], *, others: bool = True) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by name: those that are needed alone, in their order, or the `others`, too.
-
-    InvalidArgumentError as in `read_arrays`, and for a file that lacks one.
-    """
-    found = read_arrays(name, path, None if others else needed)
+def read_named(name: str, path: FileName, needed: Sequence[str]) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name; InvalidArgumentError as in `read_arrays`, and where a needed one lacks."""
+    found = read_arrays(name, path)
     arrays = found if isinstance(found, dict) else {}
     missing = [key for key in needed if key not in arrays]
     if missing:
         raise InvalidArgumentError(name, str(path), missing, f"it holds {', '.join(sorted(arrays)) or 'nothing'}")
-    return arrays if others else {key: arrays[key] for key in needed}
+    return arrays
 
 
 def load_data(path: str) -> tuple[Any, Any]:

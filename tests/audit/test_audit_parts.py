@@ -305,6 +305,17 @@ def test_what_differs_on_inputs_outside_the_sample_is_offered(monkeypatch: pytes
         assert any(r.name == "orbit averaging" for r in report.remedies) == offered
 
 
+def test_averaging_over_a_sample_leaves_what_two_samples_differ_by() -> None:
+    x = np.random.default_rng(8).normal(size=(60, 5, 1))
+    ask = lambda e: et.audit(lambda x: 5 + x[:, 0], "S_n", x, elements=e, relative_to="norm", **QUIET).remedies[0]
+    few, many = ask(7), ask(112)
+    assert few.how == many.how == "sampled"
+    assert few.after.mean / many.after.mean == pytest.approx(4, rel=0.5)
+    # a mean over e random elements differs from another by √(2 / e) of the deviations over positions
+    expected = (x[..., 0].std(axis=1) / np.abs(5 + x[:, 0, 0])).mean() * np.sqrt(2 / 112)
+    assert many.after.mean == pytest.approx(expected, rel=0.1)
+
+
 def test_no_mean_over_infinitely_many_elements_is_offered() -> None:
     x = np.random.default_rng(7).normal(size=(40, 3))
     report = et.audit(lambda x: x[:, :1] + np.sum(x * x, axis=1, keepdims=True), "SO3", x, **QUIET)

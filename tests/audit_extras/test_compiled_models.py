@@ -13,7 +13,7 @@ from torch import nn
 
 import equitangents as et
 from equitangents.audit.adapters.choose import load_model
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 
 QUIET = {"layout": "channels_first", "off_data": False, "resamples": 50}
 X = np.random.default_rng(0).normal(size=(10, 1, 6, 6)).astype(np.float32)
@@ -70,10 +70,11 @@ def test_files_are_what_they_hold_and_not_what_they_are_called(tmp_path: Path) -
     torch.save(net.state_dict(), tmp_path / "weights.pt2")
     torch.save(net.state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     for name in ("weights.pt", "checkpoint.pth", "weights.pt2", "old.pt"):
-        for trust in (False, True):
-            with pytest.raises(InvalidArgumentError, match=r"not tensors alone.*load them") as error:
-                load_model(str(tmp_path / name), trust)
-            assert "\n" not in str(error.value)
+        with pytest.raises(InvalidArgumentError, match="not weights alone") as error:
+            load_model(str(tmp_path / name))
+        assert "\n" not in str(error.value)
+        with pytest.raises(InvalidTypeError, match="expected a model, and not its weights"):
+            et.audit(load_model(str(tmp_path / name), trust=True), "C4", X, **QUIET)
     program = torch.export.export(net, (torch.from_numpy(X[:2]),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
     torch.export.save(program, tmp_path / "program.pt2")
     (tmp_path / "program.pt2").rename(tmp_path / "program.pt")

@@ -104,9 +104,11 @@ def test_characters_that_an_encoding_lacks_do_not_lose_the_answer() -> None:
     assert (found.returncode, found.stdout) == (0, b"? members\n"), found.stderr
 
 
-def test_the_list_names_every_study(command) -> None:
-    table = command("list")[1].splitlines()
-    assert all(info.name in line and info.title in line for info, line in zip(registry.values(), table, strict=True))
+def test_the_list_as_json_says_what_the_table_says(command, tmp_path) -> None:
+    table = command("list", "--json", str(tmp_path / "list.json"))[1].splitlines()
+    told = json.loads((tmp_path / "list.json").read_text("utf-8"))
+    assert [each["name"] for each in told] == list(registry)
+    assert all(each["name"] in line and each["title"] in line for each, line in zip(told, table, strict=True))
 
 
 @pytest.fixture

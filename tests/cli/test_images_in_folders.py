@@ -195,15 +195,26 @@ def test_tables_of_calibrated_models_need_no_deviations_and_chunks_follow_the_wo
     np.testing.assert_allclose(probabilities, whole.predict_proba(found.x).max(axis=1), rtol=1e-4)
 
 
-def test_files_that_cannot_be_read_are_named(run, tiles):
+def test_files_that_cannot_be_read_are_named_and_left_out_when_asked(run, tiles):
     cut = (tiles / "tiles/dark/00.png").read_bytes()[:60]
-    assert run(*FIT)[0] == 0
-    (tiles / "flat/cut.png").write_bytes(cut)
-    status, _, err = run(*PREDICT)
-    assert (status, "cut.png" in err) == (2, True)
+    (tiles / "tiles/dark/cut.png").write_bytes(cut)
     (tiles / "tiles/dark/text.png").write_text("no image")
     status, _, err = run(*FIT)
-    assert (status, "text.png is not a readable image" in err) == (2, True)
+    assert (status, "text.png is not a readable image" in err or "cut.png" in err, "--skip-bad" in err) == (2, 1, 1)
+    status, _, err = run(*FIT, "--skip-bad")
+    assert status == 0, err
+    assert err.count("skipped: ") == 2
+    assert "text.png is not a readable image" in err
+    assert "tiles: 12 images" in err
+    (tiles / "flat/cut.png").write_bytes(cut)
+    assert run(*PREDICT)[0] == 2
+    status, _, err = run(*PREDICT, "--skip-bad")
+    assert (status, "cut.png" in err, len(table("p.csv"))) == (0, True, 12)
+    for name in "ab":
+        (tiles / "none" / name).mkdir(parents=True)
+        (tiles / f"none/{name}/x.png").write_bytes(b"no")
+    with pytest.raises(InvalidArgumentError, match="expected images that can be read"):
+        et.data.load_labelled_images("none", skip_bad=True)
 
 
 TABLES = {

@@ -55,15 +55,17 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def test_options_reach_the_study(calls) -> None:
+def test_options_reach_the_study(calls, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.npz").touch()
     reproduce("toy")
     reproduce(
         "comparison",
         *["--preset=paper", "--out=here", "--resume", "--set", "seed=1", "--set", "data=x=y", "--data-dir", "there"],
     )
-    reproduce("comparison", *["--set", "data=mine.npz", "--set", "seed=3", "--set", "shrink="])
+    reproduce("comparison", *["--data", "mine.npz", "--group", "D4", "--set", "seed=3", "--set", "shrink="])
     given = {"preset": "paper", "out": Path("here"), "resume": True, "data_dir": Path("there")}
-    settings = {"seed": "3", "shrink": "", "data": "mine.npz"}
+    settings = {"seed": "3", "shrink": "", "data": "mine.npz", "group": "D4"}
     assert calls == [
         (("toy",), DEFAULTS),
         (("comparison",), {**DEFAULTS, **given, "settings": {"seed": "1", "data": "x=y"}}),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from equitangents import Masked, nn, precision
 from equitangents.kernels import duals
 from equitangents.kernels.engines import REFERENCE
-from equitangents.kernels.nearly_parallel import parallel_too
+from equitangents.kernels.runs.programs import parallel_too
 from kernels.comparison import assert_within
 from laws.networks import dense
 from oracles import precise_kernels

@@ -61,6 +61,7 @@ _INPUTS = {
         "--data, or its folders."
     ),
     "size": option(int, "Pixels of a side, to which images are averaged down; by default the smallest side.", min=1),
+    "skip_bad": flag("Leave out images that cannot be read, and name them."),
     "net": option(
         str,
         "auto: the best by left-out samples, for classes of 4 to 2,000 vectors or images, in --minutes; mlp for "

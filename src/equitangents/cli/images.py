@@ -48,19 +48,23 @@ def read_labelled(o: Any, stage: Stage) -> Any:
         o.targets,
         size=o.size,
         together=o.keep_together,
+        skip_bad=o.skip_bad,
         progress=_progress(stage, o.data),
     )
     typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.told]), err=True)
     return images
 
 
-def read_like(data: str, model: Path, stage: Stage) -> Any:
+def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     """Images in the form of those that the model was fitted to; InvalidArgumentError where they are others."""
     form = form_of(model)
     if form is None:
         expected = "arrays, since the model was fitted to arrays or its fit was interrupted"
         raise InvalidArgumentError("data", data, expected, "or fit on a folder")
-    return beside.room("data").load_images_like(data, form, progress=_progress(stage, data))
+    found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
+    for line in found.told:
+        typer.echo(line, err=True)
+    return found
 
 
 def check_array(x: Rows, model: Path) -> None:

@@ -25,6 +25,7 @@ _BAR = 20  # characters
             "model": argument(Path, "Folder in which `equitangents fit` saved a model.", callback=there),
             "data": path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
             "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
+            "skip_bad": flag("Leave out images that cannot be read, and name them."),
             "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
             "std": flag("Standard deviations, too; of a classifier probabilities as well."),
             "min_confidence": option(
@@ -59,7 +60,7 @@ def predict(o: Any) -> None:
         from equitangents.scale.reading import read_inputs
 
         if images.are_images(o.data):
-            found = images.read_like(o.data, o.model, stage)
+            found = images.read_like(o.data, o.model, o.skip_bad, stage)
             x, files = found.x, found.files
         else:
             x = read_inputs("data", o.data, o.array)

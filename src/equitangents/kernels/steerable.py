@@ -290,18 +290,17 @@ def filtered(op: Filter, fields: Fields, one: Side, other: Side) -> Fields:
     sums: dict[Irrep, list[Field]] = {kind: [] for kind in op.out.irreps}
     for (out, into), found in kernels.items():
         left, right = filter_matrices(found, at1), filter_matrices(found, at2)
-        sums[out].append(_each(fields[into], lambda f, left=left, right=right: _through(left, f, right)))
+        sums[out].append(_each(fields[into], partial(_through, left, right)))
     return {kind: _affine(op, kind, parts, count(kernels, kind) * len(op.radii)) for kind, parts in sums.items()}
 
 
 def mapped(op: PointMap, fields: Fields) -> Fields:
     """The kernels after a `PointMap`."""
     kernels = point_kernels(op.into, op.out)
-    through = partial(jnp.einsum, "kab,ibjd,kcd->iajc", precision="highest")
     sums: dict[Irrep, list[Field]] = {kind: [] for kind in op.out.irreps}
     for (out, into), found in kernels.items():
         maps = jnp.stack([jnp.asarray(k.coefficients[..., 0], fields[into].k.dtype) for k in found])
-        sums[out].append(_each(fields[into], lambda f, maps=maps: through(maps, f, maps)))
+        sums[out].append(_each(fields[into], partial(_between, maps)))
     return {kind: _affine(op, kind, parts, count(kernels, kind)) for kind, parts in sums.items()}
 
 
@@ -315,7 +314,11 @@ def _mean(a: ArrayLike, f: ArrayLike, b: ArrayLike) -> ArrayLike:
     return jnp.einsum("i,iajb,j->ab", a, f, b, precision="highest")[None, :, None, :]
 
 
-def _through(left: jax.Array, field: ArrayLike, right: jax.Array) -> ArrayLike:
+def _between(maps: jax.Array, field: ArrayLike) -> ArrayLike:
+    return jnp.einsum("kab,ibjd,kcd->iajc", maps, field, maps, precision="highest")
+
+
+def _through(left: jax.Array, right: jax.Array, field: ArrayLike) -> ArrayLike:
     """Σ_κ κ F κ'ᵀ."""
     kernels, radii, p1, a, _, b = left.shape
     p2 = right.shape[2]

@@ -142,7 +142,7 @@ def basis(rank: int, degree: int) -> Float[np.ndarray, "d components"]:
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def components(tensors: Float[np.ndarray, n * shape], degree: int) -> Float[np.ndarray, "n d"]:
+def components(tensors: Float[np.ndarray, "n ..."], degree: int) -> Float[np.ndarray, "n d"]:
     """The part of a degree of vectors (N, 3) or symmetric matrices (N, 3, 3)."""
     return tensors.reshape(len(tensors), -1) @ basis(tensors.ndim - 1, degree).T
 

@@ -40,6 +40,7 @@ class Missing:
     """A name of neural-tangents without a counterpart: calls and indices raise NotImplementedError with a remedy."""
 
     def __init__(self, name: str, instead: str) -> None:
+        self.remedy = instead
         self._message = f"{'equitangents' if name in _MODULES else 'stax'}.{name}: {instead}"
 
     def _refuse(self, *args: object, **keywords: object) -> NoReturn:

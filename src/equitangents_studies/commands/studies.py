@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equitangents.extending import check_installed
+from equitangents.extending import check_installed, there
 
 if TYPE_CHECKING:
     from equitangents_studies.framework.places import Place
@@ -21,6 +22,11 @@ def _studies(incomplete: str) -> list[tuple[str, str]]:
     return [(info.name, info.title) for info in registry.values() if info.name.startswith(incomplete)]
 
 
+def _images(parameter: typer.CallbackParam, value: str | None) -> str | None:
+    """A file that is there; the name of a data set, which has no ending, is looked at by the study."""
+    return there(parameter, value) if value is not None and Path(value).suffix else value
+
+
 def _presets(context: typer.Context, incomplete: str) -> list[str]:
     """Presets of the study that is typed before, for a shell."""
     from equitangents_studies import registry
@@ -30,10 +36,18 @@ def _presets(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in known if name.startswith(incomplete)]
 
 
-def list_studies() -> None:
+def list_studies(
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write name, presets, source, title and summary of each as JSON.")
+    ] = None,
+) -> None:
     """List the studies, one line each: name, presets, source, title."""
     from equitangents_studies import registry
 
+    if json_path is not None:
+        entries = ("name", "presets", "source", "title", "summary")
+        told = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
+        json_path.write_text(json.dumps(told, indent=1, ensure_ascii=False), "utf-8")
     rows = [(info.name, ", ".join(info.presets), info.source, info.title) for info in registry.values()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
@@ -67,6 +81,17 @@ def reproduce(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of data sets in files; by default EQUITANGENTS_DATA.")
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            callback=_images,
+            help="Your own images, a NumPy archive with x and y, for studies of images.",
+        ),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="The group, such as C4 or D4, for studies that leave the choice.")
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
     ] = False,
@@ -81,6 +106,9 @@ def reproduce(
         _show_places(shown)
         return
     changes = parse_settings(settings or [])
+    for key, value in (("data", data), ("group", group)):
+        if value is not None and changes.setdefault(key, value) != value:
+            raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from equitangents_studies.framework.catalogue import lookup
 
     lookup(study, preset)  # before JAX is imported: a wrong name is told within a second

@@ -8,7 +8,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, final
 
@@ -20,6 +20,7 @@ from equitangents.extending import check_fits, check_whole, unquoted
 from equitangents_studies.data.class_folders import class_files
 from equitangents_studies.data.images import (
     SUFFIXES,
+    Read,
     averaged_square,
     coloured,
     is_image_name,
@@ -100,6 +101,7 @@ def load_labelled_images(
     *,
     size: int | None = None,
     together: str | None = None,
+    skip_bad: bool = False,
     progress: Progress | None = None,
 ) -> LabelledImages:
     """The images in `path`, one folder a class (CLASS/*.png), or those that the table `targets` names.
@@ -110,10 +112,11 @@ def load_labelled_images(
     The table is CSV with the columns file, relative to `path`, and label; whole numbers and text are classes, other
     numbers real targets. Images that are all of one size stay as they are; else the largest centred square of each is
     averaged down to the smallest side there is, or to `size`. They are grey if all files are, else in colour; 8 and 16
-    bits become [0, 1]; EXIF's orientation is followed. `progress` is called with how many are read, of how many.
+    bits become [0, 1]; EXIF's orientation is followed. Files that cannot be read are an error; with `skip_bad` they are
+    left out, and named in `told`. `progress` is called with how many are read, of how many.
 
-    Raises InvalidArgumentError that names the file, folder, line or class that cannot be read or used, MemoryLimitError
-    where the images together do not fit.
+    Raises InvalidArgumentError that names the file, folder, line or class that cannot be used, MemoryLimitError where
+    the images together do not fit.
 
     >>> load_labelled_images("there/is/none")
     Traceback (most recent call last):
@@ -134,31 +137,40 @@ def load_labelled_images(
         left = len(set(images_in(folder)) - set(names))
     if left:
         told = (f"{left:,} images without a label are left out",)
-    headers = _headers(folder, names)
+    readable = _Readable(folder, skip_bad)
+    headers = readable.headers(names)
     form, more = _common(headers, None if size is None else check_whole("size", size, 1))
-    x = _read(folder, names, form, progress)
-    form = replace(form, largest=float(np.max(np.abs(x))))
-    return LabelledImages(folder, tuple(names), x, y, form, (*told, *more, *_counted(y)), sources)
+    x, headers = _read(readable, headers, form, progress)
+    form = ImageForm(**{**form.__dict__, "largest": float(np.max(np.abs(x)))})
+    kept = {header.name for header in headers}
+    rows = [i for i, name in enumerate(names) if name in kept]
+    y, sources = y[rows], None if sources is None else sources[rows]
+    kept_files = tuple(names[i] for i in rows)
+    return LabelledImages(folder, kept_files, x, y, form, (*told, *readable.told, *more, *_counted(y)), sources)
 
 
-def load_images_like(path: str | Path, form: ImageForm, *, progress: Progress | None = None) -> LabelledImages:
-    """All images in `path` and the folders in it, in the order of their names, in the form of others; `y` is None.
+def load_images_like(
+    path: str | Path, form: ImageForm, *, skip_bad: bool = False, progress: Progress | None = None
+) -> LabelledImages:
+    """All images in `path` and the folders in it, in the order of their names, in the form of others.
 
     Raises InvalidArgumentError that names the first file of another size, other channels or another unit, before any
-    image is decoded, and the first that cannot be read.
+    image is decoded; `y` is None. Files that cannot be read are an error, or left out (`skip_bad`).
     """
     folder = _folder(path)
     names = images_in(folder)
     if not names:
         raise InvalidArgumentError("data", str(folder), "a folder with images", ", ".join(SUFFIXES))
-    for header in _headers(folder, names):
+    readable = _Readable(folder, skip_bad)
+    headers = readable.headers(names)
+    for header in headers:
         _check_like(folder, header, form)
-    x = _read(folder, names, form, progress)
+    x, headers = _read(readable, headers, form, progress)
     largest = float(np.max(np.abs(x)))
     if form.unit == "its own" and not form.largest / _ALIKE <= largest <= form.largest * _ALIKE:
         unit = "bring both to the unit of the training set"
         raise InvalidArgumentError("data", largest, form.largest, unit, verb="has numbers up to")
-    return LabelledImages(folder, tuple(names), x, None, form, ())
+    return LabelledImages(folder, tuple(header.name for header in headers), x, None, form, readable.told)
 
 
 def images_in(folder: Path) -> list[str]:
@@ -252,16 +264,46 @@ def _labels(texts: list[str]) -> np.ndarray:
     return numbers if real and np.isfinite(numbers).all() else np.array(texts)
 
 
-def _headers(folder: Path, names: list[str]) -> list[_Header]:
-    """What all files say of themselves."""
+@dataclass(frozen=True)
+class _Readable:
+    """Files of a folder; bad: why each that cannot be read is left out (`skip`), else it is an error."""
 
-    def of(image: Image) -> tuple[int, int, int, str]:
-        width, height = image.size
-        if image.getexif().get(_ORIENTATION) in _TURNED:
-            width, height = height, width
-        return height, width, *kind_of(image)
+    folder: Path
+    skip: bool
+    bad: dict[str, str] = field(default_factory=dict)
 
-    return [_Header(name, *read_image(folder / name, of)) for name in names]
+    def read(self, name: str, of: Callable[[Image], Read]) -> Read | None:
+        """`of` the image in a file; None where it is left out."""
+        try:
+            return read_image(self.folder / name, of)
+        except InvalidArgumentError as error:
+            if not self.skip:
+                raise InvalidArgumentError(f"{error}; remove it, or leave it out by skip_bad (--skip-bad)") from None
+            self.bad[name] = str(error)
+            return None
+
+    def headers(self, names: list[str]) -> list[_Header]:
+        """Those of all files that can be opened; InvalidArgumentError for none."""
+
+        def of(image: Image) -> tuple[int, int, int, str]:
+            width, height = image.size
+            if image.getexif().get(_ORIENTATION) in _TURNED:
+                width, height = height, width
+            return height, width, *kind_of(image)
+
+        found = ((name, self.read(name, of)) for name in names)
+        return self.some([_Header(name, *header) for name, header in found if header is not None])
+
+    def some(self, headers: list[_Header]) -> list[_Header]:
+        """`headers`; InvalidArgumentError where there are none."""
+        if not headers:
+            raise InvalidArgumentError("data", str(self.folder), "images that can be read")
+        return headers
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """A line for each file that is left out."""
+        return tuple(f"skipped: {why}" for why in self.bad.values())
 
 
 def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[str, ...]]:
@@ -303,20 +345,26 @@ def _check_like(folder: Path, header: _Header, form: ImageForm) -> None:
         raise wrong(size, wanted, remedy, verb="is of shape")
 
 
-def _read(folder: Path, names: list[str], form: ImageForm, progress: Progress | None) -> np.ndarray:
-    """All images, (N, H, W, C) in float32."""
-    count = len(names)
+def _read(
+    readable: _Readable, headers: list[_Header], form: ImageForm, progress: Progress | None
+) -> tuple[np.ndarray, list[_Header]]:
+    """All images that can be decoded, (N, H, W, C) in float32, and their headers."""
+    count = len(headers)
     shape = (count, form.height, form.width, form.channels)
     check_fits(f"{count:,} images of {form}", 4 * math.prod(shape), "give fewer images, or a smaller size")
     x = np.empty(shape, np.float32)
-    for i, name in enumerate(names):
-        pixels = read_image(folder / name, _upright)
+    for i, header in enumerate(headers):
+        pixels = readable.read(header.name, _upright)
         if progress is not None:
             progress(i + 1, count)
+        if pixels is None:
+            continue
         if pixels.shape[:2] != (form.height, form.width):
             pixels = averaged_square(pixels, form.height)
         x[i] = coloured(pixels) if form.channels == 3 else pixels
-    return x
+    rows = [i for i, header in enumerate(headers) if header.name not in readable.bad]
+    kept = readable.some([headers[i] for i in rows])
+    return (x if len(rows) == count else x[rows]), kept
 
 
 def _upright(image: Image) -> np.ndarray:

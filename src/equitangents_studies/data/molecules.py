@@ -200,7 +200,8 @@ def _source(name: str) -> Source:
 
 
 def _arrays(source: Source, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:
-    return read_named("data", file_of(source, data_dir), keys, others=False)
+    arrays = read_named("data", file_of(source, data_dir), keys)
+    return {key: arrays[key] for key in keys}
 
 
 def _chosen(whole: MoleculeSet, count: int | None, seed: int) -> MoleculeSet:

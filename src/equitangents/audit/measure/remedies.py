@@ -30,7 +30,7 @@ from equitangents.metrics.measure import norms
 _ROWS = 16
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
 SAME = "outputs would be the same for all inputs"
-INFINITE = "the group has infinitely many elements; average over a finite subgroup"
+INFINITE = "the group has too many elements to list, or infinitely many; average over a finite subgroup"
 
 
 def remedies(m: Measured) -> list[Remedy | Missing]:
@@ -53,6 +53,8 @@ def _averaging(m: Measured) -> Remedy | Missing:
         after, how = None, "no mean"
     elif m.floors.deterministic and task.complete and task.contract.inputs.exact:
         after, how = NOTHING_LEFT, "exact"
+    elif not task.complete:
+        after, how = _left_by_chance(m), "sampled"
     else:
         after, how = _left_after_averaging(m), "measured"
     return Remedy(
@@ -64,6 +66,14 @@ def _averaging(m: Measured) -> Remedy | Missing:
         task_before=task_error(phi[0], orbits, m.y)[0],
         task_after=task_error(mean, orbits, m.y)[0],
     )
+
+
+def _left_by_chance(m: Measured) -> Estimate:
+    """How two means over E random elements differ: each keeps 1/√E of the deviations, their difference √2 of that."""
+    phi, orbits = m.orbits.signals, m.orbits
+    share = math.sqrt(2 / max(len(phi) - 2, 1))
+    spread = np.array([norms(part.std(axis=0)) for part in _by_output(phi[1:], orbits)]) * share
+    return _estimate(m, spread, orbits.kept)
 
 
 def _lost(m: Measured, predicted: np.ndarray) -> bool:
@@ -93,6 +103,12 @@ def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
     return np.split(signals, ends[:-1], axis=-1)
 
 
+def _estimate(m: Measured, table: np.ndarray, rows: np.ndarray) -> Estimate:
+    """The mean over inputs of norms (outputs, n) in the headline's unit, the largest over the outputs."""
+    errors = m.judgement.scales.largest(m.judgement.headline.unit, table, rows)
+    return m.task.over_inputs(len(rows)).mean(errors)
+
+
 def _left_after_averaging(m: Measured) -> Estimate:
     """The error of the averaged model itself, f̄(ρ(h)x) against f̄(x), for two elements h."""
     task, actions = m.task, m.orbits.actions
@@ -104,8 +120,7 @@ def _left_after_averaging(m: Measured) -> Estimate:
         moved, _ = _average(task, task.contract.move(h, x), actions)
         back = actions.act(task.contract.group.inverse(h), moved)
         tables.append([norms(a - b) for a, b in zip(back, start, strict=True)])
-    errors = m.judgement.scales.largest(m.judgement.headline.unit, np.mean(tables, axis=0), rows)
-    return task.over_inputs(len(rows)).mean(errors)
+    return _estimate(m, np.mean(tables, axis=0), rows)
 
 
 def _average(task: AuditTask, x: Inputs, actions: Actions) -> tuple[list[np.ndarray], Answer]:

@@ -28,10 +28,10 @@ from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.contract.trees import Batch, spread_over, to_last
 from equitangents.audit.measure.orbits import Orbits, RunningSpread, measure_orbits
 from equitangents.audit.measure.task import AuditTask
-from equitangents.audit.report.sections import RuleResult
+from equitangents.audit.report.sections import RuleResult, RuleUnit
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.groups import Group
-from equitangents.metrics.measure import norms
+from equitangents.metrics.measure import norms, ratio
 
 FIND = "find"
 LEAST = 10
@@ -138,14 +138,14 @@ def _search(
     fit, test = halves(len(pairs.y), task.settings.seed)
     tried = candidates(task.contract, pairs.rows(fit))
     held, finite = pairs.rows(test), isinstance(task.contract.group, Group)
-    scale = 1.0 if held.classes else held.spread() or float(norms(held.y).mean()) or 1.0
+    unit, divisors = _divisors(held)
     still = held.apart(None)
     tests = max(len(tried), 1) * (len(held.z) if finite else 1) * outputs
     errors: list[np.ndarray] = []
     best: int | None = None
     for k, candidate in enumerate(tried):  # the plainest rule, unless another's error is much smaller
         off = held.apart(candidate.action)
-        errors.append(off / scale)
+        errors.append(ratio(off, divisors))
         excess = off - _QUARTER * still.mean(axis=0)  # of norms: shares of ‖f(x)‖ have heavy tails where it is small
         rows = excess if finite else excess.mean(axis=0, keepdims=True)  # of drawn elements, the mean over them
         holds = all(below_zero(row, tests) for row in rows)
@@ -166,11 +166,22 @@ def _search(
         rule="" if nearest is None else tried[nearest].name,
         by_hand=None if chosen is None else chosen.by_hand,
         error=None if nearest is None else mean(errors[nearest]),
-        invariant=mean(still / scale),
-        unit="classes" if held.classes else "spread",
+        invariant=mean(ratio(still, divisors)),
+        unit=unit,
         agreement=agreement,
     )
     return None if chosen is None else chosen.action, result
+
+
+def _divisors(pairs: Pairs) -> tuple[RuleUnit, Any]:
+    """What errors are relative to: of the spread between inputs and ‖f(x)‖ that which makes them larger."""
+    if pairs.classes:
+        return "classes", 1.0
+    sizes, spread, off = norms(pairs.y), pairs.spread(), pairs.apart(None)
+    by_norm = float(ratio(off, sizes).mean())
+    if spread > 0 and not by_norm > float(off.mean()) / spread:
+        return "spread", spread
+    return ("norm", sizes) if np.isfinite(by_norm) or not spread > 0 else ("spread", spread)
 
 
 def below_zero(values: Float[np.ndarray, " n"], tests: int) -> bool:

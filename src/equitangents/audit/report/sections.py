@@ -134,6 +134,7 @@ class FloatFloor:
 
 
 SetKind = Literal["data", "noise", "shuffled", "other"]
+RuleUnit = Literal["norm", "spread", "classes"]
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class RuleResult:
     """Mean error with this rule, on the inputs that did not fit it."""
     invariant: Estimate | None
     """Mean error of the same inputs as an invariant output."""
-    unit: Literal["spread", "classes"]
+    unit: RuleUnit
     """What both are relative to."""
     agreement: Estimate | None = None
     """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
@@ -431,10 +432,11 @@ TASK = "the task's error"
 RemedyName = Literal["orbit averaging", "training with augmentation"]
 AVERAGING: RemedyName = "orbit averaging"
 AUGMENTATION: RemedyName = "training with augmentation"
-How = Literal["exact", "measured", "refitted", "no mean", "no refit", "no training data", "labels move"]
+How = Literal["exact", "measured", "sampled", "refitted", "no mean", "no refit", "no training data", "labels move"]
 HOW: dict[How, str] = {
     "exact": "all elements, exact action",
     "measured": "averaged model, audited on some inputs",
+    "sampled": "difference of two means over random elements",
     "refitted": "a copy fitted on moved training data",
     "no mean": "class numbers, masks and sets have no mean; return class scores",
     "no refit": "the model cannot be refitted here",

@@ -237,8 +237,8 @@ class Sin(_Waves):
 
     odd: ClassVar[bool] = True
     linear_at_zero: ClassVar[bool] = True
-    sign: ClassVar[float] = 1.0
-    sine: ClassVar[float] = 0.0
+    sign = 1.0
+    sine = 0.0
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
         """2 e^{-h} [(√(sinh q1 sinh q2) - sinh r) + (sinh r - sinh k)], h = (q1+q2)/2, r = √(q1 q2).
@@ -268,8 +268,8 @@ class Cos(_Waves):
     """Activation kernel of the cosine, in closed form."""
 
     even: ClassVar[bool] = True
-    sign: ClassVar[float] = -1.0
-    sine: ClassVar[float] = 1.0
+    sign = -1.0
+    sine = 1.0
 
 
 @dataclass(frozen=True)

@@ -302,7 +302,7 @@ def _scaled(f: jax.Array, q: jax.Array) -> jax.Array:
     return f * lax.stop_gradient(factor)[..., None]
 
 
-def _pooled(op: Pool | WindowPool, x: Field) -> Field:
+def _pooled(op: Any, x: Field) -> Field:
     """Behind a pool no diagonal is known: it is that of the features."""
     both = (x.f, x.mean[..., None])
     if isinstance(op, WindowPool):
@@ -324,7 +324,7 @@ def _parallel(op: Parallel, x: Field, own: Any, shift: Shift) -> Field:
     fs = [y.f for y in each]
     if op.shares is not None:
         fs = [w**0.5 * d.astype(f.dtype) * f for w, f, d in zip(op.shares, fs, own["signs"], strict=True)]
-    return Field(sum(fs), *joined(op.shares, [y.q for y in each], [y.mean for y in each]))
+    return Field(sum(fs[1:], fs[0]), *joined(op.shares, [y.q for y in each], [y.mean for y in each]))
 
 
 # The features after an operation that leaves positions apart, from the field before and what was drawn.

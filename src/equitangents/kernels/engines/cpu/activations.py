@@ -9,7 +9,7 @@ A power multiplies relative errors by its degree, so that two layers of third po
 Networks with smooth nonlinearities or layer normalisation have no units (`kernels.scales`): behind these, and behind
 biases, parallel and opposite inputs are a small angle apart, of which D and the variances hold the square to rounding
 of the variances. A kink reads the angle itself. Dense networks with biases alone before the kink compute such pairs
-again (`kernels.nearly_parallel`); those with windows have many of them, at flat parts of signals.
+again (`kernels.runs.programs`); those with windows have many of them, at flat parts of signals.
 """
 
 from __future__ import annotations

@@ -394,7 +394,7 @@ def _mask_after(op: Op, mask: Any, convention: str) -> Any:
     return mask[deciding(op, convention)]
 
 
-def _pool(op: Pool | BlockSums | WindowPool, state: State, context: Context) -> State:
+def _pool(op: Any, state: State, context: Context) -> State:
     """Means, or sums, over blocks or windows; where there are masks, of the positions that exist."""
     masked = state.sides[0].mask is not None
     if op.is_pool and not masked:
