@@ -158,25 +158,14 @@ def test_remedies_are_measured() -> None:
     assert {r.name: r.how for r in unknown} == {averaging.name: "exact", augmentation.name: "no refit"}
 
 
-def test_parts_give_sections_of_the_report() -> None:
-    known = {field.name for field in dataclasses.fields(et.audit.AuditReport)}
-    assert {part.name for part in parts.PARTS} <= known
-
-
 def test_a_part_says_why_it_is_missing_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = {
-        "layers": {"wanted_by": lambda m: "nobody looks inside"},
-        "remedies": {"wanted_by": lambda m: False},
-        "witness": {"measure": lambda m: "it is not known today"},
-    }
-    changed = [dataclasses.replace(part, **changes.get(part.name, {})) for part in parts.PARTS]
-    monkeypatch.setattr("equitangents.audit.parts.PARTS", tuple(changed))
+    monkeypatch.setattr(parts, "worst_input", lambda m: "it is not known today")
     x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
-    report = et.audit(lambda x: x[:, 0, 0], "C4", x, resamples=50)
+    report = et.audit(lambda x: x[:, 0, 0], "C4", x, layers=False, resamples=50)
     missing = {m.section: m.reason for m in report.missing}
-    assert (missing["layers"], missing["witness"]) == ("nobody looks inside", "it is not known today")
-    assert "remedies" not in missing
-    assert (report.layers, report.remedies, report.witness) == (None, [], None)
+    assert (missing["layers"], missing["witness"]) == ("layers=False", "it is not known today")
+    assert (report.layers, report.witness) == (None, None)
+    assert [r.name for r in report.remedies] == ["orbit averaging", "training with augmentation"]
     assert [s.name for s in report.sets] == ["data", "noise", "shuffled"]
 
 

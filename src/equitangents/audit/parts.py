@@ -1,7 +1,7 @@
 """The report of an audit: its parts beside the pass over the data, and every section made of what was measured.
 
-A new part is one more entry of `PARTS`; what it gives stands in the report under its name. The report names the parts
-that are missing, such as those on which the model failed.
+A part gives its section, or a text that says why there is none. The report names the parts that are missing, such as
+those on which the model failed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,7 +31,6 @@ from equitangents.audit.measure.witness import worst_input
 from equitangents.audit.report.result import FORMAT, AuditReport, cited
 from equitangents.audit.report.sections import (
     HOLDING,
-    AuditSettings,
     ContractSection,
     ElementResult,
     InputContract,
@@ -53,60 +52,31 @@ logger = logging.getLogger("equitangents.audit")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class AuditPart:
-    """One part of an audit.
-
-    Args:
-        name: its attribute of the report.
-        measure: (the pass over the data) → the section, or a text that says why there is none; a list may hold
-            a `Missing` in place of what it lacks.
-        wanted_by: whether the audit asks for it; a text says in the report why it does not.
-        many: whether the section is a list, empty where it is not measured; of others None stands for that.
-    """
-
-    name: str
-    measure: Callable[..., Any]
-    wanted_by: Callable[[Measured], bool | str]
-    many: bool = False
-
-
 def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
     """Every section by its name, one part after another; what is missing is noted."""
-    found: dict[str, Any] = {}
-    for part in PARTS:
-        got: Any = part.wanted_by(m)
-        if got is True:
-            got = notes.measured(m.task.clock, part.name, partial(part.measure, m))
-        if isinstance(got, str):
-            notes.without(part.name, got)
-        listed = got if isinstance(got, list) else []
-        for one in listed:
+    task, found = m.task, dict[str, Any](ensemble=None, layers=None, remedies=[], witness=None)
+    part = lambda name, measure: notes.measured(task.clock, name, partial(measure, m), found[name])
+    quick = task.settings.quick
+    if not quick:
+        found["ensemble"] = part("ensemble", ensemble_law)
+    if task.settings.layers is False:
+        notes.without("layers", "layers=False")
+    else:
+        found["layers"] = part("layers", layer_errors)
+    if quick:
+        notes.without("ensemble, remedies and the worst input", "effort='quick'")
+        return found
+    group = not task.contract.not_a_group
+    if group and m.judgement.undefined:
+        notes.without("remedies", "the model gives NaN or infinite values for some moved inputs")
+    elif group:
+        for one in part("remedies", remedies):
             if isinstance(one, Missing):
                 notes.without(one.section, one.reason)
-        section = None if isinstance(got, str | bool) else got
-        found[part.name] = [one for one in listed if not isinstance(one, Missing)] if part.many else section
-    if not _in_full(m):
-        notes.without("ensemble, remedies and the worst input", "effort='quick'")
+            else:
+                found["remedies"].append(one)
+    found["witness"] = part("witness", worst_input)
     return found
-
-
-def _in_full(m: Measured) -> bool:
-    return not m.task.settings.quick
-
-
-def _remedies_wanted(m: Measured) -> bool | str:
-    if not _in_full(m) or m.task.contract.not_a_group:
-        return False
-    return "the model gives NaN or infinite values for some moved inputs" if m.judgement.undefined else True
-
-
-PARTS = (
-    AuditPart("ensemble", ensemble_law, _in_full),
-    AuditPart("layers", layer_errors, lambda m: m.task.settings.layers is not False or "layers=False"),
-    AuditPart("remedies", remedies, _remedies_wanted, many=True),
-    AuditPart("witness", worst_input, _in_full),
-)
 
 
 class Notes(list[Missing]):
@@ -118,14 +88,17 @@ class Notes(list[Missing]):
         logger.info("audit: no %s: %s", name, why)
 
     def measured(self, clock: Clock, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:
-        """What it gives; `otherwise`, and a note, where the model fails on it."""
+        """What it gives; `otherwise`, and a note, where that is a text, why there is none, or the model fails on it."""
         try:
-            return measure()
+            found: Any = measure()
         except Exception as error:
             if not (isinstance(error, NotFiniteError) or error is clock.failed):
                 raise
-            self.without(name, f"the model failed on it: {type(error).__name__}: {error}")
-            return otherwise
+            found = f"the model failed on it: {type(error).__name__}: {error}"
+        if not isinstance(found, str):
+            return found
+        self.without(name, found)
+        return otherwise
 
 
 _LIBRARIES = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}
@@ -172,7 +145,7 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         relative=_relative(m),
         sets=sets,
         missing=list(notes),
-        settings=AuditSettings(**vars(settings.bootstrap), batch_size=task.batch_size, inputs=task.x.n),
+        settings={**vars(settings.bootstrap), "batch_size": task.batch_size, "inputs": task.x.n},
         versions=versions(
             "jax", "numpy", "scipy", *([_LIBRARIES[kind]] if (kind := task.model.kind) in _LIBRARIES else [])
         ),

@@ -16,9 +16,11 @@ from jaxtyping import Int
 from equitangents._types import Element, Tree
 from equitangents.actions.given_maps import GivenMap, ImageBoxes, ImagePoints
 from equitangents.actions.kinds import Kinds
+from equitangents.actions.positions import check_permutation_table
 from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
+from equitangents.groups.families import check_permutations
 
 
 @final
@@ -179,15 +181,9 @@ class Keypoints(InImages):
         swapped: Sequence[int] | None = None,
     ) -> None:
         super().__init__(size, normalized, pixels)
-        self.swapped = None if swapped is None else np.asarray(swapped)
-        if self.swapped is not None:
-            places = np.arange(self.swapped.size)
-            if self.swapped.dtype.kind not in "iu" or not np.array_equal(np.sort(self.swapped.ravel()), places):
-                raise InvalidArgumentError("swapped", swapped, "every point once, such as [1, 0, 2]")
-            if not np.array_equal(self.swapped[self.swapped], places):
-                raise InvalidArgumentError(
-                    "swapped", swapped, remedy="done twice it must leave every point where it was"
-                )
+        self.swapped = None if swapped is None else check_permutations("swapped", [swapped])[0]
+        if self.swapped is not None and (self.swapped[self.swapped] != np.arange(len(self.swapped))).any():
+            raise InvalidArgumentError("swapped", swapped, remedy="done twice it must leave every point where it was")
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action on such points, of images of this grid."""
@@ -211,12 +207,6 @@ def spelled(group: Group, of_generators: Sequence[np.ndarray]) -> Int[np.ndarray
     return np.stack([found[g] for g in range(group.order)])
 
 
-def broken_product(group: Group, table: Int[np.ndarray, "order classes"]) -> tuple[int, int, int] | None:
-    """(a, s, a·s) where ρ(a·s) is not ρ(a) ρ(s), s a generator; None where all products are respected."""
-    each = ((a, s, int(group.compose(a, s))) for a in range(group.order) for s in group.generators)
-    return next(((a, s, b) for a, s, b in each if not np.array_equal(table[a][table[s]], table[b])), None)
-
-
 @final
 class Labels(Kind):
     """How classes or channels change places: class c goes to `permutation[c]`, for `output_action` of an audit.
@@ -236,19 +226,8 @@ class Labels(Kind):
     by_name = False
 
     def __init__(self, permutation: Sequence[int] | Sequence[Sequence[int]] | np.ndarray) -> None:
-        try:
-            rows = np.asarray(permutation)
-        except ValueError:
-            raise ShapeError("permutation holds permutations of different numbers of classes") from None
-        if rows.dtype.kind not in "iu":
-            raise InvalidTypeError("permutation", permutation, "whole numbers, such as [3, 0, 1, 2]")
-        rows = rows[None] if rows.ndim == 1 else rows
-        if rows.ndim != 2 or 0 in rows.shape:
-            raise ShapeError("permutation", rows.shape, "(K,), or (generators, K)")
-        for row in rows:
-            if not np.array_equal(np.sort(row), np.arange(len(row))):
-                raise InvalidArgumentError("permutation", row.tolist(), "every number from 0 to K − 1 once")
-        self.rows: Int[np.ndarray, "generators classes"] = rows.astype(np.int64)
+        flat = not isinstance(permutation, Sequence | np.ndarray) or not any(map(np.ndim, permutation))
+        self.rows = check_permutations("permutation", [permutation] if flat else permutation)
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action of a group that this table is."""
@@ -270,12 +249,7 @@ class Labels(Kind):
             )
         whole = len(self.rows) == group.order and count != group.order
         table = self.rows if whole else spelled(group, list(self.rows))
-        if not np.array_equal(table[group.identity], np.arange(self.rows.shape[1])):
-            raise NotAnActionError("Labels: the identity must leave every class where it is")
-        if (wrong := broken_product(group, table)) is not None:
-            a, s, b = map(group.label, wrong)
-            raise NotAnActionError("Labels", (a, s), b, "permutations that multiply as elements do", verb="is off at")
-        return table
+        return check_permutation_table("Labels", group, table)
 
     def __repr__(self) -> str:
         return f"equitangents.audit.Labels({(self.rows[0] if len(self.rows) == 1 else self.rows).tolist()})"

@@ -21,15 +21,16 @@ from scipy.special import stdtrit
 
 from equitangents._types import AnyAction
 from equitangents.actions.kinds import KINDS
+from equitangents.actions.positions import check_permutation_table
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.kinds import Labels, LabelsAction, broken_product, cycles, spelled
+from equitangents.audit.contract.kinds import Labels, LabelsAction, cycles, spelled
 from equitangents.audit.contract.leaf_actions import LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.contract.trees import Batch, spread_over, to_last
 from equitangents.audit.measure.orbits import Orbits, RunningSpread, measure_orbits
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.sections import RuleResult, RuleUnit
-from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.errors import EquitangentsError, InvalidArgumentError, NotAnActionError
 from equitangents.groups import Group
 from equitangents.metrics.measure import norms, ratio
 
@@ -208,8 +209,11 @@ def _permuted(contract: Contract, group: Group, pairs: Pairs) -> Iterator[Candid
     if not 1 < C <= _MOST_CHANNELS:
         return
     found = [permutation(y.reshape(-1, C), flat(z).reshape(-1, C)) for z in pairs.z]
-    table = spelled(group, found)
-    if all((p == np.arange(C)).all() for p in found) or broken_product(group, table) is not None:
+    try:
+        table = check_permutation_table("the rule", group, spelled(group, found))
+    except NotAnActionError:
+        return
+    if all((p == np.arange(C)).all() for p in found):
         return
     each = (f"{cycles(p) or 'not'} under {contract.label(s)}" for p, s in zip(found, group.generators, strict=True))
     how = cycles(found[0]) if len(found) == 1 else "; ".join(each)

@@ -136,10 +136,9 @@ def _tested(report: AuditReport) -> Iterator[Section]:
 
 
 def _settings(report: AuditReport) -> Iterator[Section]:
-    model, settings, timing = report.model, report.settings, report.timing
+    model, timing = report.model, report.timing
     yield settings_section({
-        "model": model.kind, "type": model.dtype, "device": model.device, "seed": settings.seed,
-        "confidence": settings.confidence, "resamples": settings.resamples, "batch": settings.batch_size,
+        "model": model.kind, "type": model.dtype, "device": model.device, **report.settings,
         "inputs evaluated": timing.evaluations, "in calls of the model": timing.batches,
         "seconds": format_number(timing.total_seconds),
         "of these inside the model": format_number(timing.model_seconds), **report.versions,

@@ -17,7 +17,6 @@ from equitangents.audit.report.page import sections
 from equitangents.audit.report.rows import STATES, first_line, table
 from equitangents.audit.report.sections import (
     AVERAGING,
-    AuditSettings,
     ContractSection,
     Counterexample,
     ElementResult,
@@ -78,7 +77,8 @@ class AuditReport(WrittenReport):
     witness: Witness | None
     """The worst input."""
     missing: list[Missing]
-    settings: AuditSettings
+    settings: dict[str, Any]
+    """What was asked for of intervals, inputs a batch, and how many inputs there are."""
     versions: dict[str, str]
     timing: Timing
     citations: list[str]

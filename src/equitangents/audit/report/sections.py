@@ -488,14 +488,3 @@ class Timing:
     copies that fill up a batch count."""
     batches: int
     """Calls in which they were given."""
-
-
-@dataclass(frozen=True)
-class AuditSettings:
-    """What the audit was asked to do."""
-
-    confidence: float
-    resamples: int
-    seed: int
-    batch_size: int
-    inputs: int
