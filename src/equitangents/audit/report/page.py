@@ -58,7 +58,7 @@ def _elements(report: Findings) -> Iterator[Section]:
         for e in found
     ]  # fmt: skip
     head = ["element", "mean error", "median", "worst", "noise floor", "mean of ‖f(x)‖", "same prediction", ""]
-    shown = [
+    shown: list[Figure | Table] = [
         Figure("elements", _POINTS, _drawn(found[:_MOST_DRAWN], report.unit)),
         Table(f"Elements, errors {report.unit}", head, rows),
     ]
@@ -86,12 +86,12 @@ def _drawn(found: Sequence[ElementResult], unit: str) -> str:
 def _witness(report: Findings) -> Iterator[Section]:
     if (w := report.witness) is None:
         return
-    images = [_image(point, w.image_layout) for point in w.orbit]
+    images = [i for point in w.orbit if (i := _image(point, w.image_layout)) is not None]
     text = ["Moved along its orbit, as the model saw it, with its answer and its error."]
     facts = Table("", ["row", "element", "error", "unit"], [[str(w.index), w.label, number(w.error), report.unit]])
     rows = [[folded(p.label), _prediction(p.prediction), number(p.error)] for p in w.orbit]
     orbit: Pictures | Table = Table("", ["element", "prediction", "error"], rows)
-    if all(image is not None for image in images):
+    if len(images) == len(w.orbit):
         low, high = min(float(i.min()) for i in images), max(float(i.max()) for i in images)
         orbit = Pictures([(_png(i, low, high), [*filter(None, row)]) for i, row in zip(images, rows, strict=True)])
     yield Section("The worst input", text, [facts, orbit])
