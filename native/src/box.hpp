@@ -1,11 +1,68 @@
-// Sums over box windows: over the window's rows first, into a row buffer with margins, then along the row.
-// `Parts` of a cell: D and Θ, or (1) D alone, before the first layer with weights, where Θ = 0.
+// Where the pairs of one fibre lie, and sums over their windows.
 #pragma once
 
-#include "place.hpp"
+#include "program.hpp"
 #include "vector.hpp"
 
 namespace eqt::EQT_ISA {
+
+// Where the pairs of one fibre lie at one level: the first positions carried, and their partners.
+
+// x modulo n, for x not far outside [0, n): windows read so often that a division would show.
+EQT_INLINE int wrapped(int x, int n) {
+  while (x < 0) x += n;
+  while (x >= n) x -= n;
+  return x;
+}
+
+struct Place {
+  bool torus;                    // every position has a partner; else only those of [low, high) have
+  int low[kAxes], high[kAxes];   // first positions carried
+  int from[kAxes], to[kAxes];    // the same with the margin that the next window reads: the field's extent in memory
+  int offset[kAxes];
+  const int32_t* partner;        // along a row: the second position for each first one
+
+  int64_t row(int z, int y) const {  // in cells, of position `from[2]`
+    return (int64_t(z - from[0]) * (to[1] - from[1]) + (y - from[1])) * (to[2] - from[2]);
+  }
+};
+
+// Weighted sums over windows given by an index table.
+
+template <class T, int Parts>
+EQT_INLINE void table_cell(const Op& op, const T* in, int64_t p, T* out) {
+  constexpr int L = kLanes<T>;
+  const int32_t* index = op.index + p * op.weight_count;
+  Vec<T> d{}, theta{};
+  for (int s = 0; s < op.weight_count; ++s) {
+    const T w = T(op.weights[s]);
+    const T* cell = in + Parts * L * int64_t(index[s]);
+    d += w * load(cell);
+    if (Parts > 1) theta += w * load(cell + L);
+  }
+  store(out, d);
+  store(out + L, theta);
+}
+
+// Cells [begin, begin + n) of the sums. Where all windows hold all positions alike, the first cell serves for all; it is
+// kept in `spare`.
+template <class T, int Parts>
+void table_cells(const Op& op, const T* in, int64_t begin, int64_t n, T* out, T* spare) {
+  constexpr int L = kLanes<T>;
+  if (op.total && begin == 0) table_cell<T, Parts>(op, in, 0, spare);
+  for (int64_t k = 0; k < n; ++k) {
+    T* cell = out + 2 * L * k;
+    if (op.total) {
+      store(cell, load(spare));
+      store(cell + L, load(spare + L));
+    } else {
+      table_cell<T, Parts>(op, in, begin + k, cell);
+    }
+  }
+}
+
+// Sums over box windows: over the window's rows first, into a row buffer with margins, then along the row.
+// `Parts` of a cell: D and Θ, or (1) D alone, before the first layer with weights, where Θ = 0.
 
 template <class T, int R>
 void add_rows_of(const T* const* rows, int count, T* out, int64_t size) {

@@ -6,14 +6,10 @@
 
 namespace eqt::EQT_ISA {
 
+// Into the place where a field is kept, or back.
 template <class T>
-void keep_row(const T* cells, int64_t n, T* kept) {
-  std::memcpy(kept, cells, size_t(n) * 2 * kLanes<T> * sizeof(T));
-}
-
-template <class T>
-void back_row(const T* kept, int64_t n, T* cells) {
-  std::memcpy(cells, kept, size_t(n) * 2 * kLanes<T> * sizeof(T));
+void copy_row(const T* from, int64_t n, T* to) {
+  std::memcpy(to, from, size_t(n) * 2 * kLanes<T> * sizeof(T));
 }
 
 // Channels side by side: means with the shares of channels as weights.
@@ -42,8 +38,7 @@ void join_row(const T* kept, T* cells, int64_t n, const S& means) {
 // s f + t g of fields in units of their own, f kept and g in the cells. The sides are what `convert` needs of f and of g, and, if
 // there are `K` = 6, their means in the new unit.
 template <class T, int K, class S>
-void join_units(const Op& op, const T* kept, T* cells, int64_t n, const S& sides) {
-  const T first = T(op.concatenates ? op.kept_share : 1), second = T(op.concatenates ? op.added_share : 1);
+void join_units(T first, T second, const T* kept, T* cells, int64_t n, const S& sides) {
   for (int64_t k = 0; k < n; ++k, kept += 2 * kLanes<T>, cells += 2 * kLanes<T>) {
     Vec<T> x[K], y[K];
     sides.get(k, x, y);
@@ -60,8 +55,9 @@ void join_units(const Op& op, const T* kept, T* cells, int64_t n, const S& sides
 // What branches make of the cells where they meet, with what `sides()` gives.
 template <class T, class F>
 void join_branches(const Op& op, const T* kept, T* cells, int64_t n, F&& sides) {
-  if (op.changes && op.sides > kJoinedSides) join_units<T, kJoinedSides + 2>(op, kept, cells, n, sides());
-  else if (op.changes) join_units<T, kJoinedSides>(op, kept, cells, n, sides());
+  const T first = T(op.concatenates ? op.kept_share : 1), second = T(op.concatenates ? op.added_share : 1);
+  if (op.changes && op.sides > kJoinedSides) join_units<T, kJoinedSides + 2>(first, second, kept, cells, n, sides());
+  else if (op.changes) join_units<T, kJoinedSides>(first, second, kept, cells, n, sides());
   else if (op.concatenates) join_channels(op, kept, cells, n);
   else if (op.sides) join_row(kept, cells, n, sides());
   else join_row(kept, cells, n);

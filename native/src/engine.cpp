@@ -5,7 +5,6 @@
 #include <memory>
 #include <type_traits>
 
-#include "instruction_sets.hpp"
 #include "sharing.hpp"
 
 namespace eqt {
@@ -26,11 +25,12 @@ class Computation {
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
     self_ = plan.vector_dual && !plan.single;
     multiplies_ = plan.distance_only && !problem.listed && !problem.distances && problem.field == FieldKind::none;
-    rooms_.reserve(threads_);
-    threads_ = as_many_as_fit(threads_, [&] { rooms_.push_back(std::make_unique<Room>(*this)); });
   }
 
   Outcome run() {
+    if (problem_.bytes) return *problem_.bytes = bytes(), Outcome::done;
+    rooms_.reserve(threads_);
+    threads_ = as_many_as_fit(threads_, [&] { rooms_.push_back(std::make_unique<Room>(*this)); });
     const bool symmetric = problem_.x2 == nullptr;
     const T* x2 = symmetric ? problem_.x1 : problem_.x2;
     const int64_t step = panel_inputs();
@@ -150,8 +150,19 @@ class Computation {
     return cells * plan.fibre_count + (plan.pooled ? work_of_pair(*plan.pooled->fine) : 0);
   }
 
+  // Of an input in a panel.
+  int64_t input_bytes() const { return (2 * plan_.side_size + (copies() ? 2 : 1) * signal_size()) * int64_t(sizeof(C)); }
+
+  // Two panels, and a room for every thread.
+  int64_t bytes() const {
+    const auto inputs = [&](int64_t n) { return std::min((n + lanes_ - 1) / lanes_ * lanes_, panel_inputs()); };
+    const int64_t numbers = gathered_size() + lanes_ * signal_size() + loops_.abreast * kTileRows * lanes_;
+    const int64_t room = loops_.workspace_bytes(plan_) + 2 * kTileRows * lanes_ * int64_t(sizeof(double)) + numbers * int64_t(sizeof(C));
+    return (inputs(problem_.n1) + inputs(problem_.n2)) * (input_bytes() + 4 * int64_t(sizeof(double))) + std::max(problem_.threads, 1) * room;
+  }
+
   int64_t panel_inputs() const {
-    const int64_t each = (2 * plan_.side_size + (copies() ? 2 : 1) * signal_size()) * int64_t(sizeof(C));
+    const int64_t each = input_bytes();
     const int64_t fit = std::max<int64_t>(kPanelBytes / std::max<int64_t>(each, 1), 1);
     return (fit + kTileRows - 1) / kTileRows * kTileRows;
   }

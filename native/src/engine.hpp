@@ -27,10 +27,15 @@ struct Problem {
   int64_t field_numbers = 0;  // of a pair of inputs
   const int32_t* targets = nullptr;
   Flag* odd = nullptr;  // becomes 1 where a number of the result is not finite
+  int64_t* bytes = nullptr;  // in place of a run, what it would hold beyond inputs and results, at most, is written there
 };
 
 template <class T>
 Outcome compute(const Plan& plan, const Problem<T>& problem);
+
+// The loops compiled for instruction set `number`; -1, or one that this machine lacks: the best it has.
+template <class T>
+const Kernels<T>& kernels(int number);
 
 int best_instruction_set();
 void limit_instruction_sets(int number);  // better ones than this, which the machine has, are left alone

@@ -2,17 +2,57 @@
 // or (`Own`) of a vector of pairs of inputs.
 #pragma once
 
+#include <initializer_list>
+
 #include "box.hpp"
 #include "branch.hpp"
 #include "pointwise.hpp"
-#include "pooled_row.hpp"
+#include "program.hpp"
 #include "sphere.hpp"
-#include "table.hpp"
 #include "tile.hpp"
-
-#include <initializer_list>
+#include "vector.hpp"
 
 namespace eqt::EQT_ISA {
+
+// The beginning of a stage that follows a pool: distances of averages, from averages of distances.
+
+// Number of a pair of blocks, the first of which lies at (z, y, x), in a slab.
+inline int64_t place_in(const Slab& slab, int z, int y, int x) {
+  const int64_t row = int64_t(z - slab.low[0]) * (slab.high[1] - slab.low[1]) + (y - slab.low[1]);
+  return slab.begin + row * (slab.high[2] - slab.low[2]) + (x - slab.low[2]);
+}
+
+// With f̄ the mean of f over a block, E(f̄ - f̄')² is the mean of E(f - f')² over pairs of positions, less half of what that
+// mean is of each input with itself. (Where unequal parts n, n' of two windows lie on the grid, products of positions
+// outside vanish, and (n - n') times the gap of the variances comes in addition.) What rounding alone can make of equal
+// or opposite averages counts as such.
+template <class T, class S, class Q>
+void pooled_row(const Pooled& pooled, const S* sums, T* cells, int64_t n, const Q& sides) {
+  constexpr int L = kLanes<T>, N = kVectors<T, S>, K = kPooledSides;
+  constexpr S kDoubt = sizeof(T) == 4 ? S(8 * 1.1920929e-7) : S(64 * 2.220446049250313e-16);
+  const S scale = S(pooled.scale);
+  for (int64_t k = 0; k < n; ++k, sums += 2 * L, cells += 2 * L) {
+    Vec<T> first[K], second[K];
+    sides.get(k, first, second);
+    Vec<S> x[K][N], y[K][N], d[N], theta[N];
+    for (int i = 0; i < K; ++i) widened<S>(first[i], x[i]), widened<S>(second[i], y[i]);
+    for (int i = 0; i < N; ++i) {
+      const Vec<S> mean = scale * load(sums + i * kLanes<S>);
+      const Vec<S> gap = x[2][i] - y[2][i], sum = x[2][i] + y[2][i], least = gap * gap, most = sum * sum;
+      const Vec<S> edge = (x[3][i] - y[3][i]) * (x[4][i] - y[4][i]);  // 0 where all windows lie on the grid
+      Vec<S> found = (mean - (x[0][i] + y[0][i])) - (x[1][i] + y[1][i]) + edge;
+      const Vec<S> doubt = kDoubt * (mean + (x[0][i] + y[0][i]) + magnitude(edge));
+      found = found > most - doubt ? most : found;
+      d[i] = found < least + doubt ? least : found;
+      theta[i] = scale * load(sums + L + i * kLanes<S>);
+    }
+    store(cells, rounded(d));
+    store(cells + L, rounded(theta));
+  }
+}
+
+// One fibre of one first input with a vector of second inputs, through all operations on the field to its readout;
+// or (`Own`) of a vector of pairs of inputs.
 
 template <class T>
 struct Workspace {
@@ -225,8 +265,7 @@ struct Fibre {
     const int64_t at = place_in(pooled.slabs[pooled.slab_of_fibre[number]], z, y, x);
     const S* sums = work.template sums<S>(pooled.begin) + 2 * L * at;
     const auto alone = sides(pooled.side_at, kPooledSides, row);
-    if (pooled.inside) pooled_row<T, S, true>(pooled, sums, cells, row.n, alone);
-    else pooled_row<T, S, false>(pooled, sums, cells, row.n, alone);
+    pooled_row<T, S>(pooled, sums, cells, row.n, alone);
     for (int c = 0; c < pooled.carried; ++c)
       std::memcpy(kept(pooled.carry[c].slot, row), work.template sums<T>(pooled.carry[c].begin) + 2 * L * at,
                   size_t(row.n) * 2 * L * sizeof(T));
@@ -248,9 +287,9 @@ struct Fibre {
       } else if (op.kind == OpKind::decouple && !diagonal) {
         decouple_row(cells, row.n, sides(op.side_at, op.sides, row));
       } else if (op.kind == OpKind::fork) {
-        keep_row(cells, row.n, kept(op.slot, row));
+        copy_row(cells, row.n, kept(op.slot, row));
       } else if (op.kind == OpKind::back) {
-        back_row(kept(op.slot, row), row.n, cells);
+        copy_row(kept(op.slot, row), row.n, cells);
       } else if (op.kind == OpKind::join) {
         join(i, row, cells);
       }
@@ -353,7 +392,7 @@ struct Fibre {
     } else if (plan.field[i].kind == OpKind::back) {
       each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) {
         const Row row = row_of(i + 1, z, y, x, n);
-        back_row(kept(plan.field[i].slot, row), n, cells);
+        copy_row(kept(plan.field[i].slot, row), n, cells);
         pointwise(i + 1, row, cells);
       });
     } else if (on_sphere(plan.field[i])) {
@@ -370,5 +409,32 @@ struct Fibre {
     in = out, out = swap;
   }
 };
+
+// Operations on cells that have no neighbours: they follow each other in memory, `n` of them.
+
+// `sides(at)` are those that begin at number `at` of each input's; `units(op)` calls what it is given with the inputs' units.
+template <class T, class F, class U>
+EQT_INLINE void operations(const Op* ops, int count, const Workspace<T>& work, T* cells, int64_t n, F&& sides, U&& with_units) {
+  for (int o = 0; o < count; ++o) {
+    const Op& op = ops[o];
+    if (op.kind == OpKind::affine && op.sides == 0) {
+      const Op& dual = ops[++o];
+      with_units(op, [&](const auto& units) {
+        fused_row<T, 1, 2>(op, PiecewiseLinear<T>(dual), T(1), cells, 1, 1, cells, n, sides(dual.side_at), units);
+      });
+    } else if (op.kind == OpKind::affine) {
+      with_units(op, [&](const auto& units) { affine_row(op, cells, n, sides(op.side_at), units); });
+    } else if (op.kind == OpKind::dual) {
+      with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, n, sides(op.side_at)); });
+      if (op.changes && op.offset != 0) raise_row(cells, n, sides(op.side_at + op.sides - kRaisedSides));
+    } else if (op.kind == OpKind::fork) {
+      copy_row(cells, n, work.kept + op.slot * work.kept_size);
+    } else if (op.kind == OpKind::back) {
+      copy_row(work.kept + op.slot * work.kept_size, n, cells);
+    } else if (op.kind == OpKind::join) {
+      join_branches(op, work.kept + op.slot * work.kept_size, cells, n, [&] { return sides(op.side_at); });
+    }
+  }
+}
 
 }  // namespace eqt::EQT_ISA

@@ -7,7 +7,6 @@
 
 #include "fibre.hpp"
 #include "pooling.hpp"
-#include "transposed.hpp"
 
 #define EQT_INLINE_LAMBDA __attribute__((always_inline))
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 
-#include "reading.hpp"
 #include "sharing.hpp"
 
 namespace eqt {

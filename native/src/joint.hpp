@@ -54,7 +54,7 @@ class OwnedJointPlan {
   const JointPlan& plan() const { return plan_; }
 
  private:
-  void read_step(class Reader& code, const Description& d, JointStep& step);
+  void read_step(Reader& code, const Description& d, JointStep& step);
   void place_sides();
 
   JointPlan plan_{};

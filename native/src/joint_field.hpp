@@ -1,11 +1,219 @@
 // All steps on the fields of one first input with a vector of second ones, or (`Own`) of a vector of inputs with themselves.
 #pragma once
 
-#include "joint_mix.hpp"
-#include "joint_rows.hpp"
+#include <limits>
+
+#include "branch.hpp"
 #include "joint_sides.hpp"
 
 namespace eqt::EQT_ISA {
+
+// Operations at single pairs of positions, on one row of a field over all pairs: one first position with all second ones.
+
+template <class S>
+void covariance_row(double* cells, int64_t n, const S& halves) {
+  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<double>) {
+    Doubles x[1], y[1];
+    halves.get(k, x, y);
+    store(cells, x[0] + y[0] - 0.5 * load(cells));
+  }
+}
+
+// D of K; what rounding alone can have left of it counts as zero, which keeps equal inputs exact.
+EQT_INLINE Doubles distance_of(Doubles k, Doubles q1, Doubles q2) {
+  const Doubles total = q1 + q2, d = total - 2 * k;
+  return d <= 16 * std::numeric_limits<double>::epsilon() * total ? Doubles{} : d;
+}
+
+template <class S>
+void distance_row(double* cells, int64_t n, const S& variances) {
+  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<double>) {
+    Doubles x[1], y[1];
+    variances.get(k, x, y);
+    store(cells, distance_of(load(cells), x[0], y[0]));
+  }
+}
+
+// K' = (K - μ m' - m μ' + μ μ')/(σ σ'), Θ' = Θ/(σ σ'); the sides are q, m, μ, 1/σ, and q after it.
+template <class S>
+void normalise_row(double* cells, int64_t n, const S& sides) {
+  constexpr int L = kLanes<double>;
+  for (int64_t i = 0; i < n; ++i, cells += 2 * L) {
+    Doubles x[5], y[5];
+    sides.get(i, x, y);
+    const Doubles k = 0.5 * (x[0] + y[0] - load(cells)), scale = x[3] * y[3];
+    store(cells, distance_of((k - x[2] * y[1] - x[1] * y[2] + x[2] * y[2]) * scale, x[4], y[4]));
+    store(cells + L, scale * load(cells + L));
+  }
+}
+
+// K = Θ = 0 where a mask leaves no position; the sides are 1 or 0, and q.
+template <class S>
+void clear_row(double* cells, int64_t n, const S& sides) {
+  constexpr int L = kLanes<double>;
+  for (int64_t k = 0; k < n; ++k, cells += 2 * L) {
+    Doubles x[2], y[2];
+    sides.get(k, x, y);
+    const auto there = x[0] * y[0] > 0;
+    store(cells, there ? load(cells) : x[1] + y[1]);
+    store(cells + L, there ? load(cells + L) : Doubles{});
+  }
+}
+
+// s f + t g of independent fields f, whose cells change, and g; the means of both add a term where they are multiplied.
+template <class S>
+void combine_row(const JointStep& step, const double* other, double* cells, int64_t n, const S& means) {
+  constexpr int L = kLanes<double>;
+  for (int64_t k = 0; k < n; ++k, cells += 2 * L, other += 2 * L) {
+    Doubles d = step.own * load(cells), theta = step.own * load(cells + L);
+    if (step.other != 0) {
+      d += step.other * load(other);
+      theta += step.other * load(other + L);
+    }
+    if (step.multiplies_means) {
+      Doubles x[2], y[2];
+      means.get(k, x, y);
+      d += 2 * (x[0] - y[0]) * (x[1] - y[1]);
+    }
+    store(cells, d);
+    store(cells + L, theta);
+  }
+}
+
+// K' = A K A'ᵀ and Θ' = A Θ A'ᵀ: one product after the other, of the entries that are not zero; or, where all entries are
+// there, in blocks that keep sums in registers.
+
+// One row of A: its entries by lanes (`Lanes`: every input of the vector has its own) or one for all.
+template <bool Lanes>
+struct MixingRow {
+  static constexpr int L = kLanes<double>;
+  const double* entries;
+  const int32_t* columns;
+  int64_t size;
+
+  Doubles entry(int64_t e) const {
+    if constexpr (Lanes) return load(entries + e * L);
+    else return splat(entries[e]);
+  }
+
+  // Those that are not zero, or not numbers, listed in `memory`.
+  int list(const JointMemory& memory) const {
+    int count = 0;
+    for (int64_t e = 0; e < size; ++e) {
+      const Doubles v = entry(e);
+      bool zero = true;
+      for (int l = 0; l < (Lanes ? L : 1); ++l) zero = zero && v[l] == 0;
+      if (zero) continue;
+      store(memory.listed + count * L, v);
+      memory.columns[count++] = columns[e];
+    }
+    return count;
+  }
+};
+
+// `N` cells, `step` numbers apart: the sums of listed entries times cells whose column lies `jump` numbers from the next.
+template <int N>
+EQT_INLINE void listed_sum(const JointMemory& memory, int count, const double* cells, int64_t step, int64_t jump, Doubles (&k)[N],
+                           Doubles (&theta)[N]) {
+  constexpr int L = kLanes<double>;
+  for (int i = 0; i < N; ++i) k[i] = theta[i] = Doubles{};
+  for (int e = 0; e < count; ++e) {
+    const Doubles w = load(memory.listed + e * L);
+    const double* cell = cells + memory.columns[e] * jump;
+    for (int i = 0; i < N; ++i, cell += step) {
+      k[i] += w * load(cell);
+      theta[i] += w * load(cell + L);
+    }
+  }
+}
+
+// Products of rows of A without zeros with cells, four rows at a time.
+template <bool Lanes>
+struct FullProduct {
+  static constexpr int L = kLanes<double>, kRows = 4, kCells = EQT_BYTES == 64 ? 2 : 1;
+  const double* entries;  // (rows, size), by lanes or one for all
+  int64_t rows, size;
+  const double* cells;
+  int64_t step, jump;  // numbers between cells that are added, and between those that are not
+  int64_t count;       // of sums for each row
+
+  // Calls put(i, j, K, Θ) with the sums of row i and cell j.
+  template <class F>
+  void each(F&& put) const {
+    int64_t i = 0;
+    for (; i + kRows <= rows; i += kRows) along<kRows>(i, put);
+    for (; i < rows; ++i) along<1>(i, put);
+  }
+
+ private:
+  template <int R, class F>
+  void along(int64_t i, F&& put) const {
+    int64_t j = 0;
+    for (; j + kCells <= count; j += kCells) block<R, kCells>(i, j, put);
+    for (; j < count; ++j) block<R, 1>(i, j, put);
+  }
+
+  template <int R, int C, class F>
+  EQT_INLINE void block(int64_t i, int64_t j, F&& put) const {
+    Doubles k[R][C]{}, theta[R][C]{};
+    const double *row = entries + i * size * (Lanes ? L : 1), *cell = cells + j * jump;
+    for (int64_t e = 0; e < size; ++e, cell += step)
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        Doubles w;
+        if constexpr (Lanes) w = load(row + (r * size + e) * L);
+        else w = splat(row[r * size + e]);
+#pragma GCC unroll 2
+        for (int c = 0; c < C; ++c) {
+          k[r][c] += w * load(cell + c * jump);
+          theta[r][c] += w * load(cell + c * jump + L);
+        }
+      }
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) put(i + r, j + c, k[r][c], theta[r][c]);
+  }
+};
+
+// half(p, b) = Σ_a A(p, a) of cells (a, b), for one p.
+inline void mix_first(const JointMemory& memory, int count, const double* cells, int64_t width, double* half) {
+  constexpr int L = kLanes<double>;
+  const auto put = [&](int64_t b, auto&& k, auto&& theta, int n) {
+    for (int i = 0; i < n; ++i) {
+      store(half + (b + i) * 2 * L, k[i]);
+      store(half + (b + i) * 2 * L + L, theta[i]);
+    }
+  };
+  int64_t b = 0;
+  for (; b + 4 <= width; b += 4) {
+    Doubles k[4], theta[4];
+    listed_sum(memory, count, cells + b * 2 * L, 2 * L, width * 2 * L, k, theta);
+    put(b, k, theta, 4);
+  }
+  for (; b < width; ++b) {
+    Doubles k[1], theta[1];
+    listed_sum(memory, count, cells + b * 2 * L, 2 * L, width * 2 * L, k, theta);
+    put(b, k, theta, 1);
+  }
+}
+
+// Calls put(p, K, Θ) for all p < rows, with Σ_b A'(p', b) half(p, b) for one p'.
+template <class F>
+void mix_second(const JointMemory& memory, int count, const double* half, int64_t rows, int64_t width, F&& put) {
+  constexpr int L = kLanes<double>;
+  int64_t p = 0;
+  for (; p + 4 <= rows; p += 4) {
+    Doubles k[4], theta[4];
+    listed_sum(memory, count, half + p * width * 2 * L, width * 2 * L, 2 * L, k, theta);
+    for (int i = 0; i < 4; ++i) put(p + i, k[i], theta[i]);
+  }
+  for (; p < rows; ++p) {
+    Doubles k[1], theta[1];
+    listed_sum(memory, count, half + p * width * 2 * L, width * 2 * L, 2 * L, k, theta);
+    put(p, k[0], theta[0]);
+  }
+}
+
+// All steps on the fields of one first input with a vector of second ones, or (`Own`) of a vector of inputs with themselves.
 
 // Whether a step acts on each pair of positions alone, in place.
 inline bool in_rows(const JointStep& step) {
@@ -120,7 +328,9 @@ struct JointField {
       case JointKind::decouple: return decouple(step, p, cells, n);
       case JointKind::combine: {
         const double* other = memory.field(step.from) + p * n * kCell;
-        if (step.joins_units) return combine_units_row(step, other, cells, n, sides(step.side_at, kJoinedSides + 2, p));
+        const auto units = sides(step.side_at, kJoinedSides + 2, p);
+        if (step.joins_units && step.multiplies_means) return join_units<double, kJoinedSides + 2>(step.other, step.own, other, cells, n, units);
+        if (step.joins_units) return join_units<double, kJoinedSides>(step.other, step.own, other, cells, n, units);
         return combine_row(step, other, cells, n, sides(step.side_at, 2, p));
       }
       case JointKind::normalise: return normalise_row(cells, n, sides(step.side_at, 5, p));

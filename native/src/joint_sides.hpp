@@ -1,14 +1,63 @@
-// What is known of each input alone: variances q, means m and masks through all steps, for as many inputs as a vector has
-// lanes, and the sides made of them.
+// Memory of fields over all pairs of positions, and what is known of each input alone.
 #pragma once
 
 #include <cmath>
 #include <limits>
 
-#include "joint_memory.hpp"
+#include "joint.hpp"
 #include "prepared_sides.hpp"
+#include "vector.hpp"
 
 namespace eqt::EQT_ISA {
+
+// Memory of fields over all pairs of positions, (p, p') in rows: of each pair a cell, D (or K) and Θ.
+
+struct JointMemory {
+  static constexpr int64_t L = kLanes<double>;
+  double *fields, *variances, *means, *units, *listed;  // units: one a lane; listed: entries of A that are not zero
+  int32_t *columns, *identity;
+  int64_t cells, positions;  // of a field
+
+  static int64_t bytes(const JointPlan& plan) { return JointMemory(plan, nullptr).end; }
+
+  JointMemory(const JointPlan& plan, void* memory) : cells(plan.widest * plan.widest * 2 * L), positions(plan.widest * L) {
+    char* at = static_cast<char*>(memory);
+    const auto take = [&](int64_t size) {
+      char* found = at;
+      at += (size + 63) / 64 * 64;
+      return found;
+    };
+    const auto doubles = [&](int64_t count) { return reinterpret_cast<double*>(take(count * int64_t(sizeof(double)))); };
+    fields = doubles(plan.fields * cells);
+    variances = doubles(plan.fields * positions);
+    means = doubles(plan.fields * positions);
+    units = doubles(plan.fields * L);
+    listed = doubles(plan.most_entries * L);
+    columns = reinterpret_cast<int32_t*>(take(plan.most_entries * int64_t(sizeof(int32_t))));
+    identity = reinterpret_cast<int32_t*>(take(plan.widest * int64_t(sizeof(int32_t))));
+    if (memory)
+      for (int64_t p = 0; p < plan.widest; ++p) identity[p] = int32_t(p);
+    end = at - static_cast<char*>(memory);
+  }
+
+  double* field(int number) const { return fields + number * cells; }
+
+ private:
+  int64_t end;
+};
+
+// Row p of A: its entries from number `begin` on, and their columns.
+struct MixedRow {
+  int64_t begin, size;
+  const int32_t* columns;
+
+  MixedRow(const JointStep& step, int64_t p, const JointMemory& memory)
+      : begin(step.index ? step.index[p] : p * step.before), size(step.index ? step.index[p + 1] - begin : step.before),
+        columns(step.index ? step.index + step.after + 1 + begin : memory.identity) {}
+};
+
+// What is known of each input alone: variances q, means m and masks through all steps, for as many inputs as a vector has
+// lanes, and the sides made of them.
 
 struct JointSides {
   static constexpr int L = kLanes<double>;
@@ -238,9 +287,9 @@ struct JointSides {
     const double *w = q(step.from), *other = mean(step.from);
     const Doubles one = load(unit(step.to)), two = load(unit(step.from)), most = maximum(one, two);
     const auto at = [&](int64_t p, Doubles c, Doubles d, Doubles (&out)[kJoinedSides + 2]) {
-      out[0] = c, out[1] = c * load(v + p * L), out[2] = d, out[3] = d * load(w + p * L);
+      out[0] = d, out[1] = d * load(w + p * L), out[2] = c, out[3] = c * load(v + p * L);
       out[4] = c * load(m + p * L), out[5] = d * load(other + p * L);
-      return step.own * c * out[1] + step.other * d * out[3] + (step.multiplies_means ? 2 * out[4] * out[5] : Doubles{});
+      return step.own * c * out[3] + step.other * d * out[1] + (step.multiplies_means ? 2 * out[4] * out[5] : Doubles{});
     };
     Doubles values[kJoinedSides + 2], sum{};
     for (int64_t p = 0; p < step.before; ++p) sum += at(p, one / most, two / most, values);

@@ -1,9 +1,8 @@
 // All loops over numbers, compiled once for each instruction set.
-#include "dense.hpp"
+#include "vector_stage.hpp"
 #include "field.hpp"
 #include "prepare.hpp"
 #include "readout.hpp"
-#include "vector_stage.hpp"
 #include "windows.hpp"
 
 namespace eqt::EQT_ISA {

@@ -3,14 +3,9 @@
 #pragma once
 
 #include "angular.hpp"
-#include "erf.hpp"
-#include "exponentials.hpp"
-#include "gelu.hpp"
-#include "normalised_exponential.hpp"
-#include "piecewise_linear.hpp"
+#include "smooth.hpp"
 #include "rescaled.hpp"
 #include "tabulated.hpp"
-#include "trigonometric.hpp"
 
 namespace eqt::EQT_ISA {
 
@@ -65,18 +60,6 @@ struct EachUnits {
     sides.get(k, x, y);
     return {x[0], y[0]};
   }
-};
-
-// What a bias adds to D, by pair; of no use where it adds to Θ alone.
-template <class T>
-struct ListedUnits {
-  static constexpr bool kAny = true;
-  const T* gaps;
-
-  struct Distance {
-    Vec<T> distance, product;
-  };
-  EQT_INLINE Distance at(int64_t k) const { return {load(gaps + k * kLanes<T>), T(1) - Vec<T>{}}; }
 };
 
 // Inputs as they are.
@@ -269,7 +252,6 @@ void fused(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* s
   switch (width) {
     case 1: return fused_row<T, 1, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
     case 3: return fused_row<T, 3, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
-    case 5: return fused_row<T, 5, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
     default: return fused_row<T, 0, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
   }
 }

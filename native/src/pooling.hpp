@@ -47,41 +47,21 @@ EQT_INLINE void add_to(S* sums, Vec<T> v) {
   }
 }
 
-// Adds to each of `n` cells those of `count` (R, 0: any number) rows, of `width` (W) columns, `stride` columns further on
-// for each.
-template <class T, class S, int R, int W>
-void add_windows_of(const T* const* rows, int count, int width, int64_t stride, S* to, int64_t n) {
+// Adds to each of `n` cells those of `count` rows, of `width` columns, `stride` columns further on for each.
+template <class T, class S>
+void add_window_row(const T* const* rows, int count, int width, int64_t stride, S* to, int64_t n) {
   constexpr int L = kLanes<T>;
-  const int many = R ? R : count, columns = W ? W : width;
   for (int64_t k = 0; k < n; ++k, to += 2 * L) {
     Vec<T> d{}, theta{};
-    for (int r = 0; r < many; ++r) {
+    for (int r = 0; r < count; ++r) {
       const T* cell = rows[r] + 2 * L * stride * k;
-      for (int u = 0; u < columns; ++u, cell += 2 * L) {
+      for (int u = 0; u < width; ++u, cell += 2 * L) {
         d += load(cell);
         theta += load(cell + L);
       }
     }
     add_to<T, S>(to, d);
     add_to<T, S>(to + L, theta);
-  }
-}
-
-template <class T, class S, int R>
-void add_windows_in(const T* const* rows, int count, int width, int64_t stride, S* to, int64_t n) {
-  switch (width) {
-    case 1: return add_windows_of<T, S, R, 1>(rows, count, width, stride, to, n);
-    case 2: return add_windows_of<T, S, R, 2>(rows, count, width, stride, to, n);
-    default: return add_windows_of<T, S, R, 0>(rows, count, width, stride, to, n);
-  }
-}
-
-template <class T, class S>
-void add_window_row(const T* const* rows, int count, int width, int64_t stride, S* to, int64_t n) {
-  switch (count) {
-    case 1: return add_windows_in<T, S, 1>(rows, count, width, stride, to, n);
-    case 2: return add_windows_in<T, S, 2>(rows, count, width, stride, to, n);
-    default: return add_windows_in<T, S, 0>(rows, count, width, stride, to, n);
   }
 }
 

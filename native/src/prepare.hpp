@@ -4,8 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "pooled_variances.hpp"
-#include "sphere_variances.hpp"
+#include "variances.hpp"
 
 namespace eqt::EQT_ISA {
 

@@ -3,10 +3,7 @@
 // (√Q/u - √Q'/u')² + E'/(uu'), where E' is what is left of φ's own D', and of fields of very different norm 2(√(QQ') - K').
 #pragma once
 
-#include "erf.hpp"
-#include "exponentials.hpp"
-#include "gelu.hpp"
-#include "trigonometric.hpp"
+#include "smooth.hpp"
 
 namespace eqt::EQT_ISA {
 

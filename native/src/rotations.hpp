@@ -4,7 +4,7 @@
 // angles share their even and odd parts.
 #pragma once
 
-#include "operations.hpp"
+#include "fibre.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "angular.hpp"
-#include "piecewise_linear.hpp"
 #include "program.hpp"
 
 namespace eqt::EQT_ISA {

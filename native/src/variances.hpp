@@ -1,11 +1,74 @@
-// Variances q(p) of the inputs, and means E[f] where the plan needs them, through the operations at each position: (positions,
-// lanes) in double for as many inputs as a vector of T has lanes.
+// Variances of as many inputs as a vector has lanes, through windows, pools, points of the sphere and all other operations.
 #pragma once
 
+#include <cmath>
+
+#include "fibre.hpp"
+#include "box.hpp"
+#include "pooling.hpp"
 #include "prepared_sides.hpp"
-#include "transposed.hpp"
 
 namespace eqt::EQT_ISA {
+
+// Means of variances over windows, on grids and by tables; for as many inputs as a vector of T has lanes.
+
+template <class T>
+struct WindowedVariances {
+  static constexpr int L = kLanes<T>;
+  static constexpr int D = kLanes<double>;
+
+  static void table(const Op& op, const double* in, double* out, int64_t positions) {
+    for (int64_t p = 0; p < positions; ++p) {
+      double* to = out + p * L;
+      if (op.total && p > 0) {
+        std::memcpy(to, out, L * sizeof(double));
+        continue;
+      }
+      for (int lane = 0; lane < L; lane += D) {
+        Doubles sum{};
+        for (int s = 0; s < op.weight_count; ++s)
+          sum += op.weights[s] * load(in + int64_t(op.index[p * op.weight_count + s]) * L + lane);
+        store(to + lane, sum);
+      }
+    }
+  }
+
+  // Mean over the window along one axis; reads outside the grid wrap, or count as zero.
+  static void along(const Op& op, int axis, const double* in, double* out, const int* shape) {
+    const int64_t outer = axis == 0 ? 1 : axis == 1 ? shape[0] : int64_t(shape[0]) * shape[1];
+    const int64_t inner = (axis == 0 ? int64_t(shape[1]) * shape[2] : axis == 1 ? shape[2] : 1) * L;
+    const int n = shape[axis], m = op.out[axis];
+    const double scale = 1.0 / op.window[axis];
+    for (int64_t o = 0; o < outer; ++o)
+      for (int y = 0; y < m; ++y) {
+        double* to = out + (o * m + y) * inner;
+        for (int64_t i = 0; i < inner; i += D) store(to + i, Doubles{});
+        for (int u = 0; u < op.window[axis]; ++u) {
+          int x = op.stride[axis] * y - op.low[axis] + u;
+          if (op.wrap) x = wrapped(x, n);
+          if (x < 0 || x >= n) continue;
+          const double* from = in + (o * n + x) * inner;
+          for (int64_t i = 0; i < inner; i += D) store(to + i, load(to + i) + load(from + i));
+        }
+        for (int64_t i = 0; i < inner; i += D) store(to + i, scale * load(to + i));
+      }
+  }
+
+  // The result of a box is in `a` again.
+  static void box(const Op& op, double*& a, double*& b) {
+    int shape[kAxes] = {op.in[0], op.in[1], op.in[2]};
+    for (int axis = 0; axis < kAxes; ++axis) {
+      if (op.window[axis] == 1 && op.stride[axis] == 1 && op.low[axis] == 0 && op.out[axis] == shape[axis]) continue;
+      along(op, axis, a, b, shape);
+      shape[axis] = op.out[axis];
+      double* swap = a;
+      a = b, b = swap;
+    }
+  }
+};
+
+// Variances q(p) of the inputs, and means E[f] where the plan needs them, through the operations at each position: (positions,
+// lanes) in double for as many inputs as a vector of T has lanes.
 
 // Variances and means of as many inputs as a vector has lanes, in `size` numbers each, as they go through the layers.
 template <class T>
@@ -191,6 +254,120 @@ struct Variances {
     for (int lane = 0; lane < L; lane += D) {
       const Doubles factor = sides().standard(op, q, positions, lane);
       for (int64_t p = 0; p < positions; ++p) store(q + p * L + lane, factor * factor * load(q + p * L + lane));
+    }
+  }
+};
+
+// Variances of means over the windows of a pool between layers, for which every input is paired with itself.
+
+// Of the window of block number p, the part of its positions that lie on the grid.
+inline double part_on_grid(const Pooled& pooled, int64_t p) {
+  if (!pooled.grid || pooled.wrap) return 1;
+  double part = 1;
+  for (int a = kAxes - 1; a >= 0; --a) {
+    const int begin = pooled.stride[a] * int(p % pooled.out[a]) - pooled.low[a], end = begin + pooled.window[a];
+    p /= pooled.out[a];
+    const int on_grid = (end < pooled.in[a] ? end : pooled.in[a]) - (begin > 0 ? begin : 0);
+    part *= double(on_grid) / pooled.window[a];
+  }
+  return part;
+}
+
+// Of blocks: variances of means, for which every input is paired with itself, and the means of means.
+template <class T>
+void pool_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
+  constexpr int L = kLanes<T>;
+  const Pooled& pooled = *plan.pooled;
+  const auto averaged = [&](double*& values, double*& spare) {
+    if (pooled.grid) {
+      Op box{};
+      for (int a = 0; a < kAxes; ++a) {
+        box.in[a] = pooled.in[a], box.out[a] = pooled.out[a], box.window[a] = pooled.window[a];
+        box.stride[a] = pooled.stride[a], box.low[a] = pooled.low[a];
+      }
+      box.wrap = pooled.wrap;
+      return WindowedVariances<T>::box(box, values, spare);
+    }
+    for (int64_t i = 0; i < pooled.out[2] * L; i += kLanes<double>) store(spare + i, Doubles{});
+    const double share = std::sqrt(pooled.scale);
+    for (int64_t p = 0; p < pooled.fine->positions_out; ++p)
+      for (int l = 0; l < L && pooled.blocks[p] >= 0; ++l) spare[pooled.blocks[p] * L + l] += share * values[p * L + l];
+    double* swap = values;
+    values = spare, spare = swap;
+  };
+  averaged(at.q, at.other);
+  if (plan.means) {
+    double *values = at.mean, *spare = at.other;
+    averaged(values, spare);
+    if (values != at.mean) std::memcpy(at.mean, values, size_t(plan.levels[0].positions) * L * sizeof(double));
+  }
+  const Workspace<T> work(plan, at.workspace);
+  Feed<T, true>(*pooled.own, work, group.signals, group.signals, group.lanes, group.lanes, nullptr).reach(*pooled.own, 0);
+  const int64_t begin = pooled.own->pooled->begin;
+  for (int64_t p = 0; p < plan.levels[0].positions; ++p) {
+    const double part = part_on_grid(pooled, p);
+    for (int l = 0; l < L; ++l) {
+      const int64_t number = p * 2 * L + l;
+      const double sum = pooled.narrow ? double(work.template sums<T>(begin)[number]) : work.template sums<double>(begin)[number];
+      const double half = pooled.scale * sum / 2, before = at.q[p * L + l];
+      const double q = part * before > half ? part * before - half : 0;
+      at.q[p * L + l] = q;
+      const T values[kPooledSides] = {T(half), T(half - double(T(half))), T(std::sqrt(q)), T(part), T(before)};
+      for (int i = 0; i < kPooledSides; ++i) {
+        const int64_t side = pooled.side_at + p * kPooledSides + i;
+        if (group.rows) group.rows[l * plan.side_size + side] = values[i];
+        group.lanes[side * L + l] = values[i];
+      }
+    }
+  }
+}
+
+// Variances of fields on points of the sphere, through zonal windows and the mean over the sphere; and the harmonic coefficients of
+// inputs, from which other rotations of them are made.
+
+template <class T>
+struct SphereVariances {
+  static constexpr int L = kLanes<T>;
+  const Plan& plan;
+  const Group<T>& group;
+
+  // Means over zonal windows, whose coefficients are kept for other rotations of the inputs; or over the sphere.
+  void window(const Op& op, int64_t positions, const Carried<T>& at) const {
+    if (op.kind == OpKind::average) {
+      average(op, positions, at.q);
+      if (plan.means) average(op, positions, at.mean);
+      return;
+    }
+    const SphereMemory<T> memory = Workspace<T>(plan, at.workspace).sphere;
+    const SphereTables<double> tables(*plan.sphere);
+    const SphereTransform<double, kVectors<T, double>> transform(*plan.sphere, tables, static_cast<double*>(memory.scratch));
+    double* coefficients = static_cast<double*>(memory.coefficients);
+    transform.analyse(at.q, L, op.weight_count, op.weights, coefficients);
+    transform.synthesise(coefficients, op.weight_count, at.q, L);
+    if (!group.lanes) return;
+    T* kept = group.lanes + op.side_at * L;
+    for (int64_t i = 0; i < int64_t(op.weight_count) * op.weight_count * L; ++i) kept[i] = T(coefficients[i]);
+  }
+
+  // Coefficients of the signals, whose points are in the group.
+  void signals(void* workspace) const {
+    if (!group.lanes) return;
+    const Sphere& sphere = *plan.sphere;
+    const SphereMemory<T> memory = Workspace<T>(plan, workspace).sphere;
+    const SphereTables<T> tables(sphere, memory.tables, false);
+    const SphereTransform<T, 1> transform(sphere, tables, static_cast<T*>(memory.scratch));
+    const int64_t size = int64_t(sphere.bandlimit) * sphere.bandlimit;
+    for (int64_t c = 0; c < plan.channels; ++c)
+      transform.analyse(group.signals + c * L, plan.channels * L, sphere.bandlimit, nullptr,
+                        group.lanes + (sphere.side_at + c * size) * L);
+  }
+
+ private:
+  static void average(const Op& op, int64_t positions, double* values) {
+    for (int l = 0; l < L; ++l) {
+      double sum = 0;
+      for (int64_t p = 0; p < positions; ++p) sum += op.weights[p] * values[p * L + l];
+      values[l] = sum;
     }
   }
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #if defined(__SSE2__)
 // GCC's own header reads what it calls undefined, and warns of that.
@@ -85,110 +86,45 @@ EQT_INLINE To bits(From value) {
   return reinterpret_cast<To>(value);
 }
 
-EQT_INLINE Floats square_root(Floats x) {
+// The name of an intrinsic for vectors of this width.
 #if EQT_BYTES == 64
-  return _mm512_sqrt_ps(x);
+#define EQT_X86(name) _mm512_##name
 #elif EQT_BYTES == 32
-  return _mm256_sqrt_ps(x);
-#elif defined(__SSE2__)
-  return _mm_sqrt_ps(x);
+#define EQT_X86(name) _mm256_##name
 #else
-  return vsqrtq_f32(x);
+#define EQT_X86(name) _mm_##name
 #endif
-}
-EQT_INLINE Doubles square_root(Doubles x) {
-#if EQT_BYTES == 64
-  return _mm512_sqrt_pd(x);
-#elif EQT_BYTES == 32
-  return _mm256_sqrt_pd(x);
-#elif defined(__SSE2__)
-  return _mm_sqrt_pd(x);
-#else
-  return vsqrtq_f64(x);
-#endif
-}
 
-EQT_INLINE Floats minimum(Floats a, Floats b) {
-#if EQT_BYTES == 64
-  return _mm512_min_ps(a, b);
-#elif EQT_BYTES == 32
-  return _mm256_min_ps(a, b);
-#elif defined(__SSE2__)
-  return _mm_min_ps(a, b);
+#if defined(__SSE2__)
+EQT_INLINE Floats square_root(Floats x) { return EQT_X86(sqrt_ps)(x); }
+EQT_INLINE Doubles square_root(Doubles x) { return EQT_X86(sqrt_pd)(x); }
+EQT_INLINE Floats minimum(Floats a, Floats b) { return EQT_X86(min_ps)(a, b); }
+EQT_INLINE Doubles minimum(Doubles a, Doubles b) { return EQT_X86(min_pd)(a, b); }
+EQT_INLINE Floats maximum(Floats a, Floats b) { return EQT_X86(max_ps)(a, b); }
+EQT_INLINE Doubles maximum(Doubles a, Doubles b) { return EQT_X86(max_pd)(a, b); }
 #else
-  return vminq_f32(a, b);
+EQT_INLINE Floats square_root(Floats x) { return vsqrtq_f32(x); }
+EQT_INLINE Doubles square_root(Doubles x) { return vsqrtq_f64(x); }
+EQT_INLINE Floats minimum(Floats a, Floats b) { return vminq_f32(a, b); }
+EQT_INLINE Doubles minimum(Doubles a, Doubles b) { return vminq_f64(a, b); }
+EQT_INLINE Floats maximum(Floats a, Floats b) { return vmaxq_f32(a, b); }
+EQT_INLINE Doubles maximum(Doubles a, Doubles b) { return vmaxq_f64(a, b); }
 #endif
-}
-EQT_INLINE Doubles minimum(Doubles a, Doubles b) {
-#if EQT_BYTES == 64
-  return _mm512_min_pd(a, b);
-#elif EQT_BYTES == 32
-  return _mm256_min_pd(a, b);
-#elif defined(__SSE2__)
-  return _mm_min_pd(a, b);
-#else
-  return vminq_f64(a, b);
-#endif
-}
-EQT_INLINE Floats maximum(Floats a, Floats b) {
-#if EQT_BYTES == 64
-  return _mm512_max_ps(a, b);
-#elif EQT_BYTES == 32
-  return _mm256_max_ps(a, b);
-#elif defined(__SSE2__)
-  return _mm_max_ps(a, b);
-#else
-  return vmaxq_f32(a, b);
-#endif
-}
-EQT_INLINE Doubles maximum(Doubles a, Doubles b) {
-#if EQT_BYTES == 64
-  return _mm512_max_pd(a, b);
-#elif EQT_BYTES == 32
-  return _mm256_max_pd(a, b);
-#elif defined(__SSE2__)
-  return _mm_max_pd(a, b);
-#else
-  return vmaxq_f64(a, b);
-#endif
-}
 
-// Whether any lane of x is below a bound.
-EQT_INLINE bool any_below(Floats x, float bound) {
+// Whether any lane of x is below a bound; whether every lane of a is at least that of b, as numbers that are not finite may not be.
 #if EQT_BYTES == 64
-  return _mm512_cmp_ps_mask(x, _mm512_set1_ps(bound), _CMP_LT_OQ) != 0;
-#elif EQT_BYTES == 32
-  return _mm256_movemask_ps(reinterpret_cast<__m256>(x < bound)) != 0;
+EQT_INLINE bool any_below(Floats x, float bound) { return _mm512_cmp_ps_mask(x, _mm512_set1_ps(bound), _CMP_LT_OQ) != 0; }
+EQT_INLINE bool any_below(Doubles x, double bound) { return _mm512_cmp_pd_mask(x, _mm512_set1_pd(bound), _CMP_LT_OQ) != 0; }
+EQT_INLINE bool all_at_least(Doubles a, Doubles b) { return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ) == 0xff; }
 #elif defined(__SSE2__)
-  return _mm_movemask_ps(reinterpret_cast<__m128>(x < bound)) != 0;
+EQT_INLINE bool any_below(Floats x, float bound) { return EQT_X86(movemask_ps)(Floats(x < bound)) != 0; }
+EQT_INLINE bool any_below(Doubles x, double bound) { return EQT_X86(movemask_pd)(Doubles(x < bound)) != 0; }
+EQT_INLINE bool all_at_least(Doubles a, Doubles b) { return EQT_X86(movemask_pd)(Doubles(a >= b)) == (1 << EQT_BYTES / 8) - 1; }
 #else
-  return vmaxvq_u32(reinterpret_cast<uint32x4_t>(x < bound)) != 0;
+EQT_INLINE bool any_below(Floats x, float bound) { return vmaxvq_u32(reinterpret_cast<uint32x4_t>(x < bound)) != 0; }
+EQT_INLINE bool any_below(Doubles x, double bound) { return vmaxvq_u32(reinterpret_cast<uint32x4_t>(x < bound)) != 0; }
+EQT_INLINE bool all_at_least(Doubles a, Doubles b) { return vminvq_u32(reinterpret_cast<uint32x4_t>(a >= b)) != 0; }
 #endif
-}
-EQT_INLINE bool any_below(Doubles x, double bound) {
-#if EQT_BYTES == 64
-  return _mm512_cmp_pd_mask(x, _mm512_set1_pd(bound), _CMP_LT_OQ) != 0;
-#elif EQT_BYTES == 32
-  return _mm256_movemask_pd(reinterpret_cast<__m256d>(x < bound)) != 0;
-#elif defined(__SSE2__)
-  return _mm_movemask_pd(reinterpret_cast<__m128d>(x < bound)) != 0;
-#else
-  return vmaxvq_u32(reinterpret_cast<uint32x4_t>(x < bound)) != 0;
-#endif
-}
-
-// Whether every lane of a is at least that of b; numbers that are not finite may not be.
-EQT_INLINE bool all_at_least(Doubles a, Doubles b) {
-#if EQT_BYTES == 64
-  return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ) == 0xff;
-#elif EQT_BYTES == 32
-  return _mm256_movemask_pd(reinterpret_cast<__m256d>(a >= b)) == 0xf;
-#elif defined(__SSE2__)
-  return _mm_movemask_pd(reinterpret_cast<__m128d>(a >= b)) == 3;
-#else
-  return vminvq_u32(reinterpret_cast<uint32x4_t>(a >= b)) != 0;
-#endif
-}
 
 // Adds the lanes of v, times `weight`, to sums in double.
 template <class T>
@@ -290,6 +226,34 @@ EQT_INLINE V polynomial(const T (&c)[N], V x) {
     if (n % 2) terms[n / 2] = terms[n - 1];
   }
   return terms[0];
+}
+
+// Squares of numbers, as many vectors as each has lanes, with rows and columns exchanged: lanes of a and b in turn, from the first half of each or from the second.
+template <class T, bool High, int... I>
+EQT_INLINE Vec<T> interleaved(Vec<T> a, Vec<T> b, std::integer_sequence<int, I...>) {
+  constexpr int L = kLanes<T>, from = High ? L / 2 : 0;
+#if defined(__clang__)
+  return __builtin_shufflevector(a, b, (from + I / 2 + (I % 2) * L)...);
+#else
+  return __builtin_shuffle(a, b, typename Traits<T>::Integers{(from + I / 2 + (I % 2) * L)...});
+#endif
+}
+
+template <class T>
+EQT_INLINE void transpose(Vec<T> (&square)[kLanes<T>]) {
+  constexpr int L = kLanes<T>;
+  using Lanes = std::make_integer_sequence<int, L>;
+#pragma GCC unroll 4
+  for (int step = 1; step < L; step *= 2) {
+    Vec<T> next[L];
+#pragma GCC unroll 16
+    for (int i = 0; i < L / 2; ++i) {
+      next[2 * i] = interleaved<T, false>(square[i], square[i + L / 2], Lanes{});
+      next[2 * i + 1] = interleaved<T, true>(square[i], square[i + L / 2], Lanes{});
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < L; ++i) square[i] = next[i];
+  }
 }
 
 }  // namespace eqt::EQT_ISA

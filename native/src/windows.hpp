@@ -197,24 +197,12 @@ int64_t whole_lines(int64_t n) {
   return (n + kLine - 1) / kLine * kLine;
 }
 
-// Whether inputs are gathered in registers from the outputs that read them, and not added to where these write: with
-// channels of one vector, which `multiply` reads and writes as often as it multiplies by a few more.
-template <class T>
-bool gathers(const WindowGeometry& g) {
-  return EQT_BYTES == 64 && g.channels == kLanes<T> && g.stride[0] == 1 && g.stride[1] == 1;
-}
-
-// Zeros before a row of outputs and behind it, so that as many outputs read every input.
-inline int64_t beside(const WindowGeometry& g) { return (g.window[1] - 1) * g.outputs; }
-inline int64_t wide_row(const WindowGeometry& g) { return g.out[1] * g.outputs + 2 * beside(g); }
-
 template <class T>
 int64_t window_workspace(const WindowGeometry& g) {
   const int64_t forth = g.window[0] * g.row_taps() * whole_vectors<T>(g.outputs);
   const int64_t back = g.window[0] * g.outputs * whole_vectors<T>(g.row_taps());
   const int64_t images = g.out[0] * g.out[1] * whole_vectors<T>(g.outputs);
-  const int64_t wide = gathers<T>(g) ? whole_lines<T>(g.out[0] * wide_row(g)) : 0;
-  return whole_lines<T>(g.padded_size()) + wide + std::max({forth, back, images});
+  return whole_lines<T>(g.padded_size()) + std::max({forth, back, images});
 }
 
 template <class T>
@@ -234,76 +222,6 @@ void window_outputs(const WindowGeometry& g, const T* x, const T* w, T* y, T* wo
   }
 }
 
-// What the inputs of a row have in common.
-struct GatherSteps {
-  int64_t rows, yr, wr;   // rows of outputs that read them, from one to the next, and from its weights to the next's
-  int64_t columns, block;  // of a row of the window, and of these that are added from the last to the first
-  int64_t outputs;
-};
-
-// M inputs side by side, of one vector of channels each. Their sums over outputs are added in the order in which
-// `multiply` adds to them, to the same bits.
-template <class T, int M>
-EQT_INLINE void gather(const T* y, const T* w, T* x, const GatherSteps& s) {
-  constexpr int L = kLanes<T>, P = (M + kRowsAPointer - 1) / kRowsAPointer;
-  Vec<T> found[M] = {};
-  for (int64_t r = 0; r < s.rows; ++r, y += s.yr, w += s.wr)
-    for (int64_t at = 0; at < s.columns; at += s.block)
-      for (int64_t t = std::min(at + s.block, s.columns) - 1; t >= at; --t) {
-        const T *yp[P], *right = w + t * L;
-        for (int p = 0; p < P; ++p) {
-          yp[p] = y + (p * kRowsAPointer - t) * s.outputs;
-          asm("" : "+r"(yp[p]));
-        }
-        Vec<T> sums[M] = {};
-        for (int64_t o = 0; o < s.outputs; ++o, right += s.columns * L) {
-          Vec<T> weights;
-          std::memcpy(&weights, right, sizeof weights);
-#pragma GCC unroll 16
-          for (int m = 0; m < M; ++m) sums[m] += splat<T>(yp[m / kRowsAPointer][m % kRowsAPointer * s.outputs]) * weights;
-#pragma GCC unroll 4
-          for (int p = 0; p < P; ++p) ++yp[p];
-        }
-#pragma GCC unroll 16
-        for (int m = 0; m < M; ++m) found[m] += sums[m];
-      }
-  std::memcpy(x, found, sizeof found);
-}
-
-template <class T, int M = kRegisters>
-EQT_INLINE void gather_of(int count, const T* y, const T* w, T* x, const GatherSteps& s) {
-  if constexpr (M > 1) {
-    if (count < M) return gather_of<T, M - 1>(count, y, w, x, s);
-  }
-  gather<T, M>(y, w, x, s);
-}
-
-// Weights are those of `window_to_inputs`, `wide` has room for an image of outputs with zeros beside its rows.
-template <class T>
-void gather_inputs(const WindowGeometry& g, const T* y, const T* weights, T* x, T* padded, T* wide) {
-  const int64_t row = g.out[1] * g.outputs, step = wide_row(g), taps = g.row_taps(), C = g.channels;
-  std::fill(wide, wide + g.out[0] * step, T(0));
-  GatherSteps s{0, step, -g.outputs * taps, g.window[1], vectors_at_once<T>(taps, g.out[1]), g.outputs};
-  const int64_t first[2] = {g.wrap ? 0 : g.low[0], g.wrap ? 0 : g.low[1]};
-  const int64_t rows = g.wrap ? g.padded(0) : g.grid[0], columns = g.wrap ? g.padded(1) : g.grid[1];
-  const int64_t blocks = (columns + kRegisters - 1) / kRegisters;
-  for (int64_t n = 0; n < g.samples; ++n, x += g.input_size()) {
-    for (int64_t h = 0; h < g.out[0]; ++h, y += row) std::copy(y, y + row, wide + h * step + beside(g));
-    T* to = g.wrap ? padded : x;  // on a torus the rest is to be added
-    for (int64_t i = first[0]; i < first[0] + rows; ++i) {
-      const int64_t from = std::max<int64_t>(i - g.window[0] + 1, 0);
-      s.rows = std::max<int64_t>(std::min(i + 1, g.out[0]) - from, 0);
-      const T *read = wide + from * step + beside(g), *w = weights + (i - from) * g.outputs * taps;
-      for (int64_t b = 0, j = first[1]; b < blocks; ++b) {
-        const int64_t here = (first[1] + columns - j + blocks - b - 1) / (blocks - b);
-        gather_of<T>(int(here), read + j * g.outputs, w, to, s);
-        j += here, to += here * C;
-      }
-    }
-    if (g.wrap) unpad(g, padded, x);
-  }
-}
-
 template <class T>
 void window_to_inputs(const WindowGeometry& g, const T* y, const T* w, T* x, T* workspace) {
   T *padded = workspace, *weights = workspace + whole_lines<T>(g.padded_size());
@@ -312,8 +230,6 @@ void window_to_inputs(const WindowGeometry& g, const T* y, const T* w, T* x, T* 
   for (int64_t u = 0; u < g.window[0]; ++u)
     for (int64_t k = 0; k < taps; ++k)
       for (int64_t c = 0; c < g.outputs; ++c) weights[(u * g.outputs + c) * whole + k] = w[(u * taps + k) * g.outputs + c];
-  if (gathers<T>(g))
-    return gather_inputs(g, y, weights, x, padded, weights + whole_lines<T>(g.window[0] * g.outputs * whole));
   const ProductSteps s{g.outputs, 1, 0, whole, 0, g.outputs, 1};
   for (int64_t n = 0; n < g.samples; ++n, x += g.input_size()) {
     std::fill(padded, padded + g.padded_size(), T(0));

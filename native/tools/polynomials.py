@@ -118,8 +118,8 @@ def main() -> None:
             coefficients, error = remez(t.function, t.low, t.high, degree)
             print(f"  // {t.formula}: {mp.nstr(error, 2)}")
             print(f"  static constexpr {type_name} {t.name}[{degree + 1}] = {{")
-            for c in coefficients:
-                print(f"      {literal(c, suffix)},")
+            for i in range(0, len(coefficients), 4):
+                print("     ", *(f"{literal(c, suffix)}," for c in coefficients[i : i + 4]))
             print("  };")
         print("};\n")
     print("}  // namespace eqt")

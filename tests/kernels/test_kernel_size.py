@@ -187,6 +187,16 @@ def test_results_that_find_no_room_are_an_error_that_says_how_much_they_take(rng
         run.kernels(plan, x, None)
 
 
+def test_memory_of_a_result_is_used_again_once_nobody_holds_it():
+    (first, other), where = run.results((600, 600), np.dtype(float)), lambda *arrays: [v.ctypes.data for v in arrays]
+    (kept,), view = where(first), first[3:]
+    del first
+    later = run.results((600, 600), np.dtype(float))
+    assert kept not in where(*later, other)
+    del view
+    assert kept in where(*run.results((600, 600), np.dtype(float)))
+
+
 SCRIPT = """
 import os, resource, sys
 import numpy as np

@@ -24,7 +24,7 @@ from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
 from equitangents_studies.data.folder import load_own
 from equitangents_studies.framework import stage_files
-from equitangents_studies.framework.folder import _config, finished
+from equitangents_studies.framework.folder import _config
 
 RNG = np.random.default_rng(0)
 NET = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.5, b_std=0.1), nn.Relu(), nn.Residual(nn.Dense(4)), nn.Dense(1))
@@ -129,7 +129,6 @@ def _study(path: Path) -> None:
 
 def _studied(path: Path) -> Any:
     _config(path)
-    finished(path)
 
 
 KINDS: dict[str, FileKind] = {

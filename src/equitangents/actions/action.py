@@ -232,8 +232,6 @@ class Action(CheckedAction):
     group: Group
     permutes_positions: bool = False
     """Whether signals are carried along by a permutation of positions."""
-    torus: tuple[int, ...] | None = None
-    """The grid's shape, if element c·|grid| + t translates by t (row-major) after what element c·|grid| does."""
 
     @property
     def matrices(self) -> Float[np.ndarray, "order d d"] | None:

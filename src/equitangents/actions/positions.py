@@ -44,7 +44,7 @@ class GridMotions(PositionAction):
 
     def __init__(self, group: GridGroup):
         name = f"motions of a grid by {group.name}"
-        vars(self).update(group=group, name=name, positions_rank=len(group.shape), torus=group.shape)
+        vars(self).update(group=group, name=name, positions_rank=len(group.shape))
 
     def _position_rows(self, g: Element, positions: tuple[int, ...]) -> np.ndarray:
         g = np.asarray(g)

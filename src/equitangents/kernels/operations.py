@@ -32,7 +32,7 @@ class HashedOnce:
 
     def __hash__(self) -> int:
         try:
-            return self._hash  # type: ignore[attr-defined, no-any-return]
+            return self._hash  # type: ignore[attr-defined]
         except AttributeError:
             object.__setattr__(self, "_hash", hash(self._values()))
             return hash(self)
@@ -410,7 +410,7 @@ class Affine(Pointwise):
     b_var: float
 
     @property
-    def affine(self) -> Self:  # type: ignore[override]
+    def affine(self) -> Self:
         return self
 
     @property

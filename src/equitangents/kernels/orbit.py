@@ -111,7 +111,8 @@ def _both_orbits(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any) -> Sums:
             terms.append(summed(kernel, nodes, range(len(nodes)), moved, x2))
         else:
             term = kernel(moved, None)  # where an input has noise of its own, it is in here
-            terms.append(Sums(*(weight * k[:, :, None, None] for k in (term.nngp, term.ntk)), term))
+            nngp, ntk = (weight * k[:, :, None, None] for k in (term.nngp, term.ntk))
+            terms.append(Sums(nngp, ntk, term))
             if g:  # that of (h, g) is the transpose of that of (g, h)
                 others = summed(kernel, nodes, range(g), moved, x1)
                 terms.append(Sums(2 * others.nngp, 2 * others.ntk, term))

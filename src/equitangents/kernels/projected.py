@@ -106,7 +106,7 @@ class RotationMoves:
 
     def nodes(self, resolution: int) -> Nodes:
         """All elements of a finite group of rotations, or the nodes of a quadrature at a resolution."""
-        turns = closed_nodes(self.group, resolution).turns
+        turns, _ = closed_nodes(self.group, resolution)
         return Nodes(_representation(self, resolution), lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype)))
 
 
@@ -130,7 +130,7 @@ class EquivariantOutputs:
 
 @lru_cache(maxsize=8)
 def _representation(moves: RotationMoves, resolution: int) -> np.ndarray:
-    turns, weights, _ = closed_nodes(moves.group, resolution)
+    turns, weights = closed_nodes(moves.group, resolution)
     reflections = bool((np.linalg.det(turns) < 0).any())
     if hasattr(moves.group, "table"):
         return moves.representation.at(moves.group) * weights[:, None, None]
@@ -155,7 +155,7 @@ class Sums(NamedTuple):
 def rows_of(n: int) -> list[slice]:
     """Blocks of rows of a symmetric matrix, of each of which the columns from its first row on are computed."""
     step = max(BLOCK, -(-n // _BLOCKS))
-    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    return [slice(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
 
 
 def one_orbit(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:

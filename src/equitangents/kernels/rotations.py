@@ -30,7 +30,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
@@ -302,29 +301,22 @@ def ring_values(rings: Rings, shared: Any, ring: dict[str, Any], pairs: int) -> 
     return jnp.zeros((ring["weights"].shape[0], pairs), ring["weights"].dtype)
 
 
-class ClosedNodes(NamedTuple):
-    """Rotations, their weights, which sum to 1, and the number of each one's inverse."""
-
-    turns: Float[np.ndarray, "nodes 3 3"]
-    weights: Float[np.ndarray, " nodes"]
-    inverses: Int[np.ndarray, " nodes"]
-
-
 @lru_cache(maxsize=16)
-def closed_nodes(group: RotationGroup | MatrixGroup, resolution: int) -> ClosedNodes:
-    """All elements of a finite group; of SO(3) and O(3) the Euler grid with γ = π − α for the nodes of α."""
+def closed_nodes(group: RotationGroup | MatrixGroup, resolution: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rotations (nodes, 3, 3), with each its inverse, and weights (nodes,), which sum to 1.
+
+    All elements of a finite group; of SO(3) and O(3) the Euler grid with γ = π − α for the nodes of α.
+    """
     if isinstance(group, MatrixGroup):
         turns, weights = np.asarray(group.matrices, np.float64), np.asarray(group.weights, np.float64)
-        return ClosedNodes(turns, weights, group.inverses)
+        return turns, weights
     azimuth, cosine, weight = euler_grid(resolution)
     alpha, beta, gamma = np.meshgrid(azimuth, np.arccos(cosine), np.pi - azimuth, indexing="ij")
     turns = from_euler_angles(np.stack([alpha, beta, gamma], axis=-1).reshape(-1, 3))
     weights = np.broadcast_to(weight[:, None] / len(azimuth) ** 2, alpha.shape).ravel()
-    inverses = np.arange(len(turns)).reshape(alpha.shape).transpose(2, 1, 0).ravel()
     if group.reflections:
         turns, weights = np.concatenate([turns, -turns]), np.concatenate([weights, weights]) / 2
-        inverses = np.concatenate([inverses, len(inverses) + inverses])
-    return ClosedNodes(turns, weights, inverses)
+    return turns, weights
 
 
 logger = logging.getLogger("equitangents")

@@ -201,7 +201,7 @@ def _nodes(group: RotationGroup | MatrixGroup, readout: str, bandlimit: int, res
     if readout == "flatten":
         turns, weights = np.eye(3)[None], np.ones(1)
     else:
-        turns, weights, _ = closed_nodes(group, resolution)
+        turns, weights = closed_nodes(group, resolution)
     blocks = wigner(turns, bandlimit)
     matrices = np.zeros((len(turns), bandlimit**2, bandlimit**2))
     for l, block in enumerate(blocks):

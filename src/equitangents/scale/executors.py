@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from equitangents._aliases import ExecutorLike, TaskExecutor
 from equitangents.errors import InvalidTypeError, StoreError
@@ -58,7 +58,8 @@ def distribute(
                 with _processes(executor) as pool:
                     _compute(pool, executor, run, waiting, report)
             else:
-                _compute(executor, getattr(executor, "_max_workers", 0) or _cores(), run, waiting, report)
+                given = cast(TaskExecutor, executor)
+                _compute(given, getattr(given, "_max_workers", 0) or _cores(), run, waiting, report)
         except BrokenExecutor:
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS or not is_whole(executor):

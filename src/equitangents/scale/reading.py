@@ -49,7 +49,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
 def read_pair(file: FileName) -> tuple[Rows, Rows]:
     """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError where y is not there."""
     path = place("data", file)
-    if path.suffix == ".npy":
+    if path.name.endswith(".npy"):
         raise InvalidArgumentError(
             "data", str(path), "an .npz file or Zarr group with x and y", "or give targets as well (--targets)"
         )

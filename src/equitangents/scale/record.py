@@ -97,7 +97,8 @@ class Record:
             name: None if held[name] is None else Inputs(**{**held[name], "shape": tuple(held[name]["shape"])})
             for name in ("x1", "x2")
         }
-        record = Record(**{**held, **inputs})
+        plain: dict[str, Any] = {**held, **inputs}
+        record = Record(**plain)
         record._check()
         return record
 

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -321,7 +322,7 @@ def compare_architectures(
                     net, _moved(x, group, seed), labels, sizes=sizes, repetitions=repetitions, kernel=kernel,
                     test=TEST_SHARE if test is None else (_moved(test[0], group, seed), test[1]),
                     ridge=ridge, predict=None, seed=seed, confidence=confidence,
-                    progress=lambda done, total, before=len(curves): step(before + done / total, matrices),
+                    progress=partial(_along, step, len(curves), matrices),
                 )  # fmt: skip
     chosen = error or _error_of(list(curves.values()))
     factors = _factors(names, [g.name for g in moving], curves, chosen, confidence)
@@ -347,6 +348,10 @@ def compare_architectures(
             "seed": seed,
         },
     )
+
+
+def _along(step: Step, before: int, matrices: int, done: float, total: float) -> None:
+    step(before + done / total, matrices)
 
 
 def _chosen(

@@ -171,8 +171,8 @@ class TestWhatHasNoScoreNeverWins:
     def test_nan(self, data, monkeypatch):
         true = InfiniteEnsemble._left_out
 
-        def first_is_nan(self, ensemble, training, t):
-            found = true(self, ensemble, training, t)
+        def first_is_nan(self, training, t):
+            found = true(self, training, t)
             return replace(found, residuals=np.nan * found.residuals) if training.settings.ridge.least == 0.1 else found
 
         monkeypatch.setattr(InfiniteEnsemble, "_left_out", first_is_nan)

@@ -18,7 +18,7 @@ FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AuditReport(Findings, WrittenReport):
+class AuditReport(WrittenReport, Findings):
     """Everything that an audit found; made by `equitangents.audit`, written by `to_json`, `to_html`, `to_markdown`.
 
     Lists and numbers of the JSON are the attributes, under the same names. `errors` holds the table behind them,

@@ -18,7 +18,7 @@ import numpy as np
 from equitangents._types import AnyAction, DataRows, FileName, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage
-from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.ensembles.infinite.predictor import Decomposed, MeansAtATime, SolvedProblem, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose
@@ -172,9 +172,11 @@ def orbit_averaged(
     variances = kernel_diagonal(kernel, x, settings.field)
     equal, traces = _equal_orbits(action, x, variances), variances / action.group.order
     size = float(variances.mean()) * math.sqrt(n)  # means of numbers of that size may all but vanish
-    points = isinstance(kernel, FieldKernel)
-    mean = cast(KernelFunction, PointAverage(kernel, action)) if points else orbit_average(kernel, action)
-    return _train(mean, x, y, settings, equal, traces=traces, size=size)
+    if isinstance(kernel, FieldKernel):
+        kernel = cast(KernelFunction, PointAverage(kernel, cast(PointAction, action)))
+    else:
+        kernel = orbit_average(kernel, action)
+    return _train(kernel, x, y, settings, equal, traces=traces, size=size)
 
 
 def _equal_orbits(action: AnyAction, x: DataRows, variances: np.ndarray) -> list[bytes]:

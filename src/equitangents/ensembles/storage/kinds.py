@@ -132,7 +132,7 @@ _TABLE = {
     "actions": {
         "compact:ContinuousRotations": "group RotationGroup",
         "images:ImageTurns": "group Group; turns int; name text",
-        "positions:GridMotions": "group Group; name text; positions_rank int; torus (int)",
+        "positions:GridMotions": "group Group; name text; positions_rank int",
         "positions:Permutations": "group Group; name text; table ints",
         "products:FieldAction": "group Group; exact bool; name text; positions GroupAction; fibre GroupAction",
         "products:RestrictedAction": "group Group; exact bool; name text; permutes_positions bool; channels_last bool; "

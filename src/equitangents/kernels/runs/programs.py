@@ -72,6 +72,7 @@ def compute(
     ntk: ArrayLike
     with precision.scope(dtype):
         if traced and own:
+            assert part is not None
             nngp, ntk = REFERENCE.traced_diagonal(program, x1.astype(dtype), part)
         elif traced:
             nngp, ntk = _traced(chosen, program, x1, x2, dtype, part)

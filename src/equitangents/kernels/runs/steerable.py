@@ -60,8 +60,8 @@ def compute(
     if any_traced(*inputs):
         with precision.scope(dtype):
             sides = [_typed(x, dtype) for x in inputs]
-            blocks = _traced_alone(program, *sides[0]) if own else _traced_blocks(program, sides)
-            nngp, ntk = (_picked(part, v) for v in blocks)
+            traced = _traced_alone(program, *sides[0]) if own else _traced_blocks(program, sides)
+            nngp, ntk = (_picked(part, v) for v in traced)
             return result_at(leaves, nngp, ntk, part, 0, **shown)
     n1, n2 = len(x1), 1 if own else len(inputs[-1])
     working = working_bytes(program, max(x.shape[1] for x in inputs))
@@ -75,16 +75,17 @@ def compute(
         first, second = np.triu_indices(n1) if x2 is None else np.indices((n1, n2)).reshape(2, -1)
         if own:
             first = second = np.arange(n1)
-        found = _of_pairs(program, (sides[0], sides[-1]), (known[0], known[-1]), first, second, part)
+        blocks = _of_pairs(program, (sides[0], sides[-1]), (known[0], known[-1]), first, second, part)
+    found = blocks
     if not own:
-        blocks, found = found, np.empty((2, n1, n2, *found.shape[2:]))
+        found = np.empty((2, n1, n2, *blocks.shape[2:]))
         found[:, first, second] = blocks
         if x2 is None:
             found[:, second, first] = _transposed(blocks)
             diagonal = np.arange(n1)
             alone = found[:, diagonal, diagonal]
             found[:, diagonal, diagonal] = (alone + _transposed(alone)) / 2
-    nngp, ntk = cast(dtype, *found, (getattr(x, "x", x) for x in inputs))
+    nngp, ntk = cast(dtype, found[0], found[1], (getattr(x, "x", x) for x in inputs))
     return result_at(leaves, nngp, ntk, part, memory, **shown)
 
 

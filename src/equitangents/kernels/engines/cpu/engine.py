@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.engines.cpu import activations, descriptor, library, memory, run
+from equitangents.kernels.engines.cpu import activations, descriptor, library, run
 from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
@@ -95,7 +95,7 @@ class CpuEngine(Engine):
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:
         if part is None:
-            return memory.working_bytes(self._fibres(program), channels, n1, n2, itemsize)
+            return run.working_bytes(self._fibres(program), channels, n1, n2, itemsize)
         return run.field_working_bytes(self.field_steps(program, part), channels, n1, n2, itemsize)
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:

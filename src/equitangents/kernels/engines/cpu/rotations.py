@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
-from equitangents.kernels.engines.cpu import activations, descriptor, memory, run
+from equitangents.kernels.engines.cpu import activations, descriptor, run
 from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.descriptor import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
@@ -21,7 +21,6 @@ from equitangents.kernels.plans import FibrePlan, grid_levels
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import Rings, RotationSections, Zonal, rings_of, sphere_resolution
 from equitangents.kernels.scales import law_of
-from equitangents.memory import threads
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 from equitangents.sphere.transforms import wigner
@@ -80,18 +79,13 @@ class CompiledRotations(RotationRules):
         self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
     ) -> int:
         """Bytes held beyond inputs and results: signals scaled and prepared, the quadrature, and each thread's tile."""
+        plan, points = plan_of(program, resolution, itemsize), 1
         if program.sphere:
-            return memory.sphere_bytes(sphere_plan(program, resolution), channels, n1, n2 or 0, itemsize)
-        B, size = program.bandlimit, program.bandlimit**2 * channels
-        panels = memory.working_bytes(_at_once(program.field, program.vector), size, n1, n2 or n1, itemsize)
-        scaled = (n1 + (n2 or 0)) * size * itemsize
-        if program.readout == "flatten":
-            return panels + scaled
-        plan = plan_of(program, resolution, itemsize)
-        assert plan.form == "rotations"
-        numbers = 4 * plan.mixing.array.size  # of doubles: here, described, and as the engine reads them
-        entries = B * (4 * B * B - 1) // 3 + 4 * B * B + 4 * B + 6 * plan.azimuths
-        return panels + scaled + 8 * numbers + 12 * len(plan.fibres.array) + threads() * entries * 64
+            points = plan.positions
+        else:
+            channels *= program.bandlimit**2
+        scaled = (n1 + (n2 or 0)) * points * channels * itemsize
+        return scaled + run.working_bytes(plan, channels, n1, n2 or n1, itemsize)
 
 
 def _pairs_at_once(vectors: Any) -> int:

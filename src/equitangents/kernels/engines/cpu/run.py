@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 import threading
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,8 +17,7 @@ from equitangents._types import ArrayLike
 from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
-from equitangents.kernels.engines.cpu import memory
-from equitangents.kernels.engines.cpu.activations import at_any_norms, computed_in_double, has_tables
+from equitangents.kernels.engines.cpu.activations import at_any_norms, has_tables
 from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, SpherePlan, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
 from equitangents.kernels.fields import FieldPlan, places
@@ -30,7 +30,10 @@ Runnable = AlongFibres | RotationPlan | SpherePlan
 _Message = ctypes.c_char * 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
-_VECTOR = 64  # bytes, at most
+_VECTOR = 64  # bytes, at most, and of a cache line
+_BLOCKS: list[np.ndarray] = []  # bytes of the latest results
+_MOST_BLOCKS = 4  # two results, as a loop holds one while the next is computed
+_LOCK = threading.Lock()
 _MOST_LISTED = 64  # pairs that may be computed as a list
 _LISTED_FROM = 1e4, 16  # numbers of a pair, and of each number of an input, from which a list pays
 _NO_MEMORY = "the CPU engine found no memory"
@@ -64,7 +67,7 @@ class _Problem(ctypes.Structure):
         ("nngp", ctypes.c_void_p), ("ntk", ctypes.c_void_p), ("threads", ctypes.c_int), ("cancel", ctypes.c_void_p),
         ("listed", ctypes.c_bool), ("instructions", ctypes.c_int), ("distances", ctypes.c_void_p),
         ("field", ctypes.c_int32), ("field_numbers", ctypes.c_int64), ("targets", ctypes.c_void_p),
-        ("odd", ctypes.c_void_p),
+        ("odd", ctypes.c_void_p), ("bytes", ctypes.c_void_p),
     ]  # fmt: skip
 
 
@@ -164,8 +167,7 @@ def _run(
     if kept is not None:
         problem.field, problem.field_numbers = kept.kind, kept.numbers
         problem.targets = None if kept.targets is None else kept.targets.ctypes.data
-    function = getattr(library(), TARGETS["float32" if x1.dtype.itemsize == 4 else "float64"][0])
-    called(function, arrays, problem, cancel, math.prod(shape) * work_of_pair)
+    called(_function(x1.dtype.itemsize), arrays, problem, cancel, math.prod(shape) * work_of_pair)
     if odd.value and not has_tables(plan):
         check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
     return nngp, ntk
@@ -174,10 +176,59 @@ def _run(
 def results(shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Room for the NNGP and the NTK; raises MemoryLimitError where there is none."""
     try:
-        return np.empty(shape, dtype), np.empty(shape, dtype)
+        return _array(shape, dtype), _array(shape, dtype)
     except MemoryError:
         size = memory_size(2 * math.prod(shape) * dtype.itemsize)
         raise MemoryLimitError(f"{_NO_MEMORY} for the {size} of its results; {_REMEDY}") from None
+
+
+def _array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Uninitialised numbers on the boundary of a cache line, in memory of an earlier result that nobody holds any more.
+
+    The operating system clears new memory, which takes a fifth of the time of two layers. 1 to 32 MiB are kept so.
+    """
+    size = math.prod(shape) * dtype.itemsize + _VECTOR
+    with _LOCK:
+        kept = range(len(_BLOCKS))
+        i = next((i for i in kept if size <= _BLOCKS[i].size <= 1.25 * size and _holders(_BLOCKS, i) == _NOBODY), None)
+        block = np.empty(size, np.uint8) if i is None else _BLOCKS[i]
+        if i is None and 1 << 20 <= size <= 32 << 20:
+            _BLOCKS[:] = [block, *_BLOCKS][:_MOST_BLOCKS]
+    return np.ndarray(shape, dtype, block, -block.ctypes.data % _VECTOR)
+
+
+def _holders(blocks: list[np.ndarray], i: int) -> int:
+    return sys.getrefcount(blocks[i])
+
+
+_NOBODY = _holders([np.empty(0, np.uint8)], 0)  # but the list
+
+
+def working_bytes(
+    plan: Runnable,
+    channels: int,
+    n1: int,
+    n2: int,
+    itemsize: int,
+    kind: FieldKind = FieldKind.NONE,
+    numbers: int = 0,
+) -> int:
+    """Bytes that a run for N1 × N2 pairs of inputs holds beyond inputs and results, and its description."""
+    return _held(plan, channels, n1, n2, itemsize, kind, numbers, threads())
+
+
+@lru_cache(maxsize=256)
+def _held(plan: Runnable, channels: int, n1: int, n2: int, itemsize: int, kind: FieldKind, numbers: int, n: int) -> int:
+    arrays, described, _ = _described(plan, channels)
+    held = ctypes.c_int64(0)
+    problem = _Problem(n1=n1, n2=n2, threads=n, instructions=-1, field=kind, field_numbers=numbers)
+    problem.bytes = ctypes.addressof(held)
+    called(_function(itemsize), arrays, problem, ctypes.c_int32(0), 0)
+    return held.value + 2 * described.reals.nbytes + described.tables.nbytes  # the engine has its own doubles
+
+
+def _function(itemsize: int) -> Any:
+    return getattr(library(), TARGETS["float32" if itemsize == 4 else "float64"][0])
 
 
 def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel: ctypes.c_int32, work: float) -> None:
@@ -267,14 +318,8 @@ def field_diagonal(plan: FieldPlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes that a run holds beyond inputs and results."""
-    steps = _steps(plan)
-    number = 8 if computed_in_double(steps, channels) else itemsize
     what, picked = _kept(plan)
-    held = memory.working_bytes(steps, channels, n1, n2, itemsize)
-    if (
-        what.kind is FieldKind.ALL and plan.last is not None and plan.last.on_grid
-    ):  # fibres that differ along the last axis
-        held += threads() * plan.part.count * 2 * plan.last.shape[-1] * 2 * (_VECTOR // number) * number
+    held = working_bytes(_steps(plan), channels, n1, n2, itemsize, what.kind, what.numbers)
     if what.targets is not None:
         held += what.targets.nbytes
     if picked is not None:
