@@ -157,12 +157,12 @@ def _is_real(a: Any) -> bool:
 def _patched(cls: type, around: Callable[..., Any]) -> Iterator[None]:
     """Within it calls of the class's instances are `around(original, …)`."""
     own, original = vars(cls).get("__call__"), cls.__call__
-    cls.__call__ = lambda *args, **kwargs: around(original, *args, **kwargs)
+    cls.__call__ = lambda *args, **kwargs: around(original, *args, **kwargs)  # type: ignore[method-assign]
     try:
         yield
     finally:
         if own is not None:
-            cls.__call__ = own
+            cls.__call__ = own  # type: ignore[method-assign]
         else:
             del cls.__call__
 

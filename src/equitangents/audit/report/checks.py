@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from equitangents.audit.report.numbers import FACTOR, UNITS, Standing, interval, number, standing
 from equitangents.audit.report.rows import above
-from equitangents.audit.report.sections import DECIDES, REASONS, Reason
+from equitangents.audit.report.sections import DECIDES, REASONS, Findings, Reason
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import unknown
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,7 @@ class Check:
     """Whether it is not met because the report does not decide it."""
 
 
-def below(report: AuditReport, limit: float) -> Check:
+def below(report: Findings, limit: float) -> Check:
     """Whether the headline's mean error is at most `limit`, on the data and off them, and the report can tell."""
     name, headline = f"error ≤ {number(limit)}", report.headline
     if report.unscaled and report.reason == "vanishing":
@@ -50,13 +46,13 @@ def _undecided(name: str, why: Reason) -> Check:
     return Check(name, False, "; ".join(filter(None, (REASONS[why], DECIDES.get(why)))), True)
 
 
-def _tolerated(report: AuditReport, limit: float) -> bool:
+def _tolerated(report: Findings, limit: float) -> bool:
     """Whether the report judged by a tolerance that is no less strict: what does not keep it keeps no such limit."""
     tolerance = report.headline.tolerance
     return tolerance is not None and limit <= tolerance
 
 
-def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> Reason | None:
+def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reason | None:
     """Why an error that is not above a limit does not show that the limit is kept; None where it does."""
     if report.undefined:
         return "not finite"
@@ -69,7 +65,7 @@ def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> R
     return report.reason if report.reason in DECIDES and report.reason != "interval" else report.headline.hiding
 
 
-def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
+def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
     """Whether outputs are below limits of their own: by the output's name, or by that of the action, "invariant"."""
     found = []
     for name, limit in limits.items():
@@ -87,7 +83,7 @@ def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
     return found
 
 
-def agrees(report: AuditReport, least: float) -> Check:
+def agrees(report: Findings, least: float) -> Check:
     """Whether moved inputs keep their predicted class in at least this share of cases."""
     same, name = report.orbit.same_predictions, f"agreement ≥ {number(least)}"
     if same is None:

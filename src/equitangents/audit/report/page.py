@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -15,14 +14,11 @@ from matplotlib.image import imsave
 from equitangents.audit.report.forms import settings_section
 from equitangents.audit.report.numbers import folded, interval, listed, number
 from equitangents.audit.report.rows import table
-from equitangents.audit.report.sections import LAYER_REASONS, ElementResult, OrbitPoint
+from equitangents.audit.report.sections import LAYER_REASONS, ElementResult, Findings, OrbitPoint
 from equitangents.report.figures import canvas, inline_figure
 from equitangents.report.numbers import format_number
 from equitangents.report.palette import BLUE, INK, MEMBER
 from equitangents.report.render import Figure, Pictures, Section, Table
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
 
 _MOST_DRAWN, _LABELLED = 400, 24
 _ERRORS = (
@@ -40,17 +36,17 @@ _MEMBERS = (
 )
 
 
-def sections(report: AuditReport) -> list[Section]:
+def sections(report: Findings) -> list[Section]:
     """The sections of the page."""
     return [section for part in (_found, _elements, _witness, _layers, _ensemble, _tested, _settings)
             for section in part(report)]  # fmt: skip
 
 
-def _found(report: AuditReport) -> Iterator[Section]:
+def _found(report: Findings) -> Iterator[Section]:
     yield Section("Findings", shown=[table(report)])
 
 
-def _elements(report: AuditReport) -> Iterator[Section]:
+def _elements(report: Findings) -> Iterator[Section]:
     turned = all(e.angle is not None for e in report.elements)
     by_angle, by_error = lambda e: e.angle % 360, lambda e: -e.judged.estimate.mean
     order = (lambda e: e.parameter) if not report.contract.law else by_angle if turned else by_error
@@ -62,7 +58,7 @@ def _elements(report: AuditReport) -> Iterator[Section]:
         for e in found
     ]  # fmt: skip
     head = ["element", "mean error", "median", "worst", "noise floor", "mean of ‖f(x)‖", "same prediction", ""]
-    shown = [
+    shown: list[Figure | Table] = [
         Figure("elements", _POINTS, _drawn(found[:_MOST_DRAWN], report.unit)),
         Table(f"Elements, errors {report.unit}", head, rows),
     ]
@@ -87,21 +83,21 @@ def _drawn(found: Sequence[ElementResult], unit: str) -> str:
         return inline_figure(figure, "audit-elements")
 
 
-def _witness(report: AuditReport) -> Iterator[Section]:
+def _witness(report: Findings) -> Iterator[Section]:
     if (w := report.witness) is None:
         return
-    images = [_image(point, w.image_layout) for point in w.orbit]
+    images = [i for point in w.orbit if (i := _image(point, w.image_layout)) is not None]
     text = ["Moved along its orbit, as the model saw it, with its answer and its error."]
     facts = Table("", ["row", "element", "error", "unit"], [[str(w.index), w.label, number(w.error), report.unit]])
     rows = [[folded(p.label), _prediction(p.prediction), number(p.error)] for p in w.orbit]
     orbit: Pictures | Table = Table("", ["element", "prediction", "error"], rows)
-    if all(image is not None for image in images):
+    if len(images) == len(w.orbit):
         low, high = min(float(i.min()) for i in images), max(float(i.max()) for i in images)
         orbit = Pictures([(_png(i, low, high), [*filter(None, row)]) for i, row in zip(images, rows, strict=True)])
     yield Section("The worst input", text, [facts, orbit])
 
 
-def _layers(report: AuditReport) -> Iterator[Section]:
+def _layers(report: Findings) -> Iterator[Section]:
     layers = report.layers
     if layers is not None:
         text = [_LAYERS, LAYER_REASONS[layers.reason], *filter(None, [layers.guilty])]
@@ -109,7 +105,7 @@ def _layers(report: AuditReport) -> Iterator[Section]:
         yield Section("Layers", text, [Table("", ["layer", "kind", "error", "noise floor", ""], rows)])
 
 
-def _ensemble(report: AuditReport) -> Iterator[Section]:
+def _ensemble(report: Findings) -> Iterator[Section]:
     found = report.ensemble
     if found is not None and found.sizes:
         rows = [
@@ -119,7 +115,7 @@ def _ensemble(report: AuditReport) -> Iterator[Section]:
         yield Section("Members and their mean", [_MEMBERS], [Table("", ["members M", "measured", "fitted law"], rows)])
 
 
-def _tested(report: AuditReport) -> Iterator[Section]:
+def _tested(report: Findings) -> Iterator[Section]:
     contract, sizes = report.contract, lambda shape: " × ".join(map(str, shape))
     rows = [
         ["input", folded(i.name), sizes(i.shape), i.action, "" if i.exact else "resampled", "", ""]
@@ -135,7 +131,7 @@ def _tested(report: AuditReport) -> Iterator[Section]:
     yield Section("What was tested", shown=[Table("", head, rows, text=True)])
 
 
-def _settings(report: AuditReport) -> Iterator[Section]:
+def _settings(report: Findings) -> Iterator[Section]:
     model, timing = report.model, report.timing
     yield settings_section({
         "model": model.kind, "type": model.dtype, "device": model.device, **report.settings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from equitangents.audit.report.numbers import (
     NAMED,
@@ -23,14 +23,12 @@ from equitangents.audit.report.sections import (
     HOW,
     LAYER_REASONS,
     REASONS,
+    Findings,
     RuleResult,
     SetResult,
     Verdict,
 )
 from equitangents.report.render import Table
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
 
 LENGTH = 120
 """The most characters of a first line."""
@@ -64,7 +62,7 @@ class Row:
 HEAD = ["", "of", "value", "interval", "noise floor", "unit"]
 
 
-def first_line(report: AuditReport) -> str:
+def first_line(report: Findings) -> str:
     """Verdict, error with its interval, noise floor and group, in at most `LENGTH` characters."""
     headline = report.headline
     write = format_number if report.unscaled else number
@@ -76,12 +74,12 @@ def first_line(report: AuditReport) -> str:
     return line + folded(report.contract.group, max(LENGTH - len(line), 1))
 
 
-def table(report: AuditReport) -> Table:
+def table(report: Findings) -> Table:
     """The table of all that a reader acts on."""
     return Table("", HEAD, [row.cells for row in rows(report)], text=True)
 
 
-def rows(report: AuditReport) -> list[Row]:
+def rows(report: Findings) -> list[Row]:
     """Everything that a reader acts on, in the order in which it is read."""
     return [row for part in (_decision, _errors, _outputs, _beside, _causes, _helps, _sample) for row in part(report)]
 
@@ -91,7 +89,7 @@ def measured(label: str, of: str, error: Estimate, unit: str, floor: float | Non
     return Row(label, of, number(error.mean), ends(error), number(floor), unit)
 
 
-def _decision(report: AuditReport) -> Iterator[Row]:
+def _decision(report: Findings) -> Iterator[Row]:
     yield Row("model", folded(report.model.name))
     yield Row("reason", report.reason, REASONS[report.reason])
     if report.reason in DECIDES:
@@ -100,7 +98,7 @@ def _decision(report: AuditReport) -> Iterator[Row]:
         yield Row("tolerance", "", number(report.headline.tolerance))
 
 
-def _errors(report: AuditReport) -> Iterator[Row]:
+def _errors(report: Findings) -> Iterator[Row]:
     headline, spread = report.headline, report.relative.error_by_spread
     if not report.unscaled:
         yield measured("error", "", headline.error.estimate, report.unit, headline.floor)
@@ -132,7 +130,7 @@ def _errors(report: AuditReport) -> Iterator[Row]:
             yield measured("labels that change", "", change, UNITS["classes"])
 
 
-def _outputs(report: AuditReport) -> Iterator[Row]:
+def _outputs(report: Findings) -> Iterator[Row]:
     outputs = report.contract.outputs
     for o in outputs:
         if o.vanishes:
@@ -153,12 +151,12 @@ def _outputs(report: AuditReport) -> Iterator[Row]:
 MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
 
 
-def _beside(report: AuditReport) -> Iterator[Row]:
+def _beside(report: Findings) -> Iterator[Row]:
     for s in report.sets[1:]:
         yield measured("off the data", s.name, s.judged, report.unit, s.judged_floor)
 
 
-def _causes(report: AuditReport) -> Iterator[Row]:
+def _causes(report: Findings) -> Iterator[Row]:
     layers = report.layers
     if layers is not None:
         yield Row("layers", "", LAYER_REASONS[layers.reason])
@@ -186,7 +184,7 @@ def rule_rows(rule: RuleResult) -> Iterator[Row]:
         yield Row("output_action", name, rule.by_hand)
 
 
-def _helps(report: AuditReport) -> Iterator[Row]:
+def _helps(report: Findings) -> Iterator[Row]:
     if report.verdict not in ("broken", "equivariant on its data"):
         return
     for m in report.remedies:
@@ -200,7 +198,7 @@ def _helps(report: AuditReport) -> Iterator[Row]:
             yield Row("not tried", m.name, HOW[m.how])
 
 
-def _sample(report: AuditReport) -> Iterator[Row]:
+def _sample(report: Findings) -> Iterator[Row]:
     if not report.model.deterministic:
         yield Row("noise of the model", "", number(report.model.noise), unit=UNITS["norm"])
     if report.unmoved:

@@ -6,11 +6,15 @@ The units of their numbers are those of `numbers.py`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
+from jaxtyping import Float
+
 from equitangents._types import Element
-from equitangents.audit.report.numbers import Estimate, Spread, Standing, Unit, standing
+from equitangents.audit.report.numbers import UNITS, Estimate, Spread, Standing, Unit, standing
 
 Verdict = Literal["equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "undecided"]
 HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
@@ -488,3 +492,71 @@ class Timing:
     copies that fill up a batch count."""
     batches: int
     """Calls in which they were given."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Findings:
+    """All that an audit found, as its report holds it."""
+
+    format: Literal["equitangents.audit/3"]
+    verdict: Verdict
+    """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
+    tolerance that was given; "equivariant on its data": one of these on the data, and above both on another set;
+    "broken": some element is above its floor, and above the tolerance, or, without a tolerance, a single input is, or a
+    moved input gave NaN; "undecided": `reason` says why."""
+    reason: Reason
+    """Why the verdict is what it is."""
+    contract: ContractSection
+    model: ModelSection
+    error: Spread
+    """Relative to ‖f(x)‖, over all inputs and elements, the identity left out."""
+    floor: float
+    """Mean over elements of their floors, relative to ‖f(x)‖."""
+    elements: list[ElementResult]
+    float_floor: FloatFloor
+    orbit: OrbitSection
+    relative: RelativeSection
+    sets: list[SetResult]
+    """The data first."""
+    layers: LayerSection | None
+    ensemble: EnsembleSection | None
+    remedies: list[Remedy]
+    witness: Witness | None
+    """The worst input."""
+    missing: list[Missing]
+    settings: dict[str, Any]
+    """What was asked for of intervals, inputs a batch, and how many inputs there are."""
+    versions: dict[str, str]
+    timing: Timing
+    citations: list[str]
+    """What to cite for the methods that this audit used."""
+    headline: Headline
+    """The error that the first line and the verdict use, and its unit."""
+    errors: Float[np.ndarray, "elements inputs"] = field(metadata={"json": False})
+    rules: list[RuleResult] = field(default_factory=list)
+    """How outputs move, of those of which that was asked for ("find")."""
+
+    averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
+    """Makes the model with a remedy."""
+    counterexample: Counterexample | None = None
+    """A single input that is far above its floor, where no mean is."""
+    undefined: list[UndefinedPose] = field(default_factory=list)
+    """Elements under which the model gave NaN or infinite values; all errors are those of the other inputs."""
+    unmoved: int = 0
+    """Inputs that no element moves, and that were left out, unless all are such."""
+
+    @property
+    def unscaled(self) -> bool:
+        """Whether all outputs vanish, and errors are not relative to anything."""
+        return self.headline.unit == "absolute" and all(o.scale is None for o in self.contract.outputs)
+
+    @property
+    def unit(self) -> str:
+        """What the headline's error is relative to, "of ‖f(x)‖"."""
+        return "in the outputs' own unit" if self.unscaled else UNITS[self.headline.unit]
+
+    def unit_of(self, output: OutputContract) -> str:
+        """What one output's error is relative to; it may have a unit of its own."""
+        if output.unit == "absolute" and output.scale is None:
+            return self.unit
+        return UNITS[output.unit]
