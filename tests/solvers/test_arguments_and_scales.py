@@ -31,7 +31,7 @@ def test_matrices_are_solved_as_those_of_size_one_or_refused(solver, time):
         scaled = solvers.solve(matrix * size, y, solver=solver, ridge=0.1, time=time, learning_rate=1 / size)
         np.testing.assert_allclose(scaled.coefficients * size, plain.coefficients, rtol=1e-9)
     for size in (1e-60, 1e60):
-        with pytest.raises(InvalidArgumentError, match="has entries of about .*; expected entries whose squares"):
+        with pytest.raises(InvalidArgumentError, match=r"has entries of about .*; expected entries whose squares"):
             solvers.solve(matrix * size, y, solver=solver, ridge=0.1, time=time)
 
 

@@ -199,8 +199,8 @@ class OrbitStatistic:
 
     `expected` is taken across ensembles: the mean, or the `centre` "median" of measures that are ratios, whose
     expectation need not exist where an output may be near zero. Before that, each ensemble's values are averaged over
-    inputs, as `.mean` of `equitangents.metrics` is. Intervals of expectations keep within `bounds`, between which values
-    can lie.
+    inputs, as `.mean` of `equitangents.metrics` is. Intervals of expectations keep within `bounds`, between which
+    values can lie.
     """
 
     name: str

@@ -25,8 +25,8 @@ def batch(
 
     Kernels of `equitangents` go in blocks by themselves, so that this is for functions of one's own. All run on one
     device, whatever `device_count` and `store_on_device` say. The number of inputs need not be a multiple of
-    `batch_size`. Inputs may be trees of arrays; graphs (`pattern=`) are cut, too. The `Kernel` of another kernel_fn goes
-    in as a whole.
+    `batch_size`. Inputs may be trees of arrays; graphs (`pattern=`) are cut, too. The `Kernel` of another kernel_fn
+    goes in as a whole.
     """
     size = check_whole("batch_size", batch_size, 0)
 

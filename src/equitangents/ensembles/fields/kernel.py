@@ -209,7 +209,7 @@ def equivariant_outputs(net: object) -> int | None:
 def turning_symmetry(
     net: object, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
 ) -> str | None:
-    """Return "equivariant" if K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) say nothing new.
+    """Return "equivariant" if K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) say no more.
 
     By what the network says of itself in `outputs_equivariant_under`; what says nothing is not known to turn.
     """

@@ -98,8 +98,8 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         net: as all others in `InfiniteEnsemble`.
         calibrate: probabilities softmax(μ_t(x)/T)_k, the temperature T that of the smallest log loss of
             `leave_one_out_` (`fitted_temperature`), in place of the share of networks whose output k is the largest.
-            With `standardise` its inputs are in the units of all samples. It takes the decomposition of the training kernel, whatever `solver` is, and refuses what `leave_one_out_`
-            refuses.
+            With `standardise` its inputs are in the units of all samples. It takes the decomposition of the training
+            kernel, whatever `solver` is, and refuses what `leave_one_out_` refuses.
 
     Attributes:
         temperature_: T, in the unit of targets; inf, probabilities 1/K, where left-out samples are predicted no better

@@ -189,8 +189,8 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             y: targets as `fit` takes them, given with x.
 
         The best has the smallest mean squared error of `leave_one_out_`, of a classifier the largest accuracy (of equal
-        ones the smallest mean squared error). A candidate whose kernel matrix cannot be solved has no score and never wins; if that is so of all, its error is
-        raised. Of equal scores the first in the grid's order wins.
+        ones the smallest mean squared error). A candidate whose kernel matrix cannot be solved has no score and never
+        wins; if that is so of all, its error is raised. Of equal scores the first in the grid's order wins.
 
         Source: Rasmussen & Williams 2006, section 5.4.2.
         """
@@ -275,7 +275,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
         store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
-            killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems, not of fields.
+            killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems, not of
+            fields.
         solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", or settings
             of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never
             an approximation. Of `kernels.random_features` it solves for the features' weights, linear in N ("primal").

@@ -64,8 +64,9 @@ _OF_THE_DATA = ("way", "solver", "covariance_solver", "_irreps", "reason", "symm
 class Training:
     """What an ensemble is trained on; problems are solved when first asked for.
 
-    augmentation, label_action, x (N, …) and y (N, *positions, outputs) are those of `fit`. kernel, action, rows and labels are those of the problems: of inputs, or of points where outputs are at
-    `positions`. labels (rows, outputs), or (|G|, rows, outputs) where copies of a row have labels of their own.
+    augmentation, label_action, x (N, …) and y (N, *positions, outputs) are those of `fit`. kernel, action, rows and
+    labels are those of the problems: of inputs, or of points where outputs are at `positions`. labels (rows, outputs),
+    or (|G|, rows, outputs) where copies of a row have labels of their own.
     """
 
     kernel: KernelFunction

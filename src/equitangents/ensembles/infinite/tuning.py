@@ -58,7 +58,8 @@ E = TypeVar("E", bound=BaseEstimator)
 class Tuning(Generic[E]):
     """The candidates of a grid, in the grid's order; `print` shows the best ten.
 
-    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy"). larger_is_better: of scores.
+    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy"). larger_is_better: of
+        scores.
     best: the best candidate's ensemble, fitted to all samples. matrices: how many
     kernel matrices were made and decomposed. seconds: by the clock, the fit of the best included. standardised_by: of
     which samples the inputs' mean and deviation are: see `LeaveOneOut`.

@@ -97,8 +97,8 @@ def rebuilt(like: Tree, arrays: dict[str, Tree]) -> Tree:
 def is_batchwise(net: FiniteNetwork, input_shape: InputShape, dtype: str) -> bool:
     """Whether a batch has to be given whole in training, and without rows that only fill it up.
 
-    It does where `net` carries collections that are not trained, such as running means, or reads the random key, as with
-    dropout. From its trace alone; raises NetworkError if it cannot take such inputs.
+    It does where `net` carries collections that are not trained, such as running means, or reads the random key, as
+    with dropout. From its trace alone; raises NetworkError if it cannot take such inputs.
     """
     return isinstance(net, ForeignNetwork) and _is_batchwise(net, input_shape, dtype)
 

@@ -1,7 +1,7 @@
 """A training run: chunks of members moved from epoch to epoch together, with what was measured on the way.
 
-How members are trained is what a `Job` knows: `network_job` by JAX, `equitangents.torch.job` by PyTorch. They go on from
-their last checkpoint, if there is one.
+How members are trained is what a `Job` knows: `network_job` by JAX, `equitangents.torch.job` by PyTorch. They go on
+from their last checkpoint, if there is one.
 """
 
 from __future__ import annotations
