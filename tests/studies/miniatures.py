@@ -29,10 +29,6 @@ TINY = {
         "baselines": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
         "test_images": "10", "foreign_images": "6", "channels": "2,2", "most_members": "2", "epochs": "1",
     },
-    "admissible": {
-        "train_images": "4", "test_images": "4", "foreign_images": "3", "members": "5", "steps": "2", "channels": "2",
-        "hidden_layers": "1", "draws": "20", "pixels": "4", "random": "mini-batches,dropout",
-    },
     "predicted-agreement": {
         "train_images": "4", "test_images": "4", "foreign_images": "3", "widths": "1,2", "members": "5", "steps": "1,2",
         "hidden_layers": "1", "draws": "20",

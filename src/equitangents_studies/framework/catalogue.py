@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from equitangents_studies.framework.study import Present, Study
 
 _EMERGENT = f"Gerken & Kessel 2024, {works.EMERGENT_EQUIVARIANCE}"
-_BEYOND = f"Nordenfors & Flinth 2024, {works.BEYOND_THE_LIMIT}"
 _KERNELS = f"Misof, Kessel & Gerken 2024, {works.EQUIVARIANT_KERNELS}"
 _SYNERGY = f"Xiao & Pennington 2022, {works.SYNERGY_AND_SYMMETRY}"
 _WITH_DESK = ("quick", "desk", "paper")
@@ -135,13 +134,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
-        ),
-        _shipped(
-            "admissible",
-            "Filters that a group carries to one another",
-            _BEYOND,
-            "Augmented ensembles of CNNs with symmetric and asymmetric filters: how often they predict the same over "
-            "an orbit, and what infinitely many members leave of the violation, at finite and at infinite width.",
         ),
         _shipped(
             "other-ensembles",
