@@ -65,9 +65,8 @@ TINY = {
         "hidden_layers": "1",
     },
     "other-ensembles": {
-        "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "12",
-        "sizes": "1,2,4", "steps": "3", "resamples": "3",
-        "posterior_width": "4", "posterior_steps": "2", "hidden_layers": "1",
+        "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "sizes": "1,2,4",
+        "steps": "3", "resamples": "3", "hidden_layers": "1",
     },
     "medical-kernels": {
         "data": "digits", "images": "60", "pixels": "8", "sizes": "10,20", "patch": "2", "stride": "2",

@@ -141,7 +141,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Bayesian posteriors, random priors, bagging: which are invariant in expectation, which come close to it "
             "as they grow?",
-            file="page",
         ),
         _shipped(
             "medical-kernels",
