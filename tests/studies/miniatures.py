@@ -48,7 +48,7 @@ TINY = {
     },
     "continuous": {
         "train_images": "5", "test_images": "4", "orders": "2,4", "angles": "8", "rings": "2", "samples": "5",
-        "points": "2", "steps": "1,3", "trained": "2", "members": "4", "width": "4", "hidden_layers": "1",
+        "points": "2", "steps": "1,3", "hidden_layers": "1",
         "image_orders": "2,4", "image_train": "8", "image_test": "3", "foreign": "noise", "foreign_images": "3",
         "image_members": "2", "ensembles": "5", "patch": "4", "channels": "2", "epochs": "2", "batch": "8",
     },

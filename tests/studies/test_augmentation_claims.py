@@ -41,7 +41,7 @@ def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_o
     assert finite_width._seed(settings, "mlp", "ising", 16, "partial") == old
 
 
-CONTINUOUS = continuous.Settings(orders=(2, 4), trained=(), steps=(1,))
+CONTINUOUS = continuous.Settings(orders=(2, 4), steps=(1,))
 FINITE = finite_width.Settings(
     widths=(8, 16, 32), channels=(8, 16, 32), group_channels=(4,), members=256, cnn_members=256, sizes=(1, 2, 4),
     steps=(1,),
@@ -63,7 +63,7 @@ def continuous_results(*, slope=2.0, constant=10.0, own=0.0, pixels=1.0):
     return continuous.Results(
         steps=np.array([1]), kappa=each(kappa), profile={"rings": off, "pixels": pixels * floor * noise},
         size=each(np.ones((2, 1))), floor=floor, round_trip=np.ones(128),
-        constant=np.full((2, 1, 20), constant), members={},
+        constant=np.full((2, 1, 20), constant),
     )  # fmt: skip
 
 

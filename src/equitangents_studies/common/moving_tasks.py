@@ -36,8 +36,7 @@ class Settings:
     networks of `channels` channels or `width` neurons are trained on `trained` inputs and recorded after `steps`.
 
     Masks and flows are on `pixels` × `pixels` points; flows have waves with |k|² = `waves`, streams up to `stream`, and
-    change in a `time`. Of turns, C_`order` moves `rings` × `angles` samples of images of `data` ("digits", "letters",
-    or a data set).
+    change in a `time`. Of turns, C_`order` moves `rings` × `angles` samples of images of `data`.
     """
 
     task: Literal["masks", "flows", "turns"] = "masks"
@@ -101,7 +100,7 @@ def check_settings(s: Settings, data_dir: Path | None) -> None:
     if s.task == "turns":
         check(s.order % 2 == 0, "order", s.order, "even, so that every second turn is a subgroup")
         check(s.angles % s.order == 0, "angles", s.angles, f"a multiple of the order, {s.order}")
-        check(s.data in (LETTERS, *data.names()), "data", s.data, [LETTERS, *data.names()])
+        check(s.data in data.names(), "data", s.data, data.names())
         held = len(upright(s.data, data_dir))
         fits = s.sizes[-1] + s.test <= held
         check(fits, "sizes", s.sizes, f"so few that they and {s.test} test images are at most {held}")
@@ -323,17 +322,15 @@ def flow_symmetries() -> dict[str, Symmetry]:
     }
 
 
-LETTERS = "letters"
-_CLASSES = {"digits": (2, 3, 4, 5, 7), LETTERS: (0, 4, 5, 6, 9, 10, 15, 17)}  # that no turn takes to one another
+_DIGITS = (2, 3, 4, 5, 7)  # that no turn takes to one another
 _FEATURES = 8  # kernels do not depend on it
 
 
 @lru_cache(maxsize=2)
 def upright(name: str, data_dir: Path | None) -> Float[np.ndarray, "n height width channels"]:
-    """All upright images of a set: of digits 2, 3, 4, 5 and 7, of letters A, E, F, G, J, K, P and R."""
-    x, y = data.letters(16) if name == LETTERS else data.load(name, data_dir).pooled
-    known = _CLASSES.get("digits" if name == "mnist" else name)
-    return x if known is None else x[np.isin(y, known)]
+    """All upright images of a set: of digits 2, 3, 4, 5 and 7."""
+    x, y = data.load(name, data_dir).pooled
+    return x[np.isin(y, _DIGITS)] if name in ("digits", "mnist") else x
 
 
 def plane_draw(s: Settings, data_dir: Path | None, k: int) -> Sets:

@@ -119,7 +119,7 @@ registry: dict[str, StudyInfo] = {
             "A continuous group sampled by finite ones",
             _EMERGENT,
             "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
-            "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
+            "rings and on pixels beside their floor; ensembles of CNNs at all angles.",
         ),
         _shipped(
             "sampling",
