@@ -268,7 +268,7 @@ def _ensemble(o: Any, net: KernelFunction, classifies: bool) -> InfiniteEnsemble
 def _tuned(model: Any, x: Any, y: Any) -> Tuning[InfiniteEnsemble] | None:
     """An mlp of the depth, kernel and ridge of the smallest leave-one-out error; None where samples are too many."""
     from equitangents.fit import LEAST, MOST
-    from equitangents.fit.left_out import RIDGES
+    from equitangents.fit.assessing import RIDGES
 
     grid = {"depth": _DEPTHS, "kernel": ("ntk", "nngp"), "ridge": RIDGES}
     return model.tune(grid, x, y) if LEAST <= len(x) <= MOST else None

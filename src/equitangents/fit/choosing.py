@@ -24,13 +24,12 @@ from equitangents.ensembles.estimator import indices_of
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
+from equitangents.fit.beyond import growth, turning
 from equitangents.fit.candidates import candidates, of_features
-from equitangents.fit.growing import growth
 from equitangents.fit.near_duplicates import near_duplicates
 from equitangents.fit.problem import Part, Problem, make_problem
 from equitangents.fit.result import Choice, Grown, Scored, Turned, scored
 from equitangents.fit.searching import Progress, Search, Trial
-from equitangents.fit.turning import turning
 from equitangents.kernels import orbit_average
 from equitangents.kernels.invariance import known_invariant
 from equitangents.validation import check_number, check_whole

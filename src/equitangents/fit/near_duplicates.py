@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.fit.features import block_means
-from equitangents.fit.left_out import Sets
+from equitangents.fit.problem import Sets
 
 _NEAR = 0.1
 _SIDE = 32  # pixels of a side, at most, to which images are averaged down for a first look

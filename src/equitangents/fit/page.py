@@ -1,7 +1,7 @@
 """The page of a fitted classifier: accuracy, confusion, calibration, doubtful samples, turned copies, learning curve.
 
-All but quarter turns of a named network is of left-out samples: of a choice those of the folds, each predicted by a
-choice made without it; else each is predicted by the classifier trained on the others, exactly.
+All is of left-out samples: of a choice those of the folds, each predicted by a choice made without it; else each is
+predicted by the classifier trained on the others, exactly.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.fit.growing import doubled
+from equitangents.fit.beyond import doubled
 from equitangents.fit.held_out import HeldOut
-from equitangents.fit.result import ACCURACY, FAST, Choice, Scored, headline
+from equitangents.fit.result import ACCURACY, FAST, Choice, headline, interval
 from equitangents.formatting import decimals, percent
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure
@@ -26,7 +26,6 @@ from equitangents.statistics.student import binomial_ends
 
 SHOWN = 8  # images or rows of a section
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)  # probabilities below which predictions may be left open
-TURNED = 200  # samples whose turned copies are predicted, at most
 _CLASSES = 12
 _MARGIN = 0.03  # beyond 0 and 1, so that no point is cut
 
@@ -56,8 +55,7 @@ def held_out_page(
         _confusion(held),
         _calibration(held, min_confidence),
         *_doubtful(held, images),
-        *_turning(model, held, x, images, choice),
-        *(() if choice is None else _curve(choice)),
+        *(() if choice is None else (*_turning(choice), *_curve(choice))),
     ]
     if next_command:
         sections.append(Section("Next", [next_command]))
@@ -94,7 +92,7 @@ def facts_of(
 
 
 def _accuracy(choice: Choice) -> Iterator[Section]:
-    every: list[Scored] = [choice.score, *choice.others]
+    every = [choice.score, *choice.others]
     with canvas(4.6, 0.5 + 0.4 * len(every)) as drawn:
         axes = drawn.subplots()
         for k, each in enumerate(every):
@@ -105,12 +103,7 @@ def _accuracy(choice: Choice) -> Iterator[Section]:
         axes.set_yticks([-k for k in range(len(every))], [each.name for each in every])
         axes.set(xlim=(0, 1), xlabel="accuracy on left-out samples (95 %)")
         svg = inline_figure(drawn, "accuracy")
-    rows = [
-        [each.name, percent(each.accuracy.value), decimals(each.log_loss), decimals(each.calibration_error)]
-        for each in every
-    ]
-    table = Table(choice.scores.caption, ["model", "accuracy", "log loss", "calibration error"], rows)
-    yield Section("Accuracy", shown=[Figure("accuracy", "", svg, "Accuracy", wide=False), table])
+    yield Section("Accuracy", shown=[Figure("accuracy", "", svg, "Accuracy", wide=False), choice.scores])
 
 
 def _confusion(held: HeldOut) -> Section:
@@ -185,46 +178,19 @@ def _png(image: np.ndarray) -> str:
     return base64.b64encode(out.getvalue()).decode("ascii")
 
 
-def _turning(
-    model: InfiniteEnsembleClassifier,
-    held: HeldOut,
-    x: np.ndarray,
-    images: np.ndarray | None,
-    choice: Choice | None,
-) -> Iterator[Section]:
-    if choice is not None:
-        if choice.turned:
-            yield Section("Turning", shown=[_angles(choice), choice.turning])
-    elif images is not None and model.augmentation is None:
-        yield Section("Turning", shown=[_quarters(model, held, x)])
-
-
-def _angles(choice: Choice) -> Figure:
+def _turning(choice: Choice) -> Iterator[Section]:
+    if not choice.turned:
+        return
+    angles = [each.angle for each in choice.turned]
     with canvas(4.6, 2.4) as drawn:
         axes = drawn.subplots()
-        angles = [each.angle for each in choice.turned]
-        accuracy = [each.accuracy.value for each in choice.turned]
-        axes.plot(angles, accuracy, "o-", color=BLUE.light, label="accuracy")
+        axes.plot(angles, [each.accuracy.value for each in choice.turned], "o-", color=BLUE.light, label="accuracy")
         confidence = [each.confidence for each in choice.turned]
         axes.plot(angles, confidence, "s--", color=ORANGE.light, label="mean probability")
         axes.set(xlabel="turned by (degrees)", ylim=(-_MARGIN, 1 + _MARGIN))
         axes.legend()
-        return Figure("turning", "", inline_figure(drawn, "turning"), "Turning", wide=False)
-
-
-def _quarters(model: InfiniteEnsembleClassifier, held: HeldOut, x: np.ndarray) -> Table:
-    """Training images turned by quarters and mirrored: how many keep their label."""
-    count = min(TURNED, len(x))
-    chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
-    some, labels = x[chosen], np.asarray(model._data[1])[chosen]
-    square = x.shape[1] == x.shape[2]
-    moves = {f"turned by {90 * k}°": np.rot90(some, k, axes=(1, 2)) for k in ((1, 2, 3) if square else (2,))}
-    moves["mirrored"] = some[:, :, ::-1]
-    rows = [
-        [name, percent(np.mean(model.predict(np.ascontiguousarray(copies)) == labels))]
-        for name, copies in moves.items()
-    ]
-    return Table(f"Copies of {count:,} training images (--group).", ["copies", "right"], rows)
+        svg = inline_figure(drawn, "turning")
+    yield Section("Turning", shown=[Figure("turning", "", svg, "Turning", wide=False), choice.turning])
 
 
 def _curve(choice: Choice) -> Iterator[Section]:
@@ -243,16 +209,8 @@ def _curve(choice: Choice) -> Iterator[Section]:
         axes.xaxis.set_major_formatter(lambda value, _: decimals(value, 0))
         axes.minorticks_off()
         svg = inline_figure(drawn, "curve")
-    rows = [
-        [
-            decimals(each.samples, 0),
-            percent(each.accuracy.value),
-            percent(each.accuracy.low),
-            percent(each.accuracy.high),
-        ]
-        for each in choice.curve
-    ]
+    rows = [[decimals(each.samples, 0), interval(each.accuracy)] for each in choice.curve]
     if more is not None:
-        rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more), "", ""])
-    table = Table("Of the chosen network.", ["training samples", "accuracy", "from (95 %)", "to"], rows)
+        rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more)])
+    table = Table("Of the chosen network.", ["training samples", "accuracy (95 %)"], rows)
     yield Section("More images", shown=[Figure("curve", "", svg, "Learning curve", wide=False), table])

@@ -16,8 +16,8 @@ from jaxtyping import Int
 from equitangents._types import Numbers
 from equitangents.ensembles.estimator import centred_one_hot
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.fit.left_out import Sets
 
+Sets = Sequence[Int[np.ndarray, " m"]]
 FOLDS = 5
 
 

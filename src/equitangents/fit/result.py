@@ -9,8 +9,7 @@ from jaxtyping import Float, Int
 
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.fit.held_out import HeldOut
-from equitangents.fit.left_out import Sets
-from equitangents.fit.problem import Part, Problem
+from equitangents.fit.problem import Part, Problem, Sets
 from equitangents.formatting import decimals, percent
 from equitangents.report import Table
 from equitangents.report.render import text_of

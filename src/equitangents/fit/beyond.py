@@ -1,4 +1,4 @@
-"""What turning changes: accuracy and confidence on left-out images turned by eight angles outside of the group.
+"""Beyond the samples: how accuracy grows with their number, and what turning left-out images changes.
 
 With r turns in the group the angles are 360°/r · k/9, k = 1 … 8; beyond the image's border its edge is read on. Each
 image is predicted by the chosen network trained without its fold, with the ridge and temperature of the others.
@@ -10,13 +10,14 @@ import time
 
 import numpy as np
 import scipy.special
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from equitangents.actions.images import ImageMotions, ImageTurns, ResampledRotations
 from equitangents.ensembles.standardisation import Standardisation
-from equitangents.fit.assessing import best_of
+from equitangents.errors import InvalidArgumentError
+from equitangents.fit.assessing import predicted
 from equitangents.fit.problem import Problem
-from equitangents.fit.result import Turned
+from equitangents.fit.result import Grown, Turned
 from equitangents.fit.searching import Result
 from equitangents.groups import cyclic
 from equitangents.statistics import bootstrap
@@ -24,6 +25,47 @@ from equitangents.statistics import bootstrap
 _ANGLES = 8
 _FEWEST, _MOST = 40, 1_600  # turned copies in all
 _BLOCK = 64  # copies at once
+_SHARES = (0.125, 0.25, 0.5, 1.0)
+_LEAST = 10  # samples of a part
+
+
+def growth(result: Result, problem: Problem, rows: Int[np.ndarray, " scored"], seed: int) -> tuple[Grown, ...]:
+    """How accuracy on the scored samples grows: each fold by networks trained on parts of the others, of whole sets.
+
+    The ridge and temperature of a part are its own.
+    """
+    assert result.gram is not None
+    rng = np.random.default_rng(seed)
+    every = np.arange(len(problem.sets))
+    orders = [rng.permutation(np.setdiff1d(every, fold)) for fold in problem.folds]
+    found = []
+    for share in _SHARES:
+        right, counts = np.full(len(problem.labels), np.nan), []
+        for fold, order in zip(problem.folds, orders, strict=True):
+            part = problem.part(order[: max(1, round(share * len(order)))].tolist())
+            counts.append(len(part.rows))
+            if not part.is_enough(_LEAST):
+                break
+            inside = problem.inside(fold)
+            try:
+                _, outputs = predicted(result.gram, problem, part, result.gram.matrix[inside])
+            except InvalidArgumentError:
+                break
+            right[inside] = outputs.argmax(axis=1) == problem.labels[inside]
+        if np.isfinite(right[rows]).all():
+            found.append(Grown(round(float(np.mean(counts))), bootstrap(right[rows], bounds=(0.0, 1.0))))
+    return tuple(found)
+
+
+def doubled(curve: tuple[Grown, ...]) -> float | None:
+    """The accuracy that is expected of twice the samples; None where the curve does not say it.
+
+    The error is taken to fall by the ratio by which it fell from half of them, e(2m) = e(m)²/e(m/2).
+    """
+    if len(curve) < 2:
+        return None
+    half, whole = (1 - each.accuracy.value for each in curve[-2:])
+    return 1 - whole**2 / half if 0 < whole <= half else None
 
 
 def turning(
@@ -61,8 +103,7 @@ def turning(
 
 def _turns_by(order: int) -> ImageMotions:
     """Turns by 360°/order, beyond the border of an image its edge."""
-    motion = lambda g: (360.0 * g / order, False)
-    return ImageMotions(cyclic(order), motion, outside="edge")
+    return ImageMotions(cyclic(order), lambda g: (360.0 * g / order, False), outside="edge")
 
 
 def _turns(result: Result) -> int | None:
@@ -121,8 +162,8 @@ def _left_out(
     for rest, inside in problem.split():
         here = np.isin(rows, inside)
         if here.any():
-            solved, best = best_of(result.gram.part(rest.rows), problem, rest)
-            found[here] = best.beta * solved.predicted(cross[np.ix_(here, rest.rows)], best.ridge)
+            best, outputs = predicted(result.gram, problem, rest, cross[here])
+            found[here] = best.beta * outputs
     return found
 
 
