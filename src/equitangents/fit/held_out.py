@@ -7,7 +7,6 @@ or not the model itself is calibrated: one number fitted to all samples, so the 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -91,11 +90,6 @@ class HeldOut:
         """What `calibration_error` is about if every probability is right: Σ_b (n_b/N) √(2 p_b (1 − p_b)/(π n_b))."""
         parts = [n * math.sqrt(2 * said * (1 - said) / (math.pi * n)) for said, _, n in self.bins()]
         return sum(parts) / len(self.hits)
-
-    def confusions(self) -> list[tuple[int, int, int]]:
-        """(label, prediction, how often), the most frequent first, without the right ones."""
-        wrong = Counter(zip(self.labels[~self.hits].tolist(), self.predictions[~self.hits].tolist(), strict=True))
-        return [(label, said, count) for (label, said), count in sorted(wrong.items(), key=lambda w: (-w[1], w[0]))]
 
     def answered(self, least: float) -> tuple[float, float]:
         """(share of samples with a confidence of at least `least`, share of these that are right; NaN for none)."""

@@ -16,7 +16,7 @@ import numpy as np
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.fit.beyond import doubled
 from equitangents.fit.held_out import HeldOut
-from equitangents.fit.result import ACCURACY, FAST, Choice, headline, interval
+from equitangents.fit.result import ACCURACY, FAST, Choice, interval
 from equitangents.formatting import decimals, percent
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure
@@ -66,8 +66,22 @@ def held_out_page(
 def facts_of(
     model: InfiniteEnsembleClassifier, held: HeldOut, choice: Choice | None, least: float | None = None
 ) -> dict[str, str]:
-    """What was fitted, how right it is (`headline`), and how it was found: labels and values."""
-    facts = headline(held, choice, least)
+    """What was fitted, how right it is, and how it was found: labels and values, the result first.
+
+    least: a probability below which predictions are left open.
+    """
+    facts = {ACCURACY: interval(held.accuracy if choice is None else choice.score.accuracy)}
+    if choice is not None and choice.others:
+        best = max(choice.others, key=lambda each: each.accuracy.value)
+        facts["Best baseline (95 %)"] = f"{interval(best.accuracy)}, {best.name}"
+        ahead = [each.name for each in choice.others if each.ahead.has_interval and each.ahead.low > 0]
+        facts["Shown to be behind"] = ", ".join(ahead) or "none"
+    facts["Most frequent label"] = percent(np.bincount(held.labels).max() / len(held.labels))
+    facts["Calibration error, by chance"] = f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
+    if least is not None:
+        share, right = held.answered(least)
+        facts[f"Probability of {least:g} or more"] = percent(share)
+        facts["Of these right"] = percent(right) if share else "none"
     facts |= {"Samples": decimals(len(model._data[1]), 0), "Classes": str(len(held.classes))}
     if choice is None:
         return facts | {
@@ -75,20 +89,17 @@ def facts_of(
             "Probabilities": "calibrated" if model.temperature_ is not None else "shares of networks; here calibrated",
             "Inputs standardised by": model.leave_one_out_.outputs.standardised_by,
         }
-    best, fast = choice.best, choice.best_fast
-    return (
-        facts
-        | {
-            "Network": best.name,
-            "Group": best.group or "none",
-            "Kernel, ridge": f"{best.kernel}, {best.ridge:.0e}",
-            "Predictions a second": decimals(best.images_a_second, 1),
-            f"Best at {FAST:g} a second (--fast)": "none" if fast is None else fast.name,
-            "Left out": "each alone" if choice.sets is None else f"{choice.sets:,} sets",
-            "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
-        }
-        | ({"Interrupted": "the best so far"} if choice.interrupted else {})
-    )
+    tried, fast = choice.best, choice.best_fast
+    facts |= {
+        "Network": tried.name,
+        "Group": tried.group or "none",
+        "Kernel, ridge": f"{tried.kernel}, {tried.ridge:.0e}",
+        "Predictions a second": decimals(tried.images_a_second, 1),
+        f"Best at {FAST:g} a second (--fast)": "none" if fast is None else fast.name,
+        "Left out": "each alone" if choice.sets is None else f"{choice.sets:,} sets",
+        "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
+    }
+    return facts | ({"Interrupted": "the best so far"} if choice.interrupted else {})
 
 
 def _accuracy(choice: Choice) -> Iterator[Section]:
@@ -113,18 +124,18 @@ def _confusion(held: HeldOut) -> Section:
     if K <= _CLASSES:
         rows = [[f"{name} ({counts[k].sum()})", *map(str, counts[k])] for k, name in enumerate(held.classes)]
         return Section("Confusion", shown=[Table("Rows: labels; columns: predictions.", ["", *held.classes], rows)])
-    found = held.confusions()[:SHOWN]
-    rows = [[held.classes[a], held.classes[b], str(n), str(int(counts[a].sum()))] for a, b, n in found]
+    wrong = counts * (1 - np.eye(K, dtype=int))
+    most = [divmod(int(at), K) for at in np.argsort(-wrong, axis=None, kind="stable")[:SHOWN]]
+    names = [(held.classes[a], held.classes[b]) for a, b in most]
+    rows = [[*names[k], str(wrong[at]), str(counts[at[0]].sum())] for k, at in enumerate(most) if wrong[at]]
     header = ["label", "predicted", "times", "samples of the label"]
     return Section("Confusion", shown=[Table("The most frequent confusions.", header, rows)])
 
 
 def _calibration(held: HeldOut, least: float | None) -> Section:
     levels = sorted({*LEVELS, *(() if least is None else (least,))})
-    rows = []
-    for level in levels:
-        share, right = held.answered(level)
-        rows.append([f"{level:g}", percent(share), "" if np.isnan(right) else percent(right)])
+    answered = [(level, *held.answered(level)) for level in levels]
+    rows = [[f"{level:g}", percent(s), "" if np.isnan(right) else percent(right)] for level, s, right in answered]
     caption = f"Calibration error {held.calibration_error():.3f}; by chance about {held.chance_error():.3f}."
     header = ["probability at least", "of all samples", "of these right"]
     shown = [Figure("reliability", caption, _reliability(held), "Reliability", wide=False)]

@@ -56,16 +56,6 @@ class Scored:
     log_loss: float
     ahead: Estimate
 
-    @property
-    def calibration_error(self) -> float:
-        """How far the probability of the predicted class and the share that is right differ (`HeldOut`)."""
-        return self.held.calibration_error()
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether it is shown to be more accurate than the chosen model."""
-        return self.ahead.has_interval and self.ahead.low > 0
-
 
 @dataclass(frozen=True)
 class Turned:
@@ -127,11 +117,6 @@ class Choice:
         fast = [each for each in self.tried if each.images_a_second >= FAST]
         return min(fast, key=lambda each: each.log_loss) if fast else None
 
-    @property
-    def best_other(self) -> Scored | None:
-        """The most accurate baseline."""
-        return max(self.others, key=lambda each: each.accuracy.value, default=None)
-
     def __str__(self) -> str:
         return text_of(self.scores, self.candidates)
 
@@ -140,7 +125,7 @@ class Choice:
         """The chosen model and the baselines on samples of folds that nothing was chosen on."""
         left = "each alone" if self.sets is None else f"{self.sets:,} sets"
         rows = [
-            [each.name, interval(each.accuracy), decimals(each.log_loss), decimals(each.calibration_error),
+            [each.name, interval(each.accuracy), decimals(each.log_loss), decimals(each.held.calibration_error()),
              "" if each is self.score else _ends(each.ahead)]
             for each in (self.score, *self.others)
         ]  # fmt: skip
@@ -173,23 +158,6 @@ class Choice:
         return Table("candidates by left-out log loss (* chosen, ↓ smallest ridge in float32)", _COLUMNS, rows)
 
 
-def headline(held: HeldOut, choice: Choice | None = None, least: float | None = None) -> dict[str, str]:
-    """Labels and numbers, the result first; `least`: a probability below which predictions are left open."""
-    chance = np.bincount(held.labels).max() / len(held.labels)
-    accuracy = held.accuracy if choice is None else choice.score.accuracy
-    rows = {ACCURACY: interval(accuracy)}
-    if choice is not None and choice.best_other is not None:
-        rows["Best baseline (95 %)"] = f"{interval(choice.best_other.accuracy)}, {choice.best_other.name}"
-        rows["Shown to be behind"] = ", ".join(each.name for each in choice.others if each.is_ahead) or "none"
-    rows["Most frequent label"] = percent(chance)
-    rows["Calibration error, by chance"] = f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
-    if least is not None:
-        share, right = held.answered(least)
-        rows[f"Probability of {least:g} or more"] = percent(share)
-        rows["Of these right"] = percent(right) if share else "none"
-    return rows
-
-
 def scored(
     name: str,
     probabilities: Float[np.ndarray, "n classes"],
@@ -199,18 +167,12 @@ def scored(
 ) -> Scored:
     """Scores of probabilities of all samples in a part; chosen: those of the model that it is compared with."""
     rows = part.rows
-    probabilities = probabilities[rows]
     names = tuple(f"sample {i}" for i in rows)
-    held = HeldOut(probabilities, problem.labels[rows], problem.classes, names)
+    held = HeldOut(probabilities[rows], problem.labels[rows], problem.classes, names)
     loss = -np.log(np.maximum(held.of_label, np.finfo(np.float64).tiny))
-    beyond = held.hits * 1.0 - (held if chosen is None else chosen).hits
-    return Scored(
-        name,
-        held,
-        _mean(held.hits * 1.0, part.sets, (0.0, 1.0)),
-        float(loss.mean()),
-        _mean(beyond, part.sets, (-1.0, 1.0)),
-    )
+    right = held.hits * 1.0
+    ahead = _mean(right - (held if chosen is None else chosen).hits, part.sets, (-1.0, 1.0))
+    return Scored(name, held, _mean(right, part.sets, (0.0, 1.0)), float(loss.mean()), ahead)
 
 
 def _mean(values: Float[np.ndarray, " n"], sets: Sets, bounds: tuple[float, float]) -> Estimate:
