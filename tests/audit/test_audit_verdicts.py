@@ -26,7 +26,7 @@ from equitangents.audit.measure.judge import compared, decide, kept
 from equitangents.audit.report.checks import agrees, below
 from equitangents.audit.report.forms import escaped
 from equitangents.audit.report.numbers import Estimate, Spread, standing
-from equitangents.audit.report.rows import STATES, rows
+from equitangents.audit.report.rows import STATES, table
 from equitangents.audit.report.sections import DECIDES, REASONS
 from equitangents.cli.audit import ABOVE, finish
 from equitangents.testing import assert_equivariant
@@ -133,8 +133,8 @@ def test_summary_markdown_json_and_page_agree(share: float, tolerance: float | N
     assert f"**{escaped(report.first_line)}**" in markdown
     shown_there = entities.unescape(page)
     assert report.first_line in shown_there
-    for row in rows(report):
-        cells = [" ".join(cell.split()) for cell in row.cells]
+    for row in table(report).rows:
+        cells = [" ".join(cell.split()) for cell in row]
         assert f"| {' | '.join(map(escaped, cells))} |" in markdown
         assert all(cell in shown_there for cell in cells)
     good = report.verdict.startswith("equivariant")

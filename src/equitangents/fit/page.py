@@ -6,8 +6,6 @@ predicted by the classifier trained on the others, exactly.
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -19,7 +17,7 @@ from equitangents.fit.held_out import HeldOut
 from equitangents.fit.result import ACCURACY, FAST, Choice, interval
 from equitangents.formatting import decimals, percent
 from equitangents.report import Figure, Section, Table
-from equitangents.report.figures import canvas, inline_figure
+from equitangents.report.figures import canvas, inline_figure, png
 from equitangents.report.palette import BLUE, FRAME, ORANGE
 from equitangents.report.render import Document, Pictures
 from equitangents.statistics.student import binomial_ends
@@ -175,18 +173,8 @@ def _named(held: HeldOut, order: Sequence[int] | np.ndarray, images: np.ndarray 
     if images is None:
         return Table("", ["sample", "label", "its probability", "predicted", "its probability"], rows)
     lines = [(name, f"label: {label} {p}", f"predicted: {said} {q}") for name, label, p, said, q in rows]
-    return Pictures([(_png(images[i]), text) for i, text in zip(order, lines, strict=True)])
-
-
-def _png(image: np.ndarray) -> str:
-    """The image as a PNG file in base64, its values spread from black to white."""
-    from PIL import Image
-
-    low, high = float(image.min()), float(image.max())
-    shades = np.round(255 * (image - low) / (high - low if high > low else 1.0)).astype(np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(shades if shades.shape[-1] == 3 else shades[..., 0]).save(out, "PNG")
-    return base64.b64encode(out.getvalue()).decode("ascii")
+    shown = (png(image, float(image.min()), float(image.max())) for image in images[order])
+    return Pictures([*zip(shown, lines, strict=True)])
 
 
 def _turning(choice: Choice) -> Iterator[Section]:
