@@ -26,7 +26,7 @@ from equitangents.audit.measure.judge import compared, decide, kept
 from equitangents.audit.report.checks import agrees, below
 from equitangents.audit.report.forms import escaped
 from equitangents.audit.report.numbers import Estimate, Spread, standing
-from equitangents.audit.report.rows import STATES, table
+from equitangents.audit.report.rows import table
 from equitangents.audit.report.sections import DECIDES, REASONS
 from equitangents.cli.audit import ABOVE, finish
 from equitangents.testing import assert_equivariant
@@ -288,7 +288,7 @@ def test_line_and_exit_status_agree(interval, floor, share, limit):
     for tolerance in (None, limit):
         report = judged(interval, floor, share, tolerance)
         verdict, line = report.verdict, report.first_line
-        check, colour = below(report, limit), STATES[verdict]
+        check, colour = below(report, limit), report.state
         assert (check.passed, check.undecided) == (passes, not passes and not fails), check
         assert exit_status(report, check) == (0 if passes else ABOVE)
         assert report.to_dict()["verdict"] == verdict

@@ -114,7 +114,8 @@ class OnnxModel(Model):
 
     def check_inputs(self, x: Tree, axes: Sequence[int] = ()) -> None:
         """Raise unless names, ranks and sizes are those that the file states; the batch may have any size."""
-        along = self._along(x, axes)
+        # batches by the inputs' names, which are sorted in dictionaries
+        along = dict(zip(sorted(x) if isinstance(x, dict) else self.input_names, axes, strict=False))
         for declared, a in zip(self._inputs, self._arrays(x).values(), strict=True):
             wanted, given, axis = declared.shape, np.shape(a), along.get(declared.name, 0)
             if wanted is None or _fits(wanted, given, axis):
@@ -145,21 +146,13 @@ class OnnxModel(Model):
             LayerTrace(o.name, o.kind, values.get(o.reads), values[o.makes]) for o in operations if o.makes in values
         ]
 
-    def _along(self, x: Tree, axes: Sequence[int]) -> dict[str, int]:
-        """Where every input has its batch, by name; of dictionaries in the order of their sorted names."""
-        return dict(zip(self._names(x), axes, strict=False))
-
-    def _names(self, x: Tree) -> list[str]:
-        """The inputs' names in the order of the arrays of x: the file's, or of a dictionary the sorted one."""
-        return sorted(x) if isinstance(x, dict) else self.input_names
-
     def _feed(self, x: Tree) -> dict[str, np.ndarray]:
         arrays = self._arrays(x)
         return {i.name: np.ascontiguousarray(arrays[i.name], _TYPES.get(i.type, np.float32)) for i in self._inputs}
 
     def _arrays(self, x: Tree) -> dict[str, Any]:
         """The inputs by name, in the file's order."""
-        names = [i.name for i in self._inputs]
+        names = self.input_names
         arrays = x if isinstance(x, dict) else dict(zip(names, arguments(x), strict=False))
         missing = [name for name in names if name not in arrays]
         if missing or len(arrays) != len(names):

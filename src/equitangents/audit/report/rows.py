@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from equitangents.audit.report.numbers import (
     NAMED,
@@ -25,22 +24,11 @@ from equitangents.audit.report.sections import (
     Findings,
     RuleResult,
     SetResult,
-    Verdict,
 )
 from equitangents.report.render import Table
 
 LENGTH = 120
 """The most characters of a first line."""
-STATES: dict[Verdict, Literal["holds", "fails", "undecided"]] = {
-    "equivariant": "holds",
-    "equivariant within tolerance": "holds",
-    "equivariant on its data": "undecided",
-    "broken": "fails",
-    "undecided": "undecided",
-}
-"""Colours and signs of verdicts."""
-
-
 HEAD = ["", "of", "value", "interval", "noise floor", "unit"]
 
 
