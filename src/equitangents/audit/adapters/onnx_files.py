@@ -102,7 +102,7 @@ class OnnxModel(Model):
     kind = "onnx"
     states_layout = True
 
-    def __init__(self, session: Any, name: str, path: str | None = None):
+    def __init__(self, session: Any, name: str = "ONNX session", path: str | None = None):
         self.session, self.name, self.path = session, name, path
         self._with_layers: tuple[list[_Operation], Any] | None = None
         self._inputs = session.get_inputs()
@@ -164,11 +164,6 @@ def _fits(wanted: list[Any], given: tuple[int, ...], axis: int = 0) -> bool:
     """Whether an array of shape `given` is what the file states, but for the axis of its batch."""
     same = [not isinstance(w, int) or w == g for w, g in zip(wanted, given, strict=False)]
     return len(wanted) == len(given) and all(fits or k == axis for k, fits in enumerate(same))
-
-
-def of_session(session: Any) -> OnnxModel:
-    """The adapter of a session that is in memory."""
-    return OnnxModel(session, "ONNX session")
 
 
 def load_onnx(path: str, trust: bool = False) -> OnnxModel:
