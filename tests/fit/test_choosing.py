@@ -296,7 +296,8 @@ def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(mo
     x, y = images(30)
     choice = auto(x, y, baselines=False, minutes=LONG)
     result, _, standardisation, problem, *_ = found[0]
-    assert choice.curve[-1].accuracy.value == pytest.approx((beyond._upright(result, problem).argmax(1) == y).mean())
+    upright = problem.together(logits for _, logits in result.assessed.folds)
+    assert choice.curve[-1].accuracy.value == pytest.approx((upright.argmax(1) == y).mean())
     rows, elements = np.array([0, 3, 5, 7]), np.array([1, 2, 5, 8])
     action = beyond._turns_by(9)
     copies = beyond._copies(x, action, rows, elements, standardisation, result)

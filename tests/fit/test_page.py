@@ -10,8 +10,8 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit import auto, page
-from equitangents.fit.held_out import HeldOut
 from equitangents.fit.page import held_out_page
+from equitangents.fit.result import HeldOut
 from pages import outside_resources
 
 RNG = np.random.default_rng(0)

@@ -343,8 +343,8 @@ def _of_tuning(tuned: Tuning[InfiniteEnsemble]) -> dict[str, str]:
 
 def _scored(model: Any, choice: Choice | None, least: float | None) -> dict[str, str]:
     """How right a classifier is on left-out samples, or why it is not known: labels and values."""
-    from equitangents.fit.held_out import HeldOut
     from equitangents.fit.page import facts_of
+    from equitangents.fit.result import HeldOut
     from equitangents.formatting import percent
 
     unknown = "Left-out samples not known"

@@ -42,10 +42,8 @@ def baselines(
     identity = 0 if len(copies) == 1 else int(action.group.identity)
     told = ", upright" if upright else ""
     for name, fit in zip(NAMES, (_majority, _neighbours, _forest, _machine), strict=True):
-        found = np.full((len(x), len(problem.classes)), np.nan)
-        for rest, inside in problem.split():
-            data = _Rest.of(features, identity, rest, problem, seed)
-            found[inside] = fit(data, data.scaler.transform(features[identity][inside]))
+        rests = ((_Rest.of(features, identity, rest, problem, seed), inside) for rest, inside in problem.split())
+        found = problem.together(fit(rest, rest.scaler.transform(features[identity][i])) for rest, i in rests)
         yield name + (told if name != "majority" else ""), found
 
 

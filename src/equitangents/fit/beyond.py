@@ -80,12 +80,12 @@ def turning(
 
     Empty where images are no squares, the group is another one, or fewer than 40 copies can be predicted.
     """
-    turns = _turns(result)
-    n = len(x)
+    n, group = len(x), result.trial.action
+    known = group is None or isinstance(group, (ImageTurns, ResampledRotations))
     count = min(_MOST, _ANGLES * n, int(seconds * result.tried.images_a_second))
-    if turns is None or x.shape[1] != x.shape[2] or count < _FEWEST:
+    if not known or x.shape[1] != x.shape[2] or count < _FEWEST:
         return ()
-    action = _turns_by(turns * (_ANGLES + 1))
+    action = _turns_by((1 if group is None else group.turns) * (_ANGLES + 1))
     order = np.random.default_rng(seed).permutation(n)
     at = np.arange(count)
     rows, elements = order[at % n], 1 + (at + at // n) % _ANGLES  # every image once before any twice
@@ -93,7 +93,8 @@ def turning(
     rows, elements = rows[: len(cross)], elements[: len(cross)]
     copies = _left_out(result, problem, cross, rows)
     used = np.unique(rows)
-    found = [_turned(0.0, _upright(result, problem)[used], problem.labels[used])]
+    upright = problem.together(logits for _, logits in result.assessed.folds)
+    found = [_turned(0.0, upright[used], problem.labels[used])]
     for k in range(1, _ANGLES + 1):
         here = elements == k
         if here.any():
@@ -104,13 +105,6 @@ def turning(
 def _turns_by(order: int) -> ImageMotions:
     """Turns by 360°/order, beyond the border of an image its edge."""
     return ImageMotions(cyclic(order), lambda g: (360.0 * g / order, False), outside="edge")
-
-
-def _turns(result: Result) -> int | None:
-    action = result.trial.action
-    if action is None:
-        return 1
-    return action.turns if isinstance(action, (ImageTurns, ResampledRotations)) else None
 
 
 def _copies(
@@ -143,14 +137,6 @@ def _cross(
         if time.perf_counter() > until:
             break
     return np.concatenate(found)
-
-
-def _upright(result: Result, problem: Problem) -> Float[np.ndarray, "n classes"]:
-    """Logits of every image without its fold."""
-    found = np.full((len(problem.labels), len(problem.classes)), np.nan)
-    for fold, (_, logits) in zip(problem.folds, result.assessed.folds, strict=True):
-        found[problem.inside(fold)] = logits
-    return found
 
 
 def _left_out(

@@ -6,12 +6,10 @@ a file that was saved again is, another tile of one slide is not. Each lets its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.fit.features import block_means
+from equitangents.fit.features import block_means, symmetries
 from equitangents.fit.problem import Sets
 
 _NEAR = 0.1
@@ -36,7 +34,7 @@ def near_duplicates(x: Float[np.ndarray, "n height width channels"], sets: Sets)
     found = set[tuple[int, int]]()
     small = _smaller(x, window)
     squares = (small**2).sum(axis=1)
-    for copies in _copies(x):
+    for copies in symmetries(x, (1, 2)):
         others = _smaller(copies, window)
         for start in range(0, len(x), _ROWS):
             rows = slice(start, start + _ROWS)
@@ -51,14 +49,6 @@ def near_duplicates(x: Float[np.ndarray, "n height width channels"], sets: Sets)
                 exact = ((x[a] - copies[b]) ** 2).sum(axis=(1, 2, 3)) <= _NEAR**2 * (size[a] + size[b]) / 2
                 found.update(zip(a[exact].tolist(), b[exact].tolist(), strict=True))
     return tuple(sorted(found))
-
-
-def _copies(x: np.ndarray) -> Iterator[np.ndarray]:
-    """All quarter turns and mirror images; of oblong images half turns."""
-    step = 1 if x.shape[1] == x.shape[2] else 2
-    for mirrored in (x, x[:, :, ::-1]):
-        for quarters in range(0, 4, step):
-            yield np.rot90(mirrored, quarters, axes=(1, 2))
 
 
 def _smaller(x: np.ndarray, window: int) -> Float[np.ndarray, "n pixels"]:

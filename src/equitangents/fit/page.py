@@ -13,8 +13,7 @@ import numpy as np
 
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.fit.beyond import doubled
-from equitangents.fit.held_out import HeldOut
-from equitangents.fit.result import ACCURACY, FAST, Choice, interval
+from equitangents.fit.result import ACCURACY, FAST, Choice, HeldOut, interval
 from equitangents.formatting import decimals, percent
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure, png
@@ -49,7 +48,7 @@ def held_out_page(
     x = np.asarray(model._data[0])
     images = x[rows] if x.ndim == 4 and x.shape[-1] in (1, 3) else None
     sections = [
-        *(() if choice is None else _accuracy(choice)),
+        *(() if choice is None else [Section("Accuracy", shown=[choice.scores])]),
         _confusion(held),
         _calibration(held, min_confidence),
         *_doubtful(held, images),
@@ -98,21 +97,6 @@ def facts_of(
         "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
     }
     return facts | ({"Interrupted": "the best so far"} if choice.interrupted else {})
-
-
-def _accuracy(choice: Choice) -> Iterator[Section]:
-    every = [choice.score, *choice.others]
-    with canvas(4.6, 0.5 + 0.4 * len(every)) as drawn:
-        axes = drawn.subplots()
-        for k, each in enumerate(every):
-            value, ends = each.accuracy.value, each.accuracy
-            low, high = (ends.low, ends.high) if ends.has_interval else (value, value)
-            colour = BLUE.light if k == 0 else FRAME.light
-            axes.errorbar([value], [-k], xerr=[[value - low], [high - value]], fmt="o", color=colour, clip_on=False)
-        axes.set_yticks([-k for k in range(len(every))], [each.name for each in every])
-        axes.set(xlim=(0, 1), xlabel="accuracy on left-out samples (95 %)")
-        svg = inline_figure(drawn, "accuracy")
-    yield Section("Accuracy", shown=[Figure("accuracy", "", svg, "Accuracy", wide=False), choice.scores])
 
 
 def _confusion(held: HeldOut) -> Section:

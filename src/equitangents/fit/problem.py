@@ -6,12 +6,12 @@ anew, so that what is said of its samples is said by a choice that never saw the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from equitangents._types import Numbers
 from equitangents.ensembles.estimator import centred_one_hot
@@ -61,9 +61,12 @@ class Problem:
         """The rows of a fold."""
         return np.concatenate([self.sets[i] for i in fold])
 
-    def without(self, fold: int | None) -> Part:
-        """The part outside a fold; None: all."""
-        return self.whole if fold is None else self.split()[fold][0]
+    def together(self, of_folds: Iterable[Float[np.ndarray, "b classes"]]) -> Float[np.ndarray, "n classes"]:
+        """What was found of the rows inside each fold, of all rows."""
+        found = np.full((len(self.labels), len(self.classes)), np.nan)
+        for fold, values in zip(self.folds, of_folds, strict=True):
+            found[self.inside(fold)] = values
+        return found
 
     def part(self, numbers: Sequence[int]) -> Part:
         """The part that consists of these sets."""
