@@ -34,7 +34,6 @@ def growth(result: Result, problem: Problem, rows: Int[np.ndarray, " scored"], s
 
     The ridge and temperature of a part are its own.
     """
-    assert result.gram is not None
     rng = np.random.default_rng(seed)
     every = np.arange(len(problem.sets))
     orders = [rng.permutation(np.setdiff1d(every, fold)) for fold in problem.folds]
@@ -120,7 +119,7 @@ def _copies(
     for k in np.unique(elements):
         found[elements == k] = action(int(k), np.asarray(x[rows[elements == k]], np.float64))
     found = found if standardisation is None else standardisation(found)
-    return found.astype(result.gram.precision if result.gram is not None else np.float64)
+    return found.astype(result.gram.precision)
 
 
 def _cross(
@@ -143,7 +142,6 @@ def _left_out(
     result: Result, problem: Problem, cross: Float[np.ndarray, "m n"], rows: np.ndarray
 ) -> Float[np.ndarray, "m classes"]:
     """Logits of inputs with the kernels `cross`, each without the fold of the sample in its row."""
-    assert result.gram is not None
     found = np.full((len(rows), len(problem.classes)), np.nan)
     for rest, inside in problem.split():
         here = np.isin(rows, inside)

@@ -156,7 +156,6 @@ def auto(
         near_duplicates=near_duplicates(plain, problem.sets) if images.ndim == 4 else (),
         turned=turned,
         curve=curve,
-        seconds=time.perf_counter() - start,
         interrupted=search.interrupted,
     )
 

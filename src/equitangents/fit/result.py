@@ -188,7 +188,6 @@ class Choice:
     near_duplicates: tuple[tuple[int, int], ...]
     turned: tuple[Turned, ...]
     curve: tuple[Grown, ...]
-    seconds: float
     interrupted: bool
 
     @property

@@ -103,7 +103,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A trial with one of its kernels, assessed; the kernel, and both kernels, while it is as good as the best.
+    """A trial with one of its kernels, assessed; both kernels, while it is as good as the best.
 
     double: in float64.
     """
@@ -112,8 +112,13 @@ class Result:
     assessed: Assessed
     trial: Trial
     double: bool
-    gram: Gram | None
     kernels: Kernels | None
+
+    @cached_property
+    def gram(self) -> Gram:
+        """The kernel."""
+        assert self.kernels is not None
+        return _gram(self.trial, self.kernels, self.tried.kernel, self.trial.training.x)
 
 
 @dataclass(eq=False)
@@ -147,13 +152,9 @@ class Search:
     def best(self) -> Result:
         """The chosen one; where others led since its kernels were computed, they are computed again, once."""
         found = self.results[self.chosen]
-        if found.gram is not None:
-            return found
-        x = found.trial.training.x
-        kernels = self._computed(found.trial, x.astype(np.float64) if found.double else x, in_time=False)
-        assert kernels is not None
-        found = replace(found, gram=_gram(found.trial, kernels, found.tried.kernel, x), kernels=kernels)
-        self.results[self.chosen] = found
+        if found.kernels is None:
+            x = found.trial.training.x.astype(np.float64) if found.double else found.trial.training.x
+            found = self.results[self.chosen] = replace(found, kernels=self._computed(found.trial, x, in_time=False))
         return found
 
     def report(self, name: str, share: float) -> None:
@@ -259,11 +260,9 @@ class Search:
             about = trial.candidate.name, trial.group_name, name, gram.precision
             score = best.ridge, best.log_loss, best.accuracy
             tried = Tried(*about, *score, seconds, speed, best.ridge == found.least)
-            self.results.append(Result(tried, found, trial, double, gram, kernels))
+            self.results.append(Result(tried, found, trial, double, kernels))
             kept = as_good([each.assessed.best for each in self.results])
-            self.results = [
-                each if i in kept else replace(each, gram=None, kernels=None) for i, each in enumerate(self.results)
-            ]
+            self.results = [r if i in kept else replace(r, kernels=None) for i, r in enumerate(self.results)]
 
     def probabilities(self, problem: Problem) -> np.ndarray:
         """Class probabilities (n, K) of every sample, by the candidate that is chosen on the rest of its fold.
