@@ -65,7 +65,7 @@ def candidates(input_shape: tuple[int, ...]) -> tuple[Candidate, ...]:
     found = []
     for window in _windows(height, width):
         pixels = height // window, width // window
-        kinds = [("dense", 2, [Flatten(), *_hidden(_DENSE, 2)])]
+        kinds: list[tuple[str, int, list[Layer]]] = [("dense", 2, [Flatten(), *_hidden(_DENSE, 2)])]
         kinds += [("convolutional", depth, [*_hidden(_ZEROS, depth), Flatten()]) for depth in (2, 4)]
         kinds += [("pooled", depth, [*_hidden(_CIRCULAR, depth), GlobalAvgPool()]) for depth in _POOLED]
         if not (pixels[0] % 4 or pixels[1] % 4):
