@@ -26,8 +26,7 @@ from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
 from equitangents.fit.beyond import growth, turning
 from equitangents.fit.candidates import candidates, of_features
-from equitangents.fit.near_duplicates import near_duplicates
-from equitangents.fit.problem import make_problem
+from equitangents.fit.problem import make_problem, near_duplicates
 from equitangents.fit.result import Choice, Grown, Turned, scored
 from equitangents.fit.searching import Progress, Search, Trial
 from equitangents.kernels import orbit_average
