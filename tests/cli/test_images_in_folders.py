@@ -15,7 +15,7 @@ import equitangents as et
 from cli.small_images import save, write_tiles
 from equitangents.cli.options import network
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.held_out import HeldOut
+from equitangents.fit.result import HeldOut
 from equitangents.formatting import percent
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents_studies.data.images import read_image
