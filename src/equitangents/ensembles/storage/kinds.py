@@ -87,8 +87,6 @@ _TABLE = {
         "group_conv:Elements": "numbers (int)",
         "group_conv:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
         "branches:Parallel": "_branches ((Layer))",
-        "branches:Sum": "_groups ((int))",
-        "branches:Concatenate": "_groups ((int))",
         "nonlinearities:Polynomial": "coefficients (real)",
         "readout:Readout": f"representation Representation; {_WEIGHTS}",
         "branches:Residual": "_body Sequential",
