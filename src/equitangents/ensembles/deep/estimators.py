@@ -26,7 +26,6 @@ from equitangents.ensembles.training.settings import Augmented, check_optimizer,
 from equitangents.ensembles.training.variations import Variation
 from equitangents.nn import Sequential
 from equitangents.progress import ProgressCallback
-from equitangents.validation import check_number
 
 
 @dataclass(eq=False, repr=False)
@@ -45,7 +44,6 @@ class DeepEnsembleBase(FiniteEnsemble):
     batch_size: int | None = None
     momentum: float = 0.9
     loss: str | None = None
-    equivariance_penalty: float = 0.0
     variation: Variation | None = None
     zero_output: bool = False
     seed: int = 0
@@ -62,8 +60,6 @@ class DeepEnsembleBase(FiniteEnsemble):
         as_network(self.net)
         check_settings(self)
         check_optimizer(self.optimizer)
-        name = "equivariance_penalty"
-        check_number(name, self.equivariance_penalty, "a finite number ≥ −1", lambda v: v >= -1)
 
     def _check_net(self, x: np.ndarray) -> None:
         check_network(as_network(self.net), x)
@@ -116,8 +112,6 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         momentum: of "momentum".
         loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse" for
             regression, "cross_entropy" for classification.
-        equivariance_penalty: γ; with full augmentation (γ/2|G|) Σ_g |ρ_Y(g)⁻¹ f(ρ_X(g) x) − ū(x)|² is added to the loss
-            of every sample, ū the mean of the terms over g. Of "mse" down to −1, where only ū is trained.
         variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`,
             bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
         zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.

@@ -62,7 +62,7 @@ _MEMBERS = (
     "_variation Variation; _chunk none|int; _fingerprint {text}; _recorded_inputs {text}; standardise bool; "
     "standardisation_ none|Standardisation"
 )
-_DEEP = f"net Network; {_MEMBERS}; equivariance_penalty real"
+_DEEP = f"net Network; {_MEMBERS}"
 _TORCH = f"{_MEMBERS}; layout text; method text; device text; reason_ none|text; trained_by_ text"
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "

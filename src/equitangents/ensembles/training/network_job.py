@@ -22,8 +22,6 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from equitangents import precision
 from equitangents._aliases import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
-from equitangents.actions.kinds import as_action
-from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.networks import as_network, is_batchwise
 from equitangents.ensembles.training.plan import (
     CACHE_BYTES,
@@ -41,7 +39,6 @@ from equitangents.ensembles.training.recipe import (
     Batches,
     Members,
     Own,
-    Penalty,
     Recipe,
     flat,
     init_members,
@@ -51,7 +48,7 @@ from equitangents.ensembles.training.recipe import (
 from equitangents.ensembles.training.run import Job
 from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size, variation_of
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.errors import NetworkError
 from equitangents.nn.compiled_windows import compiled_windows
 
 Shapes = tuple[tuple[tuple[int, ...], str], ...]
@@ -140,8 +137,6 @@ def job_of(estimator: Any, data: Augmented, first: int, members: int) -> Network
         "batch size": recipe.batches.batch_size,
         "augmentation_mode": estimator.augmentation_mode if estimator.augmentation is not None else None,
     }
-    if recipe.penalty is not None:
-        settings["equivariance_penalty"] = recipe.penalty.weight
     fingerprint = {
         "JAX": jax.__version__,
         **{name: json.dumps(value) for name, value in settings.items()},
@@ -163,34 +158,7 @@ def _recipe(estimator: Any, data: Augmented) -> Recipe:
     classes = targets.shape[-1] if targets.ndim > 2 else None
     batchwise = is_batchwise(net, input_shape, estimator.dtype)
     rate, momentum = float(estimator.learning_rate), float(estimator.momentum)
-    penalty = _penalty(estimator, data, variation)
-    if penalty is not None:  # a batch is of whole orbits, and counts as many rows
-        copies = data.transformed
-        orbits = max(1, batch_size // copies)
-        batches = replace(batches, samples=len(targets), batch_size=orbits, rows=orbits, copies=copies, orbits=True)
-    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, batchwise, classes, penalty)
-
-
-def _penalty(estimator: Any, data: Augmented, variation: Variation) -> Penalty | None:
-    """The penalty on orbits, None where it has no weight; raises where there are none, or it would not mean them."""
-    name, weight = "equivariance_penalty", float(estimator.equivariance_penalty)
-    if weight == 0:
-        return None
-    if estimator.augmentation is None or estimator.augmentation_mode != "full":
-        raise InvalidArgumentError(
-            name,
-            weight,
-            "0 unless all copies of a sample are compared",
-            'give augmentation=action, augmentation_mode="full"',
-        )
-    if estimator._loss != "mse" and weight < 0:
-        raise InvalidArgumentError(name, weight, "at least 0 unless the loss is 'mse'")
-    if data.targets.ndim > 2:
-        raise InvalidArgumentError(name, weight, "0 for targets that are fields")
-    if variation.disturbs:
-        raise InvalidArgumentError(name, weight, "0 with a variation that disturbs every copy's targets")
-    action = as_action("augmentation", estimator.augmentation, (len(data.targets), *data.x.shape[1:]))
-    return Penalty.of(weight, estimator.label_action, augmenting_elements(action), data.targets.shape[1])
+    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, batchwise, classes)
 
 
 def _check_outputs(job: NetworkJob, params: Params, wanted: tuple[int, ...]) -> None:

@@ -40,8 +40,6 @@ class Variation:
     """Whether a function of the member's own is subtracted from its outputs, in training and in prediction."""
     gathers: ClassVar[bool] = False
     """Whether members train on rows of their own."""
-    disturbs: ClassVar[bool] = False
-    """Whether something is added to a member's targets, each copy's by itself."""
 
     def check(self, net: FiniteNetwork, loss: str) -> None:
         """Raise if this variation is not for such a network or loss."""
@@ -116,7 +114,6 @@ class _Posterior(Variation):
     Training minimises (1/2N) Σ_i |f(x_i) − y_i − ε_i|² + (σ²/2N) |θ − θ_0|², ε_i ~ N(0, σ²), σ² = `noise`.
     """
 
-    disturbs: ClassVar[bool] = True
     noise: float = 0.0
 
     def __post_init__(self) -> None:
