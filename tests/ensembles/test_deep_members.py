@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from equitangents import DeepEnsemble, actions, nn
-from equitangents.ensembles import Bootstrap, NNGPPosterior, NTKPosterior
+from equitangents.ensembles import Bootstrap, NNGPPosterior, NTKPosterior, ZeroOutput
 from equitangents.ensembles.training import plan as planning
 from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys, member_shapes
 from equitangents.errors import InvalidArgumentError
@@ -25,7 +25,7 @@ SETTINGS = GD | {
     "augmentation_mode": "random",
 }
 KINDS = {
-    "zero output": GD | {"zero_output": True},
+    "zero output": GD | {"variation": ZeroOutput()},
     "bagged": GD | {"variation": Bootstrap()},
     "NNGP posterior": GD | {"variation": NNGPPosterior(0.1)},
     "NTK posterior": GD | {"variation": NTKPosterior(0.1)},

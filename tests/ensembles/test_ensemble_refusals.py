@@ -14,7 +14,7 @@ from equitangents import (
     groups,
     nn,
 )
-from equitangents.ensembles import BaggedInfiniteEnsemble, Bootstrap, NNGPPosterior, NTKPosterior
+from equitangents.ensembles import BaggedInfiniteEnsemble, NNGPPosterior, NTKPosterior
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -206,7 +206,6 @@ SHARES = np.abs(Y) / np.abs(Y).sum(axis=1, keepdims=True)
         ({"augmentation": Scaling()}, NotAnActionError, "."),
         (AUGMENTED | {"augmentation": actions.subset(ROT, [0, 1], [1, 2])}, ValueError, "in place of weights"),
         ({"variation": "bagging"}, TypeError, "variation is 'bagging'"),
-        ({"variation": Bootstrap(), "zero_output": True}, ValueError, "only one"),
         ({"variation": NTKPosterior(), "loss": "cross_entropy", "y": SHARES}, NetworkError, "mse"),
         ({"variation": NNGPPosterior(), "net": nn.Sequential(nn.Dense(2), nn.Relu())}, NetworkError, "Dense"),
     ],

@@ -7,7 +7,7 @@ from .infinite.regressor import InfiniteEnsemble
 from .networks.foreign import Variables
 from .orbits import orbit_law
 from .streaming import predict_to_file
-from .training.variations import Bootstrap, NNGPPosterior, NTKPosterior, Variation, tangent_prior
+from .training.variations import Bootstrap, NNGPPosterior, NTKPosterior, TangentPrior, Variation, ZeroOutput
 
 __all__ = [
     "BaggedInfiniteEnsemble",
@@ -18,9 +18,10 @@ __all__ = [
     "InfiniteEnsembleClassifier",
     "NNGPPosterior",
     "NTKPosterior",
+    "TangentPrior",
     "Variables",
     "Variation",
+    "ZeroOutput",
     "orbit_law",
     "predict_to_file",
-    "tangent_prior",
 ]

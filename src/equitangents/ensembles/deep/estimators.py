@@ -45,7 +45,6 @@ class DeepEnsembleBase(FiniteEnsemble):
     momentum: float = 0.9
     loss: str | None = None
     variation: Variation | None = None
-    zero_output: bool = False
     seed: int = 0
     input_shape: tuple[int, ...] | None = None
     dtype: str = "float32"
@@ -112,9 +111,9 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         momentum: of "momentum".
         loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse" for
             regression, "cross_entropy" for classification.
-        variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`,
-            bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
-        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
+        variation: what sets members apart besides initial parameters and order: None, nothing;
+            `ZeroOutput()`, training and predicting f(x; θ) − f(x; θ_0), zero at initialisation; `Bootstrap()`, bagging;
+            `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
         seed: whole number.
         input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
         dtype: "float32" or "float64", whatever JAX's flag says.
@@ -131,7 +130,7 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
 
     Attributes:
         params_: parameters stacked over members; `jax.tree.map(lambda a: a[i], params_)` are those of member i.
-        params0_: those at initialisation if zero_output, what a `variation` subtracts by, or None.
+        params0_: what a `variation` subtracts by, of `ZeroOutput` the initial parameters, or None.
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
         recorded_, recorded_epochs_: what `fit(record=…)` kept.
         n_features_in_, sample_shape_, n_outputs_, positions_: what x and y were.

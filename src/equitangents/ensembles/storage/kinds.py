@@ -56,7 +56,7 @@ _MEMBERS = (
     "input_shape none|(int); dtype text; members_per_chunk none|int; memory_limit none|real; progress bool; "
     "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; loss none|text; "
     "n_features_in_ int; sample_shape_ (int); n_outputs_ int; positions_ (int); augmentation_ Augmentation; "
-    "history_ floats; params_ tree; classes_ array; _squeeze bool; variation none|Variation; zero_output bool; "
+    "history_ floats; params_ tree; classes_ array; _squeeze bool; variation none|Variation; "
     "checkpoint_dir none|path; checkpoint_every int; params0_ tree; "
     "params_leaves (numbers); params0_leaves (numbers); recorded_ {numbers}; recorded_epochs_ ints; "
     "_variation Variation; _chunk none|int; _fingerprint {text}; _recorded_inputs {text}; standardise bool; "
