@@ -1,6 +1,6 @@
 """What is public, for type checkers, and for lazy_loader, which imports it when first used."""
 
-from .deep.estimators import DeepEnsemble, DeepEnsembleClassifier
+from .deep import DeepEnsemble, DeepEnsembleClassifier
 from .infinite.bagging import BaggedInfiniteEnsemble
 from .infinite.classifier import InfiniteEnsembleClassifier
 from .infinite.regressor import InfiniteEnsemble

@@ -168,8 +168,8 @@ _TABLE = {
         "smallest real; scale real; name text",
     },
     "ensembles": {
-        "deep.estimators:DeepEnsembleClassifier": _DEEP,
-        "deep.estimators:DeepEnsemble": _DEEP,
+        "deep:DeepEnsembleClassifier": _DEEP,
+        "deep:DeepEnsemble": _DEEP,
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
         "fields.kernel:FieldKernel": "net Network",
         "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
