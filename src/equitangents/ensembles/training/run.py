@@ -60,7 +60,7 @@ class Job(abc.ABC):
 
     stacks_state: ClassVar[bool]
     in_pieces: ClassVar[bool]
-    workers: ClassVar[Callable[[], AbstractContextManager[Any]]]
+    workers: ClassVar[type[AbstractContextManager[Any]]]
 
     first: int
     members: int
