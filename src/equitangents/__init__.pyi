@@ -30,7 +30,7 @@ from . import (
     torch,
 )
 from ._version import __version__
-from .ensembles.deep.estimators import DeepEnsemble, DeepEnsembleClassifier
+from .ensembles.deep import DeepEnsemble, DeepEnsembleClassifier
 from .ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from .ensembles.infinite.regressor import InfiniteEnsemble
 from .errors import EquitangentsError

@@ -204,7 +204,7 @@ def _closed(problem: _Problem, task: Task) -> Arrays:
     late = ensembles.InfiniteEnsemble(net, augmentation=action, time=problem.late)
     models: dict[str, Any] = {
         "posterior": posterior(net, k.nngp),
-        "random-prior": posterior(ensembles.tangent_prior(net), k.ntk),
+        "random-prior": posterior(ensembles.TangentPrior(net), k.ntk),
         "bagged": ensembles.BaggedInfiniteEnsemble(late, resamples=s.resamples, seed=s.seed),
     }
     fitted = {kind: model.fit(problem.train, problem.y) for kind, model in models.items()}

@@ -93,7 +93,7 @@ SOURCES = {_name(path): path for path in FILES if path.stem != "__main__"}
 WITH_EXAMPLES = [name for name, path in SOURCES.items() if ">>>" in path.read_text()]
 
 LONG = {  # examples that compile much: run by `make test-docs`, not by `make test`
-    "equitangents.ensembles.deep.estimators",
+    "equitangents.ensembles.deep",
     "equitangents.ensembles.training.variations",
     "equitangents_studies.systems.architectures",
     "equitangents_studies.systems.embeddings",

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, nn
+from equitangents.ensembles import ZeroOutput
 from equitangents.errors import InvalidArgumentError, NotFittedError, StoreError
 
 NET = nn.Sequential(nn.Flatten(), nn.Dense(4, b_std=0.1), nn.Relu(), nn.Dense(1))
@@ -31,7 +32,7 @@ def settings(**changed):
         "learning_rate": 0.01,
         "batch_size": 4,
         "epochs": 12,
-        "zero_output": True,
+        "variation": ZeroOutput(),
         "checkpoint_every": 1,
     } | changed
 
@@ -140,7 +141,7 @@ def test_an_interrupt_amid_an_epoch_waits_for_it(tmp_path):
         ({"optimizer": "sgd"}, "network, optimizer or their settings"),
         ({"net": nn.Sequential(nn.Flatten(), nn.Dense(1))}, "network, optimizer or their settings"),
         ({"seed": 1}, "seed: 0 there, 1 now"),
-        ({"zero_output": False}, "zero_output: true there, false now"),
+        ({"variation": None}, r'variation: "ZeroOutput\(\)" there, "Variation\(\)" now'),
         ({"batch_size": 3}, "batch size: 4 there, 3 now"),
         ({"augmentation_mode": "full"}, 'augmentation_mode: "random" there, "full" now'),
         ({"augmentation": actions.image_rotations(2)}, "X .after augmentation"),

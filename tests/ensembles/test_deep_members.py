@@ -4,12 +4,13 @@ import time
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
 from equitangents import DeepEnsemble, actions, nn
-from equitangents.ensembles import Bootstrap, NNGPPosterior, NTKPosterior
+from equitangents.ensembles import Bootstrap, NNGPPosterior, NTKPosterior, ZeroOutput
 from equitangents.ensembles.training import plan as planning
 from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys, member_shapes
 from equitangents.errors import InvalidArgumentError
@@ -25,7 +26,7 @@ SETTINGS = GD | {
     "augmentation_mode": "random",
 }
 KINDS = {
-    "zero output": GD | {"zero_output": True},
+    "zero output": GD | {"variation": ZeroOutput()},
     "bagged": GD | {"variation": Bootstrap()},
     "NNGP posterior": GD | {"variation": NNGPPosterior(0.1)},
     "NTK posterior": GD | {"variation": NTKPosterior(0.1)},
@@ -131,3 +132,22 @@ def test_an_error_is_raised_when_all_workers_are_done():
         with pytest.raises(InvalidArgumentError, match="the first"):
             workers.map(work, range(3))
         assert sorted(done) == [1, 2]  # before the pool is shut down, which waits too
+
+
+def test_the_working_memory_of_nested_programs_counts():
+    x = jax.ShapeDtypeStruct((100,), jnp.float32)
+    inner = jax.jit(lambda x: jnp.outer(x, x).sum())
+    assert 40_000 <= planning.peak_bytes(lambda x: inner(x) + 1, x) < 41_000
+    scan = lambda x: jax.lax.scan(lambda c, _: (c + jnp.outer(x, x).sum(), None), 0.0, length=9)[0]
+    assert 40_000 <= planning.peak_bytes(scan, x) < 41_000
+
+
+@pytest.mark.parametrize("rows", [64, 512])
+def test_the_estimated_working_memory_bounds_what_the_compiler_takes(rows):
+    def loss(w, x):
+        return (jnp.tanh(jnp.tanh(x @ w) @ w) ** 2).sum()
+
+    m, shape = jax.ShapeDtypeStruct((100, 100), jnp.float32), jax.ShapeDtypeStruct((rows, 100), jnp.float32)
+    compiled = jax.jit(jax.grad(loss)).lower(m, shape).compile().memory_analysis()
+    actual = compiled.temp_size_in_bytes + compiled.output_size_in_bytes
+    assert actual / 1.2 < planning.peak_bytes(jax.grad(loss), m, shape) < 4 * actual

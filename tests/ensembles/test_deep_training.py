@@ -9,12 +9,12 @@ import optax
 import pytest
 
 from equitangents import DeepEnsemble, actions, groups, nn
+from equitangents.ensembles import ZeroOutput
 from equitangents.ensembles.training.network_job import NetworkJob
 from equitangents.ensembles.training.plan import Plan, Workers
 from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys
 from equitangents.ensembles.training.run import Run
 from equitangents.ensembles.training.settings import augment
-from equitangents.ensembles.training.variations import ZeroOutput
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))
@@ -91,9 +91,9 @@ def test_every_optimizer_and_loss_against_a_literal_loop(settings, tx, batch):
 
 @SLOW
 def test_zero_output_is_exactly_zero_at_first_and_trains_the_difference():
-    start = DeepEnsemble(MLP, members=2, epochs=0, zero_output=True, dtype="float64").fit(X, Y)
+    start = DeepEnsemble(MLP, members=2, epochs=0, variation=ZeroOutput(), dtype="float64").fit(X, Y)
     np.testing.assert_array_equal(start.predict_members(X), np.zeros((2, 7, 2)))
-    model = DeepEnsemble(MLP, members=2, optimizer="gd", epochs=1, zero_output=True, dtype="float64").fit(X, Y)
+    model = DeepEnsemble(MLP, members=2, optimizer="gd", epochs=1, variation=ZeroOutput(), dtype="float64").fit(X, Y)
     np.testing.assert_allclose(model.history_, np.full((1, 2), (Y**2).sum() / 14), rtol=1e-12)
     plain = DeepEnsemble(MLP, members=2, epochs=0, dtype="float64").fit(X, Y)
     now = np.stack([MLP.apply(member(model.params_, i), X) for i in range(2)])
@@ -136,7 +136,7 @@ def test_random_copies_are_drawn_uniformly_and_anew():
 
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=SLOW), "float64"])
 def test_types_follow_dtype_without_a_global_flag(dtype):
-    model = DeepEnsemble(MLP, members=2, epochs=1, dtype=dtype, zero_output=True).fit(X, Y)
+    model = DeepEnsemble(MLP, members=2, epochs=1, dtype=dtype, variation=ZeroOutput()).fit(X, Y)
     leaves = [*jax.tree.leaves(model.params_), *jax.tree.leaves(model.params0_), model.history_, model.predict(X)]
     assert {a.dtype.name for a in leaves} == {dtype}
     assert jnp.zeros(1).dtype == jnp.float32
@@ -182,7 +182,7 @@ def test_random_augmentation_sees_every_rotation():
     """One sample of a linear network without bias: weights stay in the span of the sample's rotations, all of them."""
     x, settings = (
         rng.normal(size=(1, 2, 2, 1)),
-        {"augmentation_mode": "random", "zero_output": True, "dtype": "float64"},
+        {"augmentation_mode": "random", "variation": ZeroOutput(), "dtype": "float64"},
     )
     net = nn.Sequential(nn.Flatten(), nn.Dense(1))
     model = DeepEnsemble(net, members=1, augmentation=ROT, epochs=40, **settings).fit(x, np.ones(1))

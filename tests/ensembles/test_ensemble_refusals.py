@@ -14,7 +14,7 @@ from equitangents import (
     groups,
     nn,
 )
-from equitangents.ensembles import BaggedInfiniteEnsemble, Bootstrap, NNGPPosterior, NTKPosterior
+from equitangents.ensembles import BaggedInfiniteEnsemble, NNGPPosterior, NTKPosterior
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -180,7 +180,6 @@ class Scaling(actions.Action):
 
 
 AUGMENTED = {"X": IMAGES, "augmentation": ROT}
-PENALTY = AUGMENTED | {"equivariance_penalty": 1.0}
 SHARES = np.abs(Y) / np.abs(Y).sum(axis=1, keepdims=True)
 
 
@@ -206,18 +205,7 @@ SHARES = np.abs(Y) / np.abs(Y).sum(axis=1, keepdims=True)
         (AUGMENTED | {"memory_limit": 1000}, MemoryLimitError, "the 4 transformed copies of 20 samples needs about"),
         ({"augmentation": Scaling()}, NotAnActionError, "."),
         (AUGMENTED | {"augmentation": actions.subset(ROT, [0, 1], [1, 2])}, ValueError, "in place of weights"),
-        (PENALTY | {"augmentation": None}, ValueError, "expected 0 unless all copies of a sample are compared"),
-        (
-            PENALTY | {"augmentation_mode": "random"},
-            ValueError,
-            "expected 0 unless all copies of a sample are compared",
-        ),
-        (PENALTY | {"equivariance_penalty": -1.5}, ValueError, "penalty is -1.5; expected a finite number ≥ −1"),
-        (PENALTY | {"equivariance_penalty": float("nan")}, ValueError, "equivariance_penalty is nan"),
-        (PENALTY | {"variation": NTKPosterior(noise=0.1)}, ValueError, "that disturbs every copy's targets"),
-        (PENALTY | {"net": nn.Sequential(nn.Conv(1, 3)), "y": IMAGES}, ValueError, "for targets that are fields"),
         ({"variation": "bagging"}, TypeError, "variation is 'bagging'"),
-        ({"variation": Bootstrap(), "zero_output": True}, ValueError, "only one"),
         ({"variation": NTKPosterior(), "loss": "cross_entropy", "y": SHARES}, NetworkError, "mse"),
         ({"variation": NNGPPosterior(), "net": nn.Sequential(nn.Dense(2), nn.Relu())}, NetworkError, "Dense"),
     ],
@@ -233,8 +221,6 @@ def test_settings_of_finite_ensembles(changed, error, said):
 def test_settings_of_classifiers_and_bags():
     with pytest.raises(InvalidArgumentError, match="net gives outputs, 3; expected 2; end it with Dense"):
         made("DeepEnsembleClassifier").fit(X, LABELS > 0)
-    with pytest.raises(InvalidArgumentError, match=r"is -0\.5; expected at least 0 unless the loss is 'mse'"):
-        made("DeepEnsembleClassifier", augmentation=ROT, equivariance_penalty=-0.5).fit(IMAGES, LABELS)
     for noise in (-1.0, np.inf):
         with pytest.raises(InvalidArgumentError, match="noise"):
             NTKPosterior(noise)

@@ -114,3 +114,15 @@ def test_the_score_of_equivariant_outputs_is_the_mean_over_outputs():
     model = fitted()
     apart, about = ((Y - z) ** 2 for z in (model.predict(X[:4]), Y.mean(axis=0)))
     assert model.score(X[:4], Y) == pytest.approx((1 - apart.sum(axis=0) / about.sum(axis=0)).mean())
+
+
+def test_a_network_that_ends_on_the_group_is_fitted_to_signals_that_move_with_the_inputs():
+    net = n.Sequential(n.Lift(ACTION, 8, window=[0, 2], b_std=0.2), n.Relu(), n.GroupConv(1, window=[1, 3]))
+    model = et.InfiniteEnsemble(net, time=3.0).fit(X[:4], RNG.normal(size=(4, 6, 2)))
+    mean, cov = model.predict(X, return_cov=True)
+    assert mean.shape == (5, 6, 2)
+    assert cov.shape == (5, 6, 5, 6)
+    regular = et.groups.regular(S3)(4)
+    moved, moved_cov = model.predict(np.asarray(ACTION(4, X)), return_cov=True)
+    np.testing.assert_allclose(moved, np.einsum("gh,nhc->ngc", regular, mean), atol=1e-12)
+    np.testing.assert_allclose(moved_cov, np.einsum("ab,ibjc,dc->iajd", regular, cov, regular), atol=1e-12)

@@ -120,14 +120,7 @@ def test_leave_one_out_likelihood_and_tuning_decompose_when_they_are_asked_for(s
     assert tuned.best_score == pytest.approx(reference.tune({"ridge": [1e-3, 1e-1]}).best_score)
 
 
-def test_the_solution_says_what_was_used_and_why(caplog):
-    caplog.set_level(logging.INFO, "equitangents")
-    report = InfiniteEnsemble(NET, ridge=1e-2, solver="pcg").fit(X, Y).solution_
-    assert (report.solver, report.size, report.reason) == ("pcg", 20, "asked for")
-    assert 0 < report.residual < 1e-9
-    assert report.iterations > 0
-    assert np.isfinite(report.condition)
-    assert str(report) in caplog.text
+def test_the_solution_of_a_decomposition_says_its_condition():
     report = InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y).solution_
     assert (report.solver, report.iterations) == ("eigh", 0)
     assert report.residual < 1e-10
@@ -144,18 +137,6 @@ def test_auto_goes_on_to_other_solvers_where_a_decomposition_is_too_large(monkey
     same(model, InfiniteEnsemble(NET, ridge=1e-2, solver="eigh").fit(X, Y))
     finite = InfiniteEnsemble(NET, time=3.0, memory_limit=250_000).fit(X, Y)
     assert finite.solution_.solver == "lanczos"
-
-
-def test_steps_of_gradient_descent():
-    solver = "pcg"
-    eta = 0.9 * InfiniteEnsemble(NET).fit(X, Y).max_learning_rate_
-    settings = {"time": 12, "learning_rate": eta, "dynamics": "discrete"}
-    model = InfiniteEnsemble(NET, solver=solver, **settings).fit(X, Y)
-    np.testing.assert_allclose(
-        model.predict(X_TEST), InfiniteEnsemble(NET, solver="eigh", **settings).fit(X, Y).predict(X_TEST), atol=1e-9
-    )
-    with pytest.raises(InvalidArgumentError, match="gradient descent on these data diverges"):
-        InfiniteEnsemble(NET, time=12, learning_rate=2 * eta, dynamics="discrete", solver=solver).fit(X, Y)
 
 
 class Counted:

@@ -19,7 +19,7 @@ import equitangents as et
 from equitangents import nn
 from equitangents.actions import tensor_product
 from equitangents.actions.subset import ActionSubset
-from equitangents.ensembles.deep.finite import FiniteEnsemble
+from equitangents.ensembles.finite import FiniteEnsemble
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.storage.kinds import _PLAIN, UNIONS, kinds, name_of
 from equitangents.ensembles.storage.structure import FITS, Described, build

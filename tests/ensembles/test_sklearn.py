@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, nn
-from equitangents.ensembles import BaggedInfiniteEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier
+from equitangents.ensembles import BaggedInfiniteEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, ZeroOutput
 from equitangents.errors import NetworkError
 from oracles.literal_network import LiteralNetwork
 
@@ -72,7 +72,7 @@ def data():
 
 
 INFINITE = {"augmentation": actions.image_rotations(4), "time": 2.0, "kernel": "nngp", "input_shape": (2, 2, 1)}
-DEEP = {"members": 2, "epochs": 1, "zero_output": True, "seed": 3, "checkpoint_every": 7, "momentum": 0.5}
+DEEP = {"members": 2, "epochs": 1, "variation": ZeroOutput(), "seed": 3, "checkpoint_every": 7, "momentum": 0.5}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from equitangents.ensembles import (
     Bootstrap,
     NNGPPosterior,
     NTKPosterior,
-    tangent_prior,
+    TangentPrior,
 )
 from equitangents.ensembles.training.variations import decay_to_start, variation_key
 from equitangents.errors import InvalidArgumentError
@@ -131,7 +131,7 @@ def test_members_of_an_nngp_posterior_keep_their_features_under_weight_decay(noi
 def test_the_closed_form_of_an_ntk_posterior_is_gaussian_process_regression():
     k, cross, prior = mlp(1).kernel(X).ntk, mlp(1).kernel(ELSEWHERE, X).ntk, mlp(1).kernel(ELSEWHERE).ntk
     A = k + 0.05 * np.trace(k) / 6 * np.eye(6)
-    model = InfiniteEnsemble(tangent_prior(mlp(1)), kernel="nngp", ridge=0.05).fit(X, Y)
+    model = InfiniteEnsemble(TangentPrior(mlp(1)), kernel="nngp", ridge=0.05).fit(X, Y)
     mean, covariance = model.predict(ELSEWHERE, return_cov=True)
     np.testing.assert_allclose(mean, cross @ np.linalg.solve(A, Y), atol=1e-10)
     np.testing.assert_allclose(covariance, prior - cross @ np.linalg.solve(A, cross.T), atol=1e-10)
@@ -200,9 +200,9 @@ def test_a_checkpoint_of_another_variation_is_refused(tmp_path):
 
 
 def test_the_tangent_prior_keeps_the_ntk():
-    k = tangent_prior(mlp(1)).kernel(X, ELSEWHERE)
+    k = TangentPrior(mlp(1)).kernel(X, ELSEWHERE)
     np.testing.assert_array_equal(k.nngp, k.ntk)
-    assert invariance_error(tangent_prior(mlp(1)), FLIP, X) < 1e-12
+    assert invariance_error(TangentPrior(mlp(1)), FLIP, X) < 1e-12
 
 
 def test_weights_are_held_to_where_they_began_by_the_noise_per_row():

@@ -194,7 +194,7 @@ def test_rotations_are_sampled_as_for_the_training_inputs():
     assert (fixed.kernel(x).ntk == net.kernel(x).ntk).all()
     alone_as_together(lambda rows: fixed.kernel(rows, x).ntk, test)
     assert fixed.sampled_for(test) is fixed
-    for around in (lambda net: et.kernels.orbit_average(net, SIGNS), et.ensembles.tangent_prior):
+    for around in (lambda net: et.kernels.orbit_average(net, SIGNS), et.ensembles.TangentPrior):
         assert around(net).sampled_for(x) == around(fixed)
     assert EVEN.sampled_for(images(0, 3)) is EVEN
     model = et.InfiniteEnsemble(net, ridge=0.1).fit(x, np.arange(4.0))

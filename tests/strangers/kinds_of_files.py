@@ -17,8 +17,8 @@ import zarr
 import equitangents as et
 from equitangents import nn
 from equitangents.audit.adapters.choose import load_model
+from equitangents.ensembles import ZeroOutput
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.training.variations import ZeroOutput
 from equitangents.foreign_files import load_data, part, read_arrays
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs

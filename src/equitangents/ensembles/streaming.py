@@ -30,7 +30,7 @@ import scipy.special
 from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers, Times
 from equitangents._version import __version__
 from equitangents.archives import Archive, write_archive
-from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
+from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import MeansAtATime

@@ -6,7 +6,7 @@ import io
 import logging
 import pickle
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +35,14 @@ _AT_ONCE = 16  # members trained at once, by default
 _SETTINGS = ("seed", "learning_rate", "momentum", "layout", "augmentation_mode", "dtype")  # that members depend on
 
 
-class Here:
+class Here(AbstractContextManager["Here"]):
     """The calling thread, of whose devices and generators PyTorch keeps track."""
 
     def map(self, fn: Callable[[Any], Any], items: Sequence[Any], *, first_alone: bool = False) -> list[Any]:
         """[fn(item) for item in items]."""
         return [fn(item) for item in items]
+
+    def __exit__(self, *error: object) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,7 @@ class ModuleJob(Job):
 
     stacks_state = False
     in_pieces = True
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers the outputs at an input are."""
-        return int(self.data.y.shape[1])
+    workers = Here
 
     @property
     def facts(self) -> dict[str, object]:
@@ -76,10 +74,6 @@ class ModuleJob(Job):
         """The members of every chunk, the last of which may have fewer."""
         ids, chunk = range(self.first, self.first + self.members), self.plan.chunk
         return [ids[k : k + chunk] for k in range(0, len(ids), chunk)]
-
-    def workers(self) -> AbstractContextManager[Any]:
-        """The calling thread, which trains and evaluates chunks."""
-        return nullcontext(Here())
 
     def begin(self, ids: range) -> ModuleChunk:
         """The chunk of some members, before training."""

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from equitangents import nn
 from equitangents.actions import Action
-from equitangents.ensembles import InfiniteEnsemble
+from equitangents.ensembles import InfiniteEnsemble, ZeroOutput
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.statistics import Estimate, second_moment_share
@@ -92,7 +92,7 @@ class AugmentedPair:
             record_at=steps,
             keep=lambda recorded: {n: y.reshape(*y.shape[:2], -1).astype(np.float64) for n, y in recorded.items()},
             seed=seed + (not plain),
-            zero_output=True,
+            variation=ZeroOutput(),
         )
 
 

@@ -195,9 +195,9 @@ class TestWhatItSays:
         assert found.ties == (found.candidates[1],)
         assert "{'ridge': 0.1}  best" in str(found)
         assert "{'ridge': 0.1}  tied" in str(found)
-        assert found.table[2]["ridge"] == 1e4
-        low, high = found.table[2]["low"], found.table[2]["high"]
-        assert 0 < low < found.table[2]["difference"] < high
+        worst = found.candidates[2]
+        assert worst.params["ridge"] == 1e4
+        assert 0 < worst.difference.low < worst.difference.value < worst.difference.high
 
 
 class TestBadGrids:

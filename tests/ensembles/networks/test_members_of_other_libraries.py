@@ -77,10 +77,10 @@ def test_prediction_is_without_dropout_and_by_running_means_and_members_are_give
 @pytest.mark.slow
 def test_bootstrap_zero_output_and_double_precision_are_for_all_networks(xyz):
     x, y, x_new = xyz
-    from equitangents.ensembles import Bootstrap
+    from equitangents.ensembles import Bootstrap, ZeroOutput
 
     for library in NETWORKS:
-        start = ensemble(library, epochs=0, zero_output=True).fit(x, y)
+        start = ensemble(library, epochs=0, variation=ZeroOutput()).fit(x, y)
         assert np.abs(start.predict_members(x_new)).max() < 1e-6
         model = ensemble(library, variation=Bootstrap(), dtype="float64").fit(x, y)
         assert model.predict(x_new).dtype == np.float64

@@ -121,31 +121,23 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
     def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
         x = self._query(x)
         times, single = as_times(self.time if time is None else time)
-        found: list[Any] = [self._predict(x, float(t), return_std, return_cov) for t in times]
-        if single:
-            return found[0]
+        how = {"return_std": return_std, "return_cov": return_cov}
+        found: list[Any] = [e.predict(x, times, **how) for e in self.ensembles_]
         if not (return_std or return_cov):
-            return np.stack(found)
-        mean, spread = map(np.stack, zip(*found, strict=True))
-        return mean, spread
-
-    def _predict(self, x: np.ndarray, time: float, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
-        """`predict` at one time."""
-        if not (return_std or return_cov):
-            return np.mean([e.predict(x, time) for e in self.ensembles_], axis=0)
-        found = [e.predict(x, time, return_std=return_std, return_cov=return_cov) for e in self.ensembles_]
-        means = np.stack([mean[..., None] if self._one_column else mean for mean, _ in found])
+            mean = np.mean(found, axis=0)
+            return mean[0] if single else mean
+        means, spreads = (np.stack(part) for part in zip(*found, strict=True))
+        means = means[..., None] if self._one_column else means
         mean = means.mean(axis=0)
         centred = means - mean
         if return_std:
-            within = np.mean([std**2 for _, std in found], axis=0)[..., None]
-            spread = np.sqrt(within + (centred**2).mean(axis=0))
+            spread = np.sqrt((spreads**2).mean(axis=0)[..., None] + (centred**2).mean(axis=0))
         else:
-            within = np.mean([covariance for _, covariance in found], axis=0)[..., None]
-            rows, shape = centred.reshape(len(means), -1, centred.shape[-1]), mean.shape[:-1]
-            between = np.einsum("bik,bjk->ijk", rows, rows, optimize=True) / len(means)
-            spread = within + between.reshape(*shape, *shape, -1)
-        return (mean[..., 0], spread[..., 0]) if self._one_column else (mean, spread)
+            rows, shape = centred.reshape(*means.shape[:2], -1, centred.shape[-1]), mean.shape[1:-1]
+            between = np.einsum("btik,btjk->tijk", rows, rows, optimize=True) / len(means)
+            spread = spreads.mean(axis=0)[..., None] + between.reshape(len(times), *shape, *shape, -1)
+        mean, spread = (mean[..., 0], spread[..., 0]) if self._one_column else (mean, spread)
+        return (mean[0], spread[0]) if single else (mean, spread)
 
     def sample(self, x: Numbers, count: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """Outputs of `count` members at x, each with a resample drawn at random.

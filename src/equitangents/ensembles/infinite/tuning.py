@@ -89,22 +89,6 @@ class Tuning(Generic[E]):
         """The other candidates that cannot be told apart from the best."""
         return tuple(c for i, c in enumerate(self.candidates) if c.tied and i != self.best_index)
 
-    @property
-    def table(self) -> list[dict[str, Any]]:
-        """One row a candidate, in the grid's order, as `pandas.DataFrame` takes it."""
-        return [
-            {
-                **c.params,
-                "score": c.score,
-                "difference": c.difference.value,
-                "low": c.difference.low,
-                "high": c.difference.high,
-                "tied": c.tied,
-                "note": c.note,
-            }
-            for c in self.candidates
-        ]
-
     def __repr__(self) -> str:
         sign = -1 if self.larger_is_better else 1
         best = self.candidates[self.best_index]

@@ -56,13 +56,13 @@ _MEMBERS = (
     "input_shape none|(int); dtype text; members_per_chunk none|int; memory_limit none|real; progress bool; "
     "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; loss none|text; "
     "n_features_in_ int; sample_shape_ (int); n_outputs_ int; positions_ (int); augmentation_ Augmentation; "
-    "history_ floats; params_ tree; classes_ array; _squeeze bool; variation none|Variation; zero_output bool; "
+    "history_ floats; params_ tree; classes_ array; _squeeze bool; variation none|Variation; "
     "checkpoint_dir none|path; checkpoint_every int; params0_ tree; "
     "params_leaves (numbers); params0_leaves (numbers); recorded_ {numbers}; recorded_epochs_ ints; "
     "_variation Variation; _chunk none|int; _fingerprint {text}; _recorded_inputs {text}; standardise bool; "
     "standardisation_ none|Standardisation"
 )
-_DEEP = f"net Network; {_MEMBERS}; equivariance_penalty real"
+_DEEP = f"net Network; {_MEMBERS}"
 _TORCH = f"{_MEMBERS}; layout text; method text; device text; reason_ none|text; trained_by_ text"
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "
@@ -166,8 +166,8 @@ _TABLE = {
         "smallest real; scale real; name text",
     },
     "ensembles": {
-        "deep.estimators:DeepEnsembleClassifier": _DEEP,
-        "deep.estimators:DeepEnsemble": _DEEP,
+        "deep:DeepEnsembleClassifier": _DEEP,
+        "deep:DeepEnsemble": _DEEP,
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
         "fields.kernel:FieldKernel": "net Network",
         "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",

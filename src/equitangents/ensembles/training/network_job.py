@@ -22,8 +22,6 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from equitangents import precision
 from equitangents._aliases import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
-from equitangents.actions.kinds import as_action
-from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.networks import as_network, is_batchwise
 from equitangents.ensembles.training.plan import (
     CACHE_BYTES,
@@ -41,7 +39,6 @@ from equitangents.ensembles.training.recipe import (
     Batches,
     Members,
     Own,
-    Penalty,
     Recipe,
     flat,
     init_members,
@@ -51,7 +48,7 @@ from equitangents.ensembles.training.recipe import (
 from equitangents.ensembles.training.run import Job
 from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size, variation_of
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.errors import NetworkError
 from equitangents.nn.compiled_windows import compiled_windows
 
 Shapes = tuple[tuple[tuple[int, ...], str], ...]
@@ -81,21 +78,13 @@ class NetworkJob(Job):
 
     stacks_state = True
     in_pieces = False
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers the outputs at an input are."""
-        return int(self.y.shape[1])
+    workers = Workers
 
     def groups(self) -> list[range]:
         """Chunk k is always members kc, …, kc + c − 1, whether all of them are wanted or not."""
         chunk = self.plan.chunk
         begins = range(self.first // chunk * chunk, self.first + self.members, chunk)
         return [range(begin, begin + chunk) for begin in begins]
-
-    def workers(self) -> Workers:
-        """Threads that train and evaluate chunks."""
-        return Workers()
 
     def begin(self, ids: range) -> NetworkChunk:
         """The chunk of some members, before training."""
@@ -112,36 +101,27 @@ class NetworkJob(Job):
         """The shape of one sample, without the batch axis."""
         return tuple(self.x.shape[1:])
 
-    def member_shapes(self) -> Members:
-        """Shapes of one member's parameters and optimiser state."""
-        return member_shapes(self.recipe, self.input_shape, self.dtype)
-
 
 def job_of(estimator: Any, data: Augmented, first: int, members: int) -> NetworkJob:
     """Members `first` to `first + members − 1` of an estimator on augmented data, all checked; nothing is trained.
 
     Raises NetworkError where the outputs are not those of the targets, MemoryLimitError.
     """
-    recipe = _recipe(estimator, data)
-    job = NetworkJob(
-        recipe, data.x, data.y, first, members, int(estimator.seed), estimator.dtype, Plan(1, 1), data.transformed
-    )
-    with precision.scope(estimator.dtype):
-        shapes = job.member_shapes()
-        _check_outputs(job, shapes.params, data.targets.shape[1:])
-        job = replace(job, plan=make_plan(recipe, shapes, data.x, data.y, members, estimator.members_per_chunk))
+    recipe, x, y, dtype = _recipe(estimator, data), data.x, data.y, estimator.dtype
+    with precision.scope(dtype):
+        shapes = member_shapes(recipe, x.shape[1:], dtype)
+        _check_outputs(recipe, shapes.params, jax.ShapeDtypeStruct((1, *x.shape[1:]), dtype), data.targets.shape[1:])
+        plan = make_plan(recipe, shapes, x, y, members, estimator.members_per_chunk)
+        job = NetworkJob(recipe, x, y, first, members, int(estimator.seed), dtype, plan, data.transformed)
         remedy = "train fewer, then extend"
         check_room(f"training {members} members", _bytes(job, shapes), estimator.memory_limit, remedy)
     settings = {
         "seed": job.seed,
-        "zero_output": bool(estimator.zero_output),
         "variation": repr(recipe.variation),
         "loss": recipe.loss,
         "batch size": recipe.batches.batch_size,
         "augmentation_mode": estimator.augmentation_mode if estimator.augmentation is not None else None,
     }
-    if recipe.penalty is not None:
-        settings["equivariance_penalty"] = recipe.penalty.weight
     fingerprint = {
         "JAX": jax.__version__,
         **{name: json.dumps(value) for name, value in settings.items()},
@@ -163,39 +143,11 @@ def _recipe(estimator: Any, data: Augmented) -> Recipe:
     classes = targets.shape[-1] if targets.ndim > 2 else None
     batchwise = is_batchwise(net, input_shape, estimator.dtype)
     rate, momentum = float(estimator.learning_rate), float(estimator.momentum)
-    penalty = _penalty(estimator, data, variation)
-    if penalty is not None:  # a batch is of whole orbits, and counts as many rows
-        copies = data.transformed
-        orbits = max(1, batch_size // copies)
-        batches = replace(batches, samples=len(targets), batch_size=orbits, rows=orbits, copies=copies, orbits=True)
-    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, batchwise, classes, penalty)
+    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, batchwise, classes)
 
 
-def _penalty(estimator: Any, data: Augmented, variation: Variation) -> Penalty | None:
-    """The penalty on orbits, None where it has no weight; raises where there are none, or it would not mean them."""
-    name, weight = "equivariance_penalty", float(estimator.equivariance_penalty)
-    if weight == 0:
-        return None
-    if estimator.augmentation is None or estimator.augmentation_mode != "full":
-        raise InvalidArgumentError(
-            name,
-            weight,
-            "0 unless all copies of a sample are compared",
-            'give augmentation=action, augmentation_mode="full"',
-        )
-    if estimator._loss != "mse" and weight < 0:
-        raise InvalidArgumentError(name, weight, "at least 0 unless the loss is 'mse'")
-    if data.targets.ndim > 2:
-        raise InvalidArgumentError(name, weight, "0 for targets that are fields")
-    if variation.disturbs:
-        raise InvalidArgumentError(name, weight, "0 with a variation that disturbs every copy's targets")
-    action = as_action("augmentation", estimator.augmentation, (len(data.targets), *data.x.shape[1:]))
-    return Penalty.of(weight, estimator.label_action, augmenting_elements(action), data.targets.shape[1])
-
-
-def _check_outputs(job: NetworkJob, params: Params, wanted: tuple[int, ...]) -> None:
-    x = jax.ShapeDtypeStruct((1, *job.input_shape), job.dtype)
-    shape = jax.eval_shape(job.recipe.net.apply, params, x).shape
+def _check_outputs(recipe: Recipe, params: Params, x: jax.ShapeDtypeStruct, wanted: tuple[int, ...]) -> None:
+    shape = jax.eval_shape(recipe.net.apply, params, x).shape
     if len(shape) == 2 and len(wanted) == 1 and shape[1] != wanted[0]:
         remedy = "end it with Dense of as many outputs or classes as y has"
         raise NetworkError("net", shape[1], wanted[0], remedy, verb="gives outputs,")
@@ -220,7 +172,8 @@ def _bytes(job: NetworkJob, shapes: Members) -> int:
 def program_digest(job: NetworkJob) -> str:
     """A digest of the arithmetic of training: network, loss, optimiser and batches, with all their constants."""
     with precision.scope(job.dtype):
-        one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), job.member_shapes())
+        shapes = member_shapes(job.recipe, job.input_shape, job.dtype)
+        one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), shapes)
         data = (jax.ShapeDtypeStruct(a.shape, job.dtype) for a in (job.x, job.y))
         step = lambda members, x, y: run_epochs(job.recipe, *members, Own(), x, y, np.int32(0), np.int32(1))
         program = jax.make_jaxpr(step)(one, *data)
@@ -257,10 +210,9 @@ def planned_job(
     """
     size = min(batch_size, len(x))
     recipe = Recipe(net, "mse", rule, 1.0, 0.0, Batches(len(x), size, size, shuffle=size < len(x)))
-    job = NetworkJob(recipe, x.astype(dtype), y.astype(dtype), 0, members, seed, dtype, Plan(1, size))
     with precision.scope(dtype):
-        plan = make_plan(recipe, job.member_shapes(), x, y, 1, None)
-    return replace(job, plan=plan)
+        plan = make_plan(recipe, member_shapes(recipe, x.shape[1:], dtype), x, y, 1, None)
+    return NetworkJob(recipe, x.astype(dtype), y.astype(dtype), 0, members, seed, dtype, plan)
 
 
 @partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))

@@ -64,9 +64,8 @@ def make_plan(
 
 def working_bytes(recipe: Recipe, params: Params, x: Shaped, y: Shaped, rows: int) -> int:
     """Bytes that one member's gradient of `rows` rows takes, apart from its parameters and optimiser state."""
-    of = recipe.batches
-    batch = replace(recipe, batches=Batches(rows, rows, rows, of.each, shuffle=False, orbits=of.orbits))
-    shapes = (jax.ShapeDtypeStruct((rows * of.each, *a.shape[1:]), a.dtype) for a in (x, y))
+    batch = replace(recipe, batches=Batches(rows, rows, rows, shuffle=False))
+    shapes = (jax.ShapeDtypeStruct((rows, *a.shape[1:]), a.dtype) for a in (x, y))
 
     def gradient(params: Params, x: jax.Array, y: jax.Array) -> Tree:
         if recipe.batchwise:

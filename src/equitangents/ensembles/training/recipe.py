@@ -13,14 +13,6 @@ gd        full-batch gradient descent θ ← θ − η ∇L: k steps are k units
 sgd       the same on mini-batches
 momentum  v ← m v + ∇L, θ ← θ − η v
 adam      with optax's defaults
-
-A penalty on what predictions lose of equivariance along the orbits of the training samples may come to that: with
-u_g(x) = ρ_Y(g)⁻¹ f(ρ_X(g) x) the loss of a sample is that of its copies in the mean, and
-
-    (γ/2) (1/|G|) Σ_g |u_g(x) − ū(x)|²,    ū = (1/|G|) Σ_g u_g.
-
-For orthogonal ρ_Y the mean square over the copies is ½|ū − y|² + (1/2|G|) Σ_g |u_g − ū|²: augmentation is a penalty of
-weight 1 already, γ = −1 takes it away, which is training of the orbit's mean ū (feature averaging).
 """
 
 from __future__ import annotations
@@ -39,8 +31,6 @@ from equitangents._aliases import FiniteNetwork
 from equitangents._types import InputShape, Network, Params, Tree
 from equitangents.ensembles.networks.foreign import ForeignNetwork, joined, split
 from equitangents.ensembles.training.variations import PLAIN, Variation
-from equitangents.groups.group import GroupMap
-from equitangents.inference.augmented import augment_targets
 from equitangents.nn.compiled_windows import compiled_windows
 
 ScalarLike = int | np.integer | jax.Array
@@ -72,33 +62,6 @@ def loss_of(name: str, classes: int | None = None) -> Loss:
     return LOSSES[name] if classes is None or name == "mse" else partial(cross_entropy, classes=classes)
 
 
-@dataclass(frozen=True)
-class Penalty:
-    """γ, and the matrices R with rows u = f R that take the outputs at each copy back, (copies, outputs, outputs).
-
-    They are kept as bytes, so that training programs are found again by them; None: labels are invariant.
-    """
-
-    weight: float
-    back: bytes | None = None
-
-    @classmethod
-    def of(cls, weight: float, label_action: GroupMap | None, elements: np.ndarray, outputs: int) -> Penalty:
-        """The penalty for copies by these elements of a group, which acts so on labels."""
-        if label_action is None:
-            return cls(weight)
-        moved = augment_targets(label_action, np.eye(outputs), elements).reshape(-1, outputs, outputs)
-        return cls(weight, np.linalg.inv(moved).tobytes())
-
-    def of_samples(self, outputs: jax.Array) -> jax.Array:
-        """The penalty of each sample, (N,), given outputs (copies, N, outputs)."""
-        u = outputs
-        if self.back is not None:
-            back = np.frombuffer(self.back).reshape(len(u), u.shape[2], u.shape[2])
-            u = jnp.einsum("gnk,gkl->gnl", u, jnp.asarray(back, u.dtype))
-        return 0.5 * self.weight * ((u - u.mean(axis=0)) ** 2).mean(axis=0).sum(axis=-1)
-
-
 def transformation(
     optimizer: str | optax.GradientTransformation, learning_rate: float, momentum: float
 ) -> optax.GradientTransformation:
@@ -120,7 +83,6 @@ class Batches:
         rows: how many of a batch are computed at once; a batch of more is summed up in blocks.
         copies: 1, or the number of transformed copies that each sample is drawn from: copy g of sample i is row
             g · samples + i of the data.
-        orbits: whether a sample comes in all its copies, in place of one that is drawn.
         shuffle: whether the order is random.
         gathered: whether each member has rows of its own in the place of the data's.
     """
@@ -131,18 +93,6 @@ class Batches:
     copies: int = 1
     shuffle: bool = True
     gathered: bool = False
-    orbits: bool = False
-
-    @property
-    def each(self) -> int:
-        """How many rows of the data a sample brings along."""
-        return self.copies if self.orbits else 1
-
-    def rows_of(self, index: jax.Array) -> jax.Array:
-        """The rows of the data of some samples, copies running slowest."""
-        if not self.orbits:
-            return index
-        return (self.samples * jnp.arange(self.copies, dtype=index.dtype)[:, None] + index).ravel()
 
     @property
     def steps(self) -> int:
@@ -158,7 +108,7 @@ class Batches:
     def whole(self) -> bool:
         """Whether each step takes all data in their own order, so that nothing is gathered."""
         own_order = self.shuffle or self.gathered
-        return self.batch_size == self.samples == self.rows and self.copies == self.each and not own_order
+        return self.batch_size == self.samples == self.rows and self.copies == 1 and not own_order
 
     def draw(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(samples, weights 1 or 0 for padding), each (steps, blocks, rows)."""
@@ -166,12 +116,12 @@ class Batches:
         return self._arrange(self.order(key)), self._arrange(weight)
 
     def order(self, key: jax.Array) -> jax.Array:
-        """The rows of the data that an epoch visits, one after another, (samples,); of `orbits` their first copies."""
+        """The rows of the data that an epoch visits, one after another, (samples,)."""
         order_key, copy_key = jax.random.split(key)
         index = jnp.arange(self.samples, dtype=jnp.int32)
         if self.shuffle:
             index = jax.random.permutation(order_key, index)
-        if self.copies > self.each:
+        if self.copies > 1:
             copy = jax.random.randint(copy_key, (self.samples,), 0, self.copies, dtype=jnp.int32)
             index = index + self.samples * copy
         return index
@@ -196,7 +146,6 @@ class Recipe:
     variation: Variation = PLAIN
     batchwise: bool = False  # whether the network needs batches whole
     classes: int | None = None  # of fields, at each position
-    penalty: Penalty | None = None  # where batches are of whole orbits
 
     def trained(self, params: Params) -> Params:
         """The variables of a member that the optimiser moves."""
@@ -333,7 +282,6 @@ def loss_and_gradient(
     samples = weight.sum().astype(y.dtype)
 
     def block(index: jax.Array, weight: jax.Array) -> tuple[jax.Array, Params]:
-        index = batches.rows_of(index)
         index = index if own.rows is None else own.rows[index]
         offset = None if own.offsets is None else own.offsets[index]
         return jax.value_and_grad(partial(_loss, recipe))(params, offset, x[index], y[index], weight, samples)
@@ -357,18 +305,8 @@ def _loss(
 ) -> jax.Array:
     with compiled_windows():
         outputs = _outputs(recipe.net, params, x)
-    losses = _losses(recipe, outputs if offset is None else outputs - offset, y)
+    losses = loss_of(recipe.loss, recipe.classes)(outputs if offset is None else outputs - offset, y)
     return (losses if weight is None else losses * weight).sum() / samples
-
-
-def _losses(recipe: Recipe, outputs: jax.Array, y: jax.Array) -> jax.Array:
-    """The loss of each sample of a batch, with the penalty on its orbit where there is one."""
-    losses = loss_of(recipe.loss, recipe.classes)(outputs, y)
-    if recipe.penalty is None:
-        return losses
-    copies = recipe.batches.each
-    penalties = recipe.penalty.of_samples(outputs.reshape(copies, -1, outputs.shape[-1]))
-    return losses.reshape(copies, -1).mean(axis=0) + penalties
 
 
 def _outputs(net: FiniteNetwork, params: Params, x: jax.Array) -> jax.Array:
@@ -394,7 +332,6 @@ def batchwise_epoch(
         params, state = carry
         number, index = batch
         samples = len(index)
-        index = batches.rows_of(index)
         index = index if own.rows is None else own.rows[index]
         offset = None if own.offsets is None else own.offsets[index]
         step_key = jax.random.fold_in(noise, number)
@@ -424,7 +361,8 @@ def batch_gradient(
         outputs, after = recipe.net.train(joined(trained, carried), x, key)
         outputs = flat(outputs)
         after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, carried)
-        return _losses(recipe, outputs if offset is None else outputs - offset, y).mean(), after
+        losses = loss_of(recipe.loss, recipe.classes)(outputs if offset is None else outputs - offset, y)
+        return losses.mean(), after
 
     (value, after), gradient = jax.value_and_grad(loss, has_aux=True)(trained)
     return value, gradient, after

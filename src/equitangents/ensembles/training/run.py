@@ -55,10 +55,12 @@ class Job(abc.ABC):
     fingerprint: what it depends on, by name.
     stacks_state: whether what `Chunk.state` gives has an axis of members; otherwise it is one array a chunk.
     in_pieces: whether a chunk is trained to the end before the next, so that one at a time is held.
+    workers: threads, or the calling one, that train and evaluate chunks: `map(fn, items, first_alone=False)`.
     """
 
     stacks_state: ClassVar[bool]
     in_pieces: ClassVar[bool]
+    workers: ClassVar[type[AbstractContextManager[Any]]]
 
     first: int
     members: int
@@ -66,11 +68,6 @@ class Job(abc.ABC):
     recipe: Any  # of the library that trains; its `variation` is what sets members apart
     plan: Plan
     fingerprint: dict[str, str]
-
-    @property
-    @abc.abstractmethod
-    def numbers(self) -> int:
-        """How many numbers the outputs at an input are."""
 
     @property
     def facts(self) -> dict[str, object]:
@@ -84,10 +81,6 @@ class Job(abc.ABC):
     @abc.abstractmethod
     def groups(self) -> list[range]:
         """The members of every chunk, some of which may not be wanted."""
-
-    @abc.abstractmethod
-    def workers(self) -> AbstractContextManager[Any]:
-        """Threads, or the calling one, that train and evaluate chunks: `map(fn, items, first_alone=False)`."""
 
     @abc.abstractmethod
     def begin(self, ids: range) -> Chunk:

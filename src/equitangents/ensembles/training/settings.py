@@ -22,7 +22,7 @@ from equitangents.actions.action import GroupAction, flattened, is_infinite
 from equitangents.actions.subset import Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles.fields.targets import moved_targets
 from equitangents.ensembles.training.recipe import LOSSES
-from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
+from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.inference import augment_inputs
 from equitangents.inference.augmented import augment_targets
@@ -132,18 +132,12 @@ def check_probabilities(y: np.ndarray) -> None:
 
 
 def variation_of(estimator: Any) -> Variation:
-    """What sets an estimator's members apart; raises where that is not one variation."""
-    if estimator.variation is None:
-        return ZeroOutput() if estimator.zero_output else PLAIN
-    if not isinstance(estimator.variation, Variation):
-        raise InvalidTypeError(
-            "variation",
-            estimator.variation,
-            "None, or Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles",
-        )
-    if estimator.zero_output:
-        raise InvalidArgumentError("zero_output", True, "False with a variation; only one can be set")
-    return estimator.variation
+    """What sets an estimator's members apart; raises where that is no variation."""
+    variation = PLAIN if estimator.variation is None else estimator.variation
+    if not isinstance(variation, Variation):
+        expected = "None, or ZeroOutput(), Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles"
+        raise InvalidTypeError("variation", variation, expected)
+    return variation
 
 
 def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:

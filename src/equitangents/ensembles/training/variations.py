@@ -40,8 +40,6 @@ class Variation:
     """Whether a function of the member's own is subtracted from its outputs, in training and in prediction."""
     gathers: ClassVar[bool] = False
     """Whether members train on rows of their own."""
-    disturbs: ClassVar[bool] = False
-    """Whether something is added to a member's targets, each copy's by itself."""
 
     def check(self, net: FiniteNetwork, loss: str) -> None:
         """Raise if this variation is not for such a network or loss."""
@@ -116,7 +114,6 @@ class _Posterior(Variation):
     Training minimises (1/2N) Σ_i |f(x_i) − y_i − ε_i|² + (σ²/2N) |θ − θ_0|², ε_i ~ N(0, σ²), σ² = `noise`.
     """
 
-    disturbs: ClassVar[bool] = True
     noise: float = 0.0
 
     def __post_init__(self) -> None:
@@ -148,7 +145,7 @@ class NTKPosterior(_Posterior):
 
     A member predicts f(x; θ) + δ(x), δ(x) = Σ_{l<L} ∂f(x; θ_0)/∂θ_l · θ̃_l with θ̃ drawn once and not trained: at
     initialisation its covariance is K + (Θ − K) = Θ. All layers are trained. At infinite width and time inf a member is
-    exactly a draw from N(ΘA⁻¹y, Θ − ΘA⁻¹Θ), A = Θ + σ²; `tangent_prior(net)` with kernel="nngp" is the closed form,
+    exactly a draw from N(ΘA⁻¹y, Θ − ΘA⁻¹Θ), A = Θ + σ²; `TangentPrior(net)` with kernel="nngp" is the closed form,
     at every time.
 
     Args:
@@ -193,7 +190,11 @@ class NNGPPosterior(_Posterior):
 
 @dataclass(frozen=True)
 class TangentPrior:
-    """The kernels of `net` with the NTK in place of the NNGP kernel; it has `.kernel` as a network has."""
+    """The kernels of `net` with the NTK Θ in place of the NNGP kernel; it has `.kernel` as a network has.
+
+    `InfiniteEnsemble(TangentPrior(net), kernel="nngp", ridge=r)` is the law of members with
+    `variation=NTKPosterior(noise)`, where r = noise / (mean diagonal of Θ on the training data).
+    """
 
     net: KernelFunction
 
@@ -219,15 +220,6 @@ class TangentPrior:
         """(Θ, Θ), (N1, N2) each."""
         k = self.net.kernel(x1, x2)
         return replace(k, nngp=k.ntk)
-
-
-def tangent_prior(net: KernelFunction) -> TangentPrior:
-    """The Gaussian process with covariance Θ, for `InfiniteEnsemble(tangent_prior(net), kernel="nngp", ridge=…)`.
-
-    That is the law of members with `variation=NTKPosterior(noise)`, where ridge = noise / (mean diagonal of Θ on the
-    training data).
-    """
-    return TangentPrior(net)
 
 
 def variation_key(seed: int, member: int) -> jax.Array:

@@ -114,7 +114,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         inputs = self._fit_inputs(inputs, self.net, as_action("augmentation", self.augmentation, np.shape(inputs)))
         job = self._prepared(inputs, targets, 0, self.members)
         sets, epochs = self._record_sets(record, record_at)
-        run = self._run(job, sets, epochs, resume)
+        run = self._run(job, math.prod(targets.shape[1:]), sets, epochs, resume)
         self.n_outputs_ = targets.shape[-1]
         self.positions_ = targets.shape[1:-1]
         self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(inputs))
@@ -158,7 +158,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         sets, epochs = self._record_sets(record, self.recorded_epochs_.tolist() if record else None)
         if record_fingerprint(sets) != getattr(self, "_recorded_inputs", None):
             raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
-        run = self._run(job, sets, epochs, resume)
+        run = self._run(job, math.prod(targets.shape[1:]), sets, epochs, resume)
         append = lambda old, new: np.concatenate([old, new])
         along = lambda old, new: np.concatenate([old, new], axis=1)
         self.recorded_ = jax.tree.map(along, self.recorded_, self._recorded(run))
@@ -237,9 +237,11 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
             check_probabilities(data.y.reshape(-1, targets.shape[-1]))
         return self._job(data, first, members)
 
-    def _run(self, job: Job, sets: dict[str, np.ndarray], epochs: tuple[int, ...], resume: bool) -> Trained:
+    def _run(
+        self, job: Job, outputs: int, sets: dict[str, np.ndarray], epochs: tuple[int, ...], resume: bool
+    ) -> Trained:
         """Train members to the end, from a checkpoint if there is one and `resume`."""
-        numbers = sum(len(x) for x in sets.values()) * job.members * job.numbers
+        numbers = sum(len(x) for x in sets.values()) * job.members * outputs
         needed = 2 * len(epochs) * numbers * np.dtype(job.dtype).itemsize
         check_room("the recorded outputs", needed, self.memory_limit, "record fewer inputs, or at fewer epochs")
         if resume and self.checkpoint_dir is None:

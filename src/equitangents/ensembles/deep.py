@@ -17,16 +17,15 @@ import optax
 from equitangents._types import AnyModel, FileName, Network, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
-from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin, check_network
 from equitangents.ensembles.fields.targets import Positions, output_positions
+from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
 from equitangents.ensembles.training.settings import Augmented, check_optimizer, check_settings
 from equitangents.ensembles.training.variations import Variation
 from equitangents.nn import Sequential
 from equitangents.progress import ProgressCallback
-from equitangents.validation import check_number
 
 
 @dataclass(eq=False, repr=False)
@@ -45,9 +44,7 @@ class DeepEnsembleBase(FiniteEnsemble):
     batch_size: int | None = None
     momentum: float = 0.9
     loss: str | None = None
-    equivariance_penalty: float = 0.0
     variation: Variation | None = None
-    zero_output: bool = False
     seed: int = 0
     input_shape: tuple[int, ...] | None = None
     dtype: str = "float32"
@@ -62,8 +59,6 @@ class DeepEnsembleBase(FiniteEnsemble):
         as_network(self.net)
         check_settings(self)
         check_optimizer(self.optimizer)
-        name = "equivariance_penalty"
-        check_number(name, self.equivariance_penalty, "a finite number ≥ −1", lambda v: v >= -1)
 
     def _check_net(self, x: np.ndarray) -> None:
         check_network(as_network(self.net), x)
@@ -116,11 +111,9 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         momentum: of "momentum".
         loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse" for
             regression, "cross_entropy" for classification.
-        equivariance_penalty: γ; with full augmentation (γ/2|G|) Σ_g |ρ_Y(g)⁻¹ f(ρ_X(g) x) − ū(x)|² is added to the loss
-            of every sample, ū the mean of the terms over g. Of "mse" down to −1, where only ū is trained.
-        variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`,
-            bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
-        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
+        variation: what sets members apart besides initial parameters and order: None, nothing;
+            `ZeroOutput()`, training and predicting f(x; θ) − f(x; θ_0), zero at initialisation; `Bootstrap()`, bagging;
+            `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
         seed: whole number.
         input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
         dtype: "float32" or "float64", whatever JAX's flag says.
@@ -137,7 +130,7 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
 
     Attributes:
         params_: parameters stacked over members; `jax.tree.map(lambda a: a[i], params_)` are those of member i.
-        params0_: those at initialisation if zero_output, what a `variation` subtracts by, or None.
+        params0_: what a `variation` subtracts by, of `ZeroOutput` the initial parameters, or None.
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
         recorded_, recorded_epochs_: what `fit(record=…)` kept.
         n_features_in_, sample_shape_, n_outputs_, positions_: what x and y were.

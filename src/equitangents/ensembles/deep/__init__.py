@@ -1,1 +1,0 @@
-"""Ensembles of finite networks as estimators."""
