@@ -11,9 +11,7 @@ models, or of other inputs, never lie together. The last line of a file that is 
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 import os
 import re
 import zipfile
@@ -23,19 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-import jax
 import numpy as np
 import scipy.special
 
-from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers, Times
+from equitangents._types import ArrayLike, FileName, Network, Numbers, Times
 from equitangents._version import __version__
 from equitangents.archives import Archive, write_archive
-from equitangents.ensembles.deep.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase
-from equitangents.ensembles.training.settings import array_digest
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -75,7 +70,7 @@ CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
 
 @dataclass(frozen=True)
 class Predictor:
-    """Predicts named arrays by a fitted ensemble; by an infinite one at one training time.
+    """Predicts named arrays by a fitted ensemble at one training time.
 
     `arrays` are their names and the shape of a row of each; `outputs` gives them for a block of inputs (M, …). The
     fingerprint is of the ensemble, but for its labels; `samples` are those it was trained on, in `dtype`. Inputs are
@@ -84,7 +79,7 @@ class Predictor:
     """
 
     fingerprint: str
-    time: float | None
+    time: float
     sample_shape: tuple[int, ...]
     dtype: np.dtype | None
     samples: int
@@ -114,16 +109,16 @@ class Predictor:
 
 
 def predictor(
-    ensemble: AnyModel, time: Times | None, return_std: bool, net: Network, probabilities: bool = False
+    ensemble: InfiniteEnsembleBase | FileName,
+    time: Times | None,
+    return_std: bool,
+    net: Network,
+    probabilities: bool = False,
 ) -> Predictor:
-    """What is asked of a fitted ensemble, or of an infinite one in a folder, of which only what is needed is read.
+    """What is asked of a fitted ensemble, or of one in a folder, of which only what is needed is read.
 
     Raises InvalidArgumentError for what such an ensemble does not predict.
     """
-    if isinstance(ensemble, FiniteEnsemble):
-        if probabilities:
-            raise InvalidArgumentError("probabilities is True; a classifier of finite networks predicts them as mean")
-        return _of_members(ensemble, time, return_std)
     folder: Path | None = None
     about: Archive | None = None
     if isinstance(ensemble, InfiniteEnsembleBase):
@@ -134,7 +129,7 @@ def predictor(
         about = saving.about_model(folder)
         facts, fingerprint = about["facts"], about["fingerprint"]
     else:
-        raise InvalidTypeError("ensemble", ensemble, "a fitted ensemble, or the folder of a saved infinite one")
+        raise InvalidTypeError("ensemble", ensemble, "a fitted infinite ensemble, or the folder of a saved one")
     classes = _labels(facts["classes"])
     asked = one_time(facts["time"] if time is None else time, "predictions are written at one time")
     grid = tuple(facts["positions"])
@@ -194,40 +189,6 @@ def _work(means: MeansAtATime) -> int:
     return cast(CostedKernel, kernel).kernel_cost(inputs.shape[1:], 1, len(inputs), inputs.dtype).element_layers
 
 
-def _of_members(ensemble: FiniteEnsemble, time: Times | None, return_std: bool) -> Predictor:
-    """Means of finite networks, or of classifiers their probabilities as `mean`."""
-    ensemble._check_fitted()
-    if time is not None:
-        raise InvalidArgumentError("time", time, remedy="finite networks are trained to one time, so leave it None")
-    grid, numbers = tuple(ensemble.positions_), ensemble.n_outputs_
-    classifies = isinstance(ensemble, Classification)
-    if classifies and return_std:
-        raise InvalidArgumentError("return_std is True; finite networks that classify predict probabilities without it")
-    shape = grid if getattr(ensemble, "_squeeze", False) else (*grid, numbers)
-
-    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
-        if isinstance(ensemble, Classification):
-            return {"mean": ensemble.predict_proba(x)}
-        assert isinstance(ensemble, Regression)
-        mean, std = ensemble.predict(x, return_std=True)
-        return {"mean": mean, "std": std} if return_std else {"mean": mean}
-
-    count, units = ensemble.history_.shape[1], ensemble.standardisation_
-    digests = [array_digest(leaf) for leaf in jax.tree.leaves([ensemble.params_, ensemble.params0_])]
-    digests += [] if units is None else [array_digest(units.shift, units.scale)]
-    classes = _labels(list(ensemble.classes_) if isinstance(ensemble, Classification) else None)
-    return Predictor(
-        json.dumps([type(ensemble).__name__, count, ensemble._fingerprint, digests]),
-        None,
-        tuple(ensemble.sample_shape_),
-        np.dtype(ensemble.dtype) if units is None else None,
-        count * numbers * math.prod(grid),
-        classes,
-        {"mean": shape} | ({"std": shape} if return_std else {}),
-        outputs,
-    )
-
-
 def _labels(classes: list[Any] | None) -> np.ndarray | None:
     """Labels as an array; of whole numbers of which some fit only uint64, NumPy would make floating ones."""
     if classes is None:
@@ -237,7 +198,7 @@ def _labels(classes: list[Any] | None) -> np.ndarray | None:
 
 
 def predict_to_file(
-    ensemble: AnyModel,
+    ensemble: InfiniteEnsembleBase | FileName,
     x: Numbers,
     path: FileName,
     *,
@@ -257,15 +218,13 @@ def predict_to_file(
     processes that predict by two models into one file at one time, one makes it and the other raises StoreError.
 
     Args:
-        ensemble: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved; or
-            a fitted ensemble of finite networks, `DeepEnsemble`, `equitangents.torch.Ensemble` or their classifiers,
-            whose mean are the probabilities.
+        ensemble: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved.
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,)) or .npz (arrays mean, std, label,
             probability).
-        time: the training time; None: the ensemble's. Of finite networks None.
-        return_std: standard deviations, too, and of an infinite classifier probabilities; into .npz.
-        probabilities: of a calibrated infinite classifier, too, without the cost of standard deviations.
+        time: the training time; None: the ensemble's.
+        return_std: standard deviations, too, and of a classifier probabilities; into .npz.
+        probabilities: of a calibrated classifier, too, without the cost of standard deviations.
         rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB, or some seconds.
         shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
         force: replace a file that is there and holds something else.
