@@ -182,7 +182,7 @@ def test_the_form_goes_with_the_model_it_was_written_for(run, tiles):
 
 def test_tables_of_calibrated_models_need_no_deviations_and_chunks_follow_the_work(run, tiles, monkeypatch):
     net = "--net", "GAP", "--depth", 1, "--ridge", 1e-2, "--group", "C4"
-    assert run("fit", "--data", "tiles", *net, "--out", "model", "--means-only")[0] == 0
+    assert run("fit", "--data", "tiles", *net, "--out", "model")[0] == 0
     found = et.data.load_labelled_images("tiles")
     options = {"ridge": 1e-2, "augmentation": "C4", "standardise": True, "calibrate": True}
     whole = et.InfiniteEnsembleClassifier(network("GAP", 1), **options).fit(found.x, found.y)

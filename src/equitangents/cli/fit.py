@@ -116,7 +116,6 @@ _RESULT = {
     ),
     "min_confidence": option(str, "Leave predictions open below this probability.", callback=probability),
     "report": option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
-    "means_only": flag("Save what means need, a small file; no --std afterwards."),
 }
 
 
@@ -179,7 +178,7 @@ def fit(o: Any) -> None:
             raise InvalidArgumentError(
                 "min_confidence", o.min_confidence, "a calibrated classifier", "leave it out, or give --calibrate"
             )
-        model.save(o.out, means_only=o.means_only)
+        model.save(o.out)
     if o.report and classifies:
         (o.out / REPORT).unlink(missing_ok=True)  # of the model that was there before
     if found is not None:

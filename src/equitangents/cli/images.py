@@ -119,7 +119,7 @@ def is_calibrated(model: Path) -> bool:
     """Whether a saved model is a classifier with calibrated probabilities."""
     from equitangents.ensembles.infinite.saving import about_model
 
-    return about_model(model)["facts"]["temperature"] is not None
+    return about_model(model)["temperature"] is not None
 
 
 def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float | None) -> None:

@@ -115,27 +115,32 @@ def predictor(
     net: Network,
     probabilities: bool = False,
 ) -> Predictor:
-    """What is asked of a fitted ensemble, or of one in a folder, of which only what is needed is read.
+    """What is asked of a fitted ensemble, or of one in a folder.
 
     Raises InvalidArgumentError for what such an ensemble does not predict.
     """
     folder: Path | None = None
-    about: Archive | None = None
     if isinstance(ensemble, InfiniteEnsembleBase):
         ensemble._check_fitted()
-        facts, fingerprint = saving.facts(ensemble), saving.fingerprint(ensemble)
+        fingerprint = saving.fingerprint(ensemble)
     elif isinstance(ensemble, str | Path):
         folder = local("ensemble", ensemble)
         about = saving.about_model(folder)
-        facts, fingerprint = about["facts"], about["fingerprint"]
+        fingerprint = about["fingerprint"]
+        ensemble = saving.load(CLASSES[about["class"]], folder, net, about)
     else:
         raise InvalidTypeError("ensemble", ensemble, "a fitted infinite ensemble, or the folder of a saved one")
-    classes = _labels(facts["classes"])
-    asked = one_time(facts["time"] if time is None else time, "predictions are written at one time")
-    grid = tuple(facts["positions"])
-    shape = grid if facts["outputs"] is None else (*grid, facts["outputs"])
+    whole: Any = ensemble
+    classifier = whole if isinstance(whole, InfiniteEnsembleClassifier) else None
+    regression, units, samples = whole.ensemble_ if classifier else whole, whole.standardisation_, whole._data[0]
+    classes = _labels(None if classifier is None else classifier.classes_.tolist())
+    fitted_time = float(whole.time)
+    asked = one_time(fitted_time if time is None else time, "predictions are written at one time")
+    grid = tuple(getattr(whole, "positions_", ()))
+    outputs_of = (len(classes),) if classes is not None else () if whole._squeeze else (int(whole.n_outputs_),)
+    shape = (*grid, *outputs_of)
     arrays: dict[str, tuple[int, ...]] = {"mean": shape}
-    temperature = facts["temperature"] if asked == facts["time"] else None
+    temperature = classifier.temperature_ if classifier and asked == fitted_time else None
     if probabilities and temperature is None:
         raise InvalidArgumentError(
             "probabilities is True, and the model is no classifier that is calibrated at this time; expected "
@@ -144,24 +149,20 @@ def predictor(
     if probabilities:
         arrays |= {"probability": shape}
     if return_std:
-        arrays |= {"std": grid} | ({} if facts["classes"] is None else {"probability": shape})
-    means, whole = None, ensemble
-    if not return_std and asked == facts["time"]:
-        means = saving.load_means(folder, net, about) if folder is not None else saving.means(ensemble)
-    if means is None and folder is not None and about is not None:
-        whole = saving.load(CLASSES[about["class"]], folder, net, about)
-    regression: Any = whole.ensemble_ if isinstance(whole, InfiniteEnsembleClassifier) else whole
-    units = whole.standardisation_ if means is None else means.standardisation
+        arrays |= {"std": grid} | ({} if classes is None else {"probability": shape})
+    means = None
+    if not return_std and asked == fitted_time:
+        means = whole._solved.mean_problem.mean(asked)
 
     def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
         if means is not None:
-            found = {"mean": means(x).reshape(len(x), *shape)}
+            found = {"mean": means(x if units is None else units(x)).reshape(len(x), *shape)}
         elif return_std:
             found = dict(zip(("mean", "std"), regression.predict(x, asked, return_std=True), strict=True))
         else:
             found = {"mean": regression.predict(x, asked)}
-        if return_std and isinstance(whole, InfiniteEnsembleClassifier):
-            found["probability"] = whole.predict_proba(x, asked)
+        if return_std and classifier is not None:
+            found["probability"] = classifier.predict_proba(x, asked)
         elif probabilities:
             found["probability"] = scipy.special.softmax(found["mean"] / temperature, axis=-1)
         return found
@@ -169,9 +170,9 @@ def predictor(
     return Predictor(
         fingerprint,
         asked,
-        tuple(facts["sample_shape"]),
-        np.dtype(facts["dtype"]) if units is None else None,
-        facts["samples"],
+        tuple(whole.sample_shape_),
+        samples.dtype if units is None else None,
+        len(samples),
         classes,
         arrays,
         outputs,

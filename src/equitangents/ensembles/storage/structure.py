@@ -21,7 +21,6 @@ import numpy as np
 
 from equitangents.ensembles.storage.kinds import Kind, is_of, kinds, name_of
 from equitangents.errors import EquitangentsError, InvalidTypeError
-from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.random_features.features import VERSION
 
 logger = logging.getLogger("equitangents")
@@ -343,8 +342,6 @@ FITS: dict[str, Callable[[Any], Any]] = {
     and e.ensemble_.n_outputs_ == len(e.classes_) > 1 and (e.temperature_ is None or e.temperature_ > 0),
     "ensembles.IrrepProblem": lambda p: len(p.irreps) >= len(p.blocks) > 0
     and p.self_kernels.ndim == 1,
-    "ensembles.MeansAtATime": lambda m: m.coefficients.ndim == 2
-    and len(m.coefficients) == (m.kernel.features if isinstance(m.kernel, FeatureMap) else len(m.inputs)) > 0,
     "ensembles.Problem": _problem,
     "ensembles.InfiniteEnsemble": _ensemble,
     "ensembles.Standardisation": lambda s: s.is_one,
