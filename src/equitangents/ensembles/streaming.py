@@ -15,9 +15,8 @@ import logging
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -68,31 +67,65 @@ CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
 }
 
 
-@dataclass(frozen=True)
 class Predictor:
-    """Predicts named arrays by a fitted ensemble at one training time.
+    """Predicts named arrays by a fitted ensemble, or one in a folder, at one training time.
 
-    `arrays` are their names and the shape of a row of each; `outputs` gives them for a block of inputs (M, …). The
-    fingerprint is of the ensemble, but for its labels; `samples` are those it was trained on, in `dtype`. Inputs are
-    read in it; None, of one that standardises: as they are given. Rounded before they are shifted, what tells them
-    apart may be lost.
+    `arrays` are their names and the shape of a row of each. The fingerprint is of the ensemble, but for its labels;
+    `samples` are those it was trained on, in `dtype`. Inputs are read in it; None, of one that standardises: as they
+    are given. Rounded before they are shifted, what tells them apart may be lost. `work` of an input: positions × pair
+    offsets × layers × samples.
+
+    Raises InvalidArgumentError for what such an ensemble does not predict.
     """
 
-    fingerprint: str
-    time: float
-    sample_shape: tuple[int, ...]
-    dtype: np.dtype | None
-    samples: int
-    classes: np.ndarray | None
-    arrays: dict[str, tuple[int, ...]]
-    outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
-    work: int = 0  # of an input: positions × pair offsets × layers × samples
-    folder: Path | None = None  # of a saved ensemble, whose file somebody else may have written
+    def __init__(
+        self,
+        ensemble: InfiniteEnsembleBase | FileName,
+        time: Times | None,
+        return_std: bool,
+        net: Network,
+        probabilities: bool,
+    ) -> None:
+        self.folder: Path | None = None  # of a saved ensemble, whose file somebody else may have written
+        if isinstance(ensemble, InfiniteEnsembleBase):
+            ensemble._check_fitted()
+            self.fingerprint = saving.fingerprint(ensemble)
+            self._ensemble: Any = ensemble
+        elif isinstance(ensemble, str | Path):
+            self.folder = local("ensemble", ensemble)
+            about = saving.about_model(self.folder)
+            self.fingerprint = about["fingerprint"]
+            self._ensemble = saving.load(CLASSES[about["class"]], self.folder, net, about)
+        else:
+            raise InvalidTypeError("ensemble", ensemble, "a fitted infinite ensemble, or the folder of a saved one")
+        whole = self._ensemble
+        classifies = isinstance(whole, InfiniteEnsembleClassifier)
+        self._regression = whole.ensemble_ if classifies else whole
+        self._units, samples = whole.standardisation_, whole._data[0]
+        self.classes = _labels(whole.classes_.tolist()) if classifies else None
+        self.sample_shape: tuple[int, ...] = tuple(whole.sample_shape_)
+        self.samples, self.dtype = len(samples), samples.dtype if self._units is None else None
+        self.time = one_time(float(whole.time) if time is None else time, "predictions are written at one time")
+        calibrated = classifies and self.time == float(whole.time)
+        self._temperature = whole.temperature_ if calibrated and probabilities else None
+        if probabilities and self._temperature is None:
+            raise InvalidArgumentError(
+                "probabilities is True, and the model is no classifier that is calibrated at this time; expected "
+                "return_std=True for shares of networks, or calibrate=True"
+            )
+        grid = tuple(getattr(whole, "positions_", ()))
+        shape = (*grid, len(whole.classes_)) if classifies else grid if whole._squeeze else (*grid, whole.n_outputs_)
+        self.arrays: dict[str, tuple[int, ...]] = {"mean": shape} | ({"probability": shape} if probabilities else {})
+        if return_std:
+            self.arrays |= {"std": grid} | ({"probability": shape} if classifies else {})
+        at_its_time = not return_std and self.time == float(whole.time)
+        self._means: MeansAtATime | None = whole._solved.mean_problem.mean(self.time) if at_its_time else None
+        self.work = 0 if self._means is None else _work(self._means)
 
     def predict(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays for a block of inputs, in float64; StoreError where those of a saved ensemble are none."""
         try:
-            found = self.outputs(x)
+            found = self._outputs(x)
             values = {name: np.asarray(found[name], np.float64) for name in self.arrays}
             if any(values[name].shape != (len(x), *shape) for name, shape in self.arrays.items()):
                 raise ValueError("predictions have another shape than it says")
@@ -107,78 +140,19 @@ class Predictor:
             ) from error
         return values
 
-
-def predictor(
-    ensemble: InfiniteEnsembleBase | FileName,
-    time: Times | None,
-    return_std: bool,
-    net: Network,
-    probabilities: bool = False,
-) -> Predictor:
-    """What is asked of a fitted ensemble, or of one in a folder.
-
-    Raises InvalidArgumentError for what such an ensemble does not predict.
-    """
-    folder: Path | None = None
-    if isinstance(ensemble, InfiniteEnsembleBase):
-        ensemble._check_fitted()
-        fingerprint = saving.fingerprint(ensemble)
-    elif isinstance(ensemble, str | Path):
-        folder = local("ensemble", ensemble)
-        about = saving.about_model(folder)
-        fingerprint = about["fingerprint"]
-        ensemble = saving.load(CLASSES[about["class"]], folder, net, about)
-    else:
-        raise InvalidTypeError("ensemble", ensemble, "a fitted infinite ensemble, or the folder of a saved one")
-    whole: Any = ensemble
-    classifier = whole if isinstance(whole, InfiniteEnsembleClassifier) else None
-    regression, units, samples = whole.ensemble_ if classifier else whole, whole.standardisation_, whole._data[0]
-    classes = _labels(None if classifier is None else classifier.classes_.tolist())
-    fitted_time = float(whole.time)
-    asked = one_time(fitted_time if time is None else time, "predictions are written at one time")
-    grid = tuple(getattr(whole, "positions_", ()))
-    outputs_of = (len(classes),) if classes is not None else () if whole._squeeze else (int(whole.n_outputs_),)
-    shape = (*grid, *outputs_of)
-    arrays: dict[str, tuple[int, ...]] = {"mean": shape}
-    temperature = classifier.temperature_ if classifier and asked == fitted_time else None
-    if probabilities and temperature is None:
-        raise InvalidArgumentError(
-            "probabilities is True, and the model is no classifier that is calibrated at this time; expected "
-            "return_std=True for shares of networks, or calibrate=True"
-        )
-    if probabilities:
-        arrays |= {"probability": shape}
-    if return_std:
-        arrays |= {"std": grid} | ({} if classes is None else {"probability": shape})
-    means = None
-    if not return_std and asked == fitted_time:
-        means = whole._solved.mean_problem.mean(asked)
-
-    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
-        if means is not None:
-            found = {"mean": means(x if units is None else units(x)).reshape(len(x), *shape)}
-        elif return_std:
-            found = dict(zip(("mean", "std"), regression.predict(x, asked, return_std=True), strict=True))
+    def _outputs(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        if self._means is not None:
+            means = self._means(x if self._units is None else self._units(x))
+            found = {"mean": means.reshape(len(x), *self.arrays["mean"])}
+        elif "std" in self.arrays:
+            found = dict(zip(("mean", "std"), self._regression.predict(x, self.time, return_std=True), strict=True))
         else:
-            found = {"mean": regression.predict(x, asked)}
-        if return_std and classifier is not None:
-            found["probability"] = classifier.predict_proba(x, asked)
-        elif probabilities:
-            found["probability"] = scipy.special.softmax(found["mean"] / temperature, axis=-1)
+            found = {"mean": self._regression.predict(x, self.time)}
+        if "std" in self.arrays and self.classes is not None:
+            found["probability"] = self._ensemble.predict_proba(x, self.time)
+        elif self._temperature is not None:
+            found["probability"] = scipy.special.softmax(found["mean"] / self._temperature, axis=-1)
         return found
-
-    return Predictor(
-        fingerprint,
-        asked,
-        tuple(whole.sample_shape_),
-        samples.dtype if units is None else None,
-        len(samples),
-        classes,
-        arrays,
-        outputs,
-        0 if means is None else _work(means),
-        folder,
-    )
 
 
 def _work(means: MeansAtATime) -> int:
@@ -190,10 +164,8 @@ def _work(means: MeansAtATime) -> int:
     return cast(CostedKernel, kernel).kernel_cost(inputs.shape[1:], 1, len(inputs), inputs.dtype).element_layers
 
 
-def _labels(classes: list[Any] | None) -> np.ndarray | None:
+def _labels(classes: list[Any]) -> np.ndarray:
     """Labels as an array; of whole numbers of which some fit only uint64, NumPy would make floating ones."""
-    if classes is None:
-        return None
     unsigned = all(type(label) is int for label in classes) and min(classes) >= 0 and 2**63 <= max(classes) < 2**64
     return np.array(classes, np.uint64 if unsigned else None)
 
@@ -252,7 +224,7 @@ def predict_to_file(
         raise InvalidArgumentError("path", str(path), "a name that ends in .npz, for several arrays")
     if rows is not None:
         check_whole("rows", rows, 1)
-    by = predictor(ensemble, time, return_std, net, probabilities)
+    by = Predictor(ensemble, time, return_std, net, probabilities)
     task = PredictionTask(real(given), x, by, rows)
     mine = part_of(list(task.chunks), shard)
     kept = lambda: (

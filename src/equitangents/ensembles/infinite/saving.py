@@ -25,13 +25,16 @@ CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, which is another one in another process
 _ABOUT = {
     "class": "text", "network": "text", "network_left_out": "bool", "fingerprint": "text",
-    "temperature": "none|real", "first": "(real)", "state": "any",
+    "temperature": "none|real", "images": "none|{any}", "first": "(real)", "state": "any",
 }  # fmt: skip
 _SAME = 1e-4  # relative: how well a network that is given at loading has to agree with the one that was saved
 
 
-def save(ensemble: BaseEstimator, path: Path) -> None:
-    """Write a fitted ensemble to the folder `path`; see InfiniteEnsembleBase.save."""
+def save(ensemble: BaseEstimator, path: Path, images: dict[str, Any] | None = None) -> None:
+    """Write a fitted ensemble to the folder `path`, with the form of the images it was fitted to, if it was.
+
+    See InfiniteEnsembleBase.save.
+    """
     check_place(path)
     state = state_of(ensemble)
     try:
@@ -47,6 +50,7 @@ def save(ensemble: BaseEstimator, path: Path) -> None:
         "network_left_out": left_out,
         "fingerprint": fingerprint(ensemble),
         "temperature": getattr(ensemble, "temperature_", None),
+        "images": images,
         "first": _first(ensemble),
         "state": described.tree,
     }
