@@ -27,9 +27,7 @@ def check_field(layers, x1, x2, rtol=1e-11, **kwargs):
     fields = literal_kernels.run(layers, literal_kernels.start(np.concatenate([x1, x2])))
     count, own = fields.K.shape[1], fields.variance
     scale = np.sqrt(own[: len(x1), :, None, None] * own[len(x1) :])
-    rng = np.random.default_rng(count)
-    pairs = rng.integers(0, count, (5, 2))
-    whole, same, some = (net.kernel_field(x1, x2, positions=p) for p in ("all", "same", pairs))
+    whole, same = (net.kernel_field(x1, x2, positions=p) for p in ("all", "same"))
     for name, literal in (("nngp", fields.K), ("ntk", fields.T)):
         expected = literal[: len(x1), :, len(x1) :]
         error = np.abs(np.asarray(getattr(whole, name)) - expected) / np.where(scale > 0, scale, 1)
@@ -37,8 +35,6 @@ def check_field(layers, x1, x2, rtol=1e-11, **kwargs):
         assert np.max(error) <= rtol, f"{name} is off by {np.max(error):.2e} (relative), allowed {rtol:.0e}\n{net}"
         values = getattr(whole, name)
         np.testing.assert_allclose(getattr(same, name), np.einsum("ipjp->ijp", values), rtol=rtol, atol=rtol)
-        picked = values[:, pairs[:, 0], :, pairs[:, 1]].transpose(1, 2, 0)
-        np.testing.assert_allclose(getattr(some, name), picked, rtol=rtol, atol=rtol)
     return net
 
 

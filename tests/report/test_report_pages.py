@@ -126,10 +126,6 @@ class TestPage:
         assert places == sorted(places)
         assert "equitangents reproduce x" in html
 
-    def test_says_how_many_repetitions_would_decide_a_claim(self):
-        undecided = _claim(bound=(0.45, 1.0), covers="splits", repeated=5)
-        assert f"<td>{undecided.further}</td>" in _page(claims=[undecided]).html()
-
     def test_its_first_figure_stands_before_the_claims_and_once(self, tmp_path):
         one, other = (Figure(name, f"Caption of {name}.", "<svg></svg>") for name in ("one", "other"))
         html = _page(shown=[one, other]).html()

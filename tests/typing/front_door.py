@@ -82,7 +82,7 @@ def large_kernels(folder: Path) -> None:
     """Tiles on disk, by any number of workers."""
     store = et.scale.GramStore(folder, net, x, tile=2).compute(progress=False)
     assert_type(store, et.scale.GramStore)
-    assert_type(store.shape, tuple[int, ...])
+    assert_type(store.shape, tuple[int, int])
     et.InfiniteEnsemble(net, solver="pcg", store=folder).fit(x, y)
 
 

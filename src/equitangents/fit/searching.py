@@ -235,7 +235,7 @@ class Search:
         """Both kernels of x with itself, tile by tile; None where another has a score and the time is too short."""
         n, kernel = len(x), trial.kernel
         if isinstance(trial.candidate.net, FeatureNetwork):
-            return cast(Kernels, kernel.kernel(x))  # at once: features are computed anew in each tile
+            return kernel.kernel(x)  # at once: features are computed anew in each tile
         nngp, ntk = (np.empty((n, n), x.dtype if x.dtype.kind == "f" else np.float64) for _ in range(2))
         edges = np.linspace(0, n, min(_TILES, 1 + n // _SIDE) + 1).astype(int)
         parts = [slice(a, b) for a, b in pairwise(edges)]

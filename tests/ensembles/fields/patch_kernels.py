@@ -26,7 +26,7 @@ class PatchKernels:
 
     def field_equivariant_under(self, action, input_shape, moves):
         """Shifts of the torus leave the order of a patch, too."""
-        return not self.local and action.torus == input_shape[:-1] and action.group.order == moves.shape[1]
+        return not self.local and action.group.torus == input_shape[:-1] and action.group.order == moves.shape[1]
 
     def patches(self, x):
         shifts = itertools.product((-1, 0, 1), repeat=2)
