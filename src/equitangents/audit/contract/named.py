@@ -96,11 +96,9 @@ def _vectors_or_images(named: GroupName, space: Space, only: str, array: Tree) -
     assert group is not None
     candidates = [kind for kind in kinds_named(named, group).recognised(array.shape) if KINDS[space][kind].action]
     if len(candidates) != 1:
+        hint = flattened("x", array.shape) if space == "plane" else ""
         raise InvalidArgumentError(
-            "inputs",
-            None,
-            [*KINDS[space]],
-            f"{only} of shape {array.shape} may be several{flattened('x', array.shape) if space == 'plane' else ''}",
+            only, array.shape, [*KINDS[space]], f"say by inputs= which it is{hint}", verb="has shape"
         )
     return candidates[0]
 
