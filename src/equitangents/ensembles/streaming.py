@@ -16,7 +16,7 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -119,16 +119,24 @@ class Predictor:
         if return_std:
             self.arrays |= {"std": grid} | ({"probability": shape} if classifies else {})
         at_its_time = not return_std and self.time == float(whole.time)
-        self._means: MeansAtATime | None = whole._solved.mean_problem.mean(self.time) if at_its_time else None
-        self.work = 0 if self._means is None else _work(self._means)
+        with self._sound():
+            self._means: MeansAtATime | None = whole._solved.mean_problem.mean(self.time) if at_its_time else None
+            self.work = 0 if self._means is None else _work(self._means)
 
     def predict(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays for a block of inputs, in float64; StoreError where those of a saved ensemble are none."""
-        try:
+        with self._sound():
             found = self._outputs(x)
             values = {name: np.asarray(found[name], np.float64) for name in self.arrays}
             if any(values[name].shape != (len(x), *shape) for name, shape in self.arrays.items()):
                 raise ValueError("predictions have another shape than it says")
+        return values
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """What fails where the parts of a saved ensemble do not fit each other, as a StoreError."""
+        try:
+            yield
         except EquitangentsError:
             raise
         except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
@@ -138,7 +146,6 @@ class Predictor:
             raise StoreError(
                 "model", str(self.folder), "a model whose parts fit each other", f"{reason}; fit the model again"
             ) from error
-        return values
 
     def _outputs(self, x: np.ndarray) -> dict[str, np.ndarray]:
         if self._means is not None:
