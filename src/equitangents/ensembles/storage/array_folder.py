@@ -153,6 +153,8 @@ def load_members(
                 "net", estimator.net, "the network that was saved", "the numbers of its arrays of variables differ"
             )
         setattr(estimator, name, jax.tree.unflatten(structure, values))
+    if any(np.ndim(leaf) == 0 for name in _TREES for leaf in jax.tree.leaves(getattr(estimator, name, None))):
+        raise damaged(path, "an array of the members' variables has no axis of members")
     return estimator
 
 
