@@ -157,7 +157,7 @@ MODELS = (auto, simple, network)
 
 def measured(probabilities: np.ndarray, y: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
     """Of labels that are among the classes, or wrong for any model."""
-    from equitangents.fit.held_out import HeldOut
+    from equitangents.fit.result import HeldOut
 
     at = np.searchsorted(classes, y).clip(max=len(classes) - 1)
     known = classes[at] == y

@@ -18,7 +18,7 @@ def probabilities(
     x: np.ndarray, y: np.ndarray, folds: Sequence[np.ndarray], new: np.ndarray, classes: int, *, turned: bool, seed: int
 ) -> np.ndarray:
     """(m, classes) of new images, by the mean of three networks; turned: trained on random quarter turns."""
-    from equitangents.fit.left_out import calibrated
+    from equitangents.fit.assessing import calibrated
 
     mean, scale = x.mean(axis=(0, 1, 2)), x.std(axis=(0, 1, 2)) + 1e-6
     x, new = ((smaller(images) - mean) / scale for images in (x, new))

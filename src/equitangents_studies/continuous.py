@@ -2,13 +2,12 @@
 
 Claimed (Lemma 6.2): the mean changes by at most κ C(x) under any rotation, κ the distance of the group from C_k. Images
 are rotated in two ways: on rings, where rotation by any angle is exact, and by resampling pixels, which has a floor.
-Ensembles of CNNs are trained on images in k orientations and asked at all angles, with what each k costs.
+Ensembles of CNNs are trained on images in k orientations and asked at all angles.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents.report import Figure, palette
-from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, squared_mean, t_interval
+from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.image_ensembles import (
     AnswersOnOrbits,
@@ -32,7 +31,6 @@ from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, there_and_back
 from equitangents_studies.common.rotation_bound import coarseness, largest_gradients, representation
 from equitangents_studies.common.scores import covered, table_mean
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import (
     Claim,
@@ -55,12 +53,11 @@ class Settings:
     """Models are augmented with C_k for every k of `orders` and tested at `angles` angles, a multiple of each k.
 
     `rings` × `samples` (odd) read an image along circles; `points`² places on every chord are searched for the largest
-    gradient; `trained` are orders k at which finite ensembles are trained too. `rate` is a fraction of the largest
-    stable learning rate. `pixels` averages images down for the closed form. Sizes are our choice.
+    gradient. `rate` is a fraction of the largest stable learning rate. `pixels` averages images down for the closed form. Sizes are our choice.
 
     Image ensembles are CNNs of `channels`, the first layer of which reads patches of `patch` × `patch` pixels, trained
     with C_k for every k of `image_orders` (none: left out) for as many `epochs`, each of which shows every image in k
-    orientations: the cost is in proportion to k. `ensembles` disjoint ones have `image_members` members each.
+    orientations. `ensembles` disjoint ones have `image_members` members each.
     `foreign` are sets unlike the training data: "photographs", "noise" or data sets.
     """
 
@@ -74,9 +71,6 @@ class Settings:
     samples: int = 15
     points: int = 5
     steps: tuple[int, ...] = (1, 10, 100)
-    trained: tuple[int, ...] = (2, 4)
-    members: int = 60
-    width: int = 256
     hidden_layers: int = 2
     rate: float = 0.5
     W_std: float = 2**0.5
@@ -109,18 +103,13 @@ class Settings:
         """How image ensembles are trained."""
         return Recipe(self.patch, self.channels, self.image_members, self.ensembles, self.batch, self.learning_rate)
 
-    @property
-    def recorded_epochs(self) -> tuple[int, ...]:
-        """1, 2, 4, … and the last: k orientations after 2e epochs cost what 2k cost after e."""
-        return tuple(sorted({2**i for i in range(self.epochs.bit_length()) if 2**i < self.epochs} | {self.epochs}))
-
 
 PRESETS = presets(
     Settings(),
-    desk="data=fashion_mnist train_images=60 test_images=40 pixels=14 rings=7 samples=25 points=3 trained=2,4,8 "
-    "members=100 image_train=1600 foreign=mnist,cifar10,noise foreign_images=30 image_members=5 epochs=8",
+    desk="data=fashion_mnist train_images=60 test_images=40 pixels=14 rings=7 samples=25 points=3 "
+    "image_train=1600 foreign=mnist,cifar10,noise foreign_images=30 image_members=5 epochs=8",
     paper="data=fashion_mnist train_images=100 test_images=100 rings=14 samples=45 points=3 steps=1,10,100,1000 "
-    "trained=2,4,8 members=500 width=512 image_train=20000 image_test=300 foreign=mnist,cifar10,noise "
+    "image_train=20000 image_test=300 foreign=mnist,cifar10,noise "
     "foreign_images=100 image_members=10 channels=64,64,64 epochs=16 batch=128 learning_rate=0.01",
 )
 
@@ -133,8 +122,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         increasing = len(orders) >= 2 and list(orders) == sorted(set(orders))
         check(increasing or (name == "image_orders" and not orders), name, orders, "at least two orders, increasing")
     check(settings.samples % 2 == 1, "samples", settings.samples, "odd")
-    check(set(settings.trained) <= set(settings.orders), "trained", settings.trained, "among orders")
-    at_least(settings, members=3, image_members=2, ensembles=1, epochs=1, batch=1, patch=1, foreign_images=1)
+    at_least(settings, image_members=2, ensembles=1, epochs=1, batch=1, patch=1, foreign_images=1)
     side = data.load(settings.data, data_dir).shape[0]
     fits = settings.pixels is None or 2 <= settings.pixels <= side
     check(fits, "pixels", settings.pixels, f"between 2 and the {side} that images of {settings.data!r} have")
@@ -148,7 +136,7 @@ WAYS = ("rings", "pixels")
 class Results(Measured):
     """By way ("rings", "pixels"): `kappa`, `profile`, |f̄(ρ(g)x) − f̄(x)|, and `size`, the root mean square prediction.
     `floor`, |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)| by resampling pixels, `round_trip` the relative change of the images themselves,
-    `constant`, C(x) on rings. `members`, finite ensembles on rings after the last step. `images` are the image
+    `constant`, C(x) on rings. `images` are the image
     ensembles, None where they were left out.
     """
 
@@ -159,7 +147,6 @@ class Results(Measured):
     floor: np.ndarray = by("", "k step angle image", of="pixels.floor")
     round_trip: np.ndarray = by("", "angle")
     constant: np.ndarray = by("", "k step image", of="rings.constant")
-    members: Keyed[np.ndarray] = by("trained", "member angle image class")
     images: ImageEnsembles | None = None
 
     def relative(self, way: str) -> np.ndarray:
@@ -171,16 +158,6 @@ class Results(Measured):
         return (self.floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
 
 
-def finite_violation(settings: Settings, results: Results, k: int, level: float = 0.95) -> Estimate:
-    """Mean square violation of the mean of infinitely many members, over that of the closed form, square root."""
-    y = results.members[k].astype(np.float64)
-    found = squared_mean((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
-    outputs = y.shape[-1]
-    expected = (results.profile["rings"][settings.orders.index(k), -1, 1:] ** 2).mean() / outputs
-    root = lambda v: float(np.sqrt(max(v, 0) / expected))
-    return Estimate(root(found.value), root(found.low), root(found.high), level)
-
-
 def bound_share(results: Results) -> np.ndarray:
     """max_g |f̄(ρ(g)x) − f̄(x)| / (κ C(x)) on rings: (orders, T, N)."""
     return results.profile["rings"].max(axis=2) / (results.kappa["rings"][:, None, None] * results.constant)
@@ -188,12 +165,12 @@ def bound_share(results: Results) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ImageEnsembles(AnswersOnOrbits):
-    """Ensembles trained with C_k, by k; their answers are those at the E epochs of `epochs`: (E, R, angles, N).
+    """Ensembles trained with C_k, by k; their answers are those after the last epoch: (R, angles, N).
 
     Agreement is the share of all angles at which the predicted class is that of the image as it is.
     """
 
-    epochs: np.ndarray
+    epochs: int
 
     SHARES = True
 
@@ -202,17 +179,9 @@ class ImageEnsembles(AnswersOnOrbits):
         """Every k."""
         return tuple(self.answers)
 
-    def steps(self, k: int) -> np.ndarray:
-        """Training steps up to every recorded epoch."""
-        return np.array([self.recipe.steps(k * len(self.images.train_x), int(e)) for e in self.epochs])
-
     def mean_difference(self, off: np.ndarray, level: float = 0.95) -> Estimate:
         """The mean of differences of shares (R, N), paired."""
         return table_mean(off, (-1.0, 1.0), level)
-
-    def mean(self, shares: np.ndarray, level: float = 0.95) -> Estimate:
-        """The mean of shares (R, N)."""
-        return table_mean(shares, (0.0, 1.0), level)
 
 
 def _images(
@@ -235,9 +204,9 @@ def _action(way: str, n: int) -> actions.Action:
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Both ways in closed form for every k, then finite ensembles on rings."""
+    """Both ways in closed form for every k, then image ensembles."""
     train, test, y = _images(settings, folder.data_dir)
-    levels = {"way": WAYS, "k": settings.orders, "step": _steps(settings), "trained": settings.trained}
+    levels = {"way": WAYS, "k": settings.orders, "step": _steps(settings)}
     closed = [
         Part(f"{way}-{{k}}", f"C{{k}} on {way}, closed form", partial(_closed, settings, way, train[way], y, test[way]))
         for way in WAYS
@@ -248,33 +217,8 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         *closed,
         levels=levels,
     )
-    rates = found.by("k", "rings.rate")
-    title = f"Training {settings.members} members, C{{trained}} on rings"
-    train_one = partial(_trained, settings, folder, rates, train["rings"], y, test["rings"])
-    found |= measured(folder, Part("ensemble-{trained}", title, train_one), levels=levels)
     images = _image_ensembles(settings, folder) if settings.image_orders else None
     return Results.read(found, steps=_steps(settings), images=images)
-
-
-def _trained(
-    settings: Settings, folder: RunFolder, rates: Mapping[int, float], x: np.ndarray, y: np.ndarray, test: np.ndarray,
-    k: int, task: Task,
-) -> Arrays:  # fmt: skip
-    recorded = train_to_last(
-        folder.checkpoints(f"ensemble-{k}"),
-        _network(settings, settings.width, y.shape[1]),
-        x,
-        y,
-        task,
-        augmentation=_action("rings", k),
-        members=settings.members,
-        learning_rate=rates[k],
-        record={"members": test},
-        record_at=[int(_steps(settings)[-1])],
-        orbits=_action("rings", settings.angles),
-        seed=settings.seed,
-    )
-    return {"members": recorded["members"][0].astype(np.float32)}
 
 
 def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
@@ -289,23 +233,22 @@ def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
             recipe,
             images,
             fine,
-            settings.recorded_epochs,
+            [settings.epochs],
             augmentation=rotations(k),
             seed=settings.seed,
         )
         for k in settings.image_orders
     }
-    return ImageEnsembles(
-        images, fine, recipe, folder.stages(trained), np.array(settings.recorded_epochs),
-    )  # fmt: skip
+    found = {k: {key: of[0] for key, of in arrays.items()} for k, arrays in folder.stages(trained).items()}
+    return ImageEnsembles(images, fine, recipe, found, settings.epochs)
 
 
 def _steps(settings: Settings) -> np.ndarray:
     return np.array(sorted(set(settings.steps)))
 
 
-def _network(settings: Settings, width: int, outputs: int) -> nn.Sequential:
-    return mlp(width, settings.hidden_layers, outputs, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
+def _network(settings: Settings, outputs: int) -> nn.Sequential:
+    return mlp(1, settings.hidden_layers, outputs, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
 def _kappa(settings: Settings, images: np.ndarray, task: Task) -> Arrays:
@@ -324,11 +267,10 @@ def _closed(
     settings: Settings, way: str, train: np.ndarray, y: np.ndarray, x: np.ndarray, k: int, task: Task
 ) -> Arrays:
     fine, times = _action(way, settings.angles), _steps(settings)
-    model = gradient_descent(_network(settings, 1, y.shape[1]), train, y, settings.rate, augmentation=_action(way, k))
+    model = gradient_descent(_network(settings, y.shape[1]), train, y, settings.rate, augmentation=_action(way, k))
     predict = lambda z: model.predict(z, time=times)
     means = orbit_means(model, fine, x, times)
     arrays: Arrays = {
-        "rate": np.array(model.learning_rate),
         "profile": np.linalg.norm(means - means[:, :1], axis=-1),
         "size": np.sqrt((means[:, 0] ** 2).sum(axis=-1).mean(axis=-1)),
     }
@@ -343,7 +285,7 @@ def _closed(
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The lemma, invariance under C_k itself, the slope, the floor of resampling, finite and image ensembles."""
+    """The lemma, invariance under C_k itself, the slope, the floor of resampling, image ensembles."""
     times, orders, finest = range(len(results.steps)), settings.orders, settings.orders[-1]
     when = lambda t: after(int(results.steps[t]))
     words = lambda k, t: f"C{k}, {when(t)}"
@@ -399,21 +341,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             by=chosen,
         ),
     ]
-    if settings.trained:
-        violation = partial(finite_violation, settings, results, level=shared_level(len(settings.trained)))
-        found.append(
-            claim(
-                "Trained ensembles, less their sampling error, violate the symmetry as much as the closed form says, "
-                "to within a factor of 2",
-                Records.over(lambda k: violation(k), lambda k: f"C{k}", k=settings.trained),
-                measure=f"On rings {when(len(times) - 1)}: root mean square change of the mean of members of width "
-                f"{settings.width}, without sampling bias, over that of the closed form.",
-                covers="members",
-                at_least=0.5,
-                at_most=2,
-                by=ours("expected; the bounds are our choice"),
-            )
-        )
     return found if results.images is None else [*found, *image_claims(results.images)]
 
 
@@ -422,14 +349,12 @@ _OF_FLOOR, _GAIN = 0.02, 0.01  # shares of the angles
 
 
 def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
-    """What C_k for larger k brings, against the members, the floor of resampling, and the cost."""
+    """What C_k for larger k brings, against the members and the floor of resampling."""
     first, before, last = found.orders[0], found.orders[-2], found.orders[-1]
-    sets, titles, epochs, ensembles = found.sets, found.images.titles, found.epochs[-1], found.recipe.ensembles
+    sets, titles, epochs, ensembles = found.sets, found.images.titles, found.epochs, found.recipe.ensembles
     each, over = shared_level(len(sets)), covered(ensembles, "ensembles")
     agreement = f"Agreement: share of {found.order} angles at which the predicted class is that of the image as it is"
-    end = lambda k, name: found.agreement(k, name)[-1]
-    members = lambda k, name: found.of_members(k, name)[-1]
-    floor = lambda k, name: found.floor(k, name)[-1]
+    end, members, floor = found.agreement, found.of_members, found.floor
     chosen = ours("our question; the bound is our choice")
 
     def on_sets(of: Callable[[str], np.ndarray]) -> Records:
@@ -441,7 +366,7 @@ def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
     rises = lambda name: end(last, name) - end(first, name)
     leads = [end(k, name) - members(k, name) for k in found.orders for name in sets]
     over_sets = lambda tables: t_interval(np.mean([one.mean(axis=-1) for one in tables], axis=0), 0.95, (-1.0, 1.0))
-    judged = [
+    return [
         claim(
             f"Over all angles image ensembles trained with C{last} agree with themselves more often than with C{first}",
             on_sets(rises),
@@ -462,7 +387,7 @@ def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
         ),
         claim(
             f"Over all angles image ensembles trained with C{last} err less often than with C{first}",
-            {"test": found.mean_difference(found.accuracy(last)[-1] - found.accuracy(first)[-1])},
+            {"test": found.mean_difference(found.accuracy(last) - found.accuracy(first))},
             covers=over,
             measure=f"Share of {found.order} angles at which test images are given a wrong class; C{first} minus "
             f"C{last}, after {epochs} epochs each.",
@@ -488,36 +413,6 @@ def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
             by=chosen,
         ),
     ]
-    return [*judged, *_at_equal_cost(found, agreement, over)]
-
-
-def _at_equal_cost(found: ImageEnsembles, agreement: str, over: str) -> list[Claim]:
-    """More orientations or more epochs, for pairs that take equally many steps; none where no two do."""
-    epochs = [int(e) for e in found.epochs]
-    early = lambda k, more: epochs[-1] * k // more  # epochs of the larger group that take as many steps
-    costly = itertools.pairwise(found.orders)
-    pairs = [(k, more) for k, more in costly if epochs[-1] * k % more == 0 and early(k, more) in epochs]
-    if not pairs:
-        return []
-
-    def ahead(pair: tuple[int, int], name: str) -> Estimate:
-        k, more = pair
-        off = found.agreement(more, name)[epochs.index(early(k, more))] - found.agreement(k, name)[-1]
-        return found.mean_difference(off, shared_level(len(pairs) * len(found.sets)))
-
-    words = lambda pair, name: f"C{pair[1]} against C{pair[0]}, {found.images.titles[name]}"
-    return [
-        claim(
-            "At equally many training steps more orientations agree with themselves at all angles more often than "
-            "more epochs",
-            Records.over(ahead, words, pair=pairs, name=found.sets),
-            measure=f"{agreement}; the larger group for fewer epochs minus the smaller one for {epochs[-1]}, at equal "
-            "cost.",
-            at_least=0,
-            by=ours("our question"),
-            covers=over,
-        )
-    ]
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
@@ -532,7 +427,7 @@ _FLOOR = "floor of resampling"
 
 def _at_angles(found: ImageEnsembles, k: int, name: str) -> np.ndarray:
     """Share of inputs and ensembles, after the last epoch, whose class is that of the image as it is: (angles,)."""
-    labels = found.labels(k, name)[-1]
+    labels = found.labels(k, name)
     share: np.ndarray = (labels == labels[:, :1]).mean(axis=(0, 2))
     return share
 
@@ -559,7 +454,7 @@ def _images_over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
         for axes, name in zip(drawn, found.sets, strict=True):
             for k, colour in drawing.shades_of(found.orders):
                 axes.plot(degrees[half], 100 * _at_angles(found, k, name)[half], color=colour, lw=1.2, label=f"C{k}")
-            floor = found.answers[last][f"floor_{name}"][-1] == found.labels(last, name)[-1][:, :1]
+            floor = found.answers[last][f"floor_{name}"] == found.labels(last, name)[:, :1]
             axes.plot(
                 degrees[half],
                 100 * floor.mean(axis=(0, 2))[half],

@@ -208,13 +208,9 @@ def titles(order: int, budget: int) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class TrainedEnsembles(AnswersOnOrbits):
-    """Ensembles by the way in which elements are chosen; their answers are those after the last epoch, (R, |G|, N).
-
-    `steps[way]` are the training steps of every network.
-    """
+    """Ensembles by the way in which elements are chosen; their answers are those after the last epoch, (R, |G|, N)."""
 
     budget: int
-    steps: dict[str, int]
 
     @property
     def repetitions(self) -> int:
@@ -339,7 +335,6 @@ def trained_ensembles(settings: Settings, folder: RunFolder) -> TrainedEnsembles
         recipe=settings.recipe,
         budget=settings.image_budget,
         answers={way: {key: np.stack([one[key][0, 0] for one in of(way)]) for key in of(way)[0]} for way in ways},
-        steps={way: settings.recipe.steps(*visits(settings, way, len(images.train_x))) for way in ways},
     )
 
 

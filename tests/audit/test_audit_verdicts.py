@@ -26,7 +26,7 @@ from equitangents.audit.measure.judge import compared, decide, kept
 from equitangents.audit.report.checks import agrees, below
 from equitangents.audit.report.forms import escaped
 from equitangents.audit.report.numbers import Estimate, Spread, standing
-from equitangents.audit.report.rows import STATES, rows
+from equitangents.audit.report.rows import table
 from equitangents.audit.report.sections import DECIDES, REASONS
 from equitangents.cli.audit import ABOVE, finish
 from equitangents.testing import assert_equivariant
@@ -133,8 +133,8 @@ def test_summary_markdown_json_and_page_agree(share: float, tolerance: float | N
     assert f"**{escaped(report.first_line)}**" in markdown
     shown_there = entities.unescape(page)
     assert report.first_line in shown_there
-    for row in rows(report):
-        cells = [" ".join(cell.split()) for cell in row.cells]
+    for row in table(report).rows:
+        cells = [" ".join(cell.split()) for cell in row]
         assert f"| {' | '.join(map(escaped, cells))} |" in markdown
         assert all(cell in shown_there for cell in cells)
     good = report.verdict.startswith("equivariant")
@@ -288,7 +288,7 @@ def test_line_and_exit_status_agree(interval, floor, share, limit):
     for tolerance in (None, limit):
         report = judged(interval, floor, share, tolerance)
         verdict, line = report.verdict, report.first_line
-        check, colour = below(report, limit), STATES[verdict]
+        check, colour = below(report, limit), report.state
         assert (check.passed, check.undecided) == (passes, not passes and not fails), check
         assert exit_status(report, check) == (0 if passes else ABOVE)
         assert report.to_dict()["verdict"] == verdict

@@ -8,7 +8,7 @@ import pytest
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant, shown
 from equitangents.audit.report.checks import below, each_below
-from equitangents.audit.report.rows import rows
+from equitangents.audit.report.rows import table
 from equitangents.errors import InvalidTypeError, NotFiniteError
 from equitangents.testing import assert_equivariant
 
@@ -360,10 +360,10 @@ def test_every_output_says_what_its_error_is_relative_to() -> None:
     f = lambda x: {"energy": 5 + x[:, 0, 0], "forces": x[:, 0, 1], "label": (x[:, 0, 0, 0] > 0).astype(int)}
     report = et.audit(f, "C4", IMAGES, output_scale={"forces": 4.0}, **QUIET)
     assert [o.unit for o in report.contract.outputs] == ["spread", "absolute", "classes"]
-    outputs = [row for row in rows(report) if row.label == "output"]
+    outputs = [row for row in table(report).rows if row[0] == "output"]
     for o, row, unit in zip(report.contract.outputs, outputs, ("the spread", "output_scale", "cases"), strict=True):
-        assert row.cells[1:3] == [o.name, f"{100 * o.judged.mean:.3g} %"]
-        assert row.unit == f"of {unit}"
+        assert row[1:3] == [o.name, f"{100 * o.judged.mean:.3g} %"]
+        assert row[-1] == f"of {unit}"
     assert each_below(report, {"forces": 1e-3})[0].value.endswith("of output_scale")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.audit.report.rows import rows
+from equitangents.audit.report.rows import table
 
 QUIET = {"off_data": False, "resamples": 100}
 RNG = np.random.default_rng(0)
@@ -40,4 +40,4 @@ def off_by(share: float) -> object:
 
 def shown(report, label):
     """The cells of every row of a report's table under one label, as text."""
-    return [" ".join(filter(None, row.cells[1:])) for row in rows(report) if row.label == label]
+    return [" ".join(filter(None, row[1:])) for row in table(report).rows if row[0] == label]

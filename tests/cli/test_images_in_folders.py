@@ -15,7 +15,7 @@ from cli.small_images import save, write_tiles
 from equitangents.cli.options import network
 from equitangents.ensembles.infinite import saving
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.held_out import HeldOut
+from equitangents.fit.result import HeldOut
 from equitangents.formatting import percent
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents_studies.data.images import read_image

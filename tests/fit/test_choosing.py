@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.fit import MOST, Grown, Step, auto, choosing, turning
-from equitangents.fit.assessing import Best, _within, assessed, chosen_of
+from equitangents.fit import MOST, Grown, Step, auto, beyond, choosing
+from equitangents.fit.assessing import Best, Gram, _within, assessed, chosen_of
 from equitangents.fit.baselines import baselines
+from equitangents.fit.beyond import doubled
 from equitangents.fit.candidates import Candidate, candidates
-from equitangents.fit.growing import doubled
-from equitangents.fit.left_out import Gram
 from equitangents.fit.problem import Problem, make_problem
 from equitangents.statistics import Estimate
 
@@ -297,11 +296,12 @@ def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(mo
     x, y = images(30)
     choice = auto(x, y, baselines=False, minutes=LONG)
     result, _, standardisation, problem, *_ = found[0]
-    assert choice.curve[-1].accuracy.value == pytest.approx((turning._upright(result, problem).argmax(1) == y).mean())
+    upright = problem.together(logits for _, logits in result.assessed.folds)
+    assert choice.curve[-1].accuracy.value == pytest.approx((upright.argmax(1) == y).mean())
     rows, elements = np.array([0, 3, 5, 7]), np.array([1, 2, 5, 8])
-    action = turning._turns_by(9)
-    copies = turning._copies(x, action, rows, elements, standardisation, result)
-    logits = turning._left_out(result, problem, turning._cross(result, copies, LONG), rows)
+    action = beyond._turns_by(9)
+    copies = beyond._copies(x, action, rows, elements, standardisation, result)
+    logits = beyond._left_out(result, problem, beyond._cross(result, copies, LONG), rows)
     for (rest, inside), (best, _) in zip(problem.split(), result.assessed.folds, strict=True):
         for k in np.flatnonzero(np.isin(rows, inside)):
             net = et.InfiniteEnsembleClassifier(choice.model.net, ridge=best.ridge, kernel=result.tried.kernel)

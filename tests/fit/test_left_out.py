@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from equitangents.ensembles.infinite.classifier import fitted_temperature
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
-from equitangents.fit.left_out import RIDGES, Gram, Solved, calibrated, log_losses, weights_of
-from equitangents.fit.near_duplicates import near_duplicates
-from equitangents.fit.problem import make_problem
+from equitangents.fit.assessing import RIDGES, Gram, Solved, calibrated, log_losses, weights_of
+from equitangents.fit.problem import make_problem, near_duplicates
 
 
 def drawn(seed: int, n: int = 9, order: int = 1) -> tuple[Gram, np.ndarray]:

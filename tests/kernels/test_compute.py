@@ -90,7 +90,7 @@ ON_GRIDS = (
 FIBRES = {name: (TABLE[name][0], network(TABLE[name][1]).layers) for name in ON_GRIDS} | {
     "roto-translations": (
         (3, 3),
-        (nn.Lift(P4, 2, (2, 3), **W), nn.Relu(), nn.GroupConv(2, (3, 1), rotations=[0, 1], **W), nn.GroupPool()),
+        (nn.Lift(P4, 2, (2, 3), **W), nn.Relu(), nn.GroupConv(2, (3, 1), **W), nn.GroupPool()),
     ),
     "cosets": (
         (8,),

@@ -45,11 +45,10 @@ WITH_BRANCHES = {
     "residual": (conv(), nn.Residual(nn.Relu(), conv()), *END),
     "summed": (conv(), nn.Relu(), nn.Parallel([conv(), nn.Relu()], conv(1)), nn.Sum(), *END),
     "side by side": (conv(), nn.Relu(), nn.Parallel([conv(), nn.Relu()], conv(1)), nn.Concatenate(), *END),
-    "joined in groups": (
+    "handed on": (
         conv(),
         nn.Relu(),
-        nn.Parallel([conv(), nn.Relu()], nn.Identity(), conv(1)),
-        nn.Sum((0, 1), (1, 2)),
+        nn.Parallel([conv(), nn.Relu()], nn.Identity()),
         nn.Parallel(nn.Dropout(0.25), conv()),
         nn.Concatenate(),
         *END,

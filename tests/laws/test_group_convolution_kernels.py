@@ -71,25 +71,6 @@ def test_boxes_on_the_plane(engine, plane, nonlinearity, readout):
     check([*layers, ("dense", 1.1, 0.3)], x[:1], x[1:], subgroup=subgroup)
 
 
-@pytest.mark.parametrize("rotations", [[0, 1], pytest.param([0], marks=pytest.mark.slow)])
-def test_boxes_with_some_of_the_rotations(rotations):
-    shape = (4, 4)
-    group, table, grid = plane_group(4, 0, shape)
-    elements = group_box(group, shape, (3, 1), rotations, [0])
-    layers = [
-        (("lift", grid, box(shape, (2, 2)), None, 1.4, 0.0), n.Lift(group, 2, (2, 2), W_std=1.4)),
-        ("phi", "relu"),
-        (
-            ("group_conv", table, elements, None, 1.2, 0.2),
-            n.GroupConv(2, window=(3, 1), rotations=rotations, W_std=1.2, b_std=0.2),
-        ),
-        ("phi", "relu"),
-        ("coset_pool", np.zeros(len(table), dtype=int)),
-        ("dense", 1.0, 0.0),
-    ]
-    check(layers, np.random.default_rng(2).standard_normal((3, *shape, 2)))
-
-
 def test_full_windows_and_arbitrary_elements_of_the_plane_group():
     shape = (3, 3)
     group, table, grid = plane_group(4, 0, shape)

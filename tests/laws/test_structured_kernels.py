@@ -32,20 +32,19 @@ LAST = N.Dense(1, W_std=1.1, b_std=0.3)
 
 
 def parallel_case():
-    """Any directed acyclic network: a residual sum around weights, hand-me-downs, a concatenation at the end."""
+    """Branches in branches: a sum around weights, signals handed on, a concatenation at the end."""
     net = N.Sequential(
         conv(),
         N.Relu(),
-        N.Parallel([conv(), N.Relu()], N.Scale(-0.7), conv(1)),
-        N.Sum((0, 1), (1, 2), (2,)),
+        N.Parallel([N.Parallel([conv(), N.Relu()], N.Scale(-0.7)), N.Sum()], N.Scale(0.5), conv(1)),
         N.Parallel(N.LayerNorm(eps=0.0), [conv(channels=6), N.Relu()], N.Dropout(0.25)),
         N.Concatenate(),
         N.Flatten(),
         LAST,
     )
     f = ls.phi(literal_conv(ls.start(X)), "relu")
-    a, b, c = ls.phi(literal_conv(f), "relu"), ls.times(f, -0.7), literal_conv(f, 1)
-    u, v, w = ls.add(a, b), ls.add(b, c), c
+    u = ls.add(ls.phi(literal_conv(f), "relu"), ls.times(f, -0.7))
+    v, w = ls.times(f, 0.5), literal_conv(f, 1)
     parts = [ls.layer_norm(u), ls.phi(literal_conv(v), "relu"), ls.dropout(w, 0.75)]
     return net, X, end(ls.flatten(ls.concatenate(parts, [4, 6, 4])))
 

@@ -96,18 +96,6 @@ def test_windows_of_many_elements_and_channels_are_the_same_sum(rng):
     np.testing.assert_allclose(y[:, group.identity], first, rtol=1e-10)
 
 
-def test_rotations_of_a_window_are_numbered_after_reflections(rng):
-    group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
-    net = nn.Sequential(nn.Lift(group, 2), nn.GroupConv(3, (1, 1), rotations=[(2, 1), (1, 0)]))
-    x = rng.standard_normal((2, 3, 3, 2))
-    params = net.init(KEY, x.shape[1:], dtype="float64")
-    lifted = np.asarray(nn.Sequential(net.layers[0]).apply(params[:1], x))
-    chosen, w = [group.index(2, 1, (0, 0)), group.index(1, 0, (0, 0))], np.asarray(params[1]["w"])
-    for g in (0, 13, group.order - 1):
-        expected = sum(lifted[:, group.compose(g, h)] @ w[s] for s, h in enumerate(chosen)) / np.sqrt(2 * 2)
-        np.testing.assert_allclose(np.asarray(net.apply(params, x))[:, g], expected, rtol=1e-10)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("reflections", [False, True])
 def test_finite_group_convolutional_networks_are_invariant(reflections, rng):

@@ -18,7 +18,6 @@ from equitangents_studies.common.rotation_bound import (
 )
 from equitangents_studies.finite_width import leading_exponent, order_claim
 from equitangents_studies.mlp_to_gcnn import FrozenKernel, SymmetrisedKernel, draw
-from equitangents_studies.other_ensembles.study import nested_means
 from equitangents_studies.sampling import STRATEGIES, importance, sample, trained_means
 from oracles.invariance import invariance_error
 
@@ -130,15 +129,6 @@ class TestLeadingExponent:
         assert order_claim({"spins": fit}, "MLPs", "after 10 steps").outcome == expected
         any_fits = leading_exponent(self.widths, -20 / self.widths, np.full(5, 10.0))
         assert np.isnan(any_fits.value)
-
-
-class TestDrawsOfOneRun:
-    def test_nested_means_include_the_last_and_the_whole(self):
-        d = np.random.default_rng(0).normal(size=(4, 2, 5))
-        found = nested_means(d, (1, 2, 4))
-        np.testing.assert_allclose(found[:, 0], (d[3] ** 2).mean(axis=1))
-        np.testing.assert_allclose(found[:, 1], (d[[1, 3]].mean(axis=0) ** 2).mean(axis=1))
-        np.testing.assert_allclose(found[:, 2], (d.mean(axis=0) ** 2).mean(axis=1))
 
 
 class TestCoveringAngle:

@@ -1,4 +1,4 @@
-"""Claims of learning curves and spectra follow from the numbers, made up here; letters."""
+"""Claims of learning curves and spectra follow from the numbers, made up here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from equitangents import data
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies import spectra
@@ -199,13 +198,3 @@ class TestSpectra:
         assert turned.shape == (50, 8, 8, 1)
         with pytest.raises(InvalidArgumentError, match="sizes"):
             spectra.check_settings(dataclasses.replace(settings, sizes=(10, 45)), None)
-
-
-def test_letters_are_all_there_centred_and_different():
-    x, y = data.letters(16)
-    assert x.shape == (546, 16, 16, 1)
-    assert (np.bincount(y) == 21).all()
-    assert 0 <= x.min() < x.max() <= 1
-    assert len(np.unique(x.reshape(546, -1), axis=0)) > 500
-    middle = (x[..., 0] * np.arange(16)[:, None]).sum(axis=(1, 2)) / x[..., 0].sum(axis=(1, 2))
-    assert np.abs(np.median(middle) - 7.5) < 1

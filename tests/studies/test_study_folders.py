@@ -17,7 +17,7 @@ from studies.miniatures import EXACT, TINY, run, study
 # The dearest, which compile for 7 seconds to a minute and a half; the claims of all are tested on made-up numbers, the
 # laws of `forces` in tests/molecules, too, and `comparison` runs with one's own model in test_comparison.py
 SLOW = (
-    "admissible", "augmented-cnn-to-gcnn", "comparison", "continuous", "cross-product",
+    "augmented-cnn-to-gcnn", "comparison", "continuous", "cross-product",
     "finite-width", "finite-width-vec", "forces", "gaussian-vs-uniform", "histology",
     "imagenet-scale", "ising", "kernel-convergence", "learning-curves", "mlp-to-gcnn",
     "moving-outputs", "other-ensembles", "predicted-agreement", "rotated-images", "sampling",

@@ -24,7 +24,6 @@ BAD = {  # settings of the quick preset, each as text, and what its refusal says
         ("angles=100", "angles was 100"), ("samples=14", "samples was 14"), ("image_orders=4,2", "image_orders was"),
         ("image_orders=2,5", "angles was"), ("patch=3", "patch was 3"), ("pixels=9", "pixels was 9"),
         ("foreign=noise,noise", "foreign was"), ("image_members=1", "image_members was 1"),
-        ("members=2", "members was 2"),
     ],
     "sampling": [
         ("budgets=1,3", "budgets was"), ("image_budget=8", "image_budget was 8"),

@@ -109,17 +109,12 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
     orbits, floors, judgement, task = m.orbits, m.floors, m.judgement, m.task
     sets = [notes.measured(task.clock, f"set {s[0]!r}", partial(measure_set, m, s)) for s in m.sets]
     found = measure_parts(m, notes)
-    headline, error, floor = (
-        judgement.headline,
-        task.resampler(task.x.n).spread(orbits.errors),
-        floors.of_elements.mean(),
-    )
+    headline, clock = judgement.headline, task.clock
     sets = [
         set_result(task, "data", "data", orbits, headline.error.estimate, headline.floor),
         *(s for s in sets if s is not None),
     ]
     verdict, reason = off_data(m, sets)
-    settings = task.settings
     report = AuditReport(
         format=FORMAT,
         verdict=verdict,
@@ -134,8 +129,8 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
             batch_independent=floors.batch_independent,
             noise=floors.noise,
         ),
-        error=error,
-        floor=floor,
+        error=task.resampler(task.x.n).spread(orbits.errors),
+        floor=floors.of_elements.mean(),
         elements=_elements(m),
         float_floor=floors.float_floor,
         orbit=OrbitSection(
@@ -145,16 +140,9 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         relative=_relative(m),
         sets=sets,
         missing=list(notes),
-        settings={**vars(settings.bootstrap), "batch_size": task.batch_size, "inputs": task.x.n},
-        versions=versions(
-            "jax", "numpy", "scipy", *([_LIBRARIES[kind]] if (kind := task.model.kind) in _LIBRARIES else [])
-        ),
-        timing=Timing(
-            time.perf_counter() - began,
-            task.clock.seconds,
-            task.clock.evaluations,
-            task.clock.batches,
-        ),
+        settings={**vars(task.settings.bootstrap), "batch_size": task.batch_size, "inputs": task.x.n},
+        versions=versions("jax", "numpy", "scipy", *filter(None, [_LIBRARIES.get(task.model.kind)])),
+        timing=Timing(time.perf_counter() - began, clock.seconds, clock.evaluations, clock.batches),
         citations=[],
         errors=orbits.errors,
         headline=headline,
@@ -176,31 +164,25 @@ def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
 
 
 def _elements(m: Measured) -> list[ElementResult]:
-    task, orbits, floors, judgement = m.task, m.orbits, m.floors, m.judgement
-    contract = task.contract
+    task, contract, judgement = m.task, m.task.contract, m.judgement
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
-    same = orbits.same_class
-    of_elements = floors.of_elements
-    results = []
-    for k, g in enumerate(task.elements):
-        errors = orbits.errors[k]
-        floor = float(of_elements[k])
-        results.append(
-            ElementResult(
-                label=contract.label(g),
-                parameter=contract.group.parameter(g),
-                angle=contract.angle(g),
-                exact=task.contract.inputs.moves_exactly(g),
-                error=resampler.spread(errors),
-                floor=floor,
-                at_floor=bool(judgement.at_floor[:, k].all()),
-                same_prediction=None if same is None else float(same[k].mean()),
-                judged=judgement.elements[k],
-                judged_floor=float(judgement.element_floors[k]),
-                above=bool(judgement.above[:, k].any()),
-            )
+    same, floors = m.orbits.same_class, m.floors.of_elements
+    return [
+        ElementResult(
+            label=contract.label(g),
+            parameter=contract.group.parameter(g),
+            angle=contract.angle(g),
+            exact=contract.inputs.moves_exactly(g),
+            error=resampler.spread(m.orbits.errors[k]),
+            floor=float(floors[k]),
+            at_floor=bool(judgement.at_floor[:, k].all()),
+            same_prediction=None if same is None else float(same[k].mean()),
+            judged=judgement.elements[k],
+            judged_floor=float(judgement.element_floors[k]),
+            above=bool(judgement.above[:, k].any()),
         )
-    return results
+        for k, g in enumerate(task.elements)
+    ]
 
 
 def _contract(m: Measured) -> ContractSection:

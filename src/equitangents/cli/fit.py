@@ -267,7 +267,7 @@ def _ensemble(o: Any, net: KernelFunction, classifies: bool) -> InfiniteEnsemble
 def _tuned(model: Any, x: Any, y: Any) -> Tuning[InfiniteEnsemble] | None:
     """An mlp of the depth, kernel and ridge of the smallest leave-one-out error; None where samples are too many."""
     from equitangents.fit import LEAST, MOST
-    from equitangents.fit.left_out import RIDGES
+    from equitangents.fit.assessing import RIDGES
 
     grid = {"depth": _DEPTHS, "kernel": ("ntk", "nngp"), "ridge": RIDGES}
     return model.tune(grid, x, y) if LEAST <= len(x) <= MOST else None
@@ -342,8 +342,8 @@ def _of_tuning(tuned: Tuning[InfiniteEnsemble]) -> dict[str, str]:
 
 def _scored(model: Any, choice: Choice | None, least: float | None) -> dict[str, str]:
     """How right a classifier is on left-out samples, or why it is not known: labels and values."""
-    from equitangents.fit.held_out import HeldOut
     from equitangents.fit.page import facts_of
+    from equitangents.fit.result import HeldOut
     from equitangents.formatting import percent
 
     unknown = "Left-out samples not known"

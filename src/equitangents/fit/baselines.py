@@ -7,7 +7,7 @@ With a group all copies of the rest are trained on, up to 4,000 rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,19 +15,18 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float, Int
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from equitangents._types import AnyAction
+from equitangents.fit.assessing import calibrated
 from equitangents.fit.features import features_of
-from equitangents.fit.left_out import calibrated
 from equitangents.fit.problem import Part, Problem, folds_of
 
 _TREES, _COPIES, _INNER = 300, 4_000, 3
 _NEIGHBOURS, _DEPTHS, _C, _GAMMA = (1, 3, 5, 9, 15), (None, 6), (1.0, 10.0, 100.0), (0.3, 1.0, 3.0)
-
-
 NAMES = ("majority", "neighbours", "forest", "SVM")
 
 
@@ -43,22 +42,19 @@ def baselines(
     identity = 0 if len(copies) == 1 else int(action.group.identity)
     told = ", upright" if upright else ""
     for name, fit in zip(NAMES, (_majority, _neighbours, _forest, _machine), strict=True):
-        found = np.full((len(x), len(problem.classes)), np.nan)
-        for rest, inside in problem.split():
-            data = _Rest.of(features, identity, rest, problem, seed)
-            found[inside] = fit(data, data.scaler.transform(features[identity][inside]))
+        rests = ((_Rest.of(features, identity, rest, problem, seed), inside) for rest, inside in problem.split())
+        found = problem.together(fit(rest, rest.scaler.transform(features[identity][i])) for rest, i in rests)
         yield name + (told if name != "majority" else ""), found
 
 
 @dataclass(frozen=True, eq=False)
 class _Rest:
-    """The rest of a fold: features of its samples and of all copies, standardised, labels, and inner folds."""
+    """The rest of a fold: standardised features of its upright samples and of all copies, with labels, inner folds."""
 
     upright: np.ndarray
-    copies: np.ndarray
     labels: Int[np.ndarray, " m"]
-    every: np.ndarray  # labels of copies
-    folds: tuple[Int[np.ndarray, " b"], ...]
+    copies: tuple[np.ndarray, Int[np.ndarray, " copies"]]
+    inner: PredefinedSplit
     classes: int
     seed: int
     scaler: StandardScaler
@@ -68,17 +64,22 @@ class _Rest:
         labels, K = problem.labels[rest.rows], len(problem.classes)
         scaler = StandardScaler().fit(features[identity][rest.rows])
         each = [scaler.transform(of_element[rest.rows]) for of_element in features]
-        inner = folds_of(labels, rest.sets, K, seed, _INNER)
-        folds = tuple(np.concatenate([rest.sets[i] for i in fold]) for fold in inner)
-        return cls(each[identity], np.concatenate(each), labels, np.tile(labels, len(each)), folds, K, seed, scaler)
+        fold_of = np.empty(len(labels), int)
+        for f, fold in enumerate(folds_of(labels, rest.sets, K, seed, _INNER)):
+            fold_of[np.concatenate([rest.sets[i] for i in fold])] = f
+        copies = np.concatenate(each), np.tile(labels, len(each))
+        return cls(each[identity], labels, copies, PredefinedSplit(fold_of), K, seed, scaler)
 
-    def held_out(self, scores: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-        """scores(features, labels, other features) of every upright sample without its inner fold, (m, K)."""
-        found = np.full((len(self.labels), self.classes), np.nan)
-        for fold in self.folds:
-            kept = np.delete(np.arange(len(self.labels)), fold)
-            found[fold] = scores(self.upright[kept], self.labels[kept], self.upright[fold])
-        return found
+    def best(self, models: Sequence[Any]) -> Any:
+        """The model that is right most often on upright samples without their inner fold."""
+        found = [cross_val_predict(model, self.upright, self.labels, cv=self.inner) for model in models]
+        return models[int(np.argmax([(each == self.labels).mean() for each in found]))]
+
+    def shares(self, model: Any, votes: int, x: np.ndarray) -> np.ndarray:
+        """Shares of so many votes of a model of all copies, with one more, which all classes share."""
+        model = model.fit(*self.copies)
+        found = self.wide(model.predict_proba(x), model.classes_, 0.0)
+        return (found * votes + 1 / self.classes) / (votes + 1)
 
     def wide(self, values: np.ndarray, known: np.ndarray, missing: float) -> np.ndarray:
         """Columns of the classes `known` among all; the others hold `missing`."""
@@ -93,51 +94,31 @@ def _majority(rest: _Rest, x: np.ndarray) -> np.ndarray:
 
 
 def _neighbours(rest: _Rest, x: np.ndarray) -> np.ndarray:
-    def of(count: int) -> Callable[..., np.ndarray]:
-        def scores(z: np.ndarray, labels: np.ndarray, others: np.ndarray) -> np.ndarray:
-            model = KNeighborsClassifier(count).fit(z, labels)
-            return _smoothed(rest.wide(model.predict_proba(others), model.classes_, 0.0), count)
-
-        return scores
-
-    allowed = [k for k in _NEIGHBOURS if k <= len(rest.labels) - max(map(len, rest.folds))]
-    best = max(allowed, key=lambda k: (rest.held_out(of(k)).argmax(axis=1) == rest.labels).mean())
-    return of(best)(rest.copies, rest.every, x)
+    fewest = min(len(kept) for kept, _ in rest.inner.split())
+    best = rest.best([KNeighborsClassifier(k) for k in _NEIGHBOURS if k <= fewest])
+    return rest.shares(best, best.n_neighbors, x)
 
 
 def _forest(rest: _Rest, x: np.ndarray) -> np.ndarray:
-    def of(depth: int | None, trees: int) -> Callable[..., np.ndarray]:
-        def scores(z: np.ndarray, labels: np.ndarray, others: np.ndarray) -> np.ndarray:
-            model = RandomForestClassifier(trees, max_depth=depth, random_state=rest.seed).fit(z, labels)
-            return _smoothed(rest.wide(model.predict_proba(others), model.classes_, 0.0), trees)
-
-        return scores
-
-    best = max(_DEPTHS, key=lambda d: (rest.held_out(of(d, _TREES // 5)).argmax(axis=1) == rest.labels).mean())
-    return of(best, _TREES)(rest.copies, rest.every, x)
+    models = [RandomForestClassifier(_TREES // 5, max_depth=depth, random_state=rest.seed) for depth in _DEPTHS]
+    return rest.shares(rest.best(models).set_params(n_estimators=_TREES), _TREES, x)
 
 
 def _machine(rest: _Rest, x: np.ndarray) -> np.ndarray:
     """With one score a class; probabilities are their softmax with the β of the inner folds."""
 
-    def of(C: float, gamma: float) -> Callable[..., np.ndarray]:
-        def scores(z: np.ndarray, labels: np.ndarray, others: np.ndarray) -> np.ndarray:
-            if len(np.unique(labels)) < 2:
-                return rest.wide(np.zeros((len(others), 1)), labels[:1], -1.0)
-            model: Any = SVC(C=C, gamma=gamma / z.shape[1], class_weight="balanced").fit(z, labels)
-            values = model.decision_function(others)
-            values = np.stack([-values, values], axis=1) if values.ndim == 1 else values
-            return rest.wide(values, model.classes_, float(values.min(initial=0.0)) - 1.0)
+    def scores(C: float, gamma: float, z: np.ndarray, labels: np.ndarray, others: np.ndarray) -> np.ndarray:
+        if len(np.unique(labels)) < 2:
+            return rest.wide(np.zeros((len(others), 1)), labels[:1], -1.0)
+        model: Any = SVC(C=C, gamma=gamma / z.shape[1], class_weight="balanced").fit(z, labels)
+        values = model.decision_function(others)
+        values = np.stack([-values, values], axis=1) if values.ndim == 1 else values
+        return rest.wide(values, model.classes_, float(values.min(initial=0.0)) - 1.0)
 
-        return scores
-
-    pairs = [(C, gamma) for C in _C for gamma in _GAMMA]
-    held = [rest.held_out(of(*pair)) for pair in pairs]
-    best = max(range(len(pairs)), key=lambda i: (held[i].argmax(axis=1) == rest.labels).mean())
-    beta = float(calibrated(held[best][None], rest.labels)[0])
-    return np.asarray(scipy.special.softmax(beta * of(*pairs[best])(rest.copies, rest.every, x), axis=1))
-
-
-def _smoothed(shares: np.ndarray, votes: int) -> np.ndarray:
-    """Shares of so many votes with one more, which all classes share."""
-    return (shares * votes + 1 / shares.shape[1]) / (votes + 1)
+    pairs, z, labels = [(C, gamma) for C in _C for gamma in _GAMMA], rest.upright, rest.labels
+    held = np.empty((len(pairs), len(labels), rest.classes))
+    for kept, fold in rest.inner.split():
+        held[:, fold] = [scores(*pair, z[kept], labels[kept], z[fold]) for pair in pairs]
+    best = int(np.argmax((held.argmax(axis=2) == labels).mean(axis=1)))
+    beta = float(calibrated(held[best][None], labels)[0])
+    return np.asarray(scipy.special.softmax(beta * scores(*pairs[best], *rest.copies, x), axis=1))

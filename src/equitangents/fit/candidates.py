@@ -7,6 +7,7 @@ for it, and it keeps the moves of pixels. Sides are those nearest to 8, 16 and 3
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +23,9 @@ _DEEP = (1, 2, 4)
 _POOLED = (1, 2, 4, 8)
 _ON_FEATURES, _CELLS = (1, 2), (4, 8)
 _W_STD, _B_STD = math.sqrt(2), 0.1
-_WINDOW = (3, 3)
+_DENSE = Dense(1, W_std=_W_STD, b_std=_B_STD)
+_ZEROS = Conv(1, (3, 3), padding="zero", W_std=_W_STD, b_std=_B_STD)
+_CIRCULAR = Conv(1, (3, 3), padding="circular", W_std=_W_STD, b_std=_B_STD)
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,18 @@ def candidates(input_shape: tuple[int, ...]) -> tuple[Candidate, ...]:
     [(7, 7), (14, 14), (28, 28)]
     """
     if len(input_shape) == 1:
-        return tuple(Candidate("dense", depth, (), _dense(1, depth)) for depth in _DEEP)
+        return tuple(Candidate("dense", depth, (), _dense(depth)) for depth in _DEEP)
     height, width = input_shape[:2]
     found = []
     for window in _windows(height, width):
         pixels = height // window, width // window
-        found += [Candidate("dense", depth, pixels, _dense(window, depth)) for depth in (2,)]
-        found += [Candidate("convolutional", depth, pixels, _convolutional(window, depth)) for depth in (2, 4)]
-        found += [Candidate("pooled", depth, pixels, _pooled(window, depth)) for depth in _POOLED]
+        kinds: list[tuple[str, int, list[Layer]]] = [("dense", 2, [Flatten(), *_hidden(_DENSE, 2)])]
+        kinds += [("convolutional", depth, [*_hidden(_ZEROS, depth), Flatten()]) for depth in (2, 4)]
+        kinds += [("pooled", depth, [*_hidden(_CIRCULAR, depth), GlobalAvgPool()]) for depth in _POOLED]
         if not (pixels[0] % 4 or pixels[1] % 4):
-            found.append(Candidate("staged", 4, pixels, _staged(window)))
+            halved = [AvgPool(2), *_hidden(_CIRCULAR, 1)]
+            kinds.append(("staged", 4, [*_hidden(_CIRCULAR, 2), *halved, *halved, GlobalAvgPool()]))
+        found += [Candidate(family, depth, pixels, _network(layers, window)) for family, depth, layers in kinds]
     return tuple(found)
 
 
@@ -76,9 +81,9 @@ def of_features(x: Float[np.ndarray, "n height width channels"]) -> tuple[Candid
     for cells in _CELLS:
         if min(x.shape[1:3]) >= 2 * cells:
             kinds += [("directions", cells, False), ("directions, colours and edges", cells, True)]
-    nets = [FeatureNetwork.of(_dense(1, 1), x, cells, colours) for _, cells, colours in kinds]
+    nets = [FeatureNetwork.of(_dense(1), x, cells, colours) for _, cells, colours in kinds]
     return tuple(
-        Candidate(family, depth, (cells, cells) if cells else (), replace(net, base=_dense(1, depth)))
+        Candidate(family, depth, (cells, cells) if cells else (), replace(net, base=_dense(depth)))
         for (family, cells, _), net in zip(kinds, nets, strict=True)
         for depth in _ON_FEATURES
     )
@@ -91,28 +96,13 @@ def _windows(height: int, width: int) -> list[int]:
     return sorted({min(divisors, key=lambda k: abs(math.log(side / k / wanted))) for wanted in _SIDES}, reverse=True)
 
 
-def _dense(window: int, depth: int) -> Sequential:
-    return Sequential(*_smaller(window), Flatten(), *_hidden(Dense(1, W_std=_W_STD, b_std=_B_STD), depth), Dense(1))
+def _dense(depth: int) -> Sequential:
+    return _network([Flatten(), *_hidden(_DENSE, depth)])
 
 
-def _convolutional(window: int, depth: int) -> Sequential:
-    layer = Conv(1, _WINDOW, padding="zero", W_std=_W_STD, b_std=_B_STD)
-    return Sequential(*_smaller(window), *_hidden(layer, depth), Flatten(), Dense(1))
-
-
-def _pooled(window: int, depth: int) -> Sequential:
-    layer = Conv(1, _WINDOW, padding="circular", W_std=_W_STD, b_std=_B_STD)
-    return Sequential(*_smaller(window), *_hidden(layer, depth), GlobalAvgPool(), Dense(1))
-
-
-def _staged(window: int) -> Sequential:
-    layer = Conv(1, _WINDOW, padding="circular", W_std=_W_STD, b_std=_B_STD)
-    halved = (AvgPool(2), *_hidden(layer, 1))
-    return Sequential(*_smaller(window), *_hidden(layer, 2), *halved, *halved, GlobalAvgPool(), Dense(1))
-
-
-def _smaller(window: int) -> tuple[Layer, ...]:
-    return (AvgPool(window),) if window > 1 else ()
+def _network(layers: Sequence[Layer], window: int = 1) -> Sequential:
+    """The layers on means over blocks of window² pixels, and an output."""
+    return Sequential(*([AvgPool(window)] if window > 1 else []), *layers, Dense(1))
 
 
 def _hidden(layer: Layer, depth: int) -> tuple[Layer, ...]:

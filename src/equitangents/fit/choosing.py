@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
@@ -24,13 +24,11 @@ from equitangents.ensembles.estimator import indices_of
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
+from equitangents.fit.beyond import growth, turning
 from equitangents.fit.candidates import candidates, of_features
-from equitangents.fit.growing import growth
-from equitangents.fit.near_duplicates import near_duplicates
-from equitangents.fit.problem import Part, Problem, make_problem
-from equitangents.fit.result import Choice, Grown, Scored, Turned, scored
+from equitangents.fit.problem import make_problem, near_duplicates
+from equitangents.fit.result import Choice, Grown, Turned, scored
 from equitangents.fit.searching import Progress, Search, Trial
-from equitangents.fit.turning import turning
 from equitangents.kernels import orbit_average
 from equitangents.kernels.invariance import known_invariant
 from equitangents.validation import check_number, check_whole
@@ -127,9 +125,10 @@ def auto(
             raise
         search.interrupted = True
     if not search.results:
-        raise search.nothing()
+        name, why = search.refused[-1]
+        raise InvalidArgumentError("net", name, "a network with a score", why)
     model = search.fitted(x, y, options)
-    part = problem.without(search.screened)
+    part = problem.split()[0][0] if search.screened else problem.whole
     score = scored("chosen", search.probabilities(problem), problem, part)
     best, images = search.best(), np.asarray(x)
     turned: tuple[Turned, ...] = ()
@@ -146,17 +145,16 @@ def auto(
         tried=tuple(each.tried for each in search.results),
         chosen=search.chosen,
         score=score,
-        others=tuple(_scored(others, problem, part, score)),
+        others=tuple(scored(name, found, problem, part, score.held) for name, found in others.items()),
         rows=part.rows,
         untried=tuple(search.untried),
         refused=tuple(search.refused),
         uncompared=NAMES[len(others) :] if baselines else (),
-        folds=len(problem.folds) - (search.screened is not None),
+        folds=len(problem.folds) - search.screened,
         sets=None if together is None else len(problem.sets),
         near_duplicates=near_duplicates(plain, problem.sets) if images.ndim == 4 else (),
         turned=turned,
         curve=curve,
-        seconds=time.perf_counter() - start,
         interrupted=search.interrupted,
     )
 
@@ -222,8 +220,3 @@ def _largest(trials: list[Trial]) -> AnyAction:
     actions = list({trial.group_name: trial.action for trial in trials}.values())
     exact = [action for action in actions if action is None or action.exact] or actions
     return max(exact, key=lambda action: 1 if action is None else action.group.order)
-
-
-def _scored(others: dict[str, np.ndarray], problem: Problem, part: Part, score: Scored) -> Iterator[Scored]:
-    for name, probabilities in others.items():
-        yield scored(name, probabilities, problem, part, score.held)

@@ -17,8 +17,10 @@ has an invariant kernel where all that are permuted share their mean and deviati
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -48,16 +50,19 @@ def features_of(x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n features"
     return np.concatenate([small.reshape(len(x), -1), colours_and_edges(x), directions(x, _CELLS)], axis=1)
 
 
+def _some_at_a_time(features: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """Features of some images at a time: memory does not grow with their number."""
+
+    @wraps(features)
+    def found(x: np.ndarray, *more: Any) -> np.ndarray:
+        return np.concatenate([features(x[i : i + _AT_ONCE], *more) for i in range(0, max(1, len(x)), _AT_ONCE)])
+
+    return found
+
+
+@_some_at_a_time
 def colours_and_edges(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n features"]:
-    """Both, (N, features), in float64, of some images at a time: memory does not grow with their number."""
-    return _some_at_a_time(_colours_and_edges, x)
-
-
-def _some_at_a_time(features: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
-    return np.concatenate([features(x[i : i + _AT_ONCE]) for i in range(0, max(1, len(x)), _AT_ONCE)])
-
-
-def _colours_and_edges(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n features"]:
+    """Both, in float64."""
     n, height, width, channels = x.shape
     signals = np.ascontiguousarray(np.moveaxis(x, 3, 1), np.float64)
     flat = signals.reshape(n, channels, height * width)
@@ -99,12 +104,9 @@ def _gradient(x: Float[np.ndarray, "*n h w"]) -> list[Float[np.ndarray, "*n h w"
     return [np.gradient(x, axis=axis) if x.shape[axis] > 1 else np.zeros_like(x) for axis in (-2, -1)]
 
 
+@_some_at_a_time
 def directions(x: Float[np.ndarray, "n height width channels"], cells: int) -> Float[np.ndarray, "n features"]:
-    """Directions of edges in cells × cells cells, (N, cells²·8), in float64, of some images at a time."""
-    return _some_at_a_time(lambda some: _directions(some, cells), x)
-
-
-def _directions(x: Float[np.ndarray, "n height width channels"], cells: int) -> Float[np.ndarray, "n features"]:
+    """Directions of edges in cells × cells cells, (N, cells²·8), in float64."""
     down, across = _gradient(np.asarray(x, np.float64).mean(axis=3))
     strength = np.hypot(down, across)
     least = np.maximum(_RIGHT * strength, np.finfo(float).tiny)
@@ -183,11 +185,9 @@ class FeatureNetwork:
         if not isinstance(action, Action) or len(input_shape) != 3:
             return False
         known = [action.moves(g, input_shape) for g in action.group.generators]
-        symmetries = _symmetries(*input_shape[:2])
-        return all(
-            each is not None and each[1] and any(np.array_equal(each[0], moves) for moves in symmetries)
-            for each in known
-        )
+        grid = np.arange(input_shape[0] * input_shape[1]).reshape(input_shape[:2])
+        allowed = [moves.ravel() for moves in symmetries(grid, (0, 1))]
+        return all(k is not None and k[1] and any(np.array_equal(k[0], moves) for moves in allowed) for k in known)
 
     def _features(self, x: ArrayLike) -> Float[np.ndarray, "n features"]:
         x = np.asarray(x)
@@ -197,8 +197,7 @@ class FeatureNetwork:
         return found
 
 
-def _symmetries(height: int, width: int) -> list[np.ndarray]:
-    """The moves of pixels, (H·W,), by all quarter turns and reflections that keep the grid."""
-    grid = np.arange(height * width).reshape(height, width)
-    turned = [np.rot90(each, k) for each in (grid, grid[:, ::-1]) for k in range(4)]
-    return [each.reshape(-1) for each in turned if each.shape == grid.shape]
+def symmetries(x: np.ndarray, axes: tuple[int, int]) -> Iterator[np.ndarray]:
+    """All quarter turns and mirror images along two axes; of oblong grids half turns."""
+    turned = (np.rot90(each, k, axes) for each in (x, np.flip(x, axes[1])) for k in range(4))
+    return (each for each in turned if each.shape == x.shape)

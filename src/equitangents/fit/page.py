@@ -1,32 +1,28 @@
 """The page of a fitted classifier: accuracy, confusion, calibration, doubtful samples, turned copies, learning curve.
 
-All but quarter turns of a named network is of left-out samples: of a choice those of the folds, each predicted by a
-choice made without it; else each is predicted by the classifier trained on the others, exactly.
+All is of left-out samples: of a choice those of the folds, each predicted by a choice made without it; else each is
+predicted by the classifier trained on the others, exactly.
 """
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.fit.growing import doubled
-from equitangents.fit.held_out import HeldOut
-from equitangents.fit.result import ACCURACY, FAST, Choice, Scored, headline
+from equitangents.fit.beyond import doubled
+from equitangents.fit.result import ACCURACY, FAST, Choice, HeldOut, interval
 from equitangents.formatting import decimals, percent
 from equitangents.report import Figure, Section, Table
-from equitangents.report.figures import canvas, inline_figure
+from equitangents.report.figures import canvas, inline_figure, png
 from equitangents.report.palette import BLUE, FRAME, ORANGE
 from equitangents.report.render import Document, Pictures
 from equitangents.statistics.student import binomial_ends
 
 SHOWN = 8  # images or rows of a section
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)  # probabilities below which predictions may be left open
-TURNED = 200  # samples whose turned copies are predicted, at most
 _CLASSES = 12
 _MARGIN = 0.03  # beyond 0 and 1, so that no point is cut
 
@@ -52,12 +48,11 @@ def held_out_page(
     x = np.asarray(model._data[0])
     images = x[rows] if x.ndim == 4 and x.shape[-1] in (1, 3) else None
     sections = [
-        *(() if choice is None else _accuracy(choice)),
+        *(() if choice is None else [Section("Accuracy", shown=[choice.scores])]),
         _confusion(held),
         _calibration(held, min_confidence),
         *_doubtful(held, images),
-        *_turning(model, held, x, images, choice),
-        *(() if choice is None else _curve(choice)),
+        *(() if choice is None else (*_turning(choice), *_curve(choice))),
     ]
     if next_command:
         sections.append(Section("Next", [next_command]))
@@ -68,8 +63,22 @@ def held_out_page(
 def facts_of(
     model: InfiniteEnsembleClassifier, held: HeldOut, choice: Choice | None, least: float | None = None
 ) -> dict[str, str]:
-    """What was fitted, how right it is (`headline`), and how it was found: labels and values."""
-    facts = headline(held, choice, least)
+    """What was fitted, how right it is, and how it was found: labels and values, the result first.
+
+    least: a probability below which predictions are left open.
+    """
+    facts = {ACCURACY: interval(held.accuracy if choice is None else choice.score.accuracy)}
+    if choice is not None and choice.others:
+        best = max(choice.others, key=lambda each: each.accuracy.value)
+        facts["Best baseline (95 %)"] = f"{interval(best.accuracy)}, {best.name}"
+        ahead = [each.name for each in choice.others if each.ahead.has_interval and each.ahead.low > 0]
+        facts["Shown to be behind"] = ", ".join(ahead) or "none"
+    facts["Most frequent label"] = percent(np.bincount(held.labels).max() / len(held.labels))
+    facts["Calibration error, by chance"] = f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
+    if least is not None:
+        share, right = held.answered(least)
+        facts[f"Probability of {least:g} or more"] = percent(share)
+        facts["Of these right"] = percent(right) if share else "none"
     facts |= {"Samples": decimals(len(model._data[1]), 0), "Classes": str(len(held.classes))}
     if choice is None:
         return facts | {
@@ -77,40 +86,17 @@ def facts_of(
             "Probabilities": "calibrated" if model.temperature_ is not None else "shares of networks; here calibrated",
             "Inputs standardised by": model.leave_one_out_.outputs.standardised_by,
         }
-    best, fast = choice.best, choice.best_fast
-    return (
-        facts
-        | {
-            "Network": best.name,
-            "Group": best.group or "none",
-            "Kernel, ridge": f"{best.kernel}, {best.ridge:.0e}",
-            "Predictions a second": decimals(best.images_a_second, 1),
-            f"Best at {FAST:g} a second (--fast)": "none" if fast is None else fast.name,
-            "Left out": "each alone" if choice.sets is None else f"{choice.sets:,} sets",
-            "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
-        }
-        | ({"Interrupted": "the best so far"} if choice.interrupted else {})
-    )
-
-
-def _accuracy(choice: Choice) -> Iterator[Section]:
-    every: list[Scored] = [choice.score, *choice.others]
-    with canvas(4.6, 0.5 + 0.4 * len(every)) as drawn:
-        axes = drawn.subplots()
-        for k, each in enumerate(every):
-            value, ends = each.accuracy.value, each.accuracy
-            low, high = (ends.low, ends.high) if ends.has_interval else (value, value)
-            colour = BLUE.light if k == 0 else FRAME.light
-            axes.errorbar([value], [-k], xerr=[[value - low], [high - value]], fmt="o", color=colour, clip_on=False)
-        axes.set_yticks([-k for k in range(len(every))], [each.name for each in every])
-        axes.set(xlim=(0, 1), xlabel="accuracy on left-out samples (95 %)")
-        svg = inline_figure(drawn, "accuracy")
-    rows = [
-        [each.name, percent(each.accuracy.value), decimals(each.log_loss), decimals(each.calibration_error)]
-        for each in every
-    ]
-    table = Table(choice.scores.caption, ["model", "accuracy", "log loss", "calibration error"], rows)
-    yield Section("Accuracy", shown=[Figure("accuracy", "", svg, "Accuracy", wide=False), table])
+    tried, fast = choice.best, choice.best_fast
+    facts |= {
+        "Network": tried.name,
+        "Group": tried.group or "none",
+        "Kernel, ridge": f"{tried.kernel}, {tried.ridge:.0e}",
+        "Predictions a second": decimals(tried.images_a_second, 1),
+        f"Best at {FAST:g} a second (--fast)": "none" if fast is None else fast.name,
+        "Left out": "each alone" if choice.sets is None else f"{choice.sets:,} sets",
+        "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
+    }
+    return facts | ({"Interrupted": "the best so far"} if choice.interrupted else {})
 
 
 def _confusion(held: HeldOut) -> Section:
@@ -120,18 +106,18 @@ def _confusion(held: HeldOut) -> Section:
     if K <= _CLASSES:
         rows = [[f"{name} ({counts[k].sum()})", *map(str, counts[k])] for k, name in enumerate(held.classes)]
         return Section("Confusion", shown=[Table("Rows: labels; columns: predictions.", ["", *held.classes], rows)])
-    found = held.confusions()[:SHOWN]
-    rows = [[held.classes[a], held.classes[b], str(n), str(int(counts[a].sum()))] for a, b, n in found]
+    wrong = counts * (1 - np.eye(K, dtype=int))
+    most = [divmod(int(at), K) for at in np.argsort(-wrong, axis=None, kind="stable")[:SHOWN]]
+    names = [(held.classes[a], held.classes[b]) for a, b in most]
+    rows = [[*names[k], str(wrong[at]), str(counts[at[0]].sum())] for k, at in enumerate(most) if wrong[at]]
     header = ["label", "predicted", "times", "samples of the label"]
     return Section("Confusion", shown=[Table("The most frequent confusions.", header, rows)])
 
 
 def _calibration(held: HeldOut, least: float | None) -> Section:
     levels = sorted({*LEVELS, *(() if least is None else (least,))})
-    rows = []
-    for level in levels:
-        share, right = held.answered(level)
-        rows.append([f"{level:g}", percent(share), "" if np.isnan(right) else percent(right)])
+    answered = [(level, *held.answered(level)) for level in levels]
+    rows = [[f"{level:g}", percent(s), "" if np.isnan(right) else percent(right)] for level, s, right in answered]
     caption = f"Calibration error {held.calibration_error():.3f}; by chance about {held.chance_error():.3f}."
     header = ["probability at least", "of all samples", "of these right"]
     shown = [Figure("reliability", caption, _reliability(held), "Reliability", wide=False)]
@@ -171,60 +157,23 @@ def _named(held: HeldOut, order: Sequence[int] | np.ndarray, images: np.ndarray 
     if images is None:
         return Table("", ["sample", "label", "its probability", "predicted", "its probability"], rows)
     lines = [(name, f"label: {label} {p}", f"predicted: {said} {q}") for name, label, p, said, q in rows]
-    return Pictures([(_png(images[i]), text) for i, text in zip(order, lines, strict=True)])
+    shown = (png(image, float(image.min()), float(image.max())) for image in images[order])
+    return Pictures([*zip(shown, lines, strict=True)])
 
 
-def _png(image: np.ndarray) -> str:
-    """The image as a PNG file in base64, its values spread from black to white."""
-    from PIL import Image
-
-    low, high = float(image.min()), float(image.max())
-    shades = np.round(255 * (image - low) / (high - low if high > low else 1.0)).astype(np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(shades if shades.shape[-1] == 3 else shades[..., 0]).save(out, "PNG")
-    return base64.b64encode(out.getvalue()).decode("ascii")
-
-
-def _turning(
-    model: InfiniteEnsembleClassifier,
-    held: HeldOut,
-    x: np.ndarray,
-    images: np.ndarray | None,
-    choice: Choice | None,
-) -> Iterator[Section]:
-    if choice is not None:
-        if choice.turned:
-            yield Section("Turning", shown=[_angles(choice), choice.turning])
-    elif images is not None and model.augmentation is None:
-        yield Section("Turning", shown=[_quarters(model, held, x)])
-
-
-def _angles(choice: Choice) -> Figure:
+def _turning(choice: Choice) -> Iterator[Section]:
+    if not choice.turned:
+        return
+    angles = [each.angle for each in choice.turned]
     with canvas(4.6, 2.4) as drawn:
         axes = drawn.subplots()
-        angles = [each.angle for each in choice.turned]
-        accuracy = [each.accuracy.value for each in choice.turned]
-        axes.plot(angles, accuracy, "o-", color=BLUE.light, label="accuracy")
+        axes.plot(angles, [each.accuracy.value for each in choice.turned], "o-", color=BLUE.light, label="accuracy")
         confidence = [each.confidence for each in choice.turned]
         axes.plot(angles, confidence, "s--", color=ORANGE.light, label="mean probability")
         axes.set(xlabel="turned by (degrees)", ylim=(-_MARGIN, 1 + _MARGIN))
         axes.legend()
-        return Figure("turning", "", inline_figure(drawn, "turning"), "Turning", wide=False)
-
-
-def _quarters(model: InfiniteEnsembleClassifier, held: HeldOut, x: np.ndarray) -> Table:
-    """Training images turned by quarters and mirrored: how many keep their label."""
-    count = min(TURNED, len(x))
-    chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
-    some, labels = x[chosen], np.asarray(model._data[1])[chosen]
-    square = x.shape[1] == x.shape[2]
-    moves = {f"turned by {90 * k}°": np.rot90(some, k, axes=(1, 2)) for k in ((1, 2, 3) if square else (2,))}
-    moves["mirrored"] = some[:, :, ::-1]
-    rows = [
-        [name, percent(np.mean(model.predict(np.ascontiguousarray(copies)) == labels))]
-        for name, copies in moves.items()
-    ]
-    return Table(f"Copies of {count:,} training images (--group).", ["copies", "right"], rows)
+        svg = inline_figure(drawn, "turning")
+    yield Section("Turning", shown=[Figure("turning", "", svg, "Turning", wide=False), choice.turning])
 
 
 def _curve(choice: Choice) -> Iterator[Section]:
@@ -243,16 +192,8 @@ def _curve(choice: Choice) -> Iterator[Section]:
         axes.xaxis.set_major_formatter(lambda value, _: decimals(value, 0))
         axes.minorticks_off()
         svg = inline_figure(drawn, "curve")
-    rows = [
-        [
-            decimals(each.samples, 0),
-            percent(each.accuracy.value),
-            percent(each.accuracy.low),
-            percent(each.accuracy.high),
-        ]
-        for each in choice.curve
-    ]
+    rows = [[decimals(each.samples, 0), interval(each.accuracy)] for each in choice.curve]
     if more is not None:
-        rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more), "", ""])
-    table = Table("Of the chosen network.", ["training samples", "accuracy", "from (95 %)", "to"], rows)
+        rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more)])
+    table = Table("Of the chosen network.", ["training samples", "accuracy (95 %)"], rows)
     yield Section("More images", shown=[Figure("curve", "", svg, "Learning curve", wide=False), table])

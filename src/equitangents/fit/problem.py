@@ -6,19 +6,24 @@ anew, so that what is said of its samples is said by a choice that never saw the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from equitangents._types import Numbers
 from equitangents.ensembles.estimator import centred_one_hot
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.fit.left_out import Sets
+from equitangents.fit.features import block_means, symmetries
 
+Sets = Sequence[Int[np.ndarray, " m"]]
 FOLDS = 5
+_NEAR = 0.1
+_SIDE = 32  # pixels of a side, at most, to which images are averaged down for a first look
+_ROUNDING = 1e-5  # of squares in single precision
+_ROWS = 512  # at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +66,12 @@ class Problem:
         """The rows of a fold."""
         return np.concatenate([self.sets[i] for i in fold])
 
-    def without(self, fold: int | None) -> Part:
-        """The part outside a fold; None: all."""
-        return self.whole if fold is None else self.split()[fold][0]
+    def together(self, of_folds: Iterable[Float[np.ndarray, "b classes"]]) -> Float[np.ndarray, "n classes"]:
+        """What was found of the rows inside each fold, of all rows."""
+        found = np.full((len(self.labels), len(self.classes)), np.nan)
+        for fold, values in zip(self.folds, of_folds, strict=True):
+            found[self.inside(fold)] = values
+        return found
 
     def part(self, numbers: Sequence[int]) -> Part:
         """The part that consists of these sets."""
@@ -120,3 +128,45 @@ def folds_of(labels: np.ndarray, sets: Sets, classes: int, seed: int, number: in
         folds[to].append(int(i))
         held[to] += counts[i]
     return tuple(tuple(fold) for fold in folds if fold)
+
+
+def near_duplicates(x: Float[np.ndarray, "n height width channels"], sets: Sets) -> tuple[tuple[int, int], ...]:
+    """Pairs (i, j), i < j, of nearly equal images that do not leave together (`sets`), in their order.
+
+    Among all pairs and the turned and mirrored copies of one of them those with
+    min_g |x_i − ρ(g) x_j|² ≤ t² (|x_i − m_i|² + |x_j − m_j|²)/2, t = 0.1, m an image's mean colour: a file that was
+    saved again is, another tile of one slide is not. Each lets its twin be predicted too well.
+
+    The first look is at means over blocks of w² pixels, for which |a − b|² is at most 1/w² of that of the pixels: it
+    leaves out no pair. What it finds is compared pixel by pixel, in float64.
+    """
+    x = np.asarray(x, np.float64)
+    x = x - x.mean(axis=(0, 1, 2))
+    leaves = np.empty(len(x), np.int64)
+    for k, each in enumerate(sets):
+        leaves[each] = k
+    window = -(-max(x.shape[1:3]) // _SIDE)
+    size = ((x - x.mean(axis=(1, 2), keepdims=True)) ** 2).sum(axis=(1, 2, 3))
+    found = set[tuple[int, int]]()
+    small = _smaller(x, window)
+    squares = (small**2).sum(axis=1)
+    for copies in symmetries(x, (1, 2)):
+        others = _smaller(copies, window)
+        for start in range(0, len(x), _ROWS):
+            rows = slice(start, start + _ROWS)
+            both = squares[rows, None] + squares
+            apart = both - 2 * small[rows] @ others.T
+            bound = _NEAR**2 * (size[rows, None] + size) / 2 / window**2
+            i, j = np.nonzero(apart <= bound + _ROUNDING * both)
+            i = i + start
+            i, j = (index[(i < j) & (leaves[i] != leaves[j])] for index in (i, j))
+            for begin in range(0, len(i), _ROWS):
+                a, b = i[begin : begin + _ROWS], j[begin : begin + _ROWS]
+                exact = ((x[a] - copies[b]) ** 2).sum(axis=(1, 2, 3)) <= _NEAR**2 * (size[a] + size[b]) / 2
+                found.update(zip(a[exact].tolist(), b[exact].tolist(), strict=True))
+    return tuple(sorted(found))
+
+
+def _smaller(x: np.ndarray, window: int) -> Float[np.ndarray, "n pixels"]:
+    """Means over blocks of window² pixels, without what remains at the border, in single precision."""
+    return np.ascontiguousarray(block_means(x, window).reshape(len(x), -1), np.float32)

@@ -1,25 +1,109 @@
-"""What was tried and what was chosen, as data, and as tables of labels and numbers."""
+"""What was tried and what was chosen, as data, and as tables of labels and numbers; predictions of left-out samples."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.special
 from jaxtyping import Float, Int
 
-from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.fit.held_out import HeldOut
-from equitangents.fit.left_out import Sets
-from equitangents.fit.problem import Part, Problem
+from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier, fitted_temperature
+from equitangents.errors import InvalidArgumentError
+from equitangents.fit.problem import Part, Problem, Sets
 from equitangents.formatting import decimals, percent
 from equitangents.report import Table
 from equitangents.report.render import text_of
 from equitangents.statistics import Estimate, bootstrap
+from equitangents.statistics.student import binomial_ends
 
 _COLUMNS = ["network", "kernel", "ridge", "log loss", "accuracy", "per s"]
 FAST = 20.0  # images a second
 _SHOWN = 20  # candidates of a table
+_BINS = 10
 ACCURACY = "Accuracy of left-out samples (95 %)"
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Left-out samples: probabilities (N, K), their labels as indices of K `classes`, their names.
+
+    Of a fitted model probabilities are softmax(μ/T) of predictions without the sample, T the temperature of their
+    smallest log loss, whether or not the model itself is calibrated: one number fitted to all samples, so the
+    calibration error is slightly small.
+    """
+
+    probabilities: Float[np.ndarray, "n classes"]
+    labels: Int[np.ndarray, " n"]
+    classes: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @property
+    def predictions(self) -> Int[np.ndarray, " n"]:
+        """The most probable classes, as indices."""
+        return self.probabilities.argmax(axis=1)
+
+    @property
+    def hits(self) -> np.ndarray:
+        """Whether each label is predicted, (N,)."""
+        return self.predictions == self.labels
+
+    @property
+    def confidence(self) -> Float[np.ndarray, " n"]:
+        """The probability of the predicted class, (N,)."""
+        return self.probabilities[np.arange(len(self.labels)), self.predictions]
+
+    @property
+    def of_label(self) -> Float[np.ndarray, " n"]:
+        """The probability of the label that was given, (N,)."""
+        return self.probabilities[np.arange(len(self.labels)), self.labels]
+
+    @staticmethod
+    def of(model: InfiniteEnsembleClassifier, names: Sequence[str] = ()) -> HeldOut:
+        """What a fitted classifier says of each sample when it is left out; `names` are by default their numbers.
+
+        Raises InvalidArgumentError for labels at positions and for names of another number, and what
+        `leave_one_out_` raises.
+        """
+        if model.positions_:
+            raise InvalidArgumentError("the page is of one label a sample, and the model has one at every position")
+        left = model.leave_one_out_
+        outputs = left.outputs.predictions
+        labels = np.argmax(outputs + left.outputs.residuals, axis=1)
+        temperature = fitted_temperature(outputs, outputs + left.outputs.residuals)
+        called = tuple(names) or tuple(f"sample {i}" for i in range(len(labels)))
+        if len(called) != len(labels):
+            raise InvalidArgumentError("names", len(called), len(labels), "give one for each sample", verb="has length")
+        probabilities = scipy.special.softmax(outputs / temperature, axis=1)
+        return HeldOut(probabilities, labels, tuple(map(str, model.classes_)), called)
+
+    @property
+    def accuracy(self) -> Estimate:
+        """The share that is right, with the 95 % interval of a binomial law."""
+        share = float(self.hits.mean())
+        return Estimate(share, *binomial_ends(share, len(self.hits), 0.95, (0.0, 1.0)))
+
+    def bins(self) -> list[tuple[float, float, int]]:
+        """(mean confidence, share that is right, number) of up to ten groups of equally many samples, by confidence."""
+        order = np.argsort(self.confidence, kind="stable")
+        parts = np.array_split(order, min(_BINS, max(1, len(order) // 5)))
+        return [(float(self.confidence[p].mean()), float(self.hits[p].mean()), len(p)) for p in parts]
+
+    def calibration_error(self) -> float:
+        """Σ_b (n_b/N) |share right − mean confidence| over the groups of `bins`."""
+        return sum(n * abs(right - said) for said, right, n in self.bins()) / len(self.hits)
+
+    def chance_error(self) -> float:
+        """What `calibration_error` is about if every probability is right: Σ_b (n_b/N) √(2 p_b (1 − p_b)/(π n_b))."""
+        parts = [n * math.sqrt(2 * said * (1 - said) / (math.pi * n)) for said, _, n in self.bins()]
+        return sum(parts) / len(self.hits)
+
+    def answered(self, least: float) -> tuple[float, float]:
+        """(share of samples with a confidence of at least `least`, share of these that are right; NaN for none)."""
+        kept = self.confidence >= least
+        return float(kept.mean()), float(self.hits[kept].mean()) if kept.any() else math.nan
 
 
 @dataclass(frozen=True)
@@ -56,16 +140,6 @@ class Scored:
     accuracy: Estimate
     log_loss: float
     ahead: Estimate
-
-    @property
-    def calibration_error(self) -> float:
-        """How far the probability of the predicted class and the share that is right differ (`HeldOut`)."""
-        return self.held.calibration_error()
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether it is shown to be more accurate than the chosen model."""
-        return self.ahead.has_interval and self.ahead.low > 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +188,6 @@ class Choice:
     near_duplicates: tuple[tuple[int, int], ...]
     turned: tuple[Turned, ...]
     curve: tuple[Grown, ...]
-    seconds: float
     interrupted: bool
 
     @property
@@ -128,11 +201,6 @@ class Choice:
         fast = [each for each in self.tried if each.images_a_second >= FAST]
         return min(fast, key=lambda each: each.log_loss) if fast else None
 
-    @property
-    def best_other(self) -> Scored | None:
-        """The most accurate baseline."""
-        return max(self.others, key=lambda each: each.accuracy.value, default=None)
-
     def __str__(self) -> str:
         return text_of(self.scores, self.candidates)
 
@@ -141,7 +209,7 @@ class Choice:
         """The chosen model and the baselines on samples of folds that nothing was chosen on."""
         left = "each alone" if self.sets is None else f"{self.sets:,} sets"
         rows = [
-            [each.name, interval(each.accuracy), decimals(each.log_loss), decimals(each.calibration_error),
+            [each.name, interval(each.accuracy), decimals(each.log_loss), decimals(each.held.calibration_error()),
              "" if each is self.score else _ends(each.ahead)]
             for each in (self.score, *self.others)
         ]  # fmt: skip
@@ -174,23 +242,6 @@ class Choice:
         return Table("candidates by left-out log loss (* chosen, ↓ smallest ridge in float32)", _COLUMNS, rows)
 
 
-def headline(held: HeldOut, choice: Choice | None = None, least: float | None = None) -> dict[str, str]:
-    """Labels and numbers, the result first; `least`: a probability below which predictions are left open."""
-    chance = np.bincount(held.labels).max() / len(held.labels)
-    accuracy = held.accuracy if choice is None else choice.score.accuracy
-    rows = {ACCURACY: interval(accuracy)}
-    if choice is not None and choice.best_other is not None:
-        rows["Best baseline (95 %)"] = f"{interval(choice.best_other.accuracy)}, {choice.best_other.name}"
-        rows["Shown to be behind"] = ", ".join(each.name for each in choice.others if each.is_ahead) or "none"
-    rows["Most frequent label"] = percent(chance)
-    rows["Calibration error, by chance"] = f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
-    if least is not None:
-        share, right = held.answered(least)
-        rows[f"Probability of {least:g} or more"] = percent(share)
-        rows["Of these right"] = percent(right) if share else "none"
-    return rows
-
-
 def scored(
     name: str,
     probabilities: Float[np.ndarray, "n classes"],
@@ -200,18 +251,12 @@ def scored(
 ) -> Scored:
     """Scores of probabilities of all samples in a part; chosen: those of the model that it is compared with."""
     rows = part.rows
-    probabilities = probabilities[rows]
     names = tuple(f"sample {i}" for i in rows)
-    held = HeldOut(probabilities, problem.labels[rows], problem.classes, names)
+    held = HeldOut(probabilities[rows], problem.labels[rows], problem.classes, names)
     loss = -np.log(np.maximum(held.of_label, np.finfo(np.float64).tiny))
-    beyond = held.hits * 1.0 - (held if chosen is None else chosen).hits
-    return Scored(
-        name,
-        held,
-        _mean(held.hits * 1.0, part.sets, (0.0, 1.0)),
-        float(loss.mean()),
-        _mean(beyond, part.sets, (-1.0, 1.0)),
-    )
+    right = held.hits * 1.0
+    ahead = _mean(right - (held if chosen is None else chosen).hits, part.sets, (-1.0, 1.0))
+    return Scored(name, held, _mean(right, part.sets, (0.0, 1.0)), float(loss.mean()), ahead)
 
 
 def _mean(values: Float[np.ndarray, " n"], sets: Sets, bounds: tuple[float, float]) -> Estimate:

@@ -16,16 +16,16 @@ from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
+import scipy.special
 
 from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import kernel_diagonal
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.assessing import Assessed, as_good, assessed, best_of, chosen_of
+from equitangents.fit.assessing import Assessed, Gram, as_good, assessed, best_of, chosen_of
 from equitangents.fit.candidates import Candidate
 from equitangents.fit.features import FeatureNetwork
-from equitangents.fit.left_out import Gram
 from equitangents.fit.problem import Problem
 from equitangents.fit.result import FAST, Tried, named
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
@@ -103,7 +103,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A trial with one of its kernels, assessed; the kernel, and both kernels, while it is as good as the best.
+    """A trial with one of its kernels, assessed; both kernels, while it is as good as the best.
 
     double: in float64.
     """
@@ -112,8 +112,13 @@ class Result:
     assessed: Assessed
     trial: Trial
     double: bool
-    gram: Gram | None
     kernels: Kernels | None
+
+    @cached_property
+    def gram(self) -> Gram:
+        """The kernel."""
+        assert self.kernels is not None
+        return _gram(self.trial, self.kernels, self.tried.kernel, self.trial.training.x)
 
 
 @dataclass(eq=False)
@@ -121,7 +126,7 @@ class Search:
     """What was tried so far.
 
     fast: whether candidates that would predict fewer than `FAST` images a second are left out, but for the cheapest.
-    screened: the fold that candidates were scored on first; None where their order is that of their cost.
+    screened: whether candidates were first scored on fold 0; else their order is that of their cost.
     """
 
     deadline: float
@@ -131,7 +136,7 @@ class Search:
     untried: list[str] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     interrupted: bool = False
-    screened: int | None = None
+    screened: bool = False
     _ratios: list[float] = field(default_factory=list)  # of the time that kernels took to that foretold
     _assessing: float = 0.0  # seconds of the last
 
@@ -147,13 +152,9 @@ class Search:
     def best(self) -> Result:
         """The chosen one; where others led since its kernels were computed, they are computed again, once."""
         found = self.results[self.chosen]
-        if found.gram is not None:
-            return found
-        x = found.trial.training.x
-        kernels = self._computed(found.trial, x.astype(np.float64) if found.double else x, in_time=False)
-        assert kernels is not None
-        found = replace(found, gram=_gram(found.trial, kernels, found.tried.kernel, x), kernels=kernels)
-        self.results[self.chosen] = found
+        if found.kernels is None:
+            x = found.trial.training.x.astype(np.float64) if found.double else found.trial.training.x
+            found = self.results[self.chosen] = replace(found, kernels=self._computed(found.trial, x, in_time=False))
         return found
 
     def report(self, name: str, share: float) -> None:
@@ -167,15 +168,14 @@ class Search:
         n, fold = len(problem.labels), problem.part(problem.folds[0])
         costs = {trial: trial.seconds(n) for trial in trials}
         first, *order = sorted(trials, key=costs.__getitem__)
-        self._try(first, problem, costs[first])
+        self._try(first, problem, costs[first])  # in any case
         every = max(1.0, self._slower) * sum(costs.values())  # other layers may keep to what is foretold
         if time.perf_counter() + every > self.deadline and fold.is_enough(_LEAST):
             order = self._screened(order, problem, costs)
         for trial in order:
-            if self.fast and (n + 1) / 2 < FAST * self._slower * costs[trial]:
+            slow = self.fast and (n + 1) / 2 < FAST * self._slower * costs[trial]
+            if slow or not self._try(trial, problem, costs[trial]):
                 self.untried.append(trial.name)
-            else:
-                self._try(trial, problem, costs[trial])
         self._retry(problem)
 
     def _screened(self, order: list[Trial], problem: Problem, costs: dict[Trial, float]) -> list[Trial]:
@@ -194,8 +194,7 @@ class Search:
                 with suppress(InvalidArgumentError):
                     found = best_of(_gram(trial, kernels, name, x), problem, part)[1]
                     scores[trial] = min(found.log_loss, scores.get(trial, math.inf))
-        if scores:
-            self.screened = 0
+        self.screened = bool(scores)
         short = _SHORT * (self.deadline - time.perf_counter())
         return sorted(order, key=lambda t: (costs[t] > short, scores.get(t, math.inf), costs[t]))
 
@@ -204,32 +203,26 @@ class Search:
         late = time.perf_counter() + self._slower * seconds + self._assessing > self.deadline
         return late and bool(self.results)
 
-    def _try(self, trial: Trial, problem: Problem, seconds: float) -> None:
+    def _try(self, trial: Trial, problem: Problem, seconds: float, *, double: bool = False) -> bool:
+        """Compute and assess it, if that ends in time; whether it does."""
         if self._is_late(seconds):
-            self.untried.append(trial.name)
-            return
-        start = time.perf_counter()
-        kernels = self._computed(trial, trial.training.x)
+            return False
+        start, x = time.perf_counter(), trial.training.x
+        kernels = self._computed(trial, x.astype(np.float64) if double else x)
         if kernels is None:
-            self.untried.append(trial.name)
-            return
+            return False
         took = time.perf_counter() - start
         if seconds > _LONG:
             self._ratios.append(took / seconds)
-        self._assess(trial, kernels, problem, took, double=False)
+        self._assess(trial, kernels, problem, took, double=double)
         self._assessing = time.perf_counter() - start - took
+        return True
 
     def _retry(self, problem: Problem) -> None:
         """The best again in double precision, where its ridge is the smallest that single precision allows."""
         best = self.results[self.chosen] if self.results else None
-        if best is None or not best.tried.ends or best.trial.training.x.dtype != np.float32:
-            return
-        if self._is_late(_DOUBLE * best.tried.seconds / self._slower):
-            return
-        start = time.perf_counter()
-        kernels = self._computed(best.trial, best.trial.training.x.astype(np.float64))
-        if kernels is not None:
-            self._assess(best.trial, kernels, problem, time.perf_counter() - start, double=True)
+        if best is not None and best.tried.ends and best.trial.training.x.dtype == np.float32:
+            self._try(best.trial, problem, _DOUBLE * best.tried.seconds / self._slower, double=True)
 
     def _computed(self, trial: Trial, x: np.ndarray, in_time: bool = True) -> Kernels | None:
         """Both kernels of x with itself, tile by tile; None where another has a score and the time is too short."""
@@ -263,29 +256,24 @@ class Search:
             except InvalidArgumentError as error:
                 self.refused.append((f"{trial.name} ({name})", str(error)))
                 continue
-            best, n = found.best, len(problem.labels)
+            best, speed = found.best, (len(problem.labels) + 1) / 2 / max(seconds, 1e-9)
             about = trial.candidate.name, trial.group_name, name, gram.precision
-            speed = (n + 1) / 2 / max(seconds, 1e-9)
             score = best.ridge, best.log_loss, best.accuracy
             tried = Tried(*about, *score, seconds, speed, best.ridge == found.least)
-            self.results.append(Result(tried, found, trial, double, gram, kernels))
+            self.results.append(Result(tried, found, trial, double, kernels))
             kept = as_good([each.assessed.best for each in self.results])
-            self.results = [
-                each if i in kept else replace(each, gram=None, kernels=None) for i, each in enumerate(self.results)
-            ]
+            self.results = [r if i in kept else replace(r, kernels=None) for i, r in enumerate(self.results)]
 
     def probabilities(self, problem: Problem) -> np.ndarray:
         """Class probabilities (n, K) of every sample, by the candidate that is chosen on the rest of its fold.
 
         Double precision takes no part: whether it was tried hangs on all labels.
         """
-        found = np.full((len(problem.labels), len(problem.classes)), np.nan)
         single = [each for each in self.results if not each.double]
-        for f, fold in enumerate(problem.folds):
-            parts = [each.assessed.folds[f] for each in single]
-            _, logits = parts[chosen_of([best for best, _ in parts], [each.trial.work for each in single])]
-            found[problem.inside(fold)] = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return found / found.sum(axis=1, keepdims=True)
+        work = [each.trial.work for each in single]
+        of_folds = ([each.assessed.folds[f] for each in single] for f in range(len(problem.folds)))
+        logits = (parts[chosen_of([best for best, _ in parts], work)][1] for parts in of_folds)
+        return problem.together(scipy.special.softmax(each, axis=1) for each in logits)
 
     def fitted(self, x: Numbers, y: Targets, options: dict[str, Any]) -> InfiniteEnsembleClassifier:
         """The chosen model, solved with the kernels that are there."""
@@ -297,11 +285,6 @@ class Search:
         held = training.with_settings(replace(training.settings, held=found.kernels, solver="eigh"))
         _ = held.mean_problem  # decomposed; the kernels are not kept with the model
         return model._solve(held.with_settings(training.settings))
-
-    def nothing(self) -> InvalidArgumentError:
-        """The error where no candidate has a score."""
-        name, why = self.refused[-1]
-        return InvalidArgumentError("net", name, "a network with a score", str(why))
 
 
 def _gram(trial: Trial, kernels: Kernels, name: str, x: np.ndarray) -> Gram:

@@ -10,6 +10,7 @@ Each space has its module of `runs`; kernels of equivariant outputs are sums of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +21,7 @@ from equitangents._types import DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.operations import Box, Pool, Standardise
-from equitangents.kernels.program import GroupFibres, Join, Op, Parallel, Positions, Program, residual
+from equitangents.kernels.program import GroupFibres, Op, Parallel, Positions, Program, residual
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, diagonal, numbers, one_orbit, resolve
 from equitangents.kernels.result import Kernels, result
 from equitangents.kernels.rotations import Resolution, Sphere
@@ -107,9 +108,6 @@ def _equivariant_outputs(
     )
 
 
-_SUM_OF_TWO = Parallel((), (Join((0, 1)),))
-
-
 def program_of(shape: tuple[int, ...], ops: tuple[Any, ...], lift: GroupFibres | Sphere | None) -> Program[Any]:
     """The program of operations on a grid of positions, some of which lift to a group or to rotations."""
     on_rotations = lift is not None and lift.on_rotations
@@ -139,11 +137,11 @@ def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
         op = op.with_held(_in_fields)
         if op.is_branching and (before := _side_by_side(found)) is not None:
             if not op.branches:
-                found[-1] = Parallel(before.branches, op.joins)
+                found[-1] = replace(op, branches=before.branches)
                 continue
             if len(before.branches) == len(op.branches):
                 each = zip(before.branches, op.branches, strict=True)
-                found[-1] = Parallel(tuple(a + b for a, b in each), op.joins)
+                found[-1] = replace(op, branches=tuple(a + b for a, b in each))
                 continue
         found.append(op)
     return tuple(inner for op in found for inner in _lone(op))
@@ -172,7 +170,7 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
                 found[-1] = op
                 continue
             full = [branch for branch in before.branches if branch]
-            if op == _SUM_OF_TWO and len(before.branches) == 2 and len(full) == 1 and signals[-2] == 1:
+            if op == Parallel((), joined=True) and len(before.branches) == 2 and len(full) == 1 and signals[-2] == 1:
                 found[-1], signals[-1] = residual(full[0]), 1
                 continue
         found.append(op)

@@ -113,6 +113,7 @@ def _after(op: Any, fields: tuple[Moves, ...], alone: bool) -> Iterator[tuple[Mo
         ways = (walk(ops, (moves,), alone=alone) for ops, moves in zip(op.branches, each, strict=True))
         branches = (tuple(moves for part in parts for moves in part) for parts in product(*ways))
     for found in branches:
-        groups = [[found[i] for i in join.fields] for join in op.joins]
-        if all(np.array_equal(group[0], other) for group in groups for other in group):
-            yield tuple(group[0] for group in groups) if op.joins else found
+        if not op.joined:
+            yield found
+        elif all(np.array_equal(found[0], other) for other in found[1:]):
+            yield found[:1]

@@ -31,34 +31,25 @@ from equitangents.kernels.operations import (
 
 
 @dataclass(frozen=True)
-class Join:
-    """One field of several, by their numbers: the sum, or with `shares` w_i of the channels these side by side.
-
-    Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With shares: K = Σ w_i K_i, Θ = Σ w_i Θ_i.
-    """
-
-    fields: tuple[int, ...]
-    shares: tuple[float, ...] | None = None
-
-
-@dataclass(frozen=True)
 class Parallel(Operation):
-    """Branches, each a list of operations, and joins: one common input field, or one field per branch.
+    """Branches, each a list of operations, of one common input field or of one field each; `joined`: into one field.
 
-    Without branches the fields are joined as they are, without joins they go on side by side, up to the next. A branch
-    without operations is the field itself, so that a residual block is the sum of () and another.
+    Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With `shares` w_i of the channels, these side by side: K = Σ w_i K_i,
+    Θ = Σ w_i Θ_i. Without branches the fields are joined as they are; those that are not joined go on side by side, up
+    to the next. A branch without operations is the field itself, so that a residual block is the sum of () and another.
     """
 
     is_branching: ClassVar[bool] = True
     branches: tuple[tuple[Any, ...], ...]
-    joins: tuple[Join, ...]
+    joined: bool = False
+    shares: tuple[float, ...] | None = None
 
     @property
     def said(self) -> str:  # type: ignore[override]
         """Name of the operation in messages."""
         if self.is_closed:
             return type(self).__name__
-        if not self.joins:
+        if self.is_open:
             return "parallel branches"
         return "sums" if self.shares is None else "concatenation"
 
@@ -70,16 +61,16 @@ class Parallel(Operation):
     @property
     def is_open(self) -> bool:
         """Whether it leaves the fields of its branches side by side."""
-        return not self.joins
+        return not self.joined
 
     def signals_after(self, before: int) -> int:
-        """One a join, or one a branch where nothing joins them."""
-        return len(self.joins) or len(self.branches)
+        """One where they are joined, else one a branch."""
+        return 1 if self.joined else len(self.branches)
 
     @property
     def is_closed(self) -> bool:
         """Whether it has one input field and one output field."""
-        return bool(self.branches) and [join.fields for join in self.joins] == [tuple(range(len(self.branches)))]
+        return self.joined and bool(self.branches)
 
     @property
     def is_structured(self) -> bool:  # type: ignore[override]
@@ -97,25 +88,15 @@ class Parallel(Operation):
         return bool(self.branches) and all(op.keeps_constants for ops in self.branches for op in ops)
 
     @property
-    def shares(self) -> tuple[float, ...] | None:
-        """The shares of the channels, of its first join."""
-        return self.joins[0].shares
-
-    @property
     def residual(self) -> tuple[Any, ...] | None:  # type: ignore[override]
         """The operations whose result is added to the field itself; None where that is not all."""
         alone = self.is_closed and self.shares is None and len(self.branches) == 2 and not self.branches[0]
         return self.branches[1] if alone else None
 
 
-def closed(branches: tuple[tuple[Any, ...], ...], shares: tuple[float, ...] | None = None) -> Parallel:
-    """Branches of one field and their sum, or with `shares` their channels side by side."""
-    return Parallel(branches, (Join(tuple(range(len(branches))), shares),))
-
-
 def residual(ops: tuple[Any, ...]) -> Parallel:
     """A residual block: the field plus ops(field)."""
-    return closed(((), ops))
+    return Parallel(((), ops), joined=True)
 
 
 def flat(ops: Iterable[Any]) -> Iterator[Any]:

@@ -489,7 +489,7 @@ def _parallel(op: Parallel, several: tuple[_Here, ...], dual: _Dual) -> tuple[_H
     if op.branches:
         each = several * len(op.branches) if len(several) == 1 else several
         several = tuple(_run(branch, one, dual) for branch, one in zip(op.branches, each, strict=True))
-    return tuple(reduce(_sum, (several[i] for i in join.fields)) for join in op.joins) or several
+    return (reduce(_sum, several),) if op.joined else several
 
 
 def _sum(a: _Here, b: _Here) -> _Here:

@@ -35,19 +35,9 @@ from equitangents.nn.rescaling import BatchNorm as BatchNorm
 from equitangents.nn.rescaling import Dropout, LayerNorm, Scale
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.sphere_lift import SphereLift
-from equitangents.nn.steerable import (
-    FeatureVector,
-    FourierNonlinearity,
-    GatedNonlinearity,
-    NormNonlinearity,
-    PlaneImage,
-    PointCloud,
-    PointFeatures,
-    SphereSignal,
-    SteerableConv,
-    SteerableDense,
-    SteerablePool,
-)
+from equitangents.nn.steerable.inputs import FeatureVector, PlaneImage, PointCloud, SphereSignal
+from equitangents.nn.steerable.linear import PointFeatures, SteerableConv, SteerableDense, SteerablePool
+from equitangents.nn.steerable.nonlinearity import FourierNonlinearity, GatedNonlinearity, NormNonlinearity
 
 __all__ = [
     "Abs",

@@ -10,31 +10,23 @@ Both are for training that does not single out directions of the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from equitangents._aliases import FiniteNetwork
 from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
 from equitangents.kernels.finite_width.first_order import LinearBlock, linear_block
 from equitangents.kernels.invariance import is_invariant
-from equitangents.nn.layer import Layer, OnGroup, Signal
+from equitangents.nn.layer import OnGroup, Signal
 from equitangents.nn.nonlinearities import Identity
 from equitangents.nn.sequential import Sequential
-from equitangents.validation import check_shape, check_whole
+from equitangents.validation import check_shape
 
 _TOLERANCE = 1e-9  # relative, of sums in float64
-Outputs = Callable[[np.ndarray], Iterable[np.ndarray]]
-_LEVEL = 4.5  # standard errors: 1e-5 each, for hundreds of comparisons
-_SHRUNK = 0.05  # towards no correlation, so that few members give a direction, too
-_LEAST = 30  # for standard errors that are read as normal
-_AT_ONCE = 64  # members that are run together
-_ELEMENTS = 64  # of larger groups that many are tried besides the generators, or where there are none
+_ELEMENTS = 64  # that many are tried at most of groups without generators
 
 
 @dataclass(frozen=True)
@@ -42,8 +34,8 @@ class Admissible:
     """Whether the mean of augmented ensembles of a network is exactly equivariant at any width and time.
 
     admissible: the verdict. layer: the first layer whose law the action does not preserve, as `layers[i]: ...`; None if
-    there is none, or if the test was numerical. reason: why, in one sentence. exact: True where it follows from the
-    layers' windows, False where initial networks were sampled: then `admissible` says that no difference was seen.
+    there is none. reason: why, in one sentence. exact: False where a group without generators was tried at some of its
+    elements.
     """
 
     admissible: bool
@@ -55,9 +47,7 @@ class Admissible:
         return self.admissible
 
 
-def is_admissible(
-    net: FiniteNetwork, action: AnyAction, input_shape: tuple[int, ...], *, members: int = 1024, seed: int = 0
-) -> Admissible:
+def is_admissible(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) -> Admissible:
     """Whether `action` on the inputs preserves the initial law of `net`, for inputs of shape (*positions, channels).
 
     ```python
@@ -68,76 +58,42 @@ def is_admissible(
     every width; any orthogonal representation may act on the outputs. (Adam treats weights one by one: there it holds
     where elements permute positions, not where they mix channels.) Otherwise the mean is equivariant in the limit of
     infinite width at best, where the kernel is invariant; with windows that are not carried to one another it is not.
-    Layers without windows (attention, graphs, branches) and networks that are no `Sequential` are tested numerically on
-    `members` draws of the initial network: second moments of outputs before and after a move, compared member by
-    member, one by one and in the combination that differs most.
+    Raises NetworkError for layers without windows: attention, graphs, branches.
     """
-    if not isinstance(net, FiniteNetwork) or isinstance(net, Layer) or _of_flax(net):
-        raise InvalidTypeError(
-            "net",
-            type(net),
-            "a network with init(key, input_shape, dtype) and apply(params, x)",
-            verb="is of type",
+    if not isinstance(net, Sequential):
+        raise InvalidTypeError("net", type(net), Sequential.__name__, verb="is of type")
+    found = by_layers(net, action, check_shape("input_shape", input_shape))
+    if found is None:
+        raise NetworkError(
+            "net", net, "layers with windows, for which it is decided", "metrics.equivariance_error measures others"
         )
-    shape = check_shape("input_shape", input_shape)
-    check_whole("members", members, _LEAST)
-    check_whole("seed", seed, 0)
-    known = by_layers(net, action, shape, seed=seed) if isinstance(net, Sequential) else None
-    if known is not None:
-        return known
-
-    def outputs(x: np.ndarray) -> Iterator[np.ndarray]:
-        """Outputs of initial networks, some members at once; `x` is a constant of what is compiled."""
-        drawn = jax.jit(jax.vmap(lambda key: net.apply(net.init(key, shape, dtype="float32"), jnp.asarray(x))))
-        keys = jax.random.split(jax.random.key(seed), members)
-        for begin in range(0, members, _AT_ONCE):
-            yield np.asarray(drawn(keys[begin : begin + _AT_ONCE]))
-
-    moving = _moving(action, shape)
-    return moving if isinstance(moving, Admissible) else _sampled(outputs, *moving, shape, seed)
+    return found
 
 
-def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible | None:
-    """`is_admissible` by windows; None if a layer has no windows, so that networks must be sampled."""
-    moving = _moving(action, input_shape)
-    return moving if isinstance(moving, Admissible) else _walked(net, *moving, input_shape, seed)
-
-
-def _of_flax(net: object) -> bool:
-    """Linen's modules have init and apply, too, which take other arguments."""
-    return any(c.__module__.partition(".")[0] == "flax" for c in type(net).__mro__)
-
-
-def _moving(action: AnyAction, shape: tuple[int, ...]) -> tuple[AnyAction, list[int]] | Admissible:
-    """The action and the elements that are tried; a verdict where it is not orthogonal."""
-    action = as_action("action", action, (1, *shape))
+def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) -> Admissible | None:
+    """`is_admissible`; None where a layer's law is not that of a linear map with windows."""
+    action = as_action("action", action, (1, *input_shape))
     if not hasattr(action, "group"):
         raise InvalidTypeError("action", action, "an action of a group, or its name")
-    elements = _elements(action)
-    if getattr(action, "exact", True):
-        return action, elements
-    return Admissible(False, None, f"{action} resamples its inputs, so that it is not orthogonal on them", exact=True)
-
-
-def _elements(action: AnyAction) -> list[int]:
-    """The generators, then some of all."""
-    order = getattr(action.group, "order", None)
+    order, generators = (getattr(action.group, name, None) for name in ("order", "generators"))
     if order is None:
         raise InvalidArgumentError(
             "action", action.group, "an action of a finite group or of a quadrature of one", verb="is of"
         )
-    some = np.linspace(0, order - 1, min(order, _ELEMENTS)).astype(int)
-    return list(dict.fromkeys(int(g) for g in (*getattr(action.group, "generators", ()), *some)))
+    if not getattr(action, "exact", True):
+        return Admissible(
+            False, None, f"{action} resamples its inputs, so that it is not orthogonal on them", exact=True
+        )
+    # what generators do to a law all of their products do
+    some = np.linspace(0, order - 1, min(order, _ELEMENTS)).astype(int) if generators is None else generators
+    return _walked(net, action, list(dict.fromkeys(map(int, some))), input_shape, whole=generators is not None)
 
 
 def _walked(
-    net: Sequential, action: AnyAction, elements: list[int], shape: tuple[int, ...], seed: int
+    net: Sequential, action: AnyAction, elements: list[int], shape: tuple[int, ...], *, whole: bool
 ) -> Admissible | None:
-    """The verdict layer by layer; None where a layer's law is not that of a linear map with windows."""
-    rng = np.random.default_rng(seed)
-    generators = getattr(action.group, "generators", None)
-    if generators is not None:  # what they do to a law all of their products do
-        elements = elements[: len(set(generators))]
+    """The verdict layer by layer; `whole`: the elements generate the group."""
+    rng = np.random.default_rng(0)
     signals = net.signals(shape)
     moves: list[np.ndarray] | None = None  # of positions, one permutation an element; None: as the action says
     pending: list[int] = []
@@ -157,10 +113,8 @@ def _walked(
             if isinstance(found, str):
                 return Admissible(False, f"layers[{pending[-1]}]: {net.layers[pending[-1]]!r}", found, exact=True)
             moves, pending = found, []
-    which = "all elements" if generators is not None else f"{len(elements)} elements of {action.group.name}"
-    return Admissible(
-        True, None, f"every layer's windows are carried to one another by {which}", exact=generators is not None
-    )
+    which = "all elements" if whole else f"{len(elements)} elements of {action.group.name}"
+    return Admissible(True, None, f"every layer's windows are carried to one another by {which}", exact=whole)
 
 
 def _moved(
@@ -217,58 +171,6 @@ def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.n
     yield matched
     if isinstance(after.positions, OnGroup):
         yield from (np.asarray(row) for row in np.asarray(after.positions.group.table))
-
-
-def _sampled(outputs: Outputs, action: AnyAction, elements: list[int], shape: tuple[int, ...], seed: int) -> Admissible:
-    """Second moments of outputs of initial networks, before and after a move, member by member."""
-    rng = np.random.default_rng(seed)
-    x = np.stack([_striped(rng, shape, i) for i in range(4)]).astype(np.float32)
-    moved = [g for g in elements if g != action.group.identity][:8]
-    batch = np.concatenate([x, *(np.asarray(action(g, x), np.float32) for g in moved)])
-    moments = np.concatenate([_products(y, len(moved) + 1) for y in outputs(batch)])
-    members = len(moments)
-    if members < _LEAST:
-        raise InvalidArgumentError("members", members, "at least 30, for a standard error")
-    difference = moments[:, 1:] - moments[:, :1]
-    spread = difference.std(0, ddof=1) / np.sqrt(members)
-    scale = np.abs(moments[:, 0].mean(0)).max()
-    tiny = 1e-5 * scale  # what float32 leaves
-    entries = np.max(np.abs(difference.mean(0)) / np.maximum(spread, tiny))
-    excess = np.max([entries, _together(difference[:, :, *np.triu_indices(len(x))].reshape(members, -1), tiny)])
-    if not np.isfinite(excess):
-        raise NetworkError("the initial network has outputs that are not finite at standard normal inputs")
-    seen = float(_LEVEL * np.max(np.maximum(spread, tiny)) / scale)
-    told = f"second moments of {members} initial networks at 4 inputs and {len(moved)} moves"
-    if excess > _LEVEL:
-        return Admissible(False, None, f"{told} differ by up to {excess:.1f} standard errors", exact=False)
-    return Admissible(True, None, f"{told} agree; a difference of {100 * seen:.2g} % would have been seen", exact=False)
-
-
-def _together(differences: np.ndarray, tiny: float) -> float:
-    """Standard errors of one mean, of the combination of differences (members, numbers) that half of the members show
-    most clearly, by the other half: small differences of many entries, which none shows by itself.
-    """
-    one, other = np.array_split(differences, 2)
-    size = np.maximum(one.std(0, ddof=1), tiny)
-    correlation = np.cov((one / size).T)
-    shrunk = (1 - _SHRUNK) * correlation + _SHRUNK * np.eye(len(size))
-    weights = np.linalg.solve(shrunk, one.mean(0) / size) / size
-    combined = other @ weights
-    error = np.maximum(combined.std(ddof=1) / np.sqrt(len(other)), tiny * np.abs(weights).sum())
-    return float(np.abs(combined.mean()) / error)
-
-
-def _products(y: np.ndarray, moves: int) -> np.ndarray:
-    """Products of outputs at the inputs of every move, means over outputs: (members, moves, inputs, inputs)."""
-    y = y.astype(np.float64).reshape((len(y), moves, y.shape[1] // moves, -1))
-    return np.asarray(y @ y.swapaxes(-1, -2) / y.shape[-1])
-
-
-def _striped(rng: np.random.Generator, shape: tuple[int, ...], number: int) -> np.ndarray:
-    """An input that varies along one axis of positions."""
-    axes = len(shape) - 1
-    kept = [n if axes < 2 or i in (number % axes, axes) else 1 for i, n in enumerate(shape)]
-    return np.broadcast_to(rng.standard_normal(kept), shape)
 
 
 _LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthogonal change of the weights

@@ -1,8 +1,7 @@
 """Branching networks: layers side by side, joins, and residual blocks x + layers(x).
 
 `Parallel(a, b)` gives its input to both; what comes out are two signals, which `Sum` or `Concatenate` join. Between
-them further `Parallel`s may stand, which then act on each signal by itself, and sums of some of the signals: so every
-directed acyclic network can be written.
+them further `Parallel`s may stand, which then act on each signal by itself.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ class Parallel(_Holding):
                     "branches",
                     len(after.parts),
                     "one signal",
-                    "join them inside it; Sum((0,), (1,), (1,)) hands a signal on twice",
+                    "join them inside it",
                     verb="ends in signals,",
                     at=i,
                 )
@@ -172,69 +171,37 @@ class Parallel(_Holding):
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         inputs, _, _ = self.inputs(signal)
         pairs = zip(self._branches, inputs, strict=True)
-        return (program.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
+        return (program.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs)),)
 
 
+@dataclass(frozen=True)
 class _Joining(ParameterFree):
-    """Joins several signals to one; `groups` names those that each output reads."""
+    """Joins all signals of a Parallel to one."""
 
     joins: ClassVar[bool] = True
 
-    def __init__(self, *groups: Sequence[int]) -> None:
-        for i, group in enumerate(groups):
-            if not isinstance(group, list | tuple) or not group or not all(isinstance(j, int) for j in group):
-                raise InvalidTypeError("groups", group, "numbers of signals, such as (0, 1)", at=i)
-        self._groups = tuple(tuple(group) for group in groups)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self._groups))})"
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash((type(self), *vars(self).values()))
-
-    def groups(self, signal: Signals) -> tuple[tuple[int, ...], ...]:
-        """The signals that each output reads; all of them unless said otherwise."""
+    def parts(self, signal: Signals) -> tuple[Signal, ...]:
+        """The signals that are joined."""
         if not signal.several:
             raise NetworkError("signal", signal.positions, "the branches of a Parallel", verb="is on")
-        count = len(signal.parts)
-        groups = self._groups or (tuple(range(count)),)
-        for group in groups:
-            if min(group) < 0 or max(group) >= count:
-                raise NetworkError("groups", group, range(count), verb="hold")
-        return groups
-
-    def _out(self, signal: Branches, groups: tuple[tuple[int, ...], ...], parts: list[Signal]) -> Signals:
-        if len(parts) == 1:
-            return parts[0]
-        origins = tuple(frozenset().union(*(signal.origins[i] for i in group)) for group in groups)
-        return Branches(tuple(parts), origins, signal.stage)
+        return signal.parts
 
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
-        """The joined signals, with the structure of each group's first signal."""
-        y = self.apply(params, x, signal)
-        beside = structure if isinstance(structure, tuple) else (structure,) * len(x)
-        after = tuple(beside[group[0]] for group in self.groups(signal))
-        return (y, after) if isinstance(y, tuple) else (y, after[0])
+        """The joined signal, with the structure of the first."""
+        return self.apply(params, x, signal), structure[0] if isinstance(structure, tuple) else structure
 
 
 class Sum(_Joining):
     """The sum of the branches: K = Σ K_i + Σ_{i≠j} m_i m_j' (m the means of fields after a nonlinearity), Θ = Σ Θ_i.
 
-    `Sum((0, 1), (1, 2))` makes two signals of three. Branches must be independent: at most one of those that come from
-    the same signal may be without weights of its own. Branches of steerable features end in the same features, all but
-    one of them with a linear layer; coordinates stay as they are.
+    Branches must be independent: at most one of those that come from the same signal may be without weights of its own.
+    Branches of steerable features end in the same features, all but one of them with a linear layer; coordinates stay
+    as they are.
     """
 
-    def signal(self, signal: Signals) -> Signals:
+    def signal(self, signal: Signals) -> Signal:
         """The common signal; Gaussian if all summands are."""
-        groups = self.groups(signal)
-        return self._out(signal, groups, [self._summed(signal, group) for group in groups])
-
-    def _summed(self, signal: Branches, group: tuple[int, ...]) -> Signal:
-        parts = [signal.parts[i] for i in group]
+        parts = self.parts(signal)
         for part in parts:
             check_passed_on(part)
         for part in parts[1:]:
@@ -243,8 +210,7 @@ class Sum(_Joining):
                     "branches", shape_of(part), shape_of(parts[0]), "a sum needs equal shapes", verb="have shapes with"
                 )
         check_summands(parts)
-        origins = [signal.origins[i] for i in group]
-        if len(frozenset().union(*origins)) < sum(map(len, origins)):
+        if len(frozenset().union(*signal.origins)) < sum(map(len, signal.origins)):
             raise NetworkError(
                 "two summands come from the same weights, so they are not independent and their sum has another "
                 "kernel; put a layer with weights into one of them, or use Scale"
@@ -253,27 +219,21 @@ class Sum(_Joining):
             raise NetworkError("a sum after Concatenate or Flatten needs a layer with weights in all branches but one")
         return replace(parts[0], gaussian=all(p.gaussian for p in parts), uneven=any(p.uneven for p in parts))
 
-    def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
-        """Sums of the signals of each group."""
-        groups = self.groups(signal)
-        sums = tuple(summed([x[i] for i in group], signal.parts[group[0]]) for group in groups)
-        return sums[0] if len(sums) == 1 else sums
+    def apply(self, params: Params, x: Tree, signal: Signals) -> jax.Array:
+        """The sum of the signals."""
+        return summed(x, self.parts(signal)[0])
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation for all groups."""
-        return (program.Parallel((), tuple(map(program.Join, self.groups(signal)))),)
+        """One operation that adds all fields."""
+        return (program.Parallel((), joined=True),)
 
 
 class Concatenate(_Joining):
     """Channels of the branches side by side: K = Σ c_i K_i / Σ c_i with their numbers of channels c_i, and Θ alike."""
 
-    def signal(self, signal: Signals) -> Signals:
+    def signal(self, signal: Signals) -> Signal:
         """All channels; no longer Gaussian, since channels of different branches differ in variance."""
-        groups = self.groups(signal)
-        return self._out(signal, groups, [self._joined(signal, group) for group in groups])
-
-    def _joined(self, signal: Branches, group: tuple[int, ...]) -> Signal:
-        parts = [signal.parts[i] for i in group]
+        parts = self.parts(signal)
         positions = parts[0].positions
         if positions.steerable:
             raise NetworkError(
@@ -293,17 +253,14 @@ class Concatenate(_Joining):
             uneven=parts[0].uneven if alone else True,
         )
 
-    def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
+    def apply(self, params: Params, x: Tree, signal: Signals) -> jax.Array:
         """Channels side by side, along the last axis."""
-        found = tuple(jnp.concatenate([x[i] for i in group], axis=-1) for group in self.groups(signal))
-        return found[0] if len(found) == 1 else found
+        return jnp.concatenate(x, axis=-1)
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         """One operation with each branch's share of channels."""
-        groups = self.groups(signal)
-        counts = [[signal.parts[i].channels for i in group] for group in groups]
-        shares = (tuple(c / sum(count) for c in count) for count in counts)
-        return (program.Parallel((), tuple(map(program.Join, groups, shares))),)
+        counts = [part.channels for part in self.parts(signal)]
+        return (program.Parallel((), joined=True, shares=tuple(c / sum(counts) for c in counts)),)
 
 
 def _layers(name: str, branch: object) -> tuple[Layer, ...]:

@@ -23,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import ArrayLike, Params, Tree
+from equitangents._types import ArrayLike, Params
 from equitangents.actions import Action, grid
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
-from equitangents.groups import Group, WallpaperGroup
+from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.wallpaper_group import GridGroup
 from equitangents.kernels.operations import FrozenArray, Table
@@ -261,15 +261,14 @@ class GroupConv(_OnTable):
 
     K'(g,g') = W_std² Σ_{h∈S} v(h) K(gh, g'h) + b_std², and Θ' = K' + W_std² Σ_h v(h) Θ(gh, g'h).
     Follows a Lift. `window` S: a centred box of translations (wallpaper and translation groups) with all rotations and
-    reflections, or with those of `rotations` alone (a number r for the rotation r, a pair (r, f) for r with reflection
-    f); a list of group elements; or "full". `weights` v: a profile over S, normalised to sum 1; uniform by default.
+    reflections; a list of group elements; or "full". `weights` v: a profile over S, normalised to sum 1; uniform by
+    default.
     On SO(3) and O(3) a window is "full" or zonal, v(n·hn) with n the pole: a profile or Legendre coefficients as of
     `SphereLift`, the latter as a ZonalWindow.
     """
 
     channels: int
     window: WindowLike | ZonalWindowLike = "full"
-    rotations: Sequence[int | tuple[int, int]] | None = None
     weights: Sequence[float] | np.ndarray | None = None
     W_std: float = 1.0
     b_std: float = 0.0
@@ -281,7 +280,6 @@ class GroupConv(_OnTable):
         else:
             object.__setattr__(self, "window", freeze_window(cast(WindowLike, self.window)))
         object.__setattr__(self, "weights", freeze_weights(self.weights))
-        object.__setattr__(self, "rotations", _freeze_rotations(self.rotations))
 
     def signal(self, signal: Signal) -> Signal:
         """A Gaussian field on the same group."""
@@ -310,10 +308,8 @@ class GroupConv(_OnTable):
 
     def _zonal(self) -> ZonalWindow:
         """The window on SO(3) and O(3)."""
-        if self.rotations is not None or self.weights is not None:
-            raise NetworkError(
-                "window", self.window, "'full' or a profile on SO(3) and O(3)", "leave rotations and weights out"
-            )
+        if self.weights is not None:
+            raise NetworkError("window", self.window, "'full' or a profile on SO(3) and O(3)", "leave weights out")
         if isinstance(self.window, tuple | Elements):
             raise NetworkError("window", self.window, "'full', a profile or a ZonalWindow on SO(3) and O(3)")
         return zonal_window(cast(ZonalWindowLike, self.window))
@@ -331,8 +327,6 @@ class GroupConv(_OnTable):
         window = self.window
         if isinstance(window, ZonalWindow):
             raise NetworkError("group", group, "SO(3) or O(3) with a zonal window")
-        if self.rotations is not None and not (isinstance(group, WallpaperGroup) and isinstance(window, tuple)):
-            raise NetworkError("rotations= goes with a box window on a wallpaper group")
         if isinstance(window, Elements):
             return explicit(window.numbers, group.order, "elements")
         if window == "full":
@@ -340,39 +334,13 @@ class GroupConv(_OnTable):
         if group.torus is None:
             raise NetworkError("window", window, "a list or 'full' on a group without translations")
         offsets = box_offsets(cast("tuple[int, ...]", window), group.torus)
-        if not isinstance(group, WallpaperGroup):
-            return offsets
-        return (np.array(self._points(group))[:, None] * math.prod(group.shape) + offsets).ravel()
-
-    def _points(self, group: WallpaperGroup) -> list[int]:
-        """The numbers of the rotations and reflections in the window."""
-        if self.rotations is None:
-            return list(range(group.point_order))
-        rotations = cast("tuple[tuple[int, int], ...]", self.rotations)
-        for rotation, reflection in rotations:
-            if not (0 <= rotation < group.rotations and 0 <= reflection <= group.reflections):
-                raise NetworkError(
-                    "rotations", (rotation, reflection), (range(group.rotations), range(int(group.reflections) + 1))
-                )
-        return [reflection * group.rotations + rotation for rotation, reflection in rotations]
+        count = math.prod(group.torus)  # translations, which come first, once for every rotation and reflection
+        return (np.arange(group.order // count)[:, None] * count + offsets).ravel()
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """A window on the grid, if it is a uniform box that the rotations map to itself, with all of them in it."""
-        uniform = self.weights is None and self.rotations is None
-        box = symmetric_box(self.window, group) if uniform else None
+        """A window on the grid, if it is a uniform box that the rotations map to itself."""
+        box = symmetric_box(self.window, group) if self.weights is None else None
         return None if box is None else (box, self.scales.affine(signal.channels))
-
-
-def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:
-    if rotations is None:
-        return None
-    try:
-        pairs = tuple((int(r[0]), int(r[1])) if np.ndim(r) else (int(r), 0) for r in rotations)
-    except (TypeError, ValueError, IndexError):
-        raise InvalidTypeError("rotations", rotations, "rotation numbers or (rotation, reflection)") from None
-    if not pairs or len(set(pairs)) != len(pairs):
-        raise NetworkError("rotations", rotations, "different rotations, at least one")
-    return pairs
 
 
 @lru_cache(maxsize=64)

@@ -52,9 +52,7 @@ class ZonalWindow:
 
     def values(self, cosine: Float[np.ndarray, " *shape"]) -> Float[np.ndarray, " *shape"]:
         """v at cosines of the polar angle; negative values of the series count as zero."""
-        l = np.arange(len(self.coefficients))
-        series = np.polynomial.legendre.legval(cosine, (2 * l + 1) * np.array(self.coefficients))
-        return np.maximum(series, 0)
+        return np.maximum(_series(np.array(self.coefficients), cosine), 0)
 
 
 FULL_WINDOW = ZonalWindow((1.0,))
@@ -69,8 +67,28 @@ def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
         return window
     if isinstance(window, str) and window == "full":
         return FULL_WINDOW
+    numbers = legendre_coefficients(window, _DEGREES + 8) if callable(window) else _listed(window)
+    if not np.isfinite(numbers).all() or numbers[0] <= 1e-12 * np.abs(numbers).max():
+        raise InvalidArgumentError("window must have finite Legendre coefficients, and a positive mean")
+    numbers = numbers / numbers[0]
     if callable(window):
-        return _from_profile(window)
+        tail, numbers = float(np.abs(numbers[_DEGREES:]).max()), numbers[:_DEGREES]
+        if tail > _TAIL:
+            raise InvalidArgumentError(
+                "window",
+                tail,
+                "a smooth profile, below 1e-6",
+                "round its edge, or give coefficients",
+                verb="has relative Legendre coefficients beyond degree 63 up to",
+            )
+    numbers = numbers[: int(np.flatnonzero(np.abs(numbers) > _TRIM).max()) + 1]
+    values = _series(numbers, np.cos(np.linspace(0, np.pi, 1024)))
+    if values.min() < -_NEGATIVE * values.max():
+        raise InvalidArgumentError("window", float(values.min()), "weights of at least zero", verb="has the weight")
+    return ZonalWindow(tuple(numbers.tolist()))
+
+
+def _listed(window: ZonalWindowLike) -> Float[np.ndarray, " degrees"]:
     try:
         numbers = np.asarray(window, np.float64)
     except (TypeError, ValueError):
@@ -79,39 +97,12 @@ def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
         raise InvalidTypeError(
             "window", window, "'full', a function of the cosine of the polar angle, or its Legendre coefficients"
         )
-    return _from_coefficients(numbers)
+    return numbers
 
 
-def _from_profile(profile: Callable[[jax.Array], ArrayLike]) -> ZonalWindow:
-    numbers = legendre_coefficients(profile, _DEGREES + 8)
-    _check_mean(numbers)
-    tail = float(np.abs(numbers[_DEGREES:]).max()) / float(numbers[0])
-    if tail > _TAIL:
-        raise InvalidArgumentError(
-            "window",
-            tail,
-            "a smooth profile, below 1e-6",
-            "round its edge, or give coefficients",
-            verb="has relative Legendre coefficients beyond degree 63 up to",
-        )
-    return _from_coefficients(numbers[:_DEGREES])
-
-
-def _check_mean(numbers: Float[np.ndarray, " degrees"]) -> None:
-    if not np.isfinite(numbers).all() or numbers[0] <= 1e-12 * np.abs(numbers).max():
-        raise InvalidArgumentError("window must have finite Legendre coefficients, and a positive mean")
-
-
-def _from_coefficients(numbers: Float[np.ndarray, " degrees"]) -> ZonalWindow:
-    _check_mean(numbers)
-    numbers = numbers / numbers[0]
-    last = int(np.flatnonzero(np.abs(numbers) > _TRIM).max())
-    cosines = np.cos(np.linspace(0, np.pi, 1024))
-    l = np.arange(last + 1)
-    values = np.polynomial.legendre.legval(cosines, (2 * l + 1) * numbers[: last + 1])
-    if values.min() < -_NEGATIVE * values.max():
-        raise InvalidArgumentError("window", float(values.min()), "weights of at least zero", verb="has the weight")
-    return ZonalWindow(tuple(numbers[: last + 1].tolist()))
+def _series(coefficients: Float[np.ndarray, " degrees"], cosine: np.ndarray) -> np.ndarray:
+    """Σ_l (2l + 1) v_l P_l(cos ϑ)."""
+    return np.polynomial.legendre.legval(cosine, (2 * np.arange(len(coefficients)) + 1) * coefficients)
 
 
 @lru_cache(maxsize=32)

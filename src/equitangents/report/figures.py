@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import re
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from cycler import cycler
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from matplotlib.image import imsave
 from matplotlib.ticker import FuncFormatter
 
 from equitangents.formatting import superscript
@@ -103,6 +107,14 @@ def inline_svg(svg: str, prefix: str) -> str:
     for colour in COLOURS:
         svg = re.sub(re.escape(colour.light), f"var(--{colour.name})", svg, flags=re.I)
     return "\n".join(line for line in svg.splitlines() if line.strip())
+
+
+def png(image: Float[np.ndarray, "rows columns channels"], low: float, high: float) -> str:
+    """An image with 1 or 3 channels as a PNG in base64; `low` is black and `high` is white."""
+    unit = np.clip((image - low) / ((high - low) or 1.0), 0, 1)
+    stream = io.BytesIO()
+    imsave(stream, np.round(255 * np.broadcast_to(unit, (*unit.shape[:2], 3))).astype(np.uint8), format="png")
+    return base64.b64encode(stream.getvalue()).decode("ascii")
 
 
 def plain_log(axes: Axes, which: str = "both") -> None:

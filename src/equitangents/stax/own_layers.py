@@ -63,12 +63,11 @@ class NormOverAxes(ByRun, ParameterFree):
         return self._layer(signal).lower(signal)
 
 
+@dataclass(frozen=True)
 class JoinOverAxis(nn.Concatenate):
     """`nn.Concatenate` along an axis by its number, which must be that of the channels, the last one."""
 
-    def __init__(self, axis: int) -> None:
-        super().__init__()
-        self.axis = axis
+    axis: int
 
     def signal(self, signal: Signal) -> Signal:
         """All channels; NotImplementedError where the axis is one of positions or of inputs."""

@@ -43,10 +43,6 @@ class Recipe:
         """Members of all ensembles."""
         return self.members * self.ensembles
 
-    def steps(self, samples: int, epochs: int) -> int:
-        """Training steps of every network."""
-        return -(-samples // self.batch) * epochs
-
 
 def check_images(chosen: Chosen, recipe: Recipe, data_dir: Path | None) -> None:
     """Images of a size that patches fill, foreign sets that are there, and layers."""

@@ -27,8 +27,7 @@ class Symmetry:
     """What moves inputs (N, …) and their targets (N, *positions, fibre) together; nothing, without `outputs`.
 
     `elements` of the group of both actions form a subgroup; None: all. `fibre` is how many components of a target the
-    group mixes; others are outputs of their own. `whole(x1, x2)` is the kernel (N₁, fibre, N₂, fibre) of a network
-    that is equivariant under a group with infinitely many elements, of which those of `inputs` are some.
+    group mixes; others are outputs of their own.
     """
 
     title: str
@@ -36,7 +35,6 @@ class Symmetry:
     outputs: Action | None = None
     elements: tuple[int, ...] | None = None
     fibre: int = 1
-    whole: PairKernel | None = None
 
     @property
     def chosen(self) -> tuple[int, ...]:
@@ -63,8 +61,8 @@ def moved_kernels(
     copies: dict[tuple[Action, int], list[str]] = {}
     for name, s in symmetries.items():
         shape = (len(x1) * count * s.fibre, len(x2) * count * s.fibre)
-        sums[name] = np.zeros(shape) if s.whole is None else np.array(s.whole(x1, x2), np.float64).reshape(shape)
-        for g in s.chosen if s.whole is None else ():
+        sums[name] = np.zeros(shape)
+        for g in s.chosen:
             copies.setdefault((s.inputs, g), []).append(name)
     tile = max(1, _TILE // (len(x2) * count**2))
     for done, ((action, g), names) in enumerate(copies.items(), 1):
@@ -126,9 +124,3 @@ def learnt(
 def unit(K: Float[np.ndarray, "m m"]) -> float:
     """The mean diagonal, to which ridges are relative."""
     return float(np.diagonal(K).mean())
-
-
-def without_negative(K: Float[np.ndarray, "m m"]) -> Float[np.ndarray, "m m"]:
-    """A kernel known to a tolerance, with its negative eigenvalues set to 0."""
-    values, vectors = np.linalg.eigh((K + K.T) / 2)
-    return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)

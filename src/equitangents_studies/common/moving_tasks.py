@@ -1,7 +1,7 @@
 """Tasks whose outputs move with their inputs: masks of images, changes of flows, the element that moved a template.
 
 Masks turn with images of cells, velocities with the grid; kernels on pairs of positions are those of a CNN that ends on
-positions. Which element of C_n turned an image on rings, or which rotation a signal on the sphere, is learnt by MLPs.
+positions. Which element of C_n turned an image on rings is learnt by MLPs.
 
 Flows are exact solutions of the Navier–Stokes equations on a torus. Let v = ∇⊥ψ, ψ a sum of waves that all have the
 length |k|² = q. Then (v·∇)v is a gradient, and u(x, t) = U + e^{−νqt} v(x − Ut) solves
@@ -18,9 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
-from scipy.spatial.transform import Rotation
 
-from equitangents import actions, groups, nn, sphere
+from equitangents import actions, groups, nn
 from equitangents.extending import FiniteNetwork
 from equitangents_studies import data
 from equitangents_studies.common import networks
@@ -37,9 +36,7 @@ class Settings:
     networks of `channels` channels or `width` neurons are trained on `trained` inputs and recorded after `steps`.
 
     Masks and flows are on `pixels` × `pixels` points; flows have waves with |k|² = `waves`, streams up to `stream`, and
-    change in a `time`. Of turns, C_`order` moves `rings` × `angles` samples of images of `data` ("digits", "letters",
-    or a data set); rotations move signals of `bandlimit` on the sphere with relative `noise`, with means over SO(3) to
-    `accuracy`, in training sets of `space_sizes` with `space_ridge`.
+    change in a `time`. Of turns, C_`order` moves `rings` × `angles` samples of images of `data`.
     """
 
     task: Literal["masks", "flows", "turns"] = "masks"
@@ -63,11 +60,6 @@ class Settings:
     order: int = 8
     rings: int = 4
     angles: int = 16
-    bandlimit: int = 4
-    noise: float = 0.3
-    accuracy: float = 1e-3
-    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
-    space_ridge: float = 3e-2
     width: int = 64
 
 
@@ -82,25 +74,21 @@ PRESETS = presets(
     flows_paper="flows-quick pixels=16 sizes=1,2,4,8,16,32,64 test=50 draws=20 hidden_layers=4 few=4 channels=64 "
     "trained=16 members=100 steps=1,10,100,1000",
     turns_quick="task=turns sizes=4,8,16,32,64,128 test=50 draws=8 ridge=1e-3 few=3 trained=16",
-    turns_desk="turns-quick order=16 angles=32 accuracy=5e-4 sizes=4,8,16,32,64,128,256 test=100 draws=12 "
-    "space_sizes=2,4,8,16,32,64,128,256 width=128 steps=1,10,100,1000",
-    turns_paper="turns-quick data=mnist order=32 rings=8 angles=64 bandlimit=8 sizes=4,8,16,32,64,128,256,512 "
-    "space_sizes=2,4,8,16,32,64,128,256,512 test=500 draws=20 hidden_layers=3 members=100 width=512 "
+    turns_desk="turns-quick order=16 angles=32 sizes=4,8,16,32,64,128,256 test=100 draws=12 width=128 "
     "steps=1,10,100,1000",
+    turns_paper="turns-quick data=mnist order=32 rings=8 angles=64 sizes=4,8,16,32,64,128,256,512 "
+    "test=500 draws=20 hidden_layers=3 members=100 width=512 steps=1,10,100,1000",
 )
 
 
 def check_settings(s: Settings, data_dir: Path | None) -> None:
     """Growing sizes, images enough, networks enough for an interval; waves that the grid resolves, exact turns."""
-    turns = s.task == "turns"
-    least = {"test": 1, "draws": 2, "hidden_layers": 1, "few": 1, "members": 5, "stream": 0, "noise": 0}
-    at_least(s, **least, pixels=4, waves=1, order=2, rings=1, bandlimit=2)
-    for name in ("sizes", "space_sizes") if turns else ("sizes",):
-        sizes = getattr(s, name)
-        check(list(sizes) == sorted(set(sizes)) and len(sizes) >= 2, name, sizes, "two or more, increasing")
-        check(min(sizes) >= 1, name, sizes, "at least 1 each")
-        check(s.few <= min(s.test, sizes[-1]), "few", s.few, f"at most {min(s.test, sizes[-1])}, inputs of a draw")
-    for name in ("ridge", "space_ridge", "time"):
+    least = {"test": 1, "draws": 2, "hidden_layers": 1, "few": 1, "members": 5, "stream": 0}
+    at_least(s, **least, pixels=4, waves=1, order=2, rings=1)
+    check(list(s.sizes) == sorted(set(s.sizes)) and len(s.sizes) >= 2, "sizes", s.sizes, "two or more, increasing")
+    check(min(s.sizes) >= 1, "sizes", s.sizes, "at least 1 each")
+    check(s.few <= min(s.test, s.sizes[-1]), "few", s.few, f"at most {min(s.test, s.sizes[-1])}, inputs of a draw")
+    for name in ("ridge", "time"):
         check(getattr(s, name) > 0, name, getattr(s, name), "positive")
     check(1 <= s.trained <= s.sizes[-1], "trained", s.trained, f"between 1 and {s.sizes[-1]}, the largest training set")
     increasing = list(s.steps) == sorted(set(s.steps)) and len(s.steps) >= 1 and min(s.steps) >= 0
@@ -109,11 +97,10 @@ def check_settings(s: Settings, data_dir: Path | None) -> None:
     if s.task == "flows":
         check(len(waves(s.waves)) > 0, "waves", s.waves, "a sum of two squares: 1, 2, 4, 5, 8, 9, 10, …")
         check(4 * s.waves < s.pixels**2, "waves", s.waves, f"below {s.pixels**2 / 4:g}, which the grid resolves")
-    if turns:
+    if s.task == "turns":
         check(s.order % 2 == 0, "order", s.order, "even, so that every second turn is a subgroup")
         check(s.angles % s.order == 0, "angles", s.angles, f"a multiple of the order, {s.order}")
-        check(0 < s.accuracy < 1, "accuracy", s.accuracy, "between 0 and 1")
-        check(s.data in (LETTERS, *data.names()), "data", s.data, [LETTERS, *data.names()])
+        check(s.data in data.names(), "data", s.data, data.names())
         held = len(upright(s.data, data_dir))
         fits = s.sizes[-1] + s.test <= held
         check(fits, "sizes", s.sizes, f"so few that they and {s.test} test images are at most {held}")
@@ -131,69 +118,47 @@ class MovingTask:
     """A task whose symmetry moves inputs and targets, and the networks that learn it.
 
     `symmetries` by name, PLAIN, RIGHT and WRONG among them. `draw(k)` are training and test sets of a draw, with as
-    many training inputs as the largest of `sizes`; `foreign` are inputs unlike them. `scores` of predictions and
-    targets; `squared` is one. `net` is trained at finite width.
+    many training inputs as the largest size; `foreign` are inputs unlike them. `scores` of predictions and targets;
+    `squared` is one. `net` is trained at finite width.
     """
 
-    name: str
     settings: Settings
     kernel: PairKernel
     symmetries: Mapping[str, Symmetry]
     positions: tuple[int, ...]
     draw: Callable[[int], Sets]
     foreign: np.ndarray
-    sizes: tuple[int, ...]
-    ridge: float
     scores: Mapping[str, Callable[[np.ndarray, np.ndarray], float]]
-    net: FiniteNetwork | None = None
+    net: FiniteNetwork
 
 
-def tasks(s: Settings, data_dir: Path | None) -> dict[str, MovingTask]:
-    """The tasks of a run by the label of their numbers: masks, flows, or turns of images and rotations of signals."""
-    rng = np.random.default_rng((s.seed, 2**31))
+def moving_task(s: Settings, data_dir: Path | None) -> MovingTask:
+    """Masks, flows, or turns of images."""
+    rng, grid = np.random.default_rng((s.seed, 2**31)), (s.pixels, s.pixels)
     if s.task == "turns":
-        shape = (s.few, s.rings, s.angles, upright(s.data, data_dir).shape[-1])
-        common: dict[str, Any] = {"settings": s, "kernel": pair_kernel(mlp(s.hidden_layers)), "positions": ()}
-        plane = MovingTask(
-            **common,
-            name="turns",
+        return MovingTask(
+            settings=s,
+            kernel=pair_kernel(mlp(s.hidden_layers)),
             symmetries=plane_symmetries(s.order),
+            positions=(),
             draw=partial(plane_draw, s, data_dir),
-            foreign=rng.standard_normal(shape),
-            sizes=s.sizes,
-            ridge=s.ridge,
+            foreign=rng.standard_normal((s.few, s.rings, s.angles, upright(s.data, data_dir).shape[-1])),
             scores={"squared": squared, "wrong": wrong_element},
             net=mlp(s.hidden_layers, s.width, s.order),
         )
-        space = MovingTask(
-            **common,
-            name="rotations",
-            symmetries=space_symmetries(s.bandlimit, s.accuracy, s.hidden_layers),
-            draw=partial(space_draw, s),
-            foreign=rng.standard_normal((s.few, s.bandlimit**2)),
-            sizes=s.space_sizes,
-            ridge=s.space_ridge,
-            scores={"squared": squared, "degrees": degrees_off},
-        )
-        return {"turns, ": plane, "rotations, ": space}
-    masks, grid = s.task == "masks", (s.pixels, s.pixels)
+    masks = s.task == "masks"
     net = ends_on_positions(s, outputs=1 if masks else 2)
     noise = data.gaussian_noise(s.few, (*grid, 1), seed=s.seed).astype(np.float64)
-    return {
-        "": MovingTask(
-            name=s.task,
-            settings=s,
-            kernel=field_kernel(net),
-            symmetries=mask_symmetries() if masks else flow_symmetries(),
-            positions=grid,
-            draw=partial(mask_draw if masks else flow_draw, s),
-            foreign=noise if masks else rng.standard_normal((s.few, *grid, 2)),
-            sizes=s.sizes,
-            ridge=s.ridge,
-            scores={"squared": squared, **({"dice": dice} if masks else {"divergence": divergence})},
-            net=net,
-        )
-    }
+    return MovingTask(
+        settings=s,
+        kernel=lambda a, b: np.asarray(net.kernel_field(a, b).ntk),
+        symmetries=mask_symmetries() if masks else flow_symmetries(),
+        positions=grid,
+        draw=partial(mask_draw if masks else flow_draw, s),
+        foreign=noise if masks else rng.standard_normal((s.few, *grid, 2)),
+        scores={"squared": squared, **({"dice": dice} if masks else {"divergence": divergence})},
+        net=net,
+    )
 
 
 def squared(predicted: np.ndarray, target: np.ndarray) -> float:
@@ -224,28 +189,10 @@ def wrong_element(predicted: np.ndarray, target: np.ndarray) -> float:
     return float((predicted.argmax(axis=-1) != target.argmax(axis=-1)).mean())
 
 
-def degrees_off(predicted: np.ndarray, target: np.ndarray) -> float:
-    """The median over inputs of the angle between the closest rotation and the right one, in degrees."""
-    turns = Rotation.from_matrix(nearest_rotations(predicted) @ np.swapaxes(target, 1, 2))
-    return float(np.degrees(np.median(turns.magnitude())))
-
-
-def nearest_rotations(M: Float[np.ndarray, "n 3 3"]) -> Float[np.ndarray, "n 3 3"]:
-    """The rotation closest to each matrix: U diag(1, 1, ±1) Vᵀ of its singular value decomposition (Procrustes)."""
-    U, _, V = np.linalg.svd(M)
-    U[:, :, -1] *= np.linalg.det(U @ V)[:, None]
-    return np.asarray(U @ V)
-
-
 def ends_on_positions(s: Settings, outputs: int) -> nn.Sequential:
     """A CNN of 3×3 windows, ReLU, and `outputs` numbers at every position; turns carry its windows to windows."""
     hidden = networks.hidden(s.hidden_layers, lambda: nn.Conv(s.channels, (3, 3), padding="circular", **STD))
     return nn.Sequential(*hidden, nn.Dense(outputs, **STD))
-
-
-def field_kernel(net: nn.Sequential) -> PairKernel:
-    """The NTK of a network that ends on positions."""
-    return lambda a, b: np.asarray(net.kernel_field(a, b).ntk)
 
 
 _LENGTHS = (1.2, 0.3)  # over which the texture is alike, along and across its stripes, in pixels
@@ -375,18 +322,15 @@ def flow_symmetries() -> dict[str, Symmetry]:
     }
 
 
-LETTERS = "letters"
-_CLASSES = {"digits": (2, 3, 4, 5, 7), LETTERS: (0, 4, 5, 6, 9, 10, 15, 17)}  # that no turn takes to one another
-_DECAY = 0.7  # of a template's amplitudes from one degree to the next
+_DIGITS = (2, 3, 4, 5, 7)  # that no turn takes to one another
 _FEATURES = 8  # kernels do not depend on it
 
 
 @lru_cache(maxsize=2)
 def upright(name: str, data_dir: Path | None) -> Float[np.ndarray, "n height width channels"]:
-    """All upright images of a set: of digits 2, 3, 4, 5 and 7, of letters A, E, F, G, J, K, P and R."""
-    x, y = data.letters(16) if name == LETTERS else data.load(name, data_dir).pooled
-    known = _CLASSES.get("digits" if name == "mnist" else name)
-    return x if known is None else x[np.isin(y, known)]
+    """All upright images of a set: of digits 2, 3, 4, 5 and 7."""
+    x, y = data.load(name, data_dir).pooled
+    return x[np.isin(y, _DIGITS)] if name in ("digits", "mnist") else x
 
 
 def plane_draw(s: Settings, data_dir: Path | None, k: int) -> Sets:
@@ -397,29 +341,6 @@ def plane_draw(s: Settings, data_dir: Path | None, k: int) -> Sets:
     elements = rng.integers(s.order, size=len(x))
     x, y = moved_each(actions.ring_rotations(s.order), elements, x), np.eye(s.order)[elements] - 1 / s.order
     return x[:n], y[:n], x[n:], y[n:]
-
-
-def template(bandlimit: int, seed: int) -> Float[np.ndarray, " harmonics"]:
-    """A random signal on the sphere of norm 1 without a symmetry, in real spherical harmonics."""
-    c = np.random.default_rng((seed,)).standard_normal(bandlimit**2) * _DECAY ** sphere.degrees(bandlimit)
-    c[0] = 0
-    return np.asarray(c / np.linalg.norm(c))
-
-
-def space_draw(s: Settings, k: int) -> Sets:
-    """One template with other noise each time, turned by random rotations, and the rotations.
-
-    The noise has the template's spectrum and `noise` times its norm in expectation.
-    """
-    rng, n = np.random.default_rng((s.seed, k)), s.space_sizes[-1]
-    spread = _DECAY ** sphere.degrees(s.bandlimit)
-    spread[0] = 0
-    spread *= s.noise / np.linalg.norm(spread)
-    R = Rotation.random(n + s.test, rng).as_matrix()
-    x = template(s.bandlimit, s.seed) + spread * rng.standard_normal((n + s.test, s.bandlimit**2))
-    turned = np.stack([np.asarray(sphere.rotate(c[None, :, None], r))[0, :, 0] for c, r in zip(x, R, strict=True)])
-    x = turned * s.bandlimit  # entries of order 1
-    return x[:n], R[:n], x[n:], R[n:]
 
 
 def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequential:
@@ -433,23 +354,6 @@ def pair_kernel(net: nn.Sequential) -> PairKernel:
     return lambda a, b: np.asarray(net.kernel(a, b).ntk)[:, None, :, None]
 
 
-def ends_on_group(s: Settings) -> nn.Sequential:
-    """A network with C_n built in: lifted, convolved over the group, an output at every element."""
-    places = np.arange(s.rings * s.angles).reshape(s.rings, s.angles)
-    moved = np.stack([np.roll(places, -g * s.angles // s.order, axis=1).ravel() for g in range(s.order)])
-    lift = nn.Lift(actions.permutations(groups.cyclic(s.order), moved), _FEATURES, "full", **STD)
-    hidden = networks.hidden(s.hidden_layers - 1, lambda: nn.GroupConv(_FEATURES, "full", **STD))
-    return nn.Sequential(lift, nn.Relu(), *hidden, nn.Dense(1, **STD))
-
-
-def ends_in_vectors(bandlimit: int, accuracy: float, hidden_layers: int) -> nn.Sequential:
-    """A network with SO(3) built in: lifted to rotations, and read out as a vector."""
-    so3 = groups.so3(bandlimit)
-    lift = nn.SphereLift(so3, _FEATURES, tolerance=accuracy, **STD)
-    hidden = networks.hidden(hidden_layers - 1, lambda: nn.GroupConv(_FEATURES, **STD))
-    return nn.Sequential(lift, nn.Relu(), *hidden, nn.Readout(so3.irreps(2)[1], **STD))
-
-
 def plane_symmetries(order: int) -> dict[str, Symmetry]:
     """Nothing, C_n on signals on C_n, every second turn, and turns that are counted backwards."""
     turns, elements = actions.ring_rotations(order), np.arange(order)
@@ -461,24 +365,4 @@ def plane_symmetries(order: int) -> dict[str, Symmetry]:
         RIGHT: Symmetry(f"C{order}", turns, forwards, fibre=order),
         "subgroup": Symmetry(f"C{order // 2}", turns, forwards, half, fibre=order),
         WRONG: Symmetry(f"C{order} counted backwards", turns, backwards, fibre=order),
-    }
-
-
-def space_symmetries(bandlimit: int, accuracy: float, hidden_layers: int) -> dict[str, Symmetry]:
-    """Nothing, the 24 rotations of a cube, all rotations, and the 24 with vectors that stay as they are."""
-    cube = groups.octahedral()
-    matrices = [np.asarray(sphere.rotate(np.eye(bandlimit**2)[..., None], R))[..., 0].T for R in cube.matrices]
-    turns, vectors = actions.linear(cube, np.stack(matrices)), actions.rotations(cube)
-    net, axes = ends_in_vectors(bandlimit, accuracy, hidden_layers), [2, 0, 1]  # of harmonics of degree 1: y, z, x
-    scale = (4 * np.pi) ** 0.5 / bandlimit  # a lift takes means over the sphere, the MLP over coefficients
-
-    def whole(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        found = np.moveaxis(np.asarray(net.kernel(scale * a[..., None], scale * b[..., None]).ntk, np.float64), 2, 1)
-        return found[:, axes][..., axes]
-
-    return {
-        PLAIN: Symmetry("nothing built in", turns),
-        RIGHT: Symmetry("O", turns, vectors, fibre=3),
-        "whole": Symmetry("SO(3)", turns, vectors, fibre=3, whole=whole),
-        WRONG: Symmetry("O, vectors left as they are", turns, actions.trivial(cube), fibre=3),
     }

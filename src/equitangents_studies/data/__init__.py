@@ -1,7 +1,7 @@
 """Data sets and inputs to test on: files in a folder, the digits of scikit-learn, noise and photographs, molecules."""
 
 from equitangents_studies.data.class_folders import open_image_folder
-from equitangents_studies.data.dataset import Dataset, digits, gaussian_noise, letters, photo_patches
+from equitangents_studies.data.dataset import Dataset, digits, gaussian_noise, photo_patches
 from equitangents_studies.data.folder import DataNotFoundError, available, download, load, load_own, names
 from equitangents_studies.data.images import conform, resize
 from equitangents_studies.data.labelled_images import load_images_like, load_labelled_images
@@ -22,7 +22,6 @@ __all__ = [
     "digits",
     "download",
     "gaussian_noise",
-    "letters",
     "load",
     "load_images_like",
     "load_labelled_images",

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from equitangents_studies.framework.study import Present, Study
 
 _EMERGENT = f"Gerken & Kessel 2024, {works.EMERGENT_EQUIVARIANCE}"
-_BEYOND = f"Nordenfors & Flinth 2024, {works.BEYOND_THE_LIMIT}"
 _KERNELS = f"Misof, Kessel & Gerken 2024, {works.EQUIVARIANT_KERNELS}"
 _SYNERGY = f"Xiao & Pennington 2022, {works.SYNERGY_AND_SYMMETRY}"
 _WITH_DESK = ("quick", "desk", "paper")
@@ -120,7 +119,7 @@ registry: dict[str, StudyInfo] = {
             "A continuous group sampled by finite ones",
             _EMERGENT,
             "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
-            "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
+            "rings and on pixels beside their floor; ensembles of CNNs at all angles.",
         ),
         _shipped(
             "sampling",
@@ -137,19 +136,11 @@ registry: dict[str, StudyInfo] = {
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
         ),
         _shipped(
-            "admissible",
-            "Filters that a group carries to one another",
-            _BEYOND,
-            "Augmented ensembles of CNNs with symmetric and asymmetric filters: how often they predict the same over "
-            "an orbit, and what infinitely many members leave of the violation, at finite and at infinite width.",
-        ),
-        _shipped(
             "other-ensembles",
             "Ensembles beyond plain averaging",
             _EMERGENT,
             "Bayesian posteriors, random priors, bagging: which are invariant in expectation, which come close to it "
             "as they grow?",
-            file="page",
         ),
         _shipped(
             "medical-kernels",

@@ -29,7 +29,6 @@ _ENTRIES = Path(__file__).with_name("works.bib").read_text(encoding="utf-8").str
 _WORKS = {entry[entry.index("{") + 1 : entry.index(",")]: Work(entry) for entry in _ENTRIES}
 
 EMERGENT_EQUIVARIANCE = _WORKS["gerken2024emergent"]
-AUGMENTED_POSTERIORS = _WORKS["dong2026equivariance"]
 BEYOND_THE_LIMIT = _WORKS["nordenfors2024ensembles"]
 EQUIVARIANT_KERNELS = _WORKS["misof2024equivariant"]
 SYNERGY_AND_SYMMETRY = _WORKS["xiao2022synergy"]

@@ -42,7 +42,7 @@ _FOREIGN = (
     ("torch.jit._script", "ScriptModule", "torch_modules", "of_script"),
     ("torch.nn.modules.module", "Module", "torch_modules", "TorchModel"),
     ("torch.export.exported_program", "ExportedProgram", "torch_modules", "of_program"),
-    ("onnxruntime.capi.onnxruntime_inference_collection", "InferenceSession", "onnx_files", "of_session"),
+    ("onnxruntime.capi.onnxruntime_inference_collection", "InferenceSession", "onnx_files", "OnnxModel"),
 )
 """Classes of other libraries, by module and name, with the file here that has their adapter."""
 _READERS = {

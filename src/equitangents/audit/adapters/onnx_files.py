@@ -102,7 +102,7 @@ class OnnxModel(Model):
     kind = "onnx"
     states_layout = True
 
-    def __init__(self, session: Any, name: str, path: str | None = None):
+    def __init__(self, session: Any, name: str = "ONNX session", path: str | None = None):
         self.session, self.name, self.path = session, name, path
         self._with_layers: tuple[list[_Operation], Any] | None = None
         self._inputs = session.get_inputs()
@@ -114,7 +114,8 @@ class OnnxModel(Model):
 
     def check_inputs(self, x: Tree, axes: Sequence[int] = ()) -> None:
         """Raise unless names, ranks and sizes are those that the file states; the batch may have any size."""
-        along = self._along(x, axes)
+        # batches by the inputs' names, which are sorted in dictionaries
+        along = dict(zip(sorted(x) if isinstance(x, dict) else self.input_names, axes, strict=False))
         for declared, a in zip(self._inputs, self._arrays(x).values(), strict=True):
             wanted, given, axis = declared.shape, np.shape(a), along.get(declared.name, 0)
             if wanted is None or _fits(wanted, given, axis):
@@ -145,21 +146,13 @@ class OnnxModel(Model):
             LayerTrace(o.name, o.kind, values.get(o.reads), values[o.makes]) for o in operations if o.makes in values
         ]
 
-    def _along(self, x: Tree, axes: Sequence[int]) -> dict[str, int]:
-        """Where every input has its batch, by name; of dictionaries in the order of their sorted names."""
-        return dict(zip(self._names(x), axes, strict=False))
-
-    def _names(self, x: Tree) -> list[str]:
-        """The inputs' names in the order of the arrays of x: the file's, or of a dictionary the sorted one."""
-        return sorted(x) if isinstance(x, dict) else self.input_names
-
     def _feed(self, x: Tree) -> dict[str, np.ndarray]:
         arrays = self._arrays(x)
         return {i.name: np.ascontiguousarray(arrays[i.name], _TYPES.get(i.type, np.float32)) for i in self._inputs}
 
     def _arrays(self, x: Tree) -> dict[str, Any]:
         """The inputs by name, in the file's order."""
-        names = [i.name for i in self._inputs]
+        names = self.input_names
         arrays = x if isinstance(x, dict) else dict(zip(names, arguments(x), strict=False))
         missing = [name for name in names if name not in arrays]
         if missing or len(arrays) != len(names):
@@ -171,11 +164,6 @@ def _fits(wanted: list[Any], given: tuple[int, ...], axis: int = 0) -> bool:
     """Whether an array of shape `given` is what the file states, but for the axis of its batch."""
     same = [not isinstance(w, int) or w == g for w, g in zip(wanted, given, strict=False)]
     return len(wanted) == len(given) and all(fits or k == axis for k, fits in enumerate(same))
-
-
-def of_session(session: Any) -> OnnxModel:
-    """The adapter of a session that is in memory."""
-    return OnnxModel(session, "ONNX session")
 
 
 def load_onnx(path: str, trust: bool = False) -> OnnxModel:

@@ -146,9 +146,6 @@ class Boxes(InImages):
         turning, centre = self._turning(place, "boxes")
         return LeafAction(ImageBoxes(turning.group, turning.motion, centre, self.format == "cxcywh"))
 
-    def __repr__(self) -> str:
-        return f"equitangents.audit.Boxes({self.format!r})"
-
 
 @final
 class Keypoints(InImages):
@@ -189,9 +186,6 @@ class Keypoints(InImages):
         """The action on such points, of images of this grid."""
         turning, centre = self._turning(place, "keypoints")
         return LeafAction(ImagePoints(turning.group, turning.motion, centre, self.swapped))
-
-    def __repr__(self) -> str:
-        return "equitangents.audit.Keypoints()"
 
 
 def spelled(group: Group, of_generators: Sequence[np.ndarray]) -> Int[np.ndarray, "order classes"]:

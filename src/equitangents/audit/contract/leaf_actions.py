@@ -213,6 +213,9 @@ class Kind(ABC):
     def check(self, name: str, y: np.ndarray) -> None:  # noqa: B027
         """Raise ShapeError unless y can be of this kind."""
 
+    def __repr__(self) -> str:
+        return f"equitangents.audit.{type(self).__name__}()"
+
 
 def leaf(action: GroupAction, layout: Layout | None) -> LeafAction:
     """An action on an array of this layout, in the form that is quickest there."""

@@ -19,6 +19,7 @@ from equitangents.audit.contract.trees import on_host
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 Cost = Callable[[np.ndarray, np.ndarray], Any]
+_LEAST_OVERLAP = 0.5
 
 
 @final
@@ -51,22 +52,22 @@ class MatchedSets(Comparison):
 class MatchedBoxes(MatchedSets):
     """Sets of boxes: 1 − ΣIoU of the best matching / the larger number of boxes; 0 of two empty sets.
 
-    Pairs of a smaller IoU than `threshold` do not match. The profile is the IoU with which every box of b is matched, 1
-    where b has none.
+    Pairs of an IoU below 0.5 do not match. The profile is the IoU with which every box of b is matched, 1 where b has
+    none.
     """
 
     share = True
     words = "1 − matched IoU"
 
-    def __init__(self, centred: bool, threshold: float) -> None:
-        self.centred, self.threshold = centred, threshold
+    def __init__(self, centred: bool) -> None:
+        self.centred = centred
 
     def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
         first, second = np.flatnonzero(present(a)), np.flatnonzero(present(b))
         each = np.ones(len(b))
         each[second] = 0.0
         overlap = intersection_over_union(self._corners(a[first]), self._corners(b[second]))
-        overlap = np.where(overlap >= self.threshold, overlap, 0.0)
+        overlap = np.where(overlap >= _LEAST_OVERLAP, overlap, 0.0)
         rows, columns = linear_sum_assignment(-overlap)
         found = overlap[rows, columns]
         each[second[columns]] = found
@@ -88,15 +89,15 @@ class MatchedBoxes(MatchedSets):
 class MatchedRows(MatchedSets):
     """Sets of rows of numbers: ‖a − b‖ with the rows of a in the order that fits b best.
 
-    A row without a partner counts with its own size. `threshold`: pairs of a larger cost do not match. The profile is
-    the rows of a in the order of b, 0 where b has no partner; there is no IoU, nan.
+    A row without a partner counts with its own size. The profile is the rows of a in the order of b, 0 where b has no
+    partner; there is no IoU, nan.
     """
 
     share = False
     words = "rows in the order that fits best"
 
-    def __init__(self, cost: Cost | None, threshold: float | None) -> None:
-        self.cost, self.threshold = cost, threshold
+    def __init__(self, cost: Cost | None) -> None:
+        self.cost = cost
 
     def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
         a, b = a.reshape(len(a), -1), b.reshape(len(b), -1)
@@ -110,9 +111,6 @@ class MatchedRows(MatchedSets):
                     "match", cost.shape, (len(first), len(second)), "one cost a pair of items", verb="gives shape"
                 )
         rows, columns = linear_sum_assignment(cost)
-        if self.threshold is not None:
-            near = cost[rows, columns] <= self.threshold
-            rows, columns = rows[near], columns[near]
         ordered = np.zeros_like(b)
         ordered[second[columns]] = a[first[rows]]
         alone = np.delete(a[first], rows, axis=0)
@@ -150,12 +148,10 @@ class Unordered(Kind):
             function of two arrays of items that returns the cost of every pair.
         of: what every item is to the group, such as "xyxy", "cxcywh", "keypoints", "vectors"; None: it stays. By
             default "xyxy" for "iou", None for others.
-        threshold: pairs of a smaller IoU (larger distance, larger cost) do not match; by default an IoU of 0.5, and no
-            limit for others.
         most: how many items there are at most, where lists have different lengths.
 
-    The error of "iou" is 1 − ΣIoU/(the larger number of boxes). Of others it is ‖f(ρ(g)x) − ρ(g)f(x)‖ of rows in the
-    order that fits best. The report has matched IoU, missed and extra items.
+    The error of "iou" is 1 − ΣIoU/(the larger number of boxes); pairs of an IoU below 0.5 do not match. Of others it is
+    ‖f(ρ(g)x) − ρ(g)f(x)‖ of rows in the order that fits best. The report has matched IoU, missed and extra items.
 
     >>> import equitangents as et
     >>> x = np.random.default_rng(0).normal(size=(10, 5, 3))
@@ -169,27 +165,20 @@ class Unordered(Kind):
         match: Literal["iou", "distance"] | Callable[[np.ndarray, np.ndarray], Any] = "iou",
         of: AnyAction = _DEFAULT,
         *,
-        threshold: float | None = None,
         most: int = 100,
     ) -> None:
         if not (match in ("iou", "distance") if isinstance(match, str) else callable(match)):
             raise InvalidArgumentError("match", match, "'iou', 'distance' or a function of two sets")
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise InvalidArgumentError("most", most, "a whole number, at least 1")
-        if threshold is not None and not threshold > 0:
-            raise InvalidArgumentError("threshold", threshold, "a number above 0")
         if isinstance(of, Unordered):
             raise InvalidTypeError("of", of, "what every item is, such as 'xyxy' or 'vectors'")
         self.match, self.most = match, most
         self.of: Any = ("xyxy" if match == "iou" else None) if isinstance(of, str) and of == _DEFAULT else of
         self.items, self.by_name = self.of, self.of is not None
-        self.comparison = self._comparison(threshold)
-
-    def _comparison(self, threshold: float | None) -> Comparison:
-        if self.match != "iou":
-            return MatchedRows(None if isinstance(self.match, str) else self.match, threshold)
         centred = self.of == "cxcywh" or getattr(self.of, "format", "") == "cxcywh"
-        return MatchedBoxes(centred, 0.5 if threshold is None else threshold)
+        cost: Any = None if isinstance(match, str) else match
+        self.comparison: Comparison = MatchedBoxes(centred) if match == "iou" else MatchedRows(cost)
 
     def leaf(self, place: Place, items: LeafAction | None) -> LeafAction:
         """What the group does to every item."""
@@ -208,9 +197,6 @@ class Unordered(Kind):
             raise ShapeError(name, y.shape, "sets of boxes (N, items, 4 numbers or more)")
         if y.ndim < 2:
             raise ShapeError(name, y.shape, "sets (N, items) or (N, items, numbers)")
-
-    def __repr__(self) -> str:
-        return f"equitangents.audit.Unordered(match={self.match!r})"
 
 
 def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: str = "f(x)") -> Tree:

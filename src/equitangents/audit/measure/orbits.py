@@ -81,11 +81,15 @@ class Orbits:
         """Relative errors, the largest over the outputs."""
         return np.max(ratio(self.separate, self.separate_sizes[:, None]), axis=0)
 
+    def by_output(self, signals: Float[np.ndarray, "*more D"]) -> list[np.ndarray]:
+        """Signals of every output alone."""
+        ends = np.cumsum([math.prod(shape) for shape in self.output_shapes])
+        return np.split(signals, ends[:-1], axis=-1)
+
     @property
     def one_class(self) -> Bool[np.ndarray, " outputs"]:
         """Which outputs are class numbers, and the same number for all inputs, moved or not; False: not known."""
-        ends = np.cumsum([math.prod(shape) for shape in self.output_shapes])[:-1]
-        parts = np.split(self.signals, ends, axis=2) if len(self.kept) == self.separate.shape[2] > 1 else []
+        parts = self.by_output(self.signals) if len(self.kept) == self.separate.shape[2] > 1 else []
         same = [bool((part == part[:1, :1]).all()) for part in parts] or [False] * len(self.class_numbers)
         return self.class_numbers & np.array(same)
 

@@ -20,7 +20,7 @@ from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
 from equitangents.audit.measure.judge import Measured, make_scales
-from equitangents.audit.measure.orbits import Orbits, measure_orbits, task_error
+from equitangents.audit.measure.orbits import measure_orbits, task_error
 from equitangents.audit.measure.task import AuditTask, Clock, flattened
 from equitangents.audit.report.numbers import FACTOR, Estimate
 from equitangents.audit.report.sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
@@ -72,7 +72,7 @@ def _left_by_chance(m: Measured) -> Estimate:
     """How two means over E random elements differ: each keeps 1/√E of the deviations, their difference √2 of that."""
     phi, orbits = m.orbits.signals, m.orbits
     share = math.sqrt(2 / max(len(phi) - 2, 1))
-    spread = np.array([norms(part.std(axis=0)) for part in _by_output(phi[1:], orbits)]) * share
+    spread = np.array([norms(part.std(axis=0)) for part in orbits.by_output(phi[1:])]) * share
     return _estimate(m, spread, orbits.kept)
 
 
@@ -85,7 +85,7 @@ def _lost(m: Measured, predicted: np.ndarray) -> bool:
     orbits, part = m.orbits, m.floors
     own = orbits.signals[0]
     hides = FACTOR * np.sqrt(np.mean((part.always + part.resampled.max(axis=1)) ** 2, axis=1))
-    apart_by = lambda a: np.array([math.sqrt(np.mean(norms(p - p.mean(axis=0)) ** 2)) for p in _by_output(a, orbits)])
+    apart_by = lambda a: np.array([math.sqrt(np.mean(norms(p - p.mean(axis=0)) ** 2)) for p in orbits.by_output(a)])
     classes = lambda a: np.unique(a[:, : math.prod(orbits.output_shapes[0])].argmax(axis=1)).size
 
     def same(a: np.ndarray) -> bool:
@@ -95,12 +95,6 @@ def _lost(m: Measured, predicted: np.ndarray) -> bool:
     if same(predicted) and len(predicted) < m.task.x.n:
         return same(flattened(_average(m.task, m.task.x, orbits.actions)[0]))
     return same(predicted)
-
-
-def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
-    """Signals (…, K, D) of every output alone."""
-    ends = np.cumsum([math.prod(shape) for shape in orbits.output_shapes])
-    return np.split(signals, ends[:-1], axis=-1)
 
 
 def _estimate(m: Measured, table: np.ndarray, rows: np.ndarray) -> Estimate:

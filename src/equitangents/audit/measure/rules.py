@@ -8,7 +8,6 @@ calling the output invariant, by one-sided tests (paired over inputs) that hold 
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -133,7 +132,7 @@ def _search(
     task: AuditTask, orbits: Orbits, elements: list[Any], o: int, outputs: int
 ) -> tuple[LeafAction | None, RuleResult]:
     """The rule of output `o`, one of several that are sought, under the elements that were measured; and its result."""
-    part = np.split(orbits.signals, np.cumsum([math.prod(shape) for shape in orbits.output_shapes])[:-1], axis=2)[o]
+    part = orbits.by_output(orbits.signals)[o]
     start, *moved = part.reshape(*part.shape[:2], *orbits.output_shapes[o])
     pairs = Pairs(elements, start, moved, bool(orbits.class_numbers[o]))
     fit, test = halves(len(pairs.y), task.settings.seed)

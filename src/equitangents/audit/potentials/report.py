@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult, worst_row
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.forms import Content, State, WrittenReport, settings_section
+from equitangents.audit.report.forms import Content, WrittenReport, settings_section
 from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval, number, standing
 from equitangents.audit.report.rows import LENGTH
 from equitangents.audit.report.sections import Missing
@@ -20,12 +20,6 @@ FORMAT: Literal["equitangents.audit.atoms/2"] = "equitangents.audit.atoms/2"
 AtomsReason = Literal[
     "at noise floor", "below the tolerance", "above the tolerance", "not finite", "raises", "undecided tests",
 ]  # fmt: skip
-STATES: dict[Outcome, State] = {
-    "holds": "holds",
-    "within tolerance": "holds",
-    "fails": "fails",
-    "undecided": "undecided",
-}
 HEAD = ["test", "quantity", "error", "unit", "relative", "noise floor", "tolerance", "outcome", "worst", "note"]
 
 
@@ -84,7 +78,6 @@ class AtomsReport(WrittenReport):
         return Content(
             title="Audit of a potential",
             name=self.calculator,
-            state=STATES[self.verdict],
             tables=self._tables(),
             cases=cases + [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken],
             sections=self._sections,

@@ -62,6 +62,7 @@ def escaped(text: str) -> str:
 
 
 State = Literal["holds", "fails", "undecided"]
+_HOLDS = ("equivariant", "equivariant within tolerance", "holds", "within tolerance")
 _SIGNS: dict[State, str] = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 
 
@@ -73,8 +74,6 @@ class Content:
     """What kind of report it is."""
     name: str
     """That of the model."""
-    state: State
-    """What the verdict comes to."""
     tables: list[Table]
     """Those of the summary, that of all that a reader acts on first."""
     cases: list[Check]
@@ -87,6 +86,11 @@ class WrittenReport(ABC):
     """A report that can be written down: a first line, tables, test cases and sections, the same in every form."""
 
     verdict: Any
+
+    @property
+    def state(self) -> State:
+        """What the verdict comes to."""
+        return "holds" if self.verdict in _HOLDS else "fails" if self.verdict in ("broken", "fails") else "undecided"
 
     @property
     @abstractmethod
@@ -106,7 +110,7 @@ class WrittenReport(ABC):
     def html(self) -> str:
         """The report as one HTML page that loads nothing."""
         content = self.content()
-        name, badge = folded(content.name), (content.state, str(self.verdict))
+        name, badge = folded(content.name), (self.state, str(self.verdict))
         return Document(name, content.title, self.first_line, content.sections(), badge=badge, cards=False).html()
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,7 +124,7 @@ class WrittenReport(ABC):
     def to_markdown(self, path: FileName | None = None) -> str:
         """The report as Markdown that GitHub renders, also written to `path` if one is given."""
         content = self.content()
-        head = f"## {_SIGNS[content.state]} {content.title}: {escaped(content.name)}"
+        head = f"## {_SIGNS[self.state]} {content.title}: {escaped(content.name)}"
         parts = [head, f"**{escaped(self.first_line)}**"]
         for table in content.tables:
             parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]

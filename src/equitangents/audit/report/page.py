@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.image import imsave
 
 from equitangents.audit.report.forms import settings_section
 from equitangents.audit.report.numbers import folded, interval, listed, number
 from equitangents.audit.report.rows import table
 from equitangents.audit.report.sections import LAYER_REASONS, ElementResult, Findings, OrbitPoint
-from equitangents.report.figures import canvas, inline_figure
+from equitangents.report.figures import canvas, inline_figure, png
 from equitangents.report.numbers import format_number
 from equitangents.report.palette import BLUE, INK, MEMBER
 from equitangents.report.render import Figure, Pictures, Section, Table
@@ -93,7 +89,7 @@ def _witness(report: Findings) -> Iterator[Section]:
     orbit: Pictures | Table = Table("", ["element", "prediction", "error"], rows)
     if len(images) == len(w.orbit):
         low, high = min(float(i.min()) for i in images), max(float(i.max()) for i in images)
-        orbit = Pictures([(_png(i, low, high), [*filter(None, row)]) for i, row in zip(images, rows, strict=True)])
+        orbit = Pictures([(png(i, low, high), [*filter(None, row)]) for i, row in zip(images, rows, strict=True)])
     yield Section("The worst input", text, [facts, orbit])
 
 
@@ -141,15 +137,6 @@ def _settings(report: Findings) -> Iterator[Section]:
     })  # fmt: skip
     if report.citations:
         yield Section("Cite", report.citations)
-
-
-def _png(image: Float[np.ndarray, "rows columns channels"], low: float, high: float) -> str:
-    """An image with 1 or 3 channels as a PNG in base64; `low` is black and `high` is white."""
-    unit = np.clip((image - low) / ((high - low) or 1.0), 0, 1)
-    pixels = np.round(255 * np.broadcast_to(unit, (*unit.shape[:2], 3))).astype(np.uint8)
-    stream = io.BytesIO()
-    imsave(stream, pixels, format="png")
-    return base64.b64encode(stream.getvalue()).decode("ascii")
 
 
 def _image(point: OrbitPoint, layout: str | None) -> np.ndarray | None:

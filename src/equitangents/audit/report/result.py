@@ -10,7 +10,7 @@ from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import Content, WrittenReport
 from equitangents.audit.report.numbers import interval, listed
 from equitangents.audit.report.page import sections
-from equitangents.audit.report.rows import STATES, first_line, table
+from equitangents.audit.report.rows import first_line, table
 from equitangents.audit.report.sections import AVERAGING, Findings
 from equitangents.errors import InvalidArgumentError
 
@@ -40,7 +40,6 @@ class AuditReport(WrittenReport, Findings):
         return Content(
             title="Equivariance audit",
             name=self.model.name,
-            state=STATES[self.verdict],
             tables=[table(self)],
             cases=cases,
             sections=lambda: sections(self),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from equitangents.audit.report.numbers import (
     NAMED,
@@ -26,39 +24,11 @@ from equitangents.audit.report.sections import (
     Findings,
     RuleResult,
     SetResult,
-    Verdict,
 )
 from equitangents.report.render import Table
 
 LENGTH = 120
 """The most characters of a first line."""
-STATES: dict[Verdict, Literal["holds", "fails", "undecided"]] = {
-    "equivariant": "holds",
-    "equivariant within tolerance": "holds",
-    "equivariant on its data": "undecided",
-    "broken": "fails",
-    "undecided": "undecided",
-}
-"""Colours and signs of verdicts."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of the table."""
-
-    label: str
-    of: str = ""
-    value: str = ""
-    interval: str = ""
-    floor: str = ""
-    unit: str = ""
-
-    @property
-    def cells(self) -> list[str]:
-        """The row under `HEAD`."""
-        return [self.label, self.of, self.value, self.interval, self.floor, self.unit]
-
-
 HEAD = ["", "of", "value", "interval", "noise floor", "unit"]
 
 
@@ -76,137 +46,138 @@ def first_line(report: Findings) -> str:
 
 def table(report: Findings) -> Table:
     """The table of all that a reader acts on."""
-    return Table("", HEAD, [row.cells for row in rows(report)], text=True)
+    parts = (_decision, _errors, _outputs, _beside, _causes, _helps, _sample)  # in the order in which they are read
+    return Table("", HEAD, [row for part in parts for row in part(report)], text=True)
 
 
-def rows(report: Findings) -> list[Row]:
-    """Everything that a reader acts on, in the order in which it is read."""
-    return [row for part in (_decision, _errors, _outputs, _beside, _causes, _helps, _sample) for row in part(report)]
+def _row(label: str, of: str = "", value: str = "", interval: str = "", floor: str = "", unit: str = "") -> list[str]:
+    """One row under `HEAD`."""
+    return [label, of, value, interval, floor, unit]
 
 
-def measured(label: str, of: str, error: Estimate, unit: str, floor: float | None = None) -> Row:
+def _measured(label: str, of: str, error: Estimate, unit: str, floor: float | None = None) -> list[str]:
     """A row of a mean with its interval, beside its floor."""
-    return Row(label, of, number(error.mean), ends(error), number(floor), unit)
+    return [label, of, number(error.mean), ends(error), number(floor), unit]
 
 
-def _decision(report: Findings) -> Iterator[Row]:
-    yield Row("model", folded(report.model.name))
-    yield Row("reason", report.reason, REASONS[report.reason])
+def _decision(report: Findings) -> Iterator[list[str]]:
+    yield _row("model", folded(report.model.name))
+    yield _row("reason", report.reason, REASONS[report.reason])
     if report.reason in DECIDES:
-        yield Row("would decide", "", DECIDES[report.reason])
+        yield _row("would decide", "", DECIDES[report.reason])
     if report.headline.tolerance is not None:
-        yield Row("tolerance", "", number(report.headline.tolerance))
+        yield _row("tolerance", "", number(report.headline.tolerance))
 
 
-def _errors(report: Findings) -> Iterator[Row]:
+def _errors(report: Findings) -> Iterator[list[str]]:
     headline, spread = report.headline, report.relative.error_by_spread
     if not report.unscaled:
-        yield measured("error", "", headline.error.estimate, report.unit, headline.floor)
+        yield _measured("error", "", headline.error.estimate, report.unit, headline.floor)
     if headline.unit == "spread":
-        yield measured("error", "", report.error.estimate, UNITS["norm"], report.floor)
+        yield _measured("error", "", report.error.estimate, UNITS["norm"], report.floor)
     if headline.unit == "norm" and spread is not None:
-        yield measured("error", "", spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
+        yield _measured("error", "", spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
     if headline.steady is not None:
-        yield measured("error without rounding", "", headline.steady, UNITS[headline.steady_unit or headline.unit])
+        yield _measured("error without rounding", "", headline.steady, UNITS[headline.steady_unit or headline.unit])
     if (w := report.witness) is not None:
-        yield Row("worst", f"input {w.index}, {w.label}", number(w.error), unit=report.unit)
+        yield _row("worst", f"input {w.index}, {w.label}", number(w.error), unit=report.unit)
     single = report.counterexample
     if single is not None:
         at = f"input {single.index}, {single.label}"
-        yield Row("single input", at, number(single.error), "", number(single.floor), report.unit)
+        yield _row("single input", at, number(single.error), "", number(single.floor), report.unit)
     task = report.relative
     if task.task is not None and task.task_error is not None:
-        yield Row(task.task, "inputs as given", format_number(task.task_error))
-        yield Row(task.task, "moved inputs", format_number(task.transformed_task_error or 0.0))
+        yield _row(task.task, "inputs as given", format_number(task.task_error))
+        yield _row(task.task, "moved inputs", format_number(task.transformed_task_error or 0.0))
     for u in report.undefined[:NAMED]:
-        yield Row("NaN or infinite", u.label, str(u.inputs), unit="inputs")
+        yield _row("NaN or infinite", u.label, str(u.inputs), unit="inputs")
     same = report.orbit.same_predictions
     if same is not None:
         moving = report.contract.outputs[0].action != "invariant"
         if moving:
-            yield measured("labels that move with the inputs", "", same, UNITS["classes"])
+            yield _measured("labels that move with the inputs", "", same, UNITS["classes"])
         else:
             change = Estimate(1 - same.mean, 1 - same.high, 1 - same.low)
-            yield measured("labels that change", "", change, UNITS["classes"])
+            yield _measured("labels that change", "", change, UNITS["classes"])
 
 
-def _outputs(report: Findings) -> Iterator[Row]:
+def _outputs(report: Findings) -> Iterator[list[str]]:
     outputs = report.contract.outputs
     for o in outputs:
         if o.vanishes:
-            yield Row("vanishes", folded(o.name), format_number(o.rms or 0.0), unit="root mean square")
+            yield _row("vanishes", folded(o.name), format_number(o.rms or 0.0), unit="root mean square")
         if len(outputs) > 1 and not (o.vanishes and o.scale is None):
-            yield measured("output", folded(o.name), o.judged, report.unit_of(o), o.floor)
+            yield _measured("output", folded(o.name), o.judged, report.unit_of(o), o.floor)
         if o.compared is not None:
-            yield Row("error is", folded(o.name), o.compared)
+            yield _row("error is", folded(o.name), o.compared)
         if o.matching is not None:
             for what, share in vars(o.matching).items():
                 if share is not None:
-                    yield measured(MATCHED[what], folded(o.name), share, "of items")
+                    yield _measured(MATCHED[what], folded(o.name), share, "of items")
         if o.fails_under and not (len(outputs) == 1 and len(o.fails_under) == len(report.elements)):
             of = f"{len(o.fails_under)} of {len(report.elements)} {report.contract.noun}s"
-            yield Row("fails under", folded(o.name), listed(o.fails_under), unit=of)
+            yield _row("fails under", folded(o.name), listed(o.fails_under), unit=of)
 
 
 MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
 
 
-def _beside(report: Findings) -> Iterator[Row]:
+def _beside(report: Findings) -> Iterator[list[str]]:
     for s in report.sets[1:]:
-        yield measured("off the data", s.name, s.judged, report.unit, s.judged_floor)
+        yield _measured("off the data", s.name, s.judged, report.unit, s.judged_floor)
 
 
-def _causes(report: Findings) -> Iterator[Row]:
+def _causes(report: Findings) -> Iterator[list[str]]:
     layers = report.layers
     if layers is not None:
-        yield Row("layers", "", LAYER_REASONS[layers.reason])
+        yield _row("layers", "", LAYER_REASONS[layers.reason])
         if layers.guilty is not None:
-            yield Row("starts in", folded(layers.guilty))
+            yield _row("starts in", folded(layers.guilty))
     for rule in report.rules:
-        yield from rule_rows(rule)
+        yield from _of_rule(rule)
     if report.ensemble is not None:
         members = f"{report.ensemble.members} members"
         for label, e in zip(("one member", members, "infinitely many members"), report.ensemble.errors, strict=True):
-            yield measured("ensemble", label, e, f"{UNITS['norm']}, root mean square")
+            yield _measured("ensemble", label, e, f"{UNITS['norm']}, root mean square")
 
 
-def rule_rows(rule: RuleResult) -> Iterator[Row]:
+def _of_rule(rule: RuleResult) -> Iterator[list[str]]:
     """The rule by which one output moves, its error and that without it, and how to give it by hand."""
     name = folded(rule.output)
-    yield Row("rule of outputs", name, rule.rule if rule.found else "none found")
+    yield _row("rule of outputs", name, rule.rule if rule.found else "none found")
     if rule.error is not None:
-        yield measured("error with the rule", name, rule.error, UNITS[rule.unit])
+        yield _measured("error with the rule", name, rule.error, UNITS[rule.unit])
     if rule.invariant is not None:
-        yield measured("error without the rule", name, rule.invariant, UNITS[rule.unit])
+        yield _measured("error without the rule", name, rule.invariant, UNITS[rule.unit])
     if rule.agreement is not None:
-        yield measured("labels that follow the rule", name, rule.agreement, UNITS["classes"])
+        yield _measured("labels that follow the rule", name, rule.agreement, UNITS["classes"])
     if rule.found and rule.by_hand is not None:
-        yield Row("output_action", name, rule.by_hand)
+        yield _row("output_action", name, rule.by_hand)
 
 
-def _helps(report: Findings) -> Iterator[Row]:
+def _helps(report: Findings) -> Iterator[list[str]]:
     if report.verdict not in ("broken", "equivariant on its data"):
         return
     for m in report.remedies:
         if m.after is not None:
-            yield measured("would help", m.name, m.after, report.unit)
-            yield Row("cost", m.name, str(m.cost), unit=m.cost_unit)
+            yield _measured("would help", m.name, m.after, report.unit)
+            yield _row("cost", m.name, str(m.cost), unit=m.cost_unit)
             if m.task_before is not None and m.task_after is not None and report.relative.task is not None:
                 change = f"{format_number(m.task_before)} to {format_number(m.task_after)}"
-                yield Row(report.relative.task, m.name, change)
+                yield _row(report.relative.task, m.name, change)
         else:
-            yield Row("not tried", m.name, HOW[m.how])
+            yield _row("not tried", m.name, HOW[m.how])
 
 
-def _sample(report: Findings) -> Iterator[Row]:
+def _sample(report: Findings) -> Iterator[list[str]]:
     if not report.model.deterministic:
-        yield Row("noise of the model", "", number(report.model.noise), unit=UNITS["norm"])
+        yield _row("noise of the model", "", number(report.model.noise), unit=UNITS["norm"])
     if report.unmoved:
-        yield Row("inputs that nothing moves", "", str(report.unmoved), unit="inputs")
+        yield _row("inputs that nothing moves", "", str(report.unmoved), unit="inputs")
     if report.contract.layout is not None:
-        yield Row("layout", "", report.contract.layout)
+        yield _row("layout", "", report.contract.layout)
     for part in report.missing:
-        yield Row("left out", part.section, folded(part.reason, 200))
+        yield _row("left out", part.section, folded(part.reason, 200))
 
 
 def above(sets: Sequence[SetResult], limit: float | None) -> list[SetResult]:

@@ -26,7 +26,7 @@ from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.gaussian import Weighted, covariance, variance
 from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.kernels.random_features import FeatureMap
+from equitangents.kernels.random_features import RandomFeatures
 from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix
 from equitangents.solvers.method import Report, Solution
 from equitangents.solvers.solving import Solver
@@ -69,7 +69,7 @@ class MeansAtATime:
 
     def at(self, x: DataRows, coefficients: Sequence[np.ndarray]) -> np.ndarray:
         """The means at rows x (M, …) that each of these coefficients would give: (T, M, outputs)."""
-        if isinstance(self.kernel, FeatureMap):
+        if isinstance(self.kernel, RandomFeatures):
             features = np.asarray(self.kernel.transform(x, self.field), np.float64)
             return np.stack([features @ each for each in coefficients])
         parts = []
@@ -81,7 +81,7 @@ class MeansAtATime:
 
     def compact(self) -> MeansAtATime:
         """These means from α; of a kernel of features from the weights that α makes of these."""
-        if not isinstance(self.kernel, FeatureMap):
+        if not isinstance(self.kernel, RandomFeatures):
             return self
         weights = np.asarray(self.kernel.transform(self.inputs, self.field), np.float64).T @ self.coefficients
         return replace(self, inputs=self.inputs[:1], coefficients=weights)

@@ -30,7 +30,7 @@ from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.invariance import draws_noise
-from equitangents.kernels.random_features import FeatureMap
+from equitangents.kernels.random_features import RandomFeatures
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix
@@ -83,7 +83,7 @@ class Settings:
     def decomposes(self, samples: int, kernel: KernelFunction | None = None) -> bool:
         """Whether a problem of so many samples is solved by an eigendecomposition; of features their weights are."""
         method = as_method(self.solver)
-        if method is None and not isinstance(kernel, FeatureMap):
+        if method is None and not isinstance(kernel, RandomFeatures):
             return samples <= DECOMPOSED and dense_solve_bytes(samples) <= self.limit
         return isinstance(method, Eigh)
 
@@ -267,7 +267,7 @@ def _matrices(
                 "such as 'cholesky' or 'pcg'",
             )
         settings.ridge.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
-    if method is None and isinstance(kernel, FeatureMap):
+    if method is None and isinstance(kernel, RandomFeatures):
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
         trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
         return trained, prior, None, Primal(kernel.features)

@@ -42,7 +42,7 @@ from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.inference.ridge import Ridge
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.random_features import FeatureMap
+from equitangents.kernels.random_features import RandomFeatures
 from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also
 from equitangents.scale.place import local
@@ -476,7 +476,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
 def _approximation(training: Training, time: float) -> Approximation | None:
     """What features cost a training in accuracy; None for an exact kernel."""
     kernel = training.kernel
-    if not isinstance(kernel, FeatureMap):
+    if not isinstance(kernel, RandomFeatures):
         return None
     chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
     x, y = np.asarray(training.x)[chosen], training.y[chosen]

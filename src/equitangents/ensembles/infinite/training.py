@@ -48,7 +48,7 @@ from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise, is_invariant
-from equitangents.kernels.random_features import FeatureMap
+from equitangents.kernels.random_features import RandomFeatures
 from equitangents.kernels.result import FieldFunction
 from equitangents.kernels.rotations import sampled_for
 from equitangents.memory import check_memory
@@ -110,7 +110,7 @@ class Training:
     def solver(self) -> str:
         """What gives the mean."""
         n = self.size
-        if self.way == "dense" and isinstance(self.kernel, FeatureMap) and self.settings.solver == "auto":
+        if self.way == "dense" and isinstance(self.kernel, RandomFeatures) and self.settings.solver == "auto":
             return f"primal {n}×{self.kernel.features}"
         if self.way == "irreps":
             solved = cast(IrrepProblem, self.mean_problem).transform.irreps
@@ -165,7 +165,7 @@ class Training:
             known = cast(IrrepProblem, self.mean_problem) if self.way == "irreps" else None
             return self._solve_irreps(labelled_only=False, solved=known)
         solved = self.mean_problem
-        if isinstance(solved, Decomposed) or self.settings.solver != "auto" or isinstance(self.kernel, FeatureMap):
+        if isinstance(solved, Decomposed) or self.settings.solver != "auto" or isinstance(self.kernel, RandomFeatures):
             return solved
         fits = dense_solve_bytes(len(solved.inputs)) <= self.settings.limit
         return self.decomposed.covariance_problem if fits else solved

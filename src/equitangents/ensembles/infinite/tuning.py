@@ -23,7 +23,7 @@ from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
 from equitangents.inference.ridge import Ridge
-from equitangents.kernels.random_features import FeatureMap
+from equitangents.kernels.random_features import RandomFeatures
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
 from equitangents.solvers.solving import as_method
@@ -268,7 +268,7 @@ def _as_its_own(scored: Training, own: Training) -> bool:
     if scored.settings.solver == settings.solver:
         return True
     method = as_method(settings.solver)
-    return isinstance(method, Eigh) or (method is None and not isinstance(own.kernel, FeatureMap))
+    return isinstance(method, Eigh) or (method is None and not isinstance(own.kernel, RandomFeatures))
 
 
 def _score(found: LeaveOneOut | LabelsLeftOut) -> Score:

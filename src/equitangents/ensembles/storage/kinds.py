@@ -82,13 +82,11 @@ _WORDS = {
 _TABLE = {
     "nn": {
         "attention:Aggregate": "_matrix none|FrozenArray",
-        "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
+        "group_conv:GroupConv": f"channels int; window Window; weights none|(real); {_WEIGHTS}",
         "pooling:GroupPool": "subgroup none|(int)",
         "group_conv:Elements": "numbers (int)",
         "group_conv:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
         "branches:Parallel": "_branches ((Layer))",
-        "branches:Sum": "_groups ((int))",
-        "branches:Concatenate": "_groups ((int))",
         "nonlinearities:Polynomial": "coefficients (real)",
         "readout:Readout": f"representation Representation; {_WEIGHTS}",
         "branches:Residual": "_body Sequential",

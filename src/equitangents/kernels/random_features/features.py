@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -33,23 +33,6 @@ _HELD = 10  # arrays of that size at the peak of a pass
 # Most features of the NTK for each channel of the network whose Jacobian they sketch, and its fewest channels.
 _SHARE, _LEAST = 32, 128
 VERSION = 4  # of what a seed draws: weights that were fitted to features of another one do not fit
-
-
-@runtime_checkable
-class FeatureMap(Protocol):
-    """A kernel that is a product of features, for primal solvers."""
-
-    features: int
-
-    def transform(self, x: ArrayLike, kernel: Kind = "ntk") -> ArrayLike:
-        """Features (N, features), whose products are the kernel."""
-
-    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
-        """Products of the features."""
-
-    @property
-    def exact(self) -> KernelFunction:
-        """The kernel that the features approximate."""
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     kernels, branches = 1, 0
     for op in flat(program.ops):
         if op.is_branching:
-            branches += 1 if op.branches and op.joins else len(op.branches)
+            branches += 1 if op.branches and op.joined else len(op.branches)
             continue
         widest = max(widest, op.widest(program.space.features.space))
         kernels = max(kernels, op.angular_kernels)

@@ -125,17 +125,20 @@ class SphereSignal(InputLayer):
                 "give fewer coefficients, or begin with SphereLift",
                 verb="has bandlimit",
             )
-        features = Features.of(self.group_name, tuple((signal.channels, kind) for kind in self._irreps(bandlimit)))
+        features = signals_on_directions(self.group_name, signal.channels, bandlimit)
         return Signal(OnWhole(features), features.dimension, given=True)
-
-    def _irreps(self, bandlimit: int) -> tuple[Irrep, ...]:
-        return tuple(Irrep(self.group_name, l, (-1) ** l if self.group == "O(3)" else 1) for l in range(bandlimit))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Features (N, C · B²), degree by degree and channel by channel."""
         count, size = signal.channels, math.isqrt(x.shape[1])
         parts = [jnp.swapaxes(x[:, l * l : (l + 1) ** 2], 1, 2).reshape(-1, count * (2 * l + 1)) for l in range(size)]
         return jnp.concatenate(parts, axis=-1) / math.sqrt(4 * math.pi)
+
+
+def signals_on_directions(group: str, copies: int, bandlimit: int) -> Features:
+    """Features of signals on the circle or sphere: copies of every degree below the bandlimit, even or odd for O(3)."""
+    kinds = (Irrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(bandlimit))
+    return Features.of(group, tuple((copies, kind) for kind in kinds))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,16 @@ from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.steerable import Gate, Norm, Sampled
 from equitangents.nn.layer import ParameterFree, Signal
 from equitangents.nn.nonlinearities import Erf, Nonlinearity, Relu
-from equitangents.nn.steerable.inputs import gaussian_features, joined, parted, steerable, with_features
+from equitangents.nn.steerable.inputs import (
+    gaussian_features,
+    joined,
+    parted,
+    signals_on_directions,
+    steerable,
+    with_features,
+)
 from equitangents.steerable import Features, GaussianSum
-from equitangents.steerable.features import Irrep, trivial
+from equitangents.steerable.features import trivial
 from equitangents.steerable.gaussian_sum import Fit, fitted
 from equitangents.steerable.harmonics import samples
 from equitangents.validation import check_number, check_whole
@@ -134,9 +141,7 @@ class FourierNonlinearity(SteerableNonlinearity):
     def after(self, features: Features) -> Features:
         """The features that come in, if they are signals."""
         largest = max(kind.degree for kind in features.irreps)
-        wanted = Features.of(
-            features.group, tuple((features.entries[0][0], k) for k in _harmonics(features.group, largest))
-        )
+        wanted = signals_on_directions(features.group, features.entries[0][0], largest + 1)
         if set(wanted.entries) != set(features.entries):
             raise NetworkError("features", features, "equally many copies of each irrep", str(wanted))
         resolution = self._resolution(features)
@@ -174,10 +179,6 @@ class FourierNonlinearity(SteerableNonlinearity):
         """One operation with the function's dual."""
         features = steerable(signal).features
         return (Sampled(features.irreps, self.function.dual, self._resolution(features)),)
-
-
-def _harmonics(group: str, largest: int) -> tuple[Any, ...]:
-    return tuple(Irrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(largest + 1))
 
 
 def _check_nonlinearity(name: str, value: object) -> None:

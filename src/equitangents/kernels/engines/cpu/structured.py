@@ -7,7 +7,6 @@ and tables of indices. All is computed in double precision, of one first input a
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -37,7 +36,7 @@ from equitangents.kernels.operations import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.program import Join, Parallel, flat
+from equitangents.kernels.program import Parallel, flat
 from equitangents.kernels.scales import changes_unit, unit_biases
 from equitangents.kernels.structured import (
     Attend,
@@ -214,31 +213,19 @@ class _Writer(Numbers):
         if op.branches:
             each = zip(op.branches, fields, strict=True)
             fields = [found for branch, field in each for found in self.run(branch, [field])]
-        return self.joined(op.joins, fields) if op.joins else fields
+        return [self.joined(op.shares, fields)] if op.joined else fields
 
-    def joined(self, joins: tuple[Join, ...], fields: list[Field]) -> list[Field]:
-        """Sums, or with shares channels side by side; a field may be in several."""
-        uses = Counter(i for join in joins for i in join.fields)
-        for i, field in enumerate(fields):
-            if not uses[i]:
-                self.give_back(field)
-        found = []
-        for join in joins:
-            first, weights = join.fields[0], join.shares
-            uses[first] -= 1
-            base = self.copied(fields[first]) if uses[first] else fields[first]
-            own = 1.0 if weights is None else weights[0]
-            for n, i in enumerate(join.fields[1:], 1):
-                other = 1.0 if weights is None else weights[n]
-                self.added(base, fields[i], (own, other, own, other), means=weights is None)
-                own = 1.0
-                uses[i] -= 1
-                if not uses[i]:
-                    self.give_back(fields[i])
-            if own != 1.0:
-                self.step(JointKind.COMBINE, base, numbers=(own, 0.0, own, 0.0))
-            found.append(base)
-        return found
+    def joined(self, shares: tuple[float, ...] | None, fields: list[Field]) -> Field:
+        """The sum, or with shares channels side by side."""
+        base, own = fields[0], 1.0 if shares is None else shares[0]
+        for n, field in enumerate(fields[1:], 1):
+            other = 1.0 if shares is None else shares[n]
+            self.added(base, field, (own, other, own, other), means=shares is None)
+            own = 1.0
+            self.give_back(field)
+        if own != 1.0:
+            self.step(JointKind.COMBINE, base, numbers=(own, 0.0, own, 0.0))
+        return base
 
     def added(self, base: Field, other: Field, numbers: tuple[float, ...], *, means: bool) -> None:
         if base.mask != other.mask:

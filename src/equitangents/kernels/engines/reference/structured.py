@@ -39,7 +39,7 @@ from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.fields import MATRIX, Part
 from equitangents.kernels.operations import Box, Flatten, Pool, WindowPool
-from equitangents.kernels.program import Join, Op, Parallel, flat
+from equitangents.kernels.program import Op, Parallel, flat
 from equitangents.kernels.structured import (
     Attend,
     Batch,
@@ -353,21 +353,20 @@ def _parallel(op: Parallel, states: tuple[State, ...], context: Context) -> tupl
     if op.branches:
         each = zip(op.branches, states * len(op.branches) if len(states) == 1 else states, strict=True)
         states = tuple(found for branch, state in each for found in execute(branch, (state,), context))
-    return tuple(_join(join, states) for join in op.joins) or states
+    return (_join(op.shares, states),) if op.joined else states
 
 
-def _join(join: Join, states: tuple[State, ...]) -> State:
-    """The sum of some fields, or their channels side by side."""
-    parts = tuple(states[i] for i in join.fields)
+def _join(shares: tuple[float, ...] | None, parts: tuple[State, ...]) -> State:
+    """The sum of fields, or their channels side by side."""
 
     def rule(pairs: list[Pairs], before: list[Ends], whole: Ends) -> Pairs:
         ends = [variances(*sides) for sides in before]
         means = ((a.mean[:, None], b.mean[None]) for a, b in before)
-        e = joined_angles(join.shares, [p.e for p in pairs], ends, means, variances(*whole))
-        return Pairs(e, shared(join.shares, [p.theta for p in pairs]))
+        e = joined_angles(shares, [p.e for p in pairs], ends, means, variances(*whole))
+        return Pairs(e, shared(shares, [p.theta for p in pairs]))
 
     sides = zip(*(state.sides for state in parts), strict=True)
-    found = (Side(*joined(join.shares, [s.q for s in own], [s.mean for s in own]), own[0].mask) for own in sides)
+    found = (Side(*joined(shares, [s.q for s in own], [s.mean for s in own]), own[0].mask) for own in sides)
     return merged(parts, tuple(found), rule)
 
 

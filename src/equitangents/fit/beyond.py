@@ -1,4 +1,4 @@
-"""What turning changes: accuracy and confidence on left-out images turned by eight angles outside of the group.
+"""Beyond the samples: how accuracy grows with their number, and what turning left-out images changes.
 
 With r turns in the group the angles are 360°/r · k/9, k = 1 … 8; beyond the image's border its edge is read on. Each
 image is predicted by the chosen network trained without its fold, with the ridge and temperature of the others.
@@ -10,13 +10,14 @@ import time
 
 import numpy as np
 import scipy.special
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from equitangents.actions.images import ImageMotions, ImageTurns, ResampledRotations
 from equitangents.ensembles.standardisation import Standardisation
-from equitangents.fit.assessing import best_of
+from equitangents.errors import InvalidArgumentError
+from equitangents.fit.assessing import predicted
 from equitangents.fit.problem import Problem
-from equitangents.fit.result import Turned
+from equitangents.fit.result import Grown, Turned
 from equitangents.fit.searching import Result
 from equitangents.groups import cyclic
 from equitangents.statistics import bootstrap
@@ -24,6 +25,46 @@ from equitangents.statistics import bootstrap
 _ANGLES = 8
 _FEWEST, _MOST = 40, 1_600  # turned copies in all
 _BLOCK = 64  # copies at once
+_SHARES = (0.125, 0.25, 0.5, 1.0)
+_LEAST = 10  # samples of a part
+
+
+def growth(result: Result, problem: Problem, rows: Int[np.ndarray, " scored"], seed: int) -> tuple[Grown, ...]:
+    """How accuracy on the scored samples grows: each fold by networks trained on parts of the others, of whole sets.
+
+    The ridge and temperature of a part are its own.
+    """
+    rng = np.random.default_rng(seed)
+    every = np.arange(len(problem.sets))
+    orders = [rng.permutation(np.setdiff1d(every, fold)) for fold in problem.folds]
+    found = []
+    for share in _SHARES:
+        right, counts = np.full(len(problem.labels), np.nan), []
+        for fold, order in zip(problem.folds, orders, strict=True):
+            part = problem.part(order[: max(1, round(share * len(order)))].tolist())
+            counts.append(len(part.rows))
+            if not part.is_enough(_LEAST):
+                break
+            inside = problem.inside(fold)
+            try:
+                _, outputs = predicted(result.gram, problem, part, result.gram.matrix[inside])
+            except InvalidArgumentError:
+                break
+            right[inside] = outputs.argmax(axis=1) == problem.labels[inside]
+        if np.isfinite(right[rows]).all():
+            found.append(Grown(round(float(np.mean(counts))), bootstrap(right[rows], bounds=(0.0, 1.0))))
+    return tuple(found)
+
+
+def doubled(curve: tuple[Grown, ...]) -> float | None:
+    """The accuracy that is expected of twice the samples; None where the curve does not say it.
+
+    The error is taken to fall by the ratio by which it fell from half of them, e(2m) = e(m)²/e(m/2).
+    """
+    if len(curve) < 2:
+        return None
+    half, whole = (1 - each.accuracy.value for each in curve[-2:])
+    return 1 - whole**2 / half if 0 < whole <= half else None
 
 
 def turning(
@@ -38,12 +79,12 @@ def turning(
 
     Empty where images are no squares, the group is another one, or fewer than 40 copies can be predicted.
     """
-    turns = _turns(result)
-    n = len(x)
+    n, group = len(x), result.trial.action
+    known = group is None or isinstance(group, (ImageTurns, ResampledRotations))
     count = min(_MOST, _ANGLES * n, int(seconds * result.tried.images_a_second))
-    if turns is None or x.shape[1] != x.shape[2] or count < _FEWEST:
+    if not known or x.shape[1] != x.shape[2] or count < _FEWEST:
         return ()
-    action = _turns_by(turns * (_ANGLES + 1))
+    action = _turns_by((1 if group is None else group.turns) * (_ANGLES + 1))
     order = np.random.default_rng(seed).permutation(n)
     at = np.arange(count)
     rows, elements = order[at % n], 1 + (at + at // n) % _ANGLES  # every image once before any twice
@@ -51,7 +92,8 @@ def turning(
     rows, elements = rows[: len(cross)], elements[: len(cross)]
     copies = _left_out(result, problem, cross, rows)
     used = np.unique(rows)
-    found = [_turned(0.0, _upright(result, problem)[used], problem.labels[used])]
+    upright = problem.together(logits for _, logits in result.assessed.folds)
+    found = [_turned(0.0, upright[used], problem.labels[used])]
     for k in range(1, _ANGLES + 1):
         here = elements == k
         if here.any():
@@ -61,15 +103,7 @@ def turning(
 
 def _turns_by(order: int) -> ImageMotions:
     """Turns by 360°/order, beyond the border of an image its edge."""
-    motion = lambda g: (360.0 * g / order, False)
-    return ImageMotions(cyclic(order), motion, outside="edge")
-
-
-def _turns(result: Result) -> int | None:
-    action = result.trial.action
-    if action is None:
-        return 1
-    return action.turns if isinstance(action, (ImageTurns, ResampledRotations)) else None
+    return ImageMotions(cyclic(order), lambda g: (360.0 * g / order, False), outside="edge")
 
 
 def _copies(
@@ -85,7 +119,7 @@ def _copies(
     for k in np.unique(elements):
         found[elements == k] = action(int(k), np.asarray(x[rows[elements == k]], np.float64))
     found = found if standardisation is None else standardisation(found)
-    return found.astype(result.gram.precision if result.gram is not None else np.float64)
+    return found.astype(result.gram.precision)
 
 
 def _cross(
@@ -104,25 +138,16 @@ def _cross(
     return np.concatenate(found)
 
 
-def _upright(result: Result, problem: Problem) -> Float[np.ndarray, "n classes"]:
-    """Logits of every image without its fold."""
-    found = np.full((len(problem.labels), len(problem.classes)), np.nan)
-    for fold, (_, logits) in zip(problem.folds, result.assessed.folds, strict=True):
-        found[problem.inside(fold)] = logits
-    return found
-
-
 def _left_out(
     result: Result, problem: Problem, cross: Float[np.ndarray, "m n"], rows: np.ndarray
 ) -> Float[np.ndarray, "m classes"]:
     """Logits of inputs with the kernels `cross`, each without the fold of the sample in its row."""
-    assert result.gram is not None
     found = np.full((len(rows), len(problem.classes)), np.nan)
     for rest, inside in problem.split():
         here = np.isin(rows, inside)
         if here.any():
-            solved, best = best_of(result.gram.part(rest.rows), problem, rest)
-            found[here] = best.beta * solved.predicted(cross[np.ix_(here, rest.rows)], best.ridge)
+            best, outputs = predicted(result.gram, problem, rest, cross[here])
+            found[here] = best.beta * outputs
     return found
 
 

@@ -1,0 +1,379 @@
+"""Beyond plain averaging: which ensembles are invariant, in expectation and as they grow.
+
+With augmented data the law of a trained network is invariant, f(g·) ~ f, as long as everything random in its training
+is. Then so is the expectation. Whether one ensemble comes close to it is another question: independent members do as
+1/√M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents import actions, ensembles
+from equitangents.report import palette
+from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, surviving_share
+from equitangents_studies.common.infinite import largest_difference, squares_of_means, unit_times
+from equitangents_studies.common.ising_lattice import energy_task
+from equitangents_studies.common.networks import mlp
+from equitangents_studies.common.orbits import deviations, orbit_batch
+from equitangents_studies.common.training import train_to_last
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved
+from equitangents_studies.framework.study import (
+    Arrays,
+    RunFolder,
+    Shown,
+    Stage,
+    Study,
+    Task,
+    at_least,
+    check,
+    presets,
+)
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
+
+INDEPENDENT = {
+    "plain": "plain averaging",
+    "nngp": "Bayesian posterior (last layer)",
+    "ntk": "random prior (NTK posterior)",
+    "bagged": "bagging of inputs",
+    "bagged-copies": "bagging of augmented copies",
+}
+CONTROL = {"unaugmented": "plain averaging, not augmented"}
+TITLES = {**INDEPENDENT, **CONTROL}
+BAGGED = {kind: TITLES[kind] for kind in ("bagged", "bagged-copies")}
+CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior", **BAGGED}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Energies of the Ising model on a torus under turns by 90°, all four in the data of all kinds but the control's.
+
+    `noise` is the variance of the posteriors' noise; `members` are independent ones of each kind.
+    """
+
+    lattice: int = 4
+    train_spins: int = 12
+    test_spins: int = 24
+    width: int = 128
+    hidden_layers: int = 2
+    members: int = 256
+    sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
+    steps: int = 100
+    noise: float = 0.05
+    rate: float = 0.5
+    resamples: int = 40
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="lattice=6 train_spins=16 test_spins=32 members=1024 sizes=1,2,4,8,16,32 resamples=100",
+    paper="lattice=8 train_spins=64 test_spins=64 width=512 members=2048 sizes=1,2,4,8,16,32,64 steps=300 "
+    "resamples=200",
+)
+
+
+SETS = 10  # independent sets of resampled copies
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
+    (M, values) are f(gx) − f(x) of independent members. `broken` is that of the mean for `SETS` independent sets of
+    resampled copies.
+    """
+
+    closed: dict[str, np.ndarray]
+    changes: dict[str, np.ndarray]
+    broken: np.ndarray
+
+
+def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
+    """Mean square change of ensembles of every size of `sizes`, one row per independent batch."""
+    return squares_of_means(results.changes[kind].astype(np.float64), settings.sizes)
+
+
+def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """Share of the mean square change that averaging ever more independent members would leave."""
+    return surviving_share(results.changes[kind].astype(np.float64), confidence=level)
+
+
+def exponent(settings: Settings, results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """The exponent of the root mean square change against the size of one ensemble."""
+    return power_law(np.array(settings.sizes), squares(settings, results, kind), confidence=level)
+
+
+_FEW = 8  # test inputs of the closed forms
+_SEEDS = {  # added to the seed of the settings
+    **{kind: i for i, kind in enumerate(INDEPENDENT)},
+    **dict.fromkeys(CONTROL, 7),
+}
+
+
+@dataclass(frozen=True)
+class CopyBootstrap(ensembles.Variation):
+    """Bagging of the augmented data: N|G| of the N|G| pairs (g, i), drawn with replacement for every member."""
+
+    gathers = True
+
+    def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray:
+        """Any rows."""
+        drawn = jax.random.randint(key, (samples * copies,), 0, samples * copies, dtype="int32")
+        return np.asarray(drawn, np.int32)
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Sizes that fit into one another, and enough members; the study reads no data."""
+    largest = max(settings.sizes)
+    check(len(settings.sizes) >= 3, "sizes", settings.sizes, "at least three")
+    check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
+    enough = f"at least 3 times the largest size, {largest}"
+    check(settings.members >= 3 * largest, "members", settings.members, enough)
+    at_least(settings, resamples=2)
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Closed forms, and ensembles of independent members."""
+    problem = _Problem(settings)
+    found = folder.stages(
+        {
+            "closed-forms": Stage("closed-forms", "Closed forms", partial(_closed, problem)),
+            "copies": Stage("copies", "Bagging of augmented copies", partial(_copies, problem)),
+            **{kind: _trained(problem, folder, kind) for kind in TITLES},
+        }
+    )
+    changes = {kind: found[kind]["changes"] for kind in TITLES}
+    return Results(found["closed-forms"], changes, found["copies"]["changes"])
+
+
+class _Problem:
+    """Spins to learn from and to test on, the group, the network, and how fast and how long it trains."""
+
+    def __init__(self, settings: Settings) -> None:
+        s = self.settings = settings
+        self.train, self.y, self.test = energy_task(s.lattice, s.train_spins, s.test_spins, s.seed)
+        self.few = self.test[:_FEW]
+        self.action = actions.image_rotations(4)
+        self.net = mlp(s.width, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
+
+    @cached_property
+    def plain(self) -> ensembles.InfiniteEnsemble:
+        """The infinitely wide ensemble, which nothing but its initialisation makes random."""
+        return ensembles.InfiniteEnsemble(self.net, augmentation=self.action, time=0.0).fit(self.train, self.y)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.settings.rate * float(self.plain.max_learning_rate_)
+
+    @property
+    def late(self) -> float:
+        """The time of the infinitely wide ensemble that corresponds to the end of training."""
+        return float(unit_times(self.plain, [self.settings.steps])[0])
+
+    def bagged_copies(self, seed: int) -> ensembles.BaggedInfiniteEnsemble:
+        """Over resamples of the augmented copies: each is incomplete, and so is the mean over finitely many."""
+        model = ensembles.InfiniteEnsemble(self.net, time=self.late)
+        bagged = ensembles.BaggedInfiniteEnsemble(model, resamples=self.settings.resamples, seed=seed)
+        return bagged.fit(orbit_batch(self.action, self.train), np.tile(self.y, self.action.group.order))
+
+    def changes(self, outputs: np.ndarray) -> np.ndarray:
+        """f(gx) − f(x) from outputs (times, members, |G|, n): (times, members, values)."""
+        found = deviations(self.action, outputs)
+        return found.reshape(*found.shape[:2], -1)
+
+
+def _closed(problem: _Problem, task: Task) -> Arrays:
+    """Largest change over orbits of mean and covariance, at the end of training (bagging: at a late time)."""
+    s, net, action = problem.settings, problem.net, problem.action
+    k = net.kernel(problem.train)
+    ridge = lambda kernel: s.noise / float(np.mean(np.diagonal(np.asarray(kernel))))
+    posterior = lambda net, kernel: ensembles.InfiniteEnsemble(
+        net, augmentation=action, kernel="nngp", ridge=ridge(kernel)
+    )
+    late = ensembles.InfiniteEnsemble(net, augmentation=action, time=problem.late)
+    models: dict[str, Any] = {
+        "posterior": posterior(net, k.nngp),
+        "random-prior": posterior(ensembles.tangent_prior(net), k.ntk),
+        "bagged": ensembles.BaggedInfiniteEnsemble(late, resamples=s.resamples, seed=s.seed),
+    }
+    fitted = {kind: model.fit(problem.train, problem.y) for kind, model in models.items()}
+    fitted["bagged-copies"] = problem.bagged_copies(s.seed)
+    arrays: Arrays = {}
+    for i, (kind, model) in enumerate(fitted.items()):
+        mean, covariance = model.predict(orbit_batch(action, problem.few), return_cov=True)
+        orbit = mean.reshape(action.group.order, -1)
+        same = np.einsum("gigj->gij", covariance.reshape(orbit.shape * 2))
+        arrays[kind] = np.array([largest_difference(orbit, orbit[:1]), largest_difference(same, same[:1])])
+        task.step(i + 1, len(fitted))
+    return arrays
+
+
+def _copies(problem: _Problem, task: Task) -> Arrays:
+    """Largest relative change of the mean over orbits, for independent sets of resamples."""
+    changes = []
+    for draw in range(SETS):
+        seed = int(np.random.SeedSequence((problem.settings.seed, draw)).generate_state(1)[0])
+        mean = problem.bagged_copies(seed).predict(orbit_batch(problem.action, problem.few))
+        orbit = mean.reshape(problem.action.group.order, -1)
+        changes.append(largest_difference(orbit, orbit[:1]))
+        task.step(draw + 1, SETS)
+    return {"changes": np.array(changes)}
+
+
+def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
+    """Independent members after training."""
+    s = problem.settings
+    variations: dict[str, ensembles.Variation] = {
+        "nngp": ensembles.NNGPPosterior(s.noise),
+        "ntk": ensembles.NTKPosterior(s.noise),
+        "bagged": ensembles.Bootstrap(),
+        "bagged-copies": CopyBootstrap(),
+    }
+    options: dict[str, Any] = {"members": s.members, "learning_rate": problem.rate, "record_at": [s.steps]}
+
+    def changes(recorded: Arrays) -> Arrays:
+        return {"changes": problem.changes(recorded["test"][..., 0])[0]}
+
+    train = partial(
+        train_to_last,
+        folder.checkpoints(kind),
+        problem.net,
+        problem.train,
+        problem.y,
+        augmentation=None if kind in CONTROL else problem.action,
+        record={"test": problem.test},
+        orbits=problem.action,
+        keep=changes,
+        variation=variations.get(kind),
+        seed=s.seed + _SEEDS[kind],
+        **options,
+    )
+    return Stage(kind, f"Training: {TITLES[kind]}", train)
+
+
+OPEN = f"open question of {EMERGENT_EQUIVARIANCE}"
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """What the source says of plain averages; then expectations, closed forms and growth of the other kinds."""
+    s, kinds = settings, tuple(INDEPENDENT)
+    title = lambda kind: TITLES[kind]
+    of_members = partial(claim, covers="members", unit="%")
+
+    def shares(*kinds: str) -> Records:
+        level = shared_level(len(kinds))
+        return Records.over(lambda kind: share(results, kind, level).times(100), title, kind=kinds)
+
+    def exponents(*kinds: str) -> Records:
+        level = shared_level(len(kinds))
+        return Records.over(lambda kind: exponent(s, results, kind, level), title, kind=kinds)
+
+    return [
+        exact(
+            "Bayesian posteriors, random priors and bagging of inputs are invariant at infinite width",
+            Records.over(
+                lambda kind, of: exactly(results.closed[kind][("mean", "covariance").index(of)]),
+                lambda kind, of: f"{CLOSED[kind]}, {of}",
+                kind=("posterior", "random-prior", "bagged"),
+                of=("mean", "covariance"),
+            ),
+            measure="Largest change over orbits of the mean, and of Σ(gx, gx′), relative to the largest entry. Bagging "
+            f"of inputs: over the {s.resamples} resamples drawn, each with all its copies.",
+            at_most=1e-8,
+            by=ours(OPEN),
+        ),
+        claim(
+            "Bagging of augmented copies is not invariant over finitely many resamples, not even at infinite width",
+            {"": bootstrap(100 * results.broken)},
+            measure=f"Largest relative change over orbits of the closed-form mean over {s.resamples} resamples, mean "
+            f"over {SETS} independent sets of them.",
+            covers="sets of resamples",
+            at_least=0.1,
+            unit="%",
+            by=ours("expected; the bound is our choice"),
+        ),
+        of_members(
+            "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
+            "member’s mean square change",
+            shares(*kinds),
+            measure="Share of the mean square change of one member that averaging over ever more independent "
+            "ones would leave (unbiased, so it may come out negative).",
+            at_most=4,
+            by=ours(OPEN + "; the bound is our choice"),
+        ),
+        claim(
+            "The change of an ensemble falls about as one over the square root of the number of independent members",
+            exponents(*kinds),
+            measure="Exponent of the root mean square change of M members against M.",
+            covers="batches of members",
+            at_least=-0.6,
+            at_most=-0.4,
+            by=ours("expected of independent members; the bounds are our choice", stated="−1/2 (theory)"),
+        ),
+        of_members(
+            "The mean of ever more plainly trained, augmented networks is invariant, to within 2 % of one’s mean "
+            "square change",
+            shares("plain"),
+            measure="Share of the mean square change of one member that averaging over ever more of them would leave "
+            "(unbiased, so it may come out negative).",
+            at_most=2,
+            by=proved(f"{EMERGENT_EQUIVARIANCE}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
+        ),
+        of_members(
+            "Without augmentation the mean of ever more networks is not invariant: more than 2 % of one’s mean square "
+            "change survives",
+            shares(*CONTROL),
+            measure="The same share, of networks that saw every configuration in one orientation.",
+            at_least=2,
+            by=ours("our control; the bound is that of augmented networks"),
+        ),
+    ]
+
+
+_COLOURS = (
+    palette.INK,
+    palette.BLUE,
+    palette.PURPLE,
+    palette.GREEN,
+    palette.SKY,
+    palette.VERMILLION,
+)
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """The change of ensembles of every kind against their size; the line begins at plain averaging's."""
+    sizes = np.array(settings.sizes, dtype=float)
+    with drawing.panels(
+        folder,
+        "change-against-size",
+        size=(8.6, 4.2),
+        xlabel="members",
+        ylabel="change under rotations",
+        caption="Root mean square change of an ensemble’s prediction under turns by 90°, 180° and 270°, in units of "
+        "the energies’ standard deviation, against its size, with 95 % intervals over independent ensembles. Dotted: "
+        "one over the square root of the size, for comparison.",
+        alt="Change under rotations against the size of ensembles",
+    ) as drawn:
+        axes = drawn[0]
+        for k, (kind, label) in enumerate(TITLES.items()):
+            values = [bootstrap(column, np.sqrt) for column in squares(settings, results, kind).T]
+            drawing.estimates(axes, sizes * 1.012 ** (k - 3), values, _COLOURS[k].light, label=label)
+        start = np.sqrt(squares(settings, results, "plain")[:, 0].mean())
+        drawing.power(axes, sizes, 0.8 * start, -0.5, label="∝ 1/√size")
+        drawing.logarithmic(axes, "both", settings.sizes, base=2, fine=True)
+        drawn.legend(columns=3)
+    return [drawn.figure]
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

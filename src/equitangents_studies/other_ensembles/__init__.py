@@ -1,1 +1,0 @@
-"""The study `other-ensembles`: ensembles beyond plain averaging."""
