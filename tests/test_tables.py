@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from equitangents.cli.images import write_table
-from equitangents.tables import quoted, unquoted
+from equitangents.formatting import quoted, unquoted
 from equitangents_studies.data import labelled_images
 from equitangents_studies.framework.folder import RunFolder
 

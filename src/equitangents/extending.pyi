@@ -19,7 +19,7 @@ from equitangents.archives import Archive, write_archive
 from equitangents.foreign_files import read_named
 from equitangents.foreign_files import UNREADABLE, check_arrays, read_json
 from equitangents.files import LEFTOVER, alone, file_bytes, may_write, open_regular, real, whole_file
-from equitangents.tables import quoted, unquoted
+from equitangents.formatting import quoted, unquoted
 
 # what is said
 from equitangents import formatting

@@ -53,7 +53,8 @@ class Settings:
     """Models are augmented with C_k for every k of `orders` and tested at `angles` angles, a multiple of each k.
 
     `rings` × `samples` (odd) read an image along circles; `points`² places on every chord are searched for the largest
-    gradient. `rate` is a fraction of the largest stable learning rate. `pixels` averages images down for the closed form. Sizes are our choice.
+    gradient. `rate` is a fraction of the largest stable learning rate. `pixels` averages images down for the closed
+    form. Sizes are our choice.
 
     Image ensembles are CNNs of `channels`, the first layer of which reads patches of `patch` × `patch` pixels, trained
     with C_k for every k of `image_orders` (none: left out) for as many `epochs`, each of which shows every image in k

@@ -343,8 +343,8 @@ def present(settings: Settings, found: Learning, folder: RunFolder) -> list[Show
         "learning",
         titles=[_SCORES[score][0] for score in scores],
         xlabel=f"training {noun}",
-        caption="Scores on inputs not trained on, of kernels with nothing built in, with the right group or part of it, "
-        "and with a wrong one: means over draws with 95 % intervals over draws.",
+        caption="Scores on inputs not trained on, of kernels with nothing built in, with the right group or part of "
+        "it, and with a wrong one: means over draws with 95 % intervals over draws.",
         alt="Scores against the number of training inputs",
     ) as drawn:
         for axes, score in zip(drawn, scores, strict=True):

@@ -99,13 +99,6 @@ def test_every_setting_reaches_the_ensemble(run, folder):
     np.testing.assert_allclose(model.predict(images[:2]), expected, rtol=1e-4)
 
 
-def test_means_alone_take_less_room(run, fitted, folder):
-    assert run(*FIT, "--out", "small", "--means-only")[0] == 0
-    size = {name: (folder / name / "model.npz").stat().st_size for name in ("small", "model")}
-    assert size["small"] < size["model"]
-    assert run("predict", "small", "--data", "new.npy", "--out", "p.npy")[0] == 0
-
-
 def test_networks_are_named_or_layers_in_a_file_or_ones_own(run, folder, monkeypatch):
     images = RNG.normal(size=(5, 4, 4, 1))
     np.savez("i.npz", x=images, y=Y[:5])

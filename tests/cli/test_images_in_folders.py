@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from PIL import Image
 import equitangents as et
 from cli.small_images import save, write_tiles
 from equitangents.cli.options import network
+from equitangents.ensembles.infinite import saving
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.result import HeldOut
 from equitangents.formatting import percent
@@ -173,16 +173,17 @@ def test_the_form_goes_with_the_model_it_was_written_for(run, tiles):
     status, _, err = run(*PREDICT)
     assert (status, "was fitted to arrays" in err) == (2, True)
     run(*FIT)
-    form = json.loads((tiles / "model/images.json").read_text())
-    for broken in ("[]", "{", json.dumps(form | {"form": form["form"] | {"height": 10**9}})):
-        (tiles / "model/images.json").write_text(broken)
+    form = saving.about_model(tiles / "model")["images"]
+    model = et.InfiniteEnsembleClassifier.load(tiles / "model")
+    for broken in ({}, form | {"height": 10**9}, form | {"height": "4"}):
+        saving.save(model, tiles / "model", broken)
         status, _, err = run(*PREDICT)
-        assert (status, err.count("\n"), "images.json'; expected a file that can be read" in err) == (2, 1, True), err
+        assert (status, err.count("\n"), "expected a saved model that can be read" in err) == (2, 1, True), err
 
 
 def test_tables_of_calibrated_models_need_no_deviations_and_chunks_follow_the_work(run, tiles, monkeypatch):
     net = "--net", "GAP", "--depth", 1, "--ridge", 1e-2, "--group", "C4"
-    assert run("fit", "--data", "tiles", *net, "--out", "model", "--means-only")[0] == 0
+    assert run("fit", "--data", "tiles", *net, "--out", "model")[0] == 0
     found = et.data.load_labelled_images("tiles")
     options = {"ridge": 1e-2, "augmentation": "C4", "standardise": True, "calibrate": True}
     whole = et.InfiniteEnsembleClassifier(network("GAP", 1), **options).fit(found.x, found.y)

@@ -73,7 +73,6 @@ def made(tmp_path_factory):
     (folder / "refused_models.py").write_text(MODULE)
     net = plain_network("mlp", 1, 1.5, 0.1)
     et.InfiniteEnsemble(net, ridge=1e-3, standardise=True).fit(X, Y).save(folder / "model")
-    et.InfiniteEnsemble(net, ridge=1e-3).fit(X, Y).save(folder / "means", means_only=True)
     return folder
 
 
@@ -115,7 +114,6 @@ def made(tmp_path_factory):
         ("predict", "--out x.npy", "x.npy exists; it does not hold these predictions: give another path"),
         ("predict", "--rows 0", "rows is 0"),
         ("", "predict nowhere --data new.npy --out p.npy", "model is 'nowhere'; expected a file or folder"),
-        ("", "predict means --data new.npy --out p.npz --std", "it was saved with means_only"),
         ("gram", "--net resnet", "net is 'resnet'"),
         ("gram", "--shard one", "expected I/N"),
         ("gram", "--precision float16", "float16"),

@@ -85,9 +85,6 @@ def cases(folder: Path):
     return made
 
 
-WHOLE_STATE = {"irreps", "irreps of equal inputs", "fields that move"}
-
-
 def answers(model, new):
     """What a model says, at its own and at other times."""
     if hasattr(model, "classes_"):
@@ -116,21 +113,6 @@ def test_a_saved_ensemble_predicts_the_same(tmp_path, name):
             assert repr(again) == repr(model)
             assert hasattr(model, "classes_") or saving.fingerprint(again) == saving.fingerprint(model)
         assert hasattr(model, "classes_") or repr(again.solution_) == repr(model.solution_)
-    if hasattr(model, "classes_"):
-        return
-    compact = saving.means(model)
-    assert compact is None or name not in WHOLE_STATE
-    if compact is None:
-        with pytest.raises(InvalidArgumentError, match="the means of this solution need the whole state"):
-            model.save(tmp_path / "means", means_only=True)
-        assert not (tmp_path / "means").exists()
-    else:
-        model.save(tmp_path / "means", means_only=True)
-        means = saving.load_means(tmp_path / "means", **own)
-        np.testing.assert_allclose(means(new).ravel(), model.predict(new).ravel(), rtol=1e-9, atol=1e-12)
-        assert "features" not in name or means.coefficients.shape == (16, 2)
-        with pytest.raises(StoreError, match="saved with means_only"):
-            et.InfiniteEnsemble.load(tmp_path / "means", **own)
 
 
 def test_means_of_a_loaded_ensemble_need_no_store_and_what_does_refuses_another_kernel(tmp_path, monkeypatch):
@@ -157,9 +139,9 @@ def test_means_of_a_loaded_ensemble_need_no_store_and_what_does_refuses_another_
 def test_saved_models_of_other_features_of_the_same_seed_are_refused(tmp_path):
     cheap = random_features(NET, 48)
     vars(cheap)["version"] = 1
-    et.InfiniteEnsemble(cheap, ridge=1e-2).fit(FLAT, ROWS).save(tmp_path / "m", means_only=True)
+    et.InfiniteEnsemble(cheap, ridge=1e-2).fit(FLAT, ROWS).save(tmp_path / "m")
     with pytest.raises(StoreError, match="RandomFeatures do not fit"):
-        saving.load_means(tmp_path / "m")
+        et.InfiniteEnsemble.load(tmp_path / "m")
 
 
 def test_models_that_differ_deep_inside_a_long_network_or_in_ones_own_have_other_fingerprints():
@@ -272,7 +254,7 @@ def test_a_saved_model_holds_no_pickle_and_runs_no_code(tmp_path):
         at = entry.header_offset + 60 + entry.compress_size // 2  # beyond the header
         file.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
         with pytest.raises(StoreError, match="a saved model that can be read"):
-            et.InfiniteEnsemble.load(tmp_path / "m"), saving.load_means(tmp_path / "m")  # which reads coefficients
+            et.InfiniteEnsemble.load(tmp_path / "m")
     for name in ("os:system", "subprocess:Popen", "equitangents.cli.main:main", "equitangents.nn:np.ndarray"):
         with pytest.raises((ValueError, AttributeError)):
             build({"is": "object", "number": 0, "class": name, "state": []}, [].__getitem__)

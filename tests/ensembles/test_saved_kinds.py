@@ -20,7 +20,6 @@ from equitangents import nn
 from equitangents.actions import tensor_product
 from equitangents.actions.subset import ActionSubset
 from equitangents.ensembles.finite import FiniteEnsemble
-from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.storage.kinds import _PLAIN, UNIONS, kinds, name_of
 from equitangents.ensembles.storage.structure import FITS, Described, build
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
@@ -159,26 +158,25 @@ class TestAStrangersModel:
         return tmp_path / "m", described(tmp_path / "m")
 
     @pytest.mark.parametrize(
-        ("part", "planted", "said"),
+        ("planted", "said"),
         [
-            ("means", FOREIGN, "'equitangents.audit.adapters.callables:CallableModel' is not a class that is saved"),
-            ("state", FOREIGN, "is not a class that is saved"),
-            ("means", thing("nn.Relu", predict=FOREIGN), "is not a class that is saved"),
-            ("means", thing("nn.Relu", predict=1), "Relu has no attribute 'predict'"),
-            ("means", thing("nn.Dense", channels="1"), "channels of Dense is of type str; expected int"),
-            ("means", thing("nn.Scale", factor={"is": "class", "name": "nn.Scale"}), "real"),
-            ("means", thing("nn.Scale"), "Scale lacks 'factor'"),
-            ("means", {"is": "shell"}, "'shell' is not a known kind of value"),
-            ("state", {"is": "dict", "items": [["predict", FOREIGN]]}, "is not a class that is saved"),
-            ("state", {"is": "dict", "items": [["predict", 3]]}, "InfiniteEnsemble has no attribute 'predict'"),
-            ("state", {"is": "dict", "items": [["net", 3]]}, "net of InfiniteEnsemble is of type int"),
+            (FOREIGN, "'equitangents.audit.adapters.callables:CallableModel' is not a class that is saved"),
+            (thing("nn.Relu", predict=FOREIGN), "is not a class that is saved"),
+            (thing("nn.Relu", predict=1), "Relu has no attribute 'predict'"),
+            (thing("nn.Dense", channels="1"), "channels of Dense is of type str; expected int"),
+            (thing("nn.Scale", factor={"is": "class", "name": "nn.Scale"}), "real"),
+            (thing("nn.Scale"), "Scale lacks 'factor'"),
+            ({"is": "shell"}, "'shell' is not a known kind of value"),
+            ({"is": "dict", "items": [["predict", FOREIGN]]}, "is not a class that is saved"),
+            ({"is": "dict", "items": [["predict", 3]]}, "InfiniteEnsemble has no attribute 'predict'"),
+            ({"is": "dict", "items": [["net", 3]]}, "net of InfiniteEnsemble is of type int"),
         ],
     )
-    def test_is_refused_where_anything_is_planted(self, model, part, planted, said):
+    def test_is_refused_where_anything_is_planted(self, model, planted, said):
         path, content = model
-        signed(path, content | {part: planted})
+        signed(path, content | {"state": planted})
         with pytest.raises(StoreError, match=re.escape(said)) as error:
-            (saving.load_means if part == "means" else et.InfiniteEnsemble.load)(path)
+            et.InfiniteEnsemble.load(path)
         assert "\n" not in str(error.value)
 
     def test_that_names_a_folder_for_factors_has_nothing_written_there(self, tmp_path):

@@ -11,7 +11,7 @@ from stores import store
 from equitangents import nn
 from equitangents.errors import StoreError
 from equitangents.kernels.result import Kernels
-from equitangents.scale.side import side_of_tile
+from equitangents.scale.chunks import side_of_tile
 
 
 def test_every_file_of_a_tile_gets_its_name_on_disk_those_of_its_own_place_after_their_mirrors(tmp_path, monkeypatch):

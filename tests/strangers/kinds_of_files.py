@@ -18,7 +18,6 @@ import equitangents as et
 from equitangents import nn
 from equitangents.audit.adapters.choose import load_model
 from equitangents.ensembles import ZeroOutput
-from equitangents.ensembles.infinite import saving
 from equitangents.foreign_files import load_data, part, read_arrays
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
@@ -51,11 +50,10 @@ def _predicted(path: Path) -> Any:
     return [*model.predict(NEW, return_std=True), model.predict(NEW, time=3.0)]
 
 
-def _means(path: Path) -> Any:
-    means = saving.load_means(path)
+def _written(path: Path) -> Any:
     (path.parent / "predicted.npy").unlink(missing_ok=True)
     et.ensembles.predict_to_file(path, NEW, path.parent / "predicted.npy")
-    return [np.load(path.parent / "predicted.npy")] if means is None else [means(NEW)]
+    return [np.load(path.parent / "predicted.npy")]
 
 
 def _classified(path: Path) -> Any:
@@ -133,7 +131,7 @@ def _studied(path: Path) -> Any:
 
 KINDS: dict[str, FileKind] = {
     "model": FileKind(_infinite(), _predicted),
-    "model.means": FileKind(_infinite(solver="cholesky"), _means),
+    "model.means": FileKind(_infinite(solver="cholesky"), _written),
     "model.turned": FileKind(_infinite(augmentation="C4", label_action=PLANE), _predicted),
     "model.classes": FileKind(
         lambda path: et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, list("abcab")).save(path), _classified

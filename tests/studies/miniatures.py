@@ -131,8 +131,8 @@ PARTS = {  # further parts of studies: (study, preset, settings)
         "units": "1,inf", "members": "5", "channels": "2", "trained": "1", "steps": "1,2",
     }),
     "moving-outputs turns": ("moving-outputs", "turns-quick", {
-        "order": "4", "rings": "2", "angles": "4", "sizes": "2,4", "test": "3", "draws": "2", "hidden_layers": "1", "few": "1", "units": "1,inf",
-        "members": "5", "width": "4", "trained": "2", "steps": "1,2",
+        "order": "4", "rings": "2", "angles": "4", "sizes": "2,4", "test": "3", "draws": "2", "hidden_layers": "1",
+        "few": "1", "units": "1,inf", "members": "5", "width": "4", "trained": "2", "steps": "1,2",
     }),
 }  # fmt: skip
 EXACT = {  # numbers of the claims that hold at any size, not by statistics

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_torch_ensembles import RATE, SAMPLES, SIZE, ensemble, mlp, with_batch_norm, with_dropout
+from test_torch_ensembles import RATE, SAMPLES, SIZE, mlp, with_batch_norm, with_dropout
 
 import equitangents as et
-from equitangents.ensembles import predict_to_file
 from equitangents.ensembles.training import run
 from equitangents.errors import InvalidArgumentError, StoreError
 
@@ -134,26 +133,3 @@ def test_states_of_optimizers_that_hold_objects_are_refused_in_words(xy, tmp_pat
     model(mlp, tmp_path / "run", **settings).fit(*xy)
     with pytest.raises(StoreError, match="an optimizer's state that can be read"):
         model(mlp, tmp_path / "run", **settings).fit(*xy, resume=True)
-
-
-def test_predictions_go_to_a_file_in_parts(xy, tmp_path):
-    x, y = xy
-    found, new = ensemble(mlp).fit(x, y), np.tile(xy[0], (20, 1))
-    path = predict_to_file(found, new, tmp_path / "new.npz", return_std=True, rows=16)
-    mean, std = found.predict(new, return_std=True)
-    with np.load(path) as arrays:
-        written = arrays["mean"], arrays["std"]
-    np.testing.assert_allclose(written[0], mean, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(written[1], std, rtol=1e-4, atol=1e-6)
-
-
-def test_classes_go_to_a_file_with_their_probabilities(rng, tmp_path):
-    x, labels = rng.normal(size=(9, 3)), list("abcabcabc")
-    found = et.torch.EnsembleClassifier(lambda: torch.nn.Linear(3, 3), 3, epochs=2).fit(x, labels)
-    with np.load(predict_to_file(found, x, tmp_path / "new.npz", rows=4)) as arrays:
-        np.testing.assert_array_equal(arrays["label"], found.predict(x))
-        np.testing.assert_allclose(arrays["mean"], found.predict_proba(x), rtol=1e-5)
-    with pytest.raises(InvalidArgumentError, match="return_std is True"):
-        predict_to_file(found, x, tmp_path / "other.npz", return_std=True)
-    with pytest.raises(InvalidArgumentError, match="time is 2"):
-        predict_to_file(found, x, tmp_path / "other.npz", time=2.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -116,7 +117,6 @@ _RESULT = {
     ),
     "min_confidence": option(str, "Leave predictions open below this probability.", callback=probability),
     "report": option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
-    "means_only": flag("Save what means need, a small file; no --std afterwards."),
 }
 
 
@@ -151,6 +151,7 @@ def fit(o: Any) -> None:
         stage("loading what computes kernels")
         import numpy as np
 
+        from equitangents.ensembles.infinite import saving
         from equitangents.foreign_files import text_of
 
         net = network("mlp" if o.net == AUTO else o.net, o.depth, o.w_std, o.b_std)
@@ -179,11 +180,9 @@ def fit(o: Any) -> None:
             raise InvalidArgumentError(
                 "min_confidence", o.min_confidence, "a calibrated classifier", "leave it out, or give --calibrate"
             )
-        model.save(o.out, means_only=o.means_only)
+        saving.save(model, o.out, None if found is None else dataclasses.asdict(found.form))
     if o.report and classifies:
         (o.out / REPORT).unlink(missing_ok=True)  # of the model that was there before
-    if found is not None:
-        images.keep_form(found.form, o.out)
     _show(o, model, choice, tuned, () if found is None else found.files)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
-import json
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from equitangents import beside
-from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.tables import quoted
+from equitangents.errors import InvalidArgumentError
+from equitangents.formatting import quoted
 
 if TYPE_CHECKING:
     from equitangents.foreign_files import Rows
 
 TABLES = (".csv", ".tsv", ".txt")
-_FORM = "images.json"  # in the folder of a model: the form of its images, and of which model
 _ZARR = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
 _SIDE = 2**20  # pixels of a side, at most
 _STEPS = 100  # in which progress is shown
@@ -59,7 +56,7 @@ def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     """Images in the form of those that the model was fitted to; InvalidArgumentError where they are others."""
     form = form_of(model)
     if form is None:
-        expected = "arrays, since the model was fitted to arrays or its fit was interrupted"
+        expected = "arrays, since the model was fitted to arrays"
         raise InvalidArgumentError("data", data, expected, "or fit on a folder")
     found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
     for line in found.told:
@@ -82,36 +79,20 @@ def check_array(x: Rows, model: Path) -> None:
         )
 
 
-def keep_form(form: Any, model: Path) -> None:
-    """Write beside a saved model which form its images have."""
-    from equitangents.files import whole_file
-
-    about = {"model": _digest(model), "form": dataclasses.asdict(form)}
-    with whole_file(model / _FORM) as partial:
-        partial.write_text(json.dumps(about, indent=1), "utf-8")
-
-
 def form_of(model: Path) -> Any:
-    """The form of the images that a saved model was fitted to; None for one of arrays, or of an earlier save."""
-    from equitangents.files import file_bytes
-    from equitangents.foreign_files import UNREADABLE, read_json
+    """The form of the images that a saved model was fitted to; None for one of arrays."""
+    from equitangents.ensembles.infinite.saving import about_model
+    from equitangents.ensembles.storage.array_folder import damaged
 
-    place = model / _FORM
-    if not place.is_file():
+    form = about_model(model)["images"]
+    if form is None:
         return None
     form_class: Any = beside.room("data").labelled_images.ImageForm
     kinds = typing.get_type_hints(form_class)
-    try:
-        about = read_json(file_bytes(place, _SIDE))
-        form = about["form"]
-        if about["model"] != _digest(model):
-            return None
-        if set(form) != set(kinds) or any(type(form[name]) is not kind for name, kind in kinds.items()):
-            raise ValueError("its entries are others")
-        if not (0 < form["height"] < _SIDE and 0 < form["width"] < _SIDE and form["channels"] in (1, 3)):
-            raise ValueError("its sizes cannot be")
-    except UNREADABLE as error:
-        raise StoreError("model", str(place), "a file that can be read", f"{error}; fit the model again") from None
+    if set(form) != set(kinds) or any(type(form[name]) is not kind for name, kind in kinds.items()):
+        raise damaged(model, "the form of its images has other entries")
+    if not (0 < form["height"] < _SIDE and 0 < form["width"] < _SIDE and form["channels"] in (1, 3)):
+        raise damaged(model, "the sizes of its images cannot be")
     return form_class(**form)
 
 
@@ -119,7 +100,7 @@ def is_calibrated(model: Path) -> bool:
     """Whether a saved model is a classifier with calibrated probabilities."""
     from equitangents.ensembles.infinite.saving import about_model
 
-    return about_model(model)["facts"]["temperature"] is not None
+    return about_model(model)["temperature"] is not None
 
 
 def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float | None) -> None:
@@ -161,13 +142,3 @@ def _progress(stage: Stage, data: str) -> Callable[[int, int], None]:
             stage(f"reading images: {done:,} of {count:,}")
 
     return progress
-
-
-def _digest(model: Path) -> str | None:
-    """Which model is saved in a folder; None where there is none."""
-    from equitangents.ensembles.storage import array_folder
-
-    try:
-        return array_folder.digest(model)
-    except StoreError:
-        return None

@@ -80,13 +80,8 @@ class OneLineErrors(TyperGroup):
 app = typer.Typer(name="equitangents", cls=OneLineErrors, pretty_exceptions_enable=False)
 for _name, _command in beside.commands().items():
     app.command(_name)(_command)
-app.command("audit")(audit)
-app.command("audit-potential")(audit_potential)
-app.command("plan")(plan)
-app.command("gram")(gram)
-app.command("fit")(fit)
-app.command("predict")(predict)
-app.command("doctor")(doctor)
+for _command in (audit, audit_potential, plan, gram, fit, predict, doctor):
+    app.command()(_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -64,7 +64,7 @@ def command(*panels: tuple[str | None, dict[str, Setting]]) -> Callable[[Callabl
         def called(context: typer.Context, **values: Any) -> None:
             run(SimpleNamespace(context=context, **values))
 
-        called.__doc__ = run.__doc__
+        called.__name__, called.__doc__ = run.__name__, run.__doc__
         called.__annotations__ = {each.name: each.annotation for each in parameters}
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return called

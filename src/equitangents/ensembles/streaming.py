@@ -11,31 +11,25 @@ models, or of other inputs, never lie together. The last line of a file that is 
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-import jax
 import numpy as np
 import scipy.special
 
-from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers, Times
+from equitangents._types import ArrayLike, FileName, Network, Numbers, Times
 from equitangents._version import __version__
 from equitangents.archives import Archive, write_archive
-from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import MeansAtATime
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase
-from equitangents.ensembles.training.settings import array_digest
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -73,34 +67,76 @@ CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
 }
 
 
-@dataclass(frozen=True)
 class Predictor:
-    """Predicts named arrays by a fitted ensemble; by an infinite one at one training time.
+    """Predicts named arrays by a fitted ensemble, or one in a folder, at one training time.
 
-    `arrays` are their names and the shape of a row of each; `outputs` gives them for a block of inputs (M, …). The
-    fingerprint is of the ensemble, but for its labels; `samples` are those it was trained on, in `dtype`. Inputs are
-    read in it; None, of one that standardises: as they are given. Rounded before they are shifted, what tells them
-    apart may be lost.
+    `arrays` are their names and the shape of a row of each. The fingerprint is of the ensemble, but for its labels;
+    `samples` are those it was trained on, in `dtype`. Inputs are read in it; None, of one that standardises: as they
+    are given. Rounded before they are shifted, what tells them apart may be lost. `work` of an input: positions × pair
+    offsets × layers × samples.
+
+    Raises InvalidArgumentError for what such an ensemble does not predict.
     """
 
-    fingerprint: str
-    time: float | None
-    sample_shape: tuple[int, ...]
-    dtype: np.dtype | None
-    samples: int
-    classes: np.ndarray | None
-    arrays: dict[str, tuple[int, ...]]
-    outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
-    work: int = 0  # of an input: positions × pair offsets × layers × samples
-    folder: Path | None = None  # of a saved ensemble, whose file somebody else may have written
+    def __init__(
+        self,
+        ensemble: InfiniteEnsembleBase | FileName,
+        time: Times | None,
+        return_std: bool,
+        net: Network,
+        probabilities: bool,
+    ) -> None:
+        self.folder: Path | None = None  # of a saved ensemble, whose file somebody else may have written
+        if isinstance(ensemble, InfiniteEnsembleBase):
+            ensemble._check_fitted()
+            self.fingerprint = saving.fingerprint(ensemble)
+            self._ensemble: Any = ensemble
+        elif isinstance(ensemble, str | Path):
+            self.folder = local("ensemble", ensemble)
+            about = saving.about_model(self.folder)
+            self.fingerprint = about["fingerprint"]
+            self._ensemble = saving.load(CLASSES[about["class"]], self.folder, net, about)
+        else:
+            raise InvalidTypeError("ensemble", ensemble, "a fitted infinite ensemble, or the folder of a saved one")
+        whole = self._ensemble
+        classifies = isinstance(whole, InfiniteEnsembleClassifier)
+        self._regression = whole.ensemble_ if classifies else whole
+        self._units, samples = whole.standardisation_, whole._data[0]
+        self.classes = _labels(whole.classes_.tolist()) if classifies else None
+        self.sample_shape: tuple[int, ...] = tuple(whole.sample_shape_)
+        self.samples, self.dtype = len(samples), samples.dtype if self._units is None else None
+        self.time = one_time(float(whole.time) if time is None else time, "predictions are written at one time")
+        calibrated = classifies and self.time == float(whole.time)
+        self._temperature = whole.temperature_ if calibrated and probabilities else None
+        if probabilities and self._temperature is None:
+            raise InvalidArgumentError(
+                "probabilities is True, and the model is no classifier that is calibrated at this time; expected "
+                "return_std=True for shares of networks, or calibrate=True"
+            )
+        grid = tuple(getattr(whole, "positions_", ()))
+        shape = (*grid, len(whole.classes_)) if classifies else grid if whole._squeeze else (*grid, whole.n_outputs_)
+        self.arrays: dict[str, tuple[int, ...]] = {"mean": shape} | ({"probability": shape} if probabilities else {})
+        if return_std:
+            self.arrays |= {"std": grid} | ({"probability": shape} if classifies else {})
+        at_its_time = not return_std and self.time == float(whole.time)
+        with self._sound():
+            self._means: MeansAtATime | None = whole._solved.mean_problem.mean(self.time) if at_its_time else None
+            self.work = 0 if self._means is None else _work(self._means)
 
     def predict(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays for a block of inputs, in float64; StoreError where those of a saved ensemble are none."""
-        try:
-            found = self.outputs(x)
+        with self._sound():
+            found = self._outputs(x)
             values = {name: np.asarray(found[name], np.float64) for name in self.arrays}
             if any(values[name].shape != (len(x), *shape) for name, shape in self.arrays.items()):
                 raise ValueError("predictions have another shape than it says")
+        return values
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """What fails where the parts of a saved ensemble do not fit each other, as a StoreError."""
+        try:
+            yield
         except EquitangentsError:
             raise
         except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
@@ -110,79 +146,20 @@ class Predictor:
             raise StoreError(
                 "model", str(self.folder), "a model whose parts fit each other", f"{reason}; fit the model again"
             ) from error
-        return values
 
-
-def predictor(
-    ensemble: AnyModel, time: Times | None, return_std: bool, net: Network, probabilities: bool = False
-) -> Predictor:
-    """What is asked of a fitted ensemble, or of an infinite one in a folder, of which only what is needed is read.
-
-    Raises InvalidArgumentError for what such an ensemble does not predict.
-    """
-    if isinstance(ensemble, FiniteEnsemble):
-        if probabilities:
-            raise InvalidArgumentError("probabilities is True; a classifier of finite networks predicts them as mean")
-        return _of_members(ensemble, time, return_std)
-    folder: Path | None = None
-    about: Archive | None = None
-    if isinstance(ensemble, InfiniteEnsembleBase):
-        ensemble._check_fitted()
-        facts, fingerprint = saving.facts(ensemble), saving.fingerprint(ensemble)
-    elif isinstance(ensemble, str | Path):
-        folder = local("ensemble", ensemble)
-        about = saving.about_model(folder)
-        facts, fingerprint = about["facts"], about["fingerprint"]
-    else:
-        raise InvalidTypeError("ensemble", ensemble, "a fitted ensemble, or the folder of a saved infinite one")
-    classes = _labels(facts["classes"])
-    asked = one_time(facts["time"] if time is None else time, "predictions are written at one time")
-    grid = tuple(facts["positions"])
-    shape = grid if facts["outputs"] is None else (*grid, facts["outputs"])
-    arrays: dict[str, tuple[int, ...]] = {"mean": shape}
-    temperature = facts["temperature"] if asked == facts["time"] else None
-    if probabilities and temperature is None:
-        raise InvalidArgumentError(
-            "probabilities is True, and the model is no classifier that is calibrated at this time; expected "
-            "return_std=True for shares of networks, or calibrate=True"
-        )
-    if probabilities:
-        arrays |= {"probability": shape}
-    if return_std:
-        arrays |= {"std": grid} | ({} if facts["classes"] is None else {"probability": shape})
-    means, whole = None, ensemble
-    if not return_std and asked == facts["time"]:
-        means = saving.load_means(folder, net, about) if folder is not None else saving.means(ensemble)
-    if means is None and folder is not None and about is not None:
-        whole = saving.load(CLASSES[about["class"]], folder, net, about)
-    regression: Any = whole.ensemble_ if isinstance(whole, InfiniteEnsembleClassifier) else whole
-    units = whole.standardisation_ if means is None else means.standardisation
-
-    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
-        if means is not None:
-            found = {"mean": means(x).reshape(len(x), *shape)}
-        elif return_std:
-            found = dict(zip(("mean", "std"), regression.predict(x, asked, return_std=True), strict=True))
+    def _outputs(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        if self._means is not None:
+            means = self._means(x if self._units is None else self._units(x))
+            found = {"mean": means.reshape(len(x), *self.arrays["mean"])}
+        elif "std" in self.arrays:
+            found = dict(zip(("mean", "std"), self._regression.predict(x, self.time, return_std=True), strict=True))
         else:
-            found = {"mean": regression.predict(x, asked)}
-        if return_std and isinstance(whole, InfiniteEnsembleClassifier):
-            found["probability"] = whole.predict_proba(x, asked)
-        elif probabilities:
-            found["probability"] = scipy.special.softmax(found["mean"] / temperature, axis=-1)
+            found = {"mean": self._regression.predict(x, self.time)}
+        if "std" in self.arrays and self.classes is not None:
+            found["probability"] = self._ensemble.predict_proba(x, self.time)
+        elif self._temperature is not None:
+            found["probability"] = scipy.special.softmax(found["mean"] / self._temperature, axis=-1)
         return found
-
-    return Predictor(
-        fingerprint,
-        asked,
-        tuple(facts["sample_shape"]),
-        np.dtype(facts["dtype"]) if units is None else None,
-        facts["samples"],
-        classes,
-        arrays,
-        outputs,
-        0 if means is None else _work(means),
-        folder,
-    )
 
 
 def _work(means: MeansAtATime) -> int:
@@ -194,50 +171,14 @@ def _work(means: MeansAtATime) -> int:
     return cast(CostedKernel, kernel).kernel_cost(inputs.shape[1:], 1, len(inputs), inputs.dtype).element_layers
 
 
-def _of_members(ensemble: FiniteEnsemble, time: Times | None, return_std: bool) -> Predictor:
-    """Means of finite networks, or of classifiers their probabilities as `mean`."""
-    ensemble._check_fitted()
-    if time is not None:
-        raise InvalidArgumentError("time", time, remedy="finite networks are trained to one time, so leave it None")
-    grid, numbers = tuple(ensemble.positions_), ensemble.n_outputs_
-    classifies = isinstance(ensemble, Classification)
-    if classifies and return_std:
-        raise InvalidArgumentError("return_std is True; finite networks that classify predict probabilities without it")
-    shape = grid if getattr(ensemble, "_squeeze", False) else (*grid, numbers)
-
-    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
-        if isinstance(ensemble, Classification):
-            return {"mean": ensemble.predict_proba(x)}
-        assert isinstance(ensemble, Regression)
-        mean, std = ensemble.predict(x, return_std=True)
-        return {"mean": mean, "std": std} if return_std else {"mean": mean}
-
-    count, units = ensemble.history_.shape[1], ensemble.standardisation_
-    digests = [array_digest(leaf) for leaf in jax.tree.leaves([ensemble.params_, ensemble.params0_])]
-    digests += [] if units is None else [array_digest(units.shift, units.scale)]
-    classes = _labels(list(ensemble.classes_) if isinstance(ensemble, Classification) else None)
-    return Predictor(
-        json.dumps([type(ensemble).__name__, count, ensemble._fingerprint, digests]),
-        None,
-        tuple(ensemble.sample_shape_),
-        np.dtype(ensemble.dtype) if units is None else None,
-        count * numbers * math.prod(grid),
-        classes,
-        {"mean": shape} | ({"std": shape} if return_std else {}),
-        outputs,
-    )
-
-
-def _labels(classes: list[Any] | None) -> np.ndarray | None:
+def _labels(classes: list[Any]) -> np.ndarray:
     """Labels as an array; of whole numbers of which some fit only uint64, NumPy would make floating ones."""
-    if classes is None:
-        return None
     unsigned = all(type(label) is int for label in classes) and min(classes) >= 0 and 2**63 <= max(classes) < 2**64
     return np.array(classes, np.uint64 if unsigned else None)
 
 
 def predict_to_file(
-    ensemble: AnyModel,
+    ensemble: InfiniteEnsembleBase | FileName,
     x: Numbers,
     path: FileName,
     *,
@@ -257,15 +198,13 @@ def predict_to_file(
     processes that predict by two models into one file at one time, one makes it and the other raises StoreError.
 
     Args:
-        ensemble: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved; or
-            a fitted ensemble of finite networks, `DeepEnsemble`, `equitangents.torch.Ensemble` or their classifiers,
-            whose mean are the probabilities.
+        ensemble: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved.
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,)) or .npz (arrays mean, std, label,
             probability).
-        time: the training time; None: the ensemble's. Of finite networks None.
-        return_std: standard deviations, too, and of an infinite classifier probabilities; into .npz.
-        probabilities: of a calibrated infinite classifier, too, without the cost of standard deviations.
+        time: the training time; None: the ensemble's.
+        return_std: standard deviations, too, and of a classifier probabilities; into .npz.
+        probabilities: of a calibrated classifier, too, without the cost of standard deviations.
         rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB, or some seconds.
         shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
         force: replace a file that is there and holds something else.
@@ -292,7 +231,7 @@ def predict_to_file(
         raise InvalidArgumentError("path", str(path), "a name that ends in .npz, for several arrays")
     if rows is not None:
         check_whole("rows", rows, 1)
-    by = predictor(ensemble, time, return_std, net, probabilities)
+    by = Predictor(ensemble, time, return_std, net, probabilities)
     task = PredictionTask(real(given), x, by, rows)
     mine = part_of(list(task.chunks), shard)
     kept = lambda: (

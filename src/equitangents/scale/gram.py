@@ -17,11 +17,10 @@ from equitangents.kernels import KernelFunction
 from equitangents.memory import check_fits
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors
-from equitangents.scale.chunks import Tile, check_library
+from equitangents.scale.chunks import LARGEST, Tile, check_library, tile_bytes
 from equitangents.scale.executors import part_of
 from equitangents.scale.place import check_room, place, remove_all, sweep
 from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, precision_of, problem, read_record
-from equitangents.scale.side import LARGEST, tile_bytes
 from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
 from equitangents.validation import check_whole
 

@@ -118,7 +118,6 @@ class ObjectPath:
 
 
 Place = Path | ObjectPath
-_MAKE_ROOM = "make room, or give a path on another disk"
 
 
 def write_whole(at: Place, content: bytes, *, once: bool = False) -> None:
@@ -202,7 +201,7 @@ def store_errors(unwritable: str, kept: str | Callable[[], str] = "", *, with_fi
         raise StoreError(f"{unwritable}: {error.strerror or error}{file}{kept() if callable(kept) else kept}") from None
 
 
-def check_room(at: Place, needed: int, task: str, there: str = ", and the disk", remedy: str = _MAKE_ROOM) -> None:
+def check_room(at: Place, needed: int, task: str, there: str = ", and the disk") -> None:
     """StoreError where the disk on which `at` is, or would be, has no room for `needed` bytes, which `task` takes."""
     if isinstance(at, ObjectPath):  # whose bytes nobody counts
         return
@@ -210,6 +209,7 @@ def check_room(at: Place, needed: int, task: str, there: str = ", and the disk",
         at = at.parent
     free = shutil.disk_usage(at).free
     if needed > free:
+        remedy = "make room, or give a path on another disk"
         raise StoreError(f"{task} {memory_size(needed)}{there} has {memory_size(free)} left; {remedy}")
 
 

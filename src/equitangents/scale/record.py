@@ -21,10 +21,9 @@ from equitangents.foreign_files import Rows, read_json
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.content import VERSION
 from equitangents.precision import working_dtype
-from equitangents.scale.chunks import Chunks, Grid, ZarrTiles
+from equitangents.scale.chunks import Chunks, Grid, ZarrTiles, side_of_tile
 from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
 from equitangents.scale.place import ObjectPath, Place, content, remove_all, write_whole
-from equitangents.scale.side import side_of_tile
 from equitangents.validation import check_unmasked
 
 FIELDS = ("nngp", "ntk")

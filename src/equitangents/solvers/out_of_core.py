@@ -120,9 +120,8 @@ class TiledFactor(Factor):
     def compute(self) -> None:
         """Make every tile that is missing."""
         missing = self.missing
-        remedy = "make room, or give a path on another disk"
         task = f"the factor in {self.folder} takes"
-        check_room(self.folder, len(missing) * self._chunks.nbytes, task, " more, and the disk", remedy)
+        check_room(self.folder, len(missing) * self._chunks.nbytes, task, " more, and the disk")
         counted = Progress(0, sum(1 + j for _, j in missing), task="factor", unit="products of tiles")
         for i, j in missing:
             self._write(i, j)

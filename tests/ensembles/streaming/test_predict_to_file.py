@@ -342,7 +342,7 @@ class TestBadInput:
             ((MODEL, NEW[:, :2], "p.npy"), ShapeError, r"of shape \(2,\); expected \(3,\); .*fitted to"),
             ((MODEL, NEW, "p.csv"), InvalidArgumentError, r"ends in \.npy or \.npz"),
             (("nowhere", NEW, "p.npy"), StoreError, "the folder of a saved model"),
-            ((NET, NEW, "p.npy"), InvalidTypeError, "expected a fitted ensemble, or the folder"),
+            ((NET, NEW, "p.npy"), InvalidTypeError, "expected a fitted infinite ensemble, or the folder"),
             ((et.InfiniteEnsemble(NET), NEW, "p.npy"), ValueError, "not fitted"),
         ],
     )

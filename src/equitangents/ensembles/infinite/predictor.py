@@ -20,7 +20,6 @@ import numpy as np
 
 from equitangents._types import DataRows, KernelName
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess
 from equitangents.inference.dynamics import Dynamics
@@ -55,26 +54,18 @@ class MeansAtATime:
     """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs), μ_t(x) = Θ(x, X) α.
 
     Of a kernel of features the coefficients are the features' weights (m, outputs), and one input stands for all.
-    X are as trained on, and inputs of questions are made so by `standardisation`, if there is one.
     """
 
     kernel: KernelFunction
     field: KernelName
     inputs: DataRows
     coefficients: np.ndarray
-    standardisation: Standardisation | None = None
 
     def __call__(self, x: DataRows) -> np.ndarray:
         """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
-        if self.standardisation is not None:
-            x = self.standardisation(x)
         if isinstance(self.inputs, FieldPoints):
             x = FieldPoints.of(np.asarray(x), self.inputs.count)
         return self.at(x, [self.coefficients])[0]
-
-    def first(self) -> np.ndarray:
-        """The mean at the first training input, (1, outputs)."""
-        return self.at(self.inputs[:1], [self.coefficients])[0]
 
     def at(self, x: DataRows, coefficients: Sequence[np.ndarray]) -> np.ndarray:
         """The means at rows x (M, …) that each of these coefficients would give: (T, M, outputs)."""

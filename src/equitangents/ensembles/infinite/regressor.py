@@ -226,15 +226,14 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         self._solved.settings.ridge.check_one("the derivative is one by a number")
         return target_evidence(self._solved).slope
 
-    def save(self, path: FileName, *, means_only: bool = False) -> None:
+    def save(self, path: FileName) -> None:
         """Write the fitted ensemble to a folder `path`, all of it or nothing; one that was saved there is replaced.
 
-        The folder holds JSON and arrays with checksums, no pickles. `means_only` leaves out the decomposition: what is
-        left, N·outputs numbers beside the training inputs, gives means at this ensemble's `time`, by `equitangents
-        predict` and `predict_to_file`. A network with functions of one's own is left out, and given again to `load`.
+        The folder holds JSON and arrays with checksums, no pickles. A network with functions of one's own is left out,
+        and given again to `load`.
         """
         self._check_fitted()
-        saving.save(self, local("path", path), means_only=means_only)
+        saving.save(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, *, net: Network = None) -> Self:

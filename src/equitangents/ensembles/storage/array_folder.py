@@ -7,7 +7,6 @@ and functions, is left out, and given again when it is loaded.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from equitangents.files import LEFTOVER, open_regular, real, sync_folder, whole_
 from equitangents.scale.place import store_errors
 
 MODEL = "model.npz"
-_ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any"}
+_ABOUT = {"class": "text", "left_out": "(text)", "state": "any"}
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
 # what predictions of trained members need
 _PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk")
@@ -101,31 +100,23 @@ def damaged(path: object, why: object) -> StoreError:
     return StoreError("path", str(path), "a saved model that can be read", f"{MODEL}: {why}; fit the model again")
 
 
-def digest(path: Path) -> str:
-    """A hash of all that is in a saved model, by the checksums in its archive; StoreError where there is none."""
-    held = read_about(path).zip.infolist()
-    return hashlib.sha256(repr([(each.filename, each.file_size, each.CRC) for each in held]).encode()).hexdigest()
-
-
 def save_members(estimator: BaseEstimator, path: Path) -> None:
     """Write a fitted estimator; see FiniteEnsemble.save."""
     check_place(path)
     own, cls = estimator.get_params(deep=False), type(estimator)
-    given = {name: value for name, value in own.items() if name not in _NOT_SAVED or value is not None}
     state = {name: value for name, value in vars(estimator).items() if name not in own}
     for name in _TREES:  # of a form that only its network has, the leaves
         state[name] = jax.tree.map(np.asarray, state[name])
         if not describable(cls, name, state[name]):
             state[f"{name}leaves"] = jax.tree.leaves(state.pop(name))
-    whole = {name: value for name, value in given.items() if name not in _NOT_SAVED and describable(cls, name, value)}
+    state |= {name: value for name, value in own.items() if name not in _NOT_SAVED and describable(cls, name, value)}
     check_attributes(cls, state)
     described = Described(state)
     about = {
         "format": FORMAT,
         "version": __version__,
         "class": cls.__name__,
-        "parameters": {name: Described(value, beside=described).tree for name, value in whole.items()},
-        "left_out": [name for name in given if name not in whole],
+        "left_out": [name for name in own if name not in (*state, *_NOT_SAVED)],
         "state": described.tree,
     }
     write_folder(path, about, described.arrays)
@@ -137,20 +128,18 @@ def load_members(
     """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
     about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
     try:
-        parameters = {name: build(tree, about.array) for name, tree in about["parameters"].items()}
         state = build(about["state"], about.array)
-        check_attributes(cls, parameters)
         check_attributes(cls, state)
     except (ValueError, InvalidTypeError) as error:
         raise damaged(path, error) from None
-    missing = [name for name in about["left_out"] if name not in (*replacements, *_NOT_SAVED)]
+    missing = [name for name in about["left_out"] if name not in replacements]
     if missing:
         raise InvalidArgumentError(
             missing[0], None, "what could not be saved with the ensemble", f"give it: load(path, {missing[0]}=...)"
         )
-    first = [name for name in about["left_out"] if name in replacements]
-    estimator = cls(**parameters, **{name: replacements[name] for name in first})
-    estimator.set_params(**{name: value for name, value in replacements.items() if name not in first})
+    parameters = {name: state.pop(name) for name in cls._get_param_names() if name in state}
+    estimator = cls(**{**parameters, **{name: replacements[name] for name in about["left_out"]}})
+    estimator.set_params(**replacements)
     leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
     vars(estimator).update(state)
     if "params_" in (*state, *leaves):
@@ -164,6 +153,8 @@ def load_members(
                 "net", estimator.net, "the network that was saved", "the numbers of its arrays of variables differ"
             )
         setattr(estimator, name, jax.tree.unflatten(structure, values))
+    if any(np.ndim(leaf) == 0 for name in _TREES for leaf in jax.tree.leaves(getattr(estimator, name, None))):
+        raise damaged(path, "an array of the members' variables has no axis of members")
     return estimator
 
 

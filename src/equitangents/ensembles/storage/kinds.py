@@ -181,8 +181,6 @@ _TABLE = {
         "irreps (FourierIrrep); blocks (IrrepBlock); orbits DataOrbits; consistent bool; bound real; "
         "self_kernels floats",
         "infinite.irrep_problem:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool",
-        "infinite.predictor:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
-        "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "row ints; weight floats; trace floats; residual real; seconds real; above none|floats",
         "infinite.problem:Settings": "field text; dynamics class; learning_rate real; ridge Ridge; "

@@ -21,7 +21,6 @@ import numpy as np
 
 from equitangents.ensembles.storage.kinds import Kind, is_of, kinds, name_of
 from equitangents.errors import EquitangentsError, InvalidTypeError
-from equitangents.kernels.random_features import RandomFeatures
 from equitangents.kernels.random_features.features import VERSION
 
 logger = logging.getLogger("equitangents")
@@ -35,8 +34,7 @@ _SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone
 class Described:
     """What was made of a value: its `tree`, and the `arrays` that the tree counts.
 
-    `given` names objects that are kept by name alone, and given again when the value is built. `beside`: another one
-    whose arrays are counted, and shared.
+    `given` names objects that are kept by name alone, and given again when the value is built.
 
     >>> described = Described({"a": (1, np.arange(3))})
     >>> described.tree
@@ -45,11 +43,11 @@ class Described:
     {'a': (1, array([0, 1, 2]))}
     """
 
-    def __init__(self, value: Any, given: Mapping[str, Any] | None = None, beside: Described | None = None) -> None:
-        self.arrays: list[np.ndarray] = [] if beside is None else beside.arrays
+    def __init__(self, value: Any, given: Mapping[str, Any] | None = None) -> None:
+        self.arrays: list[np.ndarray] = []
         self._given = {id(thing): name for name, thing in (given or {}).items()}
         # by id; the things themselves are held, so that their ids stay theirs
-        self._counted: dict[int, tuple[Any, int]] = {} if beside is None else beside._counted
+        self._counted: dict[int, tuple[Any, int]] = {}
         self._seen: dict[int, tuple[Any, int]] = {}
         self.tree = self._of(value, "")
 
@@ -343,8 +341,6 @@ FITS: dict[str, Callable[[Any], Any]] = {
     and e.ensemble_.n_outputs_ == len(e.classes_) > 1 and (e.temperature_ is None or e.temperature_ > 0),
     "ensembles.IrrepProblem": lambda p: len(p.irreps) >= len(p.blocks) > 0
     and p.self_kernels.ndim == 1,
-    "ensembles.MeansAtATime": lambda m: m.coefficients.ndim == 2
-    and len(m.coefficients) == (m.kernel.features if isinstance(m.kernel, RandomFeatures) else len(m.inputs)) > 0,
     "ensembles.Problem": _problem,
     "ensembles.InfiniteEnsemble": _ensemble,
     "ensembles.Standardisation": lambda s: s.is_one,
