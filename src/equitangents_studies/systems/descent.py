@@ -281,7 +281,7 @@ def train(
     job = network_job.planned_job(
         net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
     )
-    dtype, outputs = job.dtype, job.numbers
+    dtype, outputs = job.dtype, y.shape[1]
 
     def some(ids: range) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The members `ids`, which share a call, after training."""
