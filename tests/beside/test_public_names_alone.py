@@ -50,9 +50,9 @@ def inner_names(text: str) -> Iterator[str]:
 
 
 def test_there_is_something_to_read():
-    assert len(SOURCES) > 100
+    assert len(SOURCES) > 80
     assert {"nn", "extending", "errors", "kernels"} <= ROOMS
-    assert sum("from equitangents" in path.read_text(encoding="utf-8") for path in SOURCES) > 80
+    assert sum("from equitangents" in path.read_text(encoding="utf-8") for path in SOURCES) > 60
 
 
 @pytest.mark.slow

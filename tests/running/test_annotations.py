@@ -64,8 +64,15 @@ def test_of_their_functions_those_that_are_annotated_with_an_array_are_checked_a
     for name in annotated_modules():
         for function in vars(sys.modules[name]).values() if name in sys.modules else ():
             if isinstance(function, FunctionType) and function.__module__ == name:
-                checked = "jaxtyping" in function.__code__.co_filename
+                checked = any("jaxtyping" in each.__code__.co_filename for each in layers_of(function))
                 assert checked or not any(map(holds_array, annotations_of(function))), function
+
+
+def layers_of(function):
+    """A function and those that it wraps, decorators outside."""
+    while function is not None:
+        yield function
+        function = getattr(function, "__wrapped__", None)
 
 
 def test_modules_that_annotate_arrays_are_all_checked():
