@@ -16,7 +16,7 @@ EXTRAS := $(VENV)/.installed-torch $(VENV)/.installed-onnx $(VENV)/.installed-tr
 LOWEST := build/lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet
 LOWEST_TESTS := $(addprefix tests/,kernels/test_traits.py kernels/test_cpu_duals.py kernels/test_cpu_engine.py ensembles/test_infinite.py \
-	ensembles/test_deep_checkpoints.py cli/test_command_line.py report tiles scale/test_gram_store.py scale/test_reading.py)
+	ensembles/test_deep_checkpoints.py cli/test_command_line.py report scale/test_gram_store.py scale/test_reading.py)
 
 # One thread a test process: the processes already fill the cores.
 XLA := --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1
