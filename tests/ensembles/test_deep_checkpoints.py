@@ -14,7 +14,7 @@ import pytest
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, nn
 from equitangents.ensembles import ZeroOutput
-from equitangents.errors import InvalidArgumentError, NotFittedError, StoreError
+from equitangents.errors import InvalidArgumentError, NotFittedError
 
 NET = nn.Sequential(nn.Flatten(), nn.Dense(4, b_std=0.1), nn.Relu(), nn.Dense(1))
 rng = np.random.default_rng(3)
@@ -211,18 +211,3 @@ def test_saving_again_replaces_and_classifiers_keep_their_labels(tmp_path):
     assert loaded.progress is False
     assert loaded.classes_.tolist() == ["x", "y", "z"]
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-
-
-def test_errors_of_saving_and_loading(tmp_path, uninterrupted):
-    with pytest.raises(NotFittedError):
-        DeepEnsemble(NET).save(tmp_path / "new")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidArgumentError, match="exists and is not a saved ensemble"):
-        uninterrupted.save(tmp_path / "other")
-    with pytest.raises(StoreError, match="the folder of a saved model"):
-        DeepEnsemble.load(tmp_path / "other")
-    uninterrupted.save(tmp_path / "regression")
-    told = "holds DeepEnsemble: .*; load it by DeepEnsemble.load"
-    with pytest.raises(InvalidArgumentError, match=told):
-        DeepEnsembleClassifier.load(tmp_path / "regression")

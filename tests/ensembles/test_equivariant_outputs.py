@@ -94,16 +94,16 @@ def test_orbit_statistics_say_what_measures_outputs_that_turn():
 
 def test_networks_that_cannot_be_read_out_are_refused():
     lift = n.Lift(ACTION, 8)
-    with pytest.raises(NetworkError, match="expected a signal on a group"):
-        n.Sequential(lift, n.Relu(), n.GroupPool(), n.Readout(PLANE)).kernel(X)
-    with pytest.raises(NetworkError, match="expected no layer after it"):
-        n.Sequential(lift, n.Relu(), n.Readout(PLANE), n.Relu()).kernel(X)
-    with pytest.raises(NetworkError, match="representation has length 2; expected 6"):
-        n.Sequential(lift, n.Readout(et.groups.cyclic(2).irreps("real")[1])).kernel(X)
-    with pytest.raises(NetworkError, match="that multiply as the elements of the group do; S3"):
-        n.Sequential(lift, n.Readout(et.groups.cyclic(6).irreps("real")[-1])).kernel(X)
-    with pytest.raises(NetworkError, match="expected a Lift or SphereLift as the first layer"):
-        n.Sequential(n.Conv(4, (1,)), lift, n.Relu(), n.Readout(PLANE)).kernel(X)
+    C2, C6 = (et.groups.cyclic(order).irreps("real")[-1] for order in (2, 6))
+    for said, *layers in (
+        ("expected a signal on a group", lift, n.Relu(), n.GroupPool(), n.Readout(PLANE)),
+        ("expected no layer after it", lift, n.Relu(), n.Readout(PLANE), n.Relu()),
+        ("representation has length 2; expected 6", lift, n.Readout(C2)),
+        ("that multiply as the elements of the group do; S3", lift, n.Readout(C6)),
+        ("expected a Lift or SphereLift as the first layer", n.Conv(4, (1,)), lift, n.Relu(), n.Readout(PLANE)),
+    ):
+        with pytest.raises(NetworkError, match=said):
+            n.Sequential(*layers).kernel(X)
     with pytest.raises(InvalidArgumentError, match=r"take one of group.irreps\('real'\)"):
         n.Readout(et.groups.cyclic(4).irreps()[1])
     with pytest.raises(InvalidTypeError, match="expected an irrep"):

@@ -85,10 +85,7 @@ def test_images_points_and_permutations(name, time, labels):
     action, _, label_action = CASES[name]
     x, y, x_test = data(name, LABELS.index(labels))
     y = y if labels == "equivariant" else y[:, :2]
-    how = {
-        "invariant": {"kernel": "ntk", "ridge": 0.0},
-        "equivariant": {"kernel": "ntk", "ridge": 0.1},
-    }[labels]
+    how = {"kernel": "ntk", "ridge": 0.1 if labels == "equivariant" else 0.0}
     copies = copies_of_labels(action.group, label_action if labels == "equivariant" else None, y)
     of_labels = {"label_action": label_action} if labels == "equivariant" else {}
     model = InfiniteEnsemble(mlp, augmentation=action, time=time, **of_labels, **how).fit(x, y)

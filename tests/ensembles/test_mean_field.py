@@ -53,11 +53,7 @@ def trained(net, rate, members=2, epochs=12, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "n_scale",
-    [(16, 0.25), (16, 1.0)],
-    ids=["mean field", "tangent kernel"],
-)
+@pytest.mark.parametrize("n_scale", [(16, 0.25), (16, 1.0)], ids=["mean field", "tangent kernel"])
 def test_of_units_in_orbits_all_ways_are_one_at_every_output_scale(n_scale):
     n, scale = n_scale
     augmented = trained(InOrbits(n, scale), 0.3 / scale**2)

@@ -6,12 +6,7 @@ import pytest
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, groups, metrics, nn
 from equitangents.ensembles.orbits import OrbitMeasures, OrbitStatistic, orbit_batch, quantile_interval
-from equitangents.errors import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    MemoryLimitError,
-    ShapeError,
-)
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, ShapeError
 from equitangents.metrics.on_orbits import carried_back, predicted_classes, relative_spread, spread
 
 ROT = actions.image_rotations(4)

@@ -215,9 +215,3 @@ class TestAModelOfFiniteNetworks:
     def test_that_was_saved_knows_what_it_recorded(self, model):
         with pytest.raises(InvalidArgumentError, match="record is not what fit was given"):
             et.DeepEnsemble.load(model[0]).extend(3, X, Y, record={"x": X + 1})
-
-    def test_is_told_from_one_of_infinite_width(self, tmp_path):
-        et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y).save(tmp_path / "m")
-        told = "holds InfiniteEnsemble: .*; load it by InfiniteEnsemble.load"
-        with pytest.raises(InvalidArgumentError, match=told):
-            et.DeepEnsemble.load(tmp_path / "m")

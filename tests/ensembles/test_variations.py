@@ -6,13 +6,7 @@ import optax
 import pytest
 
 from equitangents import DeepEnsemble, InfiniteEnsemble, actions, metrics, nn
-from equitangents.ensembles import (
-    BaggedInfiniteEnsemble,
-    Bootstrap,
-    NNGPPosterior,
-    NTKPosterior,
-    TangentPrior,
-)
+from equitangents.ensembles import BaggedInfiniteEnsemble, Bootstrap, NNGPPosterior, NTKPosterior, TangentPrior
 from equitangents.ensembles.training.variations import decay_to_start, variation_key
 from equitangents.errors import InvalidArgumentError
 from oracles.invariance import invariance_error

@@ -93,12 +93,7 @@ def test_descent_above_the_largest_rate_is_refused_with_that_rate():
 @pytest.mark.parametrize(
     ("make", "bad", "error", "said"),
     [
-        (
-            lambda rate: Flow(rate, 3),
-            [0.0, -1.0, np.nan, np.inf, "fast", None],
-            InvalidArgumentError,
-            "learning_rate is",
-        ),
+        (lambda rate: Flow(rate, 3), [0.0, -1.0, np.nan, np.inf, "fast", None], InvalidArgumentError, "learning_rate"),
         (lambda samples: Flow(1.0, samples), [0], InvalidArgumentError, "samples is 0"),
         (as_times, [-1.0, np.nan, [0.5, -0.1], [[1.0]], []], InvalidArgumentError, "time"),
         (as_times, ["soon", object(), [1.0, "x"]], InvalidTypeError, "time is"),

@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equitangents.errors import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    NotPositiveDefiniteError,
-    ShapeError,
-)
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
 from equitangents.inference import Flow, TrainedProcess, decompose
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.dynamics import Descent
@@ -153,21 +148,13 @@ class TestSamples:
 def test_bad_input():
     Theta, K, y = kernels(0)
     spectrum, flow = decompose(Theta[:N, :N]), Flow(1.0, N)
-    one = {"n": 1, "key": jax.random.key(0)}
+    one, at = {"n": 1, "key": jax.random.key(0)}, trained(Theta, K, y).project(Theta[N:, :N])
     for work, error, said in (
         (lambda: TrainedProcess(spectrum, y[:3], flow), ShapeError, "targets has rows, 3"),
         (lambda: TrainedProcess(spectrum, y[:, 0], flow), ShapeError, "targets has rank 1"),
         (lambda: TrainedProcess(spectrum, y, flow, prior=K), ShapeError, "prior has shape"),
-        (
-            lambda: TrainedProcess(spectrum, y, flow).project(Theta),
-            ShapeError,
-            r"cross has shape .*expected \(any, 7\)",
-        ),
-        (
-            lambda: trained(Theta, K, y).project(Theta[N:, :N]).variance(np.diag(K)[N:], 1.0),
-            InvalidArgumentError,
-            "None",
-        ),
+        (lambda: TrainedProcess(spectrum, y, flow).project(Theta), ShapeError, r"cross has shape .*\(any, 7\)"),
+        (lambda: at.variance(np.diag(K)[N:], 1.0), InvalidArgumentError, "None"),
         (lambda: sample_gaussian(np.zeros((1, 1)), np.eye(1), **one | {"n": 0}), InvalidArgumentError, "n is 0"),
         (lambda: sample_gaussian(np.zeros((1, 1)), np.eye(1), **one | {"key": 0}), InvalidTypeError, "expected a key"),
     ):

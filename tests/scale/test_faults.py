@@ -84,26 +84,23 @@ def test_a_complete_store_is_opened_verified_and_fitted_from_where_nothing_may_b
     assert content(folder / "k") == undisturbed
 
 
-class TestClocks:
-    """Another machine's clock decides nothing."""
+def test_clocks_ahead_by_a_day_sweep_nothing_that_is_being_written(tmp_path, monkeypatch, undisturbed):
+    there, replace, now = [], os.replace, time.time
 
-    def test_ahead_by_a_day_sweep_nothing_that_is_being_written(self, tmp_path, monkeypatch, undisturbed):
-        there, replace, now = [], os.replace, time.time
-
-        def sweeping(source, target):
-            with monkeypatch.context() as patch:
-                patch.setattr(files.time, "time", lambda: now() + A_DAY)
-                files.sweep(Path(source).parent)
-            there.append(Path(source).exists())
-            replace(source, target)
-
-        part = store(tmp_path / "k")
+    def sweeping(source, target):
         with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", sweeping)
-            part.compute()
-        assert len(there) > 20
-        assert all(there)
-        assert content(tmp_path / "k") == undisturbed
+            patch.setattr(files.time, "time", lambda: now() + A_DAY)
+            files.sweep(Path(source).parent)
+        there.append(Path(source).exists())
+        replace(source, target)
+
+    part = store(tmp_path / "k")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", sweeping)
+        part.compute()
+    assert len(there) > 20
+    assert all(there)
+    assert content(tmp_path / "k") == undisturbed
 
 
 def test_a_tile_for_which_there_is_no_memory_is_named_with_what_helps(tmp_path, monkeypatch, undisturbed):
@@ -174,8 +171,11 @@ class TestDamage:
             assert content(tmp_path / "k") == good, what
         assert whole.verify(sample=2).ok
 
-    def test_that_nobody_looked_for_gives_no_number(self, tmp_path):
-        whole = store(tmp_path / "k").compute()
+    @pytest.fixture
+    def whole(self, tmp_path):
+        return store(tmp_path / "k").compute()
+
+    def test_that_nobody_looked_for_gives_no_number(self, tmp_path, whole):
         path = tmp_path / "k" / "ntk" / "c" / "0" / "1"
         path.write_bytes(b"\1" + path.read_bytes()[1:])
         with pytest.raises(StoreError, match=r"undamaged tiles; verify.*checksum"):
@@ -190,32 +190,26 @@ class TestDamage:
         fresh.verify()
         np.testing.assert_allclose(fresh.compute().ntk[:], NET.kernel(fresh._data["x1"]).ntk, rtol=1e-12)
 
-    def test_of_a_cut_off_tile_is_computed_again_when_resuming(self, tmp_path):
-        whole = store(tmp_path / "k").compute()
-        good = content(tmp_path / "k")
+    def test_of_a_cut_off_tile_is_computed_again_when_resuming(self, tmp_path, whole, undisturbed):
         os.truncate(tmp_path / "k" / "nngp" / "c" / "1" / "1", 10)
         assert whole.missing == 1
         whole.compute()
-        assert content(tmp_path / "k") == good
+        assert content(tmp_path / "k") == undisturbed
 
-    def test_with_a_right_checksum_is_found_by_computing_again(self, tmp_path):
-        whole = store(tmp_path / "k").compute()
-        good = content(tmp_path / "k")
+    def test_with_a_right_checksum_is_found_by_computing_again(self, tmp_path, whole, undisturbed):
         chunks = whole._work.arrays["ntk"]
         chunks.write((2, 2), chunks.read((2, 2)) * 1.001)
         found = whole.verify(sample=None)
         assert (found.damaged, found.wrong) == ((), ((2, 2),))
         assert found.largest_difference == pytest.approx(1e-3, rel=0.1)
         assert "sample=None" in str(found)
-        assert content(tmp_path / "k") == good
+        assert content(tmp_path / "k") == undisturbed
 
-    def test_of_a_mirror_that_is_whole_itself_is_found(self, tmp_path):
-        whole = store(tmp_path / "k").compute()
-        good = content(tmp_path / "k")
+    def test_of_a_mirror_that_is_whole_itself_is_found(self, tmp_path, whole, undisturbed):
         chunks = whole._work.arrays["nngp"]
         chunks.write((2, 1), chunks.read((2, 1)) * (1 + 1e-6))
         assert whole.verify(sample=0).damaged == ((1, 2),)
-        assert content(tmp_path / "k") == good
+        assert content(tmp_path / "k") == undisturbed
 
     def test_of_every_record_is_said(self, tmp_path):
         store(tmp_path / "k")
@@ -232,38 +226,25 @@ class TestDamage:
         assert part.missing == 10
 
 
-class TestTheDisk:
-    def test_that_may_not_be_written_is_one_line(self, tmp_path):
-        (tmp_path / "file").write_text("in the way")
-        with pytest.raises(StoreError, match=r"cannot be read or written: Not a directory .*file"):
-            store(tmp_path / "file" / "k")
+def test_a_file_in_place_of_a_folder_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match=r"cannot be read or written: Not a directory .*file"):
+        store(tmp_path / "file" / "k")
 
 
 class TestTwoAtOnce:
-    def test_share_one_store(self, tmp_path):
-        computed = []
+    def test_share_one_store(self, tmp_path, undisturbed):
         with ThreadPoolExecutor(2) as pool:
-            runs = [
-                pool.submit(lambda: store(tmp_path / "k").compute(progress=lambda *now: computed.append(now)))
-                for _ in range(2)
-            ]
-            for run in runs:
-                run.result()
-        store(tmp_path / "whole").compute()
-        assert content(tmp_path / "k") == content(tmp_path / "whole")
+            runs = [pool.submit(lambda: store(tmp_path / "k").compute()) for _ in range(2)]
+        assert [run.result().missing for run in runs] == [0, 0]
+        assert content(tmp_path / "k") == undisturbed
 
     def test_of_different_problems_do_not_mix(self, tmp_path):
         x = np.random.default_rng(1).normal(size=(2, 22, 3))
-        made = []
-
-        def make(i):
-            try:
-                made.append((i, GramStore(tmp_path / "k", NET, x[i], tile=4)))
-            except StoreError:
-                return
-            made[-1][1].compute()
-
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(make, range(2)))
-        ((winner, kept),) = made
+            runs = [pool.submit(GramStore, tmp_path / "k", NET, x[i], tile=4) for i in range(2)]
+        refused = [isinstance(run.exception(), StoreError) for run in runs]
+        assert sorted(refused) == [False, True]
+        winner = refused.index(False)
+        kept = runs[winner].result().compute()
         np.testing.assert_allclose(kept.ntk[:], NET.kernel(x[winner]).ntk, rtol=1e-12)

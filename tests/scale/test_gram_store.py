@@ -118,13 +118,7 @@ class TestWhatIsComputed:
         GramStore(tmp_path / "k", NET, X[:6], tile=4).compute()
         counted.clear()
         store = GramStore(tmp_path / "k", NET, X).compute()
-        assert sorted(counted, key=str) == [
-            (3, None),
-            (4, 3),
-            (4, 3),
-            (4, 4),
-            (4, None),
-        ]
+        assert sorted(counted, key=str) == [(3, None), (4, 3), (4, 3), (4, 4), (4, None)]
         same(store)
         assert store.verify(sample=None).ok
         GramStore(tmp_path / "whole", NET, X, tile=4).compute()
@@ -259,10 +253,7 @@ def test_without_zarr_an_error_of_one_line_says_what_to_install_before_anything_
     model = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, X[:, :1])
     factor = OutOfCore(path=tmp_path / "factor")
     monkeypatch.setitem(sys.modules, "zarr", None)
-    for work in (
-        lambda: GramStore(tmp_path / "k", NET, X),
-        lambda: solve(np.eye(3), np.ones((3, 1)), solver=factor),
-    ):
+    for work in (lambda: GramStore(tmp_path / "k", NET, X), lambda: solve(np.eye(3), np.ones((3, 1)), solver=factor)):
         with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[scale\]'"):
             work()
     predict_to_file(model, X, tmp_path / "p.npy")

@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import stores
 import zarr
+from zarr.storage import ObjectStore
 
 import equitangents as et
 from equitangents.ensembles import predict_to_file
@@ -108,21 +110,10 @@ class TestAStore:
         assert stores.store(K).compute().missing == 0
 
     def test_is_made_once_and_computed_by_two(self, bucket, tmp_path):
-        found, failed = [], []
-
-        def compute():
-            try:
-                found.append(stores.store(K).compute().missing)
-            except BaseException as error:
-                failed.append(error)
-
-        threads = [threading.Thread(target=compute) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        with ThreadPoolExecutor(2) as pool:
+            runs = [pool.submit(lambda: stores.store(K).compute().missing) for _ in range(2)]
         stores.store(tmp_path / "k").compute()
-        assert (failed, found) == ([], [0, 0])
+        assert [run.result() for run in runs] == [0, 0]
         assert bucket.content("some/k.zarr") == stores.content(tmp_path / "k")
 
     def test_is_fitted_from_and_named_by_a_saved_model(self, bucket, tmp_path):
@@ -167,8 +158,6 @@ class TestRequests:
 
 class TestClaims:
     def test_of_a_zarr_array_are_checked_against_what_is_there(self, bucket):
-        from zarr.storage import ObjectStore
-
         claimed = zarr.create_array(
             ObjectStore(bucket), name="x.zarr", shape=(10**12, 3), chunks=(1000, 3), dtype="f4", compressors=None
         )
@@ -190,8 +179,6 @@ class TestClaims:
             predict_to_file(MODEL, Claim(), tmp_path / "p.npy")
 
     def test_data_are_read_from_an_object_store(self, bucket):
-        from zarr.storage import ObjectStore
-
         zarr.create_array(ObjectStore(bucket), name="x.zarr", data=X, chunks=(5, 3))
         np.testing.assert_array_equal(read_inputs("data", "s3://bucket/x.zarr")[:], X)
         with pytest.raises(InvalidArgumentError, match="of an object store Zarr is read"):

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import tracemalloc
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from problems import factorise, positive, shifted, targets
 
 import kills
-from equitangents import nn, solvers
+from equitangents import solvers
 from equitangents.errors import StoreError
 from equitangents.scale import GramStore
 from equitangents.scale.chunks import Chunks
 from equitangents.solvers.matrices import as_matrix
-
-NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
-
-
-def tiles(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+from scale.stores import NET, content
 
 
 @pytest.fixture
@@ -44,7 +39,7 @@ def test_killed_factorisations_end_in_the_factor_of_an_undisturbed_one(tmp_path,
     resumed = factorise(tmp_path / "killed")
     assert 0 < len(written) < 21 or number > 4  # it went on, and did not begin again
     whole = factorise(tmp_path / "whole")
-    assert tiles(tmp_path / "killed") == tiles(tmp_path / "whole")
+    assert content(tmp_path / "killed") == content(tmp_path / "whole")
     np.testing.assert_array_equal(resumed.coefficients, whole.coefficients)
 
 
@@ -60,16 +55,14 @@ def test_a_finished_factor_is_read_and_not_made_again(tmp_path, written):
 @pytest.mark.parametrize(("kind", "tile"), [("flip", "0/0"), ("cut", "3/1"), ("gone", "5/5")])
 def test_a_damaged_tile_is_never_used_and_made_again(tmp_path, kind, tile):
     good = factorise(tmp_path)
-    before = tiles(tmp_path)
+    before = content(tmp_path)
     (file,) = tmp_path.glob(f"*/c/{tile}")
-    content = file.read_bytes()
-    file.write_bytes(
-        {"flip": content[:9] + bytes([content[9] ^ 4]) + content[10:], "cut": content[:7], "gone": b""}[kind]
-    )
+    old = file.read_bytes()
+    file.write_bytes({"flip": old[:9] + bytes([old[9] ^ 4]) + old[10:], "cut": old[:7], "gone": b""}[kind])
     if kind == "gone":
         file.unlink()
     np.testing.assert_array_equal(factorise(tmp_path).coefficients, good.coefficients)
-    assert tiles(tmp_path) == before
+    assert content(tmp_path) == before
 
 
 def test_factors_of_different_matrices_and_ridges_do_not_mix(tmp_path):
@@ -92,7 +85,7 @@ def test_a_store_has_its_factor_beside_it_and_one_that_grew_another(tmp_path):
 
 
 @pytest.mark.slow
-def test_memory_is_that_of_a_row_of_tiles(tmp_path):
+def test_memory_is_that_of_a_row_of_content(tmp_path):
     n, side = 320, 40
     np.save(tmp_path / "theta.npy", positive(n, 100))
     theta = np.load(tmp_path / "theta.npy", mmap_mode="r")
@@ -110,11 +103,7 @@ def test_memory_is_that_of_a_row_of_tiles(tmp_path):
 
 
 def test_a_disk_without_room_is_said_before_anything_is_made(tmp_path, monkeypatch):
-    import shutil
-    from collections import namedtuple
-
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10, 9, 1))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(total=10, used=9, free=1))
     with pytest.raises(StoreError, match=r"the disk has 1 B left; make room"):
         factorise(tmp_path)
     monkeypatch.undo()

@@ -33,22 +33,14 @@ def test_kernels_that_differ_in_one_entry_have_other_fingerprints(rng):
     assert third != other
 
 
-def dense(W_std):
-    return Sequential(Dense(8, W_std), Relu(), Dense(1))
+@pytest.mark.parametrize("field", [False, True])
+def test_of_networks_and_inputs(field, rng):
+    def matrix(x, W_std):
+        if field:
+            net = Sequential(Conv(8, 3, W_std=W_std), Relu(), Conv(1, 3))
+            return FieldMatrix(FieldKernel(net), FieldPoints.of(x, 3), "ntk")
+        return KernelMatrix(Sequential(Dense(8, W_std), Relu(), Dense(1)), x[:, 0])
 
-
-def conv(W_std):
-    return Sequential(Conv(8, 3, W_std=W_std), Relu(), Conv(1, 3))
-
-
-@pytest.mark.parametrize(
-    "matrix",
-    [
-        lambda x, W_std: KernelMatrix(dense(W_std), x[:, 0]),
-        lambda x, W_std: FieldMatrix(FieldKernel(conv(W_std)), FieldPoints.of(x, 3), "ntk"),
-    ],
-)
-def test_of_networks_and_inputs(matrix, rng):
     x = rng.standard_normal((4, 3, 2))
     one, same, other, moved = (
         matrix(*args).fingerprint() for args in [(x, 1.0), (x.copy(), 1.0), (x, 1.1), (x + 1e-9, 1.0)]

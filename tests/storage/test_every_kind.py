@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,14 +23,18 @@ import pytest
 
 import kills
 from equitangents.ensembles.storage.array_folder import read_about, write_folder
+from equitangents.files import whole_file
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call
 from storage.every_call import listed
-from storage.kinds import ARRAYS, KINDS, path_of, read_arrays, said, write_arrays
+from storage.kinds import ARRAYS, KINDS, Kind, path_of, read_arrays, said, write_arrays
+from strangers.kinds_of_files import KINDS as FILES
 
 ALL = list(KINDS)
+KEPT_OUT = ("another process", "of other predictions", "is predicted is kept", "is in the way")
 QUICK = ["arrays of a model", "stage.npz", "page.html"]
-REST = [name for name in ALL if name not in QUICK]
+MODELS = ["model.means", "model.turned", "model.classes", "deep"]  # whose bits are flipped, too
+MARKS = (b"PK", b"descr", b"shape", b"crc32", b"sha256", b"number")  # of headers, directories and checksums
 
 
 def some(quick: list[str], names: list[str] = ALL) -> list[object]:
@@ -39,7 +44,18 @@ def some(quick: list[str], names: list[str] = ALL) -> list[object]:
 
 @pytest.fixture
 def kind(request):
-    return KINDS[request.param]
+    if request.param in KINDS:
+        return KINDS[request.param]
+    file, whole = FILES[request.param], []
+
+    def read(path):
+        found = file.use(path)
+        whole[:] = whole or found
+        assert len(found) == len(whole)
+        assert all(map(np.array_equal, found, whole))
+        return 1
+
+    return Kind(request.param, lambda path, which: file.make(path), read)
 
 
 class TestKills:
@@ -60,27 +76,23 @@ class TestKills:
 class TestSeveral:
     @pytest.mark.parametrize("reads", [100, pytest.param(10_000, marks=pytest.mark.slow)])
     def test_writers_and_readers_of_a_model_see_one_save_each(self, tmp_path, reads):
-        path, ended, failures, written = tmp_path / "m", threading.Event(), [], [0, 0]
+        path, ended, written = tmp_path / "m", threading.Event(), [0, 0]
         write_arrays(path, 0)
 
         def write(which):
-            try:
-                while not ended.is_set():
-                    write_arrays(path, which)
-                    written[which] += 1
-            except Exception as error:
-                failures.append(error)
+            while not ended.is_set():
+                write_arrays(path, which)
+                written[which] += 1
 
-        writers = [threading.Thread(target=write, args=(which,)) for which in (0, 1)]
-        [writer.start() for writer in writers]
-        try:
-            seen = [read_arrays(path) for _ in range(reads)]
-            while min(written) < 3:
-                time.sleep(0.01)
-        finally:
-            ended.set()
-            [writer.join() for writer in writers]
-        assert not failures
+        with ThreadPoolExecutor(2) as pool:
+            writers = [pool.submit(write, which) for which in (0, 1)]
+            try:
+                seen = [read_arrays(path) for _ in range(reads)]
+                while min(written) < 3 and not any(writer.done() for writer in writers):
+                    time.sleep(0.01)
+            finally:
+                ended.set()
+        assert [writer.result() for writer in writers] == [None, None]
         assert len(seen) == reads  # each of which compared all arrays
         write_arrays(path, 1)
         assert len(list(path.iterdir())) == 1
@@ -101,13 +113,7 @@ class TestSeveral:
                     try:
                         for which in (turn % 2, 1 - turn % 2):
                             line = said(partial(kind.write, path, which))[1]
-                            kept_out = (
-                                "another process",
-                                "of other predictions",
-                                "is predicted is kept",
-                                "is in the way",
-                            )
-                            assert not line or any(words in line for words in kept_out), line
+                            assert not line or any(words in line for words in KEPT_OUT), line
                         status = 0
                     except BaseException:
                         traceback.print_exc()
@@ -119,11 +125,9 @@ class TestSeveral:
             assert kind.read(path) == 1
 
     def test_a_reader_that_has_begun_ends_with_the_save_it_began_with(self, tmp_path):
-        from equitangents.ensembles.storage import array_folder
-
         path = tmp_path / "m"
         write_arrays(path, 0)
-        about = array_folder.read_about(path)
+        about = read_about(path)
         for which in (1, 0, 1):
             write_arrays(path, which)
         assert np.array_equal(about.array(0), ARRAYS[0])
@@ -134,10 +138,10 @@ class TestSeveral:
 class TestDamage:
     @pytest.mark.parametrize(
         ("kind", "flips"),
-        [(name, 12) for name in QUICK if name != "page.html"]
+        [("arrays of a model", 12), ("stage.npz", 12), ("deep", 4)]
         + [
             pytest.param(name, 40 if name == "checkpoints" else 200, marks=pytest.mark.slow)
-            for name in ALL
+            for name in [*ALL, *MODELS]
             if name != "page.html"
         ],
         indirect=["kind"],
@@ -154,10 +158,12 @@ class TestDamage:
         for _ in range(flips):
             file = names[rng.choice(len(names), p=sizes / sizes.sum())]
             places.append((file, int(rng.integers(8 * len(good[file])))))
-        for _ in range(flips * 3 // 20 + 1):  # aimed: the first and last bytes, the exponent of a number
+        for _ in range(flips * 3 // 20 + 1):  # aimed: the first and last bytes, what says how the rest is read
             file = names[rng.integers(len(names))]
-            end = 8 * len(good[file])
-            places += [(file, int(at)) for at in (rng.integers(min(end, 1024)), end - 1 - rng.integers(min(end, 1024)))]
+            end, marks = 8 * len(good[file]), [good[file].rfind(word) for word in MARKS]
+            near = rng.integers(min(end, 1024)), end - 1 - rng.integers(min(end, 1024))
+            after = 8 * max(0, rng.choice(marks)) + rng.integers(-32, 480)
+            places += [(file, int(at)) for at in (*near, np.clip(after, 0, end - 1))]
         seen = 0
         for file, at in places:
             content = bytearray(good[file])
@@ -261,8 +267,6 @@ def test_the_table_of_the_guide_is_that_of_these_tests():
 
 
 def test_no_device_is_replaced_by_a_file(tmp_path):
-    from equitangents.files import whole_file
-
     os.mkfifo(tmp_path / "pipe")
     read = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     with whole_file(tmp_path / "pipe") as partial:

@@ -87,11 +87,7 @@ def linen_alone(x, y, x_new, key, steps, rate):
     def step(params, stats, state, x, y, key):
         def objective(params):
             out, changed = module.apply(
-                {"params": params, "batch_stats": stats},
-                x,
-                train=True,
-                rngs={"dropout": key},
-                mutable=["batch_stats"],
+                {"params": params, "batch_stats": stats}, x, train=True, rngs={"dropout": key}, mutable=["batch_stats"]
             )
             return loss(out, y), changed["batch_stats"]
 
