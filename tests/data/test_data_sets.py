@@ -18,15 +18,16 @@ from equitangents_studies.data.folder import DownloadError
 from equitangents_studies.data.images import area_weights
 
 
-def _write(folder, name="mnist", n=30, m=10, **changes):
-    rng = np.random.default_rng(0)
-    arrays = {
-        "train_x": rng.integers(0, 256, (n, 6, 6), dtype=np.uint8),
-        "train_y": np.arange(n, dtype=np.uint8) % 3,
-        "test_x": rng.integers(0, 256, (m, 6, 6), dtype=np.uint8),
-        "test_y": np.arange(m, dtype=np.uint8) % 3,
-    }
-    arrays.update(changes)
+def _arrays(names, counts, side):
+    """Images and labels for training, then for tests."""
+    rng, made = np.random.default_rng(0), []
+    for n in counts:
+        made += [rng.integers(0, 256, (n, side, side), dtype=np.uint8), np.arange(n, dtype=np.uint8) % 3]
+    return dict(zip(names, made, strict=True))
+
+
+def _write(folder, name="mnist", **changes):
+    arrays = _arrays(("train_x", "train_y", "test_x", "test_y"), (30, 10), 6) | changes
     np.savez_compressed(folder / f"{name}.npz", **{k: v for k, v in arrays.items() if v is not None})
     return arrays
 
@@ -136,13 +137,7 @@ def _serve(folder, contents):
 
 @pytest.fixture
 def idx_source(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    parts = {
-        "a": rng.integers(0, 256, (5, 4, 4), dtype=np.uint8),
-        "b": np.arange(5, dtype=np.uint8),
-        "c": rng.integers(0, 256, (3, 4, 4), dtype=np.uint8),
-        "d": np.arange(3, dtype=np.uint8),
-    }
+    parts = _arrays("abcd", (5, 3), 4)
     (tmp_path / "home").mkdir()
     home = _serve(tmp_path / "home", {name: _idx(array) for name, array in parts.items()})
     monkeypatch.setitem(catalogue.SOURCES, "mnist", Source("mnist", "c", tuple("01234"), "idx", home))
@@ -249,9 +244,7 @@ def test_patches_are_varied_images():
         (lambda: data.photo_patches(3, (8, 9, 1)), InvalidArgumentError, "square"),
         (lambda: data.photo_patches(3, (1000, 1000, 1)), InvalidArgumentError, "at most"),
         (lambda: data.gaussian_noise(0, (8, 8, 1)), InvalidArgumentError, "count is 0"),
-        (lambda: data.digits(0.0), InvalidArgumentError, "test_fraction"),
-        (lambda: data.digits(1.0), InvalidArgumentError, "test_fraction"),
-        (lambda: data.digits(-1.0), InvalidArgumentError, "test_fraction"),
+        *((lambda f=f: data.digits(f), InvalidArgumentError, "test_fraction") for f in (0.0, 1.0, -1.0)),
         (lambda: data.digits().subset(10**6), InvalidArgumentError, "expected 1 to 1438"),
         (lambda: data.load("imagenet"), InvalidArgumentError, "fashion_mnist"),
         (lambda: data.download("histology_crc5", "."), InvalidArgumentError, "these can be downloaded"),

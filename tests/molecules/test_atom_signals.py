@@ -77,33 +77,21 @@ def test_derivatives_are_finite_and_right():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "error", "words"),
     [
-        ({"powers": ()}, "powers"),
-        ({"sharpness": 0.0}, "sharpness"),
-        ({"sharpness": 1e-16}, "sharpness is 1e-16; expected a number of at least 1e-07"),
-        ({"bandlimit": 0}, "bandlimit"),
-        ({"elements": (1.5, 6, 8)}, "elements holds 1.5"),
-        ({"elements": (-1, 6, 8)}, "elements holds -1"),
+        ({"powers": ()}, InvalidArgumentError, "powers"),
+        ({"sharpness": 0.0}, InvalidArgumentError, "sharpness"),
+        ({"sharpness": 1e-16}, InvalidArgumentError, "sharpness is 1e-16; expected a number of at least 1e-07"),
+        ({"bandlimit": 0}, InvalidArgumentError, "bandlimit"),
+        *(({"elements": (z, 6, 8)}, InvalidArgumentError, f"elements holds {z}") for z in (1.5, -1)),
+        *(({"powers": p}, InvalidTypeError, f"powers is {p!r}; expected numbers") for p in ("ab", 2.0)),
+        ({"elements": ("H",)}, InvalidTypeError, r"elements is \('H',\); expected atomic numbers"),
+        ({"elements": 6}, InvalidTypeError, "elements is 6; expected atomic numbers"),
+        ({"sharpness": "a"}, InvalidTypeError, "sharpness is 'a'"),
     ],
 )
-def test_bad_settings(options, words):
-    with pytest.raises(InvalidArgumentError, match=words):
-        AtomSignals(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"powers": "ab"}, "powers is 'ab'; expected numbers"),
-        ({"powers": 2.0}, "powers is 2.0; expected numbers"),
-        ({"elements": ("H",)}, r"elements is \('H',\); expected atomic numbers"),
-        ({"elements": 6}, "elements is 6; expected atomic numbers"),
-        ({"sharpness": "a"}, "sharpness is 'a'"),
-    ],
-)
-def test_settings_that_are_no_numbers(options, words):
-    with pytest.raises(InvalidTypeError, match=words):
+def test_bad_settings(options, error, words):
+    with pytest.raises(error, match=words):
         AtomSignals(**options)
 
 

@@ -136,24 +136,12 @@ PARTS = {  # further parts of studies: (study, preset, settings)
     }),
 }  # fmt: skip
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
-    "rotated-images": (1,),
-    "histology": (1,),
-    "mlp-to-gcnn": (0, 5, 6, 7),
-    "augmented-cnn-to-gcnn": (0,),
-    "cross-product": (0, 1, 2, 8, 9),
-    "continuous": (1,),
-    "finite-width": (12,),
-    "sampling": (0,),
-    "other-ensembles": (0,),
-    "medical-kernels": (3, 4),
-    "symmetry-groups": (0, 1, 2, 3),
-    "spurious-symmetries": (7, 8),
-    "finite-width-vec": (4,),
-    "gaussian-vs-uniform": (0, 1, 3),
-    "learning-curves": (1,),
-    "spectra": (3, 4),
-    "moving-outputs": (2, 3),
-}
+    "rotated-images": (1,), "histology": (1,), "mlp-to-gcnn": (0, 5, 6, 7), "augmented-cnn-to-gcnn": (0,),
+    "cross-product": (0, 1, 2, 8, 9), "continuous": (1,), "finite-width": (12,), "sampling": (0,),
+    "other-ensembles": (0,), "medical-kernels": (3, 4), "symmetry-groups": (0, 1, 2, 3),
+    "spurious-symmetries": (7, 8), "finite-width-vec": (4,), "gaussian-vs-uniform": (0, 1, 3),
+    "learning-curves": (1,), "spectra": (3, 4), "moving-outputs": (2, 3),
+}  # fmt: skip
 
 
 def run(name, out, **how):

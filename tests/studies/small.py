@@ -28,6 +28,10 @@ def follow(claims, expected):
     assert found == expected if isinstance(expected, list) else {i: found[i] for i in expected} == expected
 
 
+def contents(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
 def flat(nested):
     """`{a: {b: value}}` as `{(a, b): value}`."""
     return {(a, b): value for a, values in nested.items() for b, value in values.items()}

@@ -129,32 +129,19 @@ LATER = [  # dearer ones
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "expected"),
-    [
-        ("continuous", {}, ["holds"] * 5),
-        ("continuous", {"constant": 1e-4}, {0: "fails"}),
-        ("continuous", {"own": 1e-5}, {1: "fails"}),
-        ("continuous", {"slope": 0.5}, {2: "fails"}),
-        ("continuous", {"pixels": 5.0}, {3: "fails"}),
-        ("finite-width", {}, [*_SIXTH, *_SIXTH, "holds"]),
-        ("mlp", {"common": 0.5}, {0: "fails", 1: "fails"}),
-        ("cnn", {"common": 0.5}, _SIXTH),
-        ("mlp", {"excess": lambda n: 0.3}, {2: "fails"}),
-        ("mlp", {"bias": 1.2}, {3: "fails"}),
-        ("gcnn", {"change": 1e-6}, ["holds"]),
-        ("gcnn", {"change": 1e-3}, ["fails"]),
-        ("gcnn", {"change": np.nan}, ["undecided"]),
-        ("others", {}, ["holds"] * 6),
-        ("others", {"closed": 1e-4}, {0: "fails"}),
-        ("others", {"broken": 1e-4}, {1: "fails"}),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in LATER),
-        ("sampling", {}, ["holds"] * 6),
-        ("sampling", {"own": 1.5}, {1: "fails"}),
-        ("sampling", {"subgroup": 1.0}, {2: "fails"}),
-        ("sampling", {"important": 1.5}, {3: "fails"}),
-    ],
-)
+@pytest.mark.parametrize(("name", "change", "expected"), [
+    ("continuous", {}, ["holds"] * 5), ("continuous", {"constant": 1e-4}, {0: "fails"}),
+    ("continuous", {"own": 1e-5}, {1: "fails"}), ("continuous", {"slope": 0.5}, {2: "fails"}),
+    ("continuous", {"pixels": 5.0}, {3: "fails"}), ("finite-width", {}, [*_SIXTH, *_SIXTH, "holds"]),
+    ("mlp", {"common": 0.5}, {0: "fails", 1: "fails"}), ("cnn", {"common": 0.5}, _SIXTH),
+    ("mlp", {"excess": lambda n: 0.3}, {2: "fails"}), ("mlp", {"bias": 1.2}, {3: "fails"}),
+    ("gcnn", {"change": 1e-6}, ["holds"]), ("gcnn", {"change": 1e-3}, ["fails"]),
+    ("gcnn", {"change": np.nan}, ["undecided"]), ("others", {}, ["holds"] * 6),
+    ("others", {"closed": 1e-4}, {0: "fails"}), ("others", {"broken": 1e-4}, {1: "fails"}),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in LATER), ("sampling", {}, ["holds"] * 6),
+    ("sampling", {"own": 1.5}, {1: "fails"}), ("sampling", {"subgroup": 1.0}, {2: "fails"}),
+    ("sampling", {"important": 1.5}, {3: "fails"}),
+])  # fmt: skip
 def test_claims_follow_their_numbers(name, change, expected):
     follow(STUDIES[name](**change), expected)
 

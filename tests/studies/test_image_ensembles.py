@@ -138,22 +138,15 @@ STUDIES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "expected"),
-    [
-        ("continuous", {}, ["holds"] * 5),
-        ("continuous", {"coarse": 0.01, "last": 0.2}, {0: "fails", 2: "fails"}),
-        ("continuous", {"members": 0.01}, {1: "fails"}),
-        ("continuous", {"last": 0.2}, {3: "fails"}),
-        ("continuous", {"before": 0.2}, {4: "fails"}),
-        ("sampling", {}, ["holds"] * 2),
-        ("sampling", {"anew": 0.0}, ["fails"] * 2),
-        ("sampling", {"anew": 0.2}, ["fails"] * 2),
-        ("sampling", {"drawn": 0.2}, ["holds"] * 2),  # elements left out for good are no question of the source
-        # these draws differ by 0.002 more than their shares, with a standard error of 0.001 over the repetitions
-        ("sampling", {"anew": 0.04 + 0.008 * 8 / 7}, {0: "undecided"}),
-    ],
-)
+@pytest.mark.parametrize(("name", "change", "expected"), [
+    ("continuous", {}, ["holds"] * 5), ("continuous", {"coarse": 0.01, "last": 0.2}, {0: "fails", 2: "fails"}),
+    ("continuous", {"members": 0.01}, {1: "fails"}), ("continuous", {"last": 0.2}, {3: "fails"}),
+    ("continuous", {"before": 0.2}, {4: "fails"}), ("sampling", {}, ["holds"] * 2),
+    ("sampling", {"anew": 0.0}, ["fails"] * 2), ("sampling", {"anew": 0.2}, ["fails"] * 2),
+    ("sampling", {"drawn": 0.2}, ["holds"] * 2),  # elements left out for good are no question of the source
+    # these draws differ by 0.002 more than their shares, with a standard error of 0.001 over the repetitions
+    ("sampling", {"anew": 0.04 + 0.008 * 8 / 7}, {0: "undecided"}),
+])  # fmt: skip
 def test_claims_follow_their_numbers(name, change, expected):
     follow(STUDIES[name](**change), expected)
 
@@ -161,10 +154,7 @@ def test_claims_follow_their_numbers(name, change, expected):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "stage", "figure"),
-    [
-        ("continuous", "images-4", "agreement-over-angles"),
-        ("sampling", "trained-anew-1", "systematic-and-random"),
-    ],
+    [("continuous", "images-4", "agreement-over-angles"), ("sampling", "trained-anew-1", "systematic-and-random")],
 )
 def test_training_on_images_that_is_cut_short_goes_on_to_the_same_numbers(
     name, stage, figure, finished_miniature, tmp_path, monkeypatch
@@ -206,15 +196,10 @@ class TestTrainedEnsembles:
         assert e.value == pytest.approx(-0.1)
         assert e.low < -0.1 < e.high
 
-    @pytest.mark.parametrize(
-        ("scores", "expected", "ends"),
-        [
-            (np.array([2.0]), (2.5, 2.2, 2.7), (-0.7, -0.2)),
-            (np.full(4, 2.0), (2.5, 2.2, 2.7), (-0.6, -0.35)),
-            (np.full(25, 4.0), (3.95, 3.9, 4.0), (0.04, 0.06)),
-        ],
-        ids=["one", "four", "all alike"],
-    )
+    @pytest.mark.parametrize(("scores", "expected", "ends"), [
+        (np.array([2.0]), (2.5, 2.2, 2.7), (-0.7, -0.2)), (np.full(4, 2.0), (2.5, 2.2, 2.7), (-0.6, -0.35)),
+        (np.full(25, 4.0), (3.95, 3.9, 4.0), (0.04, 0.06)),
+    ], ids=["one", "four", "all alike"])  # fmt: skip
     def test_of_few_or_equal_ensembles_the_interval_is_that_of_the_expected_spread(self, scores, expected, ends):
         e = Trained(scores, *expected).difference((1.0, 4.0))
         assert (e.low, e.high) == pytest.approx(ends)
@@ -288,16 +273,10 @@ class TestClaimsOverWidth:
         }
         return agreement.Results(images, action, (5,), tuple(sizes), flat(outputs), predicted)
 
-    @pytest.mark.parametrize(
-        ("shares", "expected"),
-        [
-            ((0.6, 0.7, 0.78), {0: "holds"}),
-            ((0.75, 0.7, 0.6), ["fails"] * 4),
-            ((0.4, 0.7, 0.775), {2: "holds"}),
-            ((0.4, 0.6, 0.7), {2: "fails"}),
-            ((0.8, 0.8, 0.8), {0: "undecided", 2: "undecided"}),
-        ],
-    )
+    @pytest.mark.parametrize(("shares", "expected"), [
+        ((0.6, 0.7, 0.78), {0: "holds"}), ((0.75, 0.7, 0.6), ["fails"] * 4), ((0.4, 0.7, 0.775), {2: "holds"}),
+        ((0.4, 0.6, 0.7), {2: "fails"}), ((0.8, 0.8, 0.8), {0: "undecided", 2: "undecided"}),
+    ])  # fmt: skip
     def test_claims_follow_their_numbers(self, shares, expected):
         found = agreement.claims(self.settings, self._results(shares))
         follow(found, expected)

@@ -146,11 +146,7 @@ class TestClaims:
 
     @pytest.mark.parametrize(
         ("change", "expected"),
-        [
-            ({}, ["holds"] * 2),
-            ({"lost": -10.0}, {0: "fails"}),
-            ({"after": (0.02, 0.02, 0.02)}, {1: "fails"}),
-        ],
+        [({}, ["holds"] * 2), ({"lost": -10.0}, {0: "fails"}), ({"after": (0.02, 0.02, 0.02)}, {1: "fails"})],
     )
     def test_a_claim_follows_its_numbers(self, change, expected):
         results = self.results(**change)

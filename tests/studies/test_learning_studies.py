@@ -48,15 +48,10 @@ class TestLearningCurves:
     def claims(self, **changed):
         return page.claims(self.SETTINGS, self.results(**changed))
 
-    @pytest.mark.parametrize(
-        ("change", "expected"),
-        [
-            ({}, ["holds"] * 7),
-            ({"rotated": 1.1}, {0: "fails"}),
-            ({"beyond": 0.5}, {2: "fails", 3: "fails"}),
-            ({"missed": 11}, {6: "fails"}),
-        ],
-    )
+    @pytest.mark.parametrize(("change", "expected"), [
+        ({}, ["holds"] * 7), ({"rotated": 1.1}, {0: "fails"}), ({"beyond": 0.5}, {2: "fails", 3: "fails"}),
+        ({"missed": 11}, {6: "fails"}),
+    ])  # fmt: skip
     def test_claims_follow_their_numbers(self, change, expected):
         found = self.claims(**change)
         follow(found, expected)
@@ -124,15 +119,11 @@ class TestLearningCurves:
         assert list(errors) == settings_of.trained_on(settings)
         return settings, self.results(networks=errors)
 
-    @pytest.mark.parametrize(
-        ("grown", "verdicts"),
-        [
-            ((0.08, 0.0, 0.01), ["holds"] * 3),
-            ((-0.08, 0.09, 0.0), ["fails"] * 3),
-            ((0.003, 0.05, 0.0), ["undecided", "fails", "undecided"]),
-            ((0.06, 0.055, 0.0), ["holds", "undecided", "undecided"]),
-        ],
-    )
+    @pytest.mark.parametrize(("grown", "verdicts"), [
+        ((0.08, 0.0, 0.01), ["holds"] * 3), ((-0.08, 0.09, 0.0), ["fails"] * 3),
+        ((0.003, 0.05, 0.0), ["undecided", "fails", "undecided"]),
+        ((0.06, 0.055, 0.0), ["holds", "undecided", "undecided"]),
+    ])  # fmt: skip
     def test_the_exponent_of_trained_networks_grows_or_not(self, grown, verdicts):
         mine = page.trained_claims(*self.trained(*grown))
         follow(mine, verdicts)
@@ -177,17 +168,11 @@ class TestSpectra:
             explicit=explicit,
         )
 
-    @pytest.mark.parametrize(
-        ("change", "expected"),
-        [
-            ({}, ["holds"] * 5),
-            ({"right": 0.8, "expected": 0.8}, {0: "fails"}),
-            ({"wrong": 1.3}, {1: "fails"}),
-            ({"expected": 8.0}, {2: "fails"}),
-            ({"explicit": 1e-3}, {4: "fails"}),
-            ({"right": np.nan}, {0: "undecided", 2: "undecided"}),
-        ],
-    )
+    @pytest.mark.parametrize(("change", "expected"), [
+        ({}, ["holds"] * 5), ({"right": 0.8, "expected": 0.8}, {0: "fails"}), ({"wrong": 1.3}, {1: "fails"}),
+        ({"expected": 8.0}, {2: "fails"}), ({"explicit": 1e-3}, {4: "fails"}),
+        ({"right": np.nan}, {0: "undecided", 2: "undecided"}),
+    ])  # fmt: skip
     def test_claims_follow_their_numbers(self, change, expected):
         results = spectra.Results({("digits", "C4"): self.case(**change)})
         follow(spectra.claims(spectra.Settings(), results), expected)

@@ -137,18 +137,12 @@ class TestClaims:
         few = dataclasses.replace(self.learning(), scores={"squared": {PLAIN: curve(1, 0, 3), RIGHT: curve(3, 1, 3)}})
         assert not few.saved(RIGHT).has_interval
 
-    @pytest.mark.parametrize(
-        ("of", "change", "expected"),
-        [
-            (study.saving_claims, {}, ["holds", "holds"]),
-            (study.saving_claims, {"right": 0.5, "wrong": 2.0}, ["fails", "fails"]),
-            (time_claims, {}, ["holds"] * 3),
-            (time_claims, {"apart": 1e-3}, {0: "fails"}),
-            (time_claims, {"moved": 1e-3}, {1: "fails"}),
-            (time_claims, {"plain": 1e-4}, {2: "fails"}),
-            (time_claims, {"apart": np.nan}, {0: "undecided"}),
-        ],
-    )
+    @pytest.mark.parametrize(("of", "change", "expected"), [
+        (study.saving_claims, {}, ["holds", "holds"]),
+        (study.saving_claims, {"right": 0.5, "wrong": 2.0}, ["fails", "fails"]), (time_claims, {}, ["holds"] * 3),
+        (time_claims, {"apart": 1e-3}, {0: "fails"}), (time_claims, {"moved": 1e-3}, {1: "fails"}),
+        (time_claims, {"plain": 1e-4}, {2: "fails"}), (time_claims, {"apart": np.nan}, {0: "undecided"}),
+    ])  # fmt: skip
     def test_claims_follow_their_numbers(self, of, change, expected):
         follow(of(self.learning(**change), "images"), expected)
 
@@ -234,19 +228,12 @@ class TestOrientations:
         assert x.shape == (4, 2, 8, 1)
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"sizes": (4, 2)}, "increasing"),
-        ({"few": 40}, "few"),
-        ({"task": "flows", "waves": 3}, "sum of two squares"),
-        ({"task": "flows", "pixels": 4}, "resolves"),
-        ({"task": "turns", "angles": 12}, "multiple of the order"),
-        ({"task": "turns", "order": 5, "angles": 15}, "even"),
-        ({"task": "turns", "data": "nothing"}, "data"),
-        ({"task": "turns", "sizes": (4, 2000)}, "at most"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"sizes": (4, 2)}, "increasing"), ({"few": 40}, "few"), ({"task": "flows", "waves": 3}, "sum of two squares"),
+    ({"task": "flows", "pixels": 4}, "resolves"), ({"task": "turns", "angles": 12}, "multiple of the order"),
+    ({"task": "turns", "order": 5, "angles": 15}, "even"), ({"task": "turns", "data": "nothing"}, "data"),
+    ({"task": "turns", "sizes": (4, 2000)}, "at most"),
+])  # fmt: skip
 def test_settings_that_cannot_be_are_refused(changes, said):
     with pytest.raises(InvalidArgumentError, match=said):
         tasks.check_settings(Settings(**changes), None)

@@ -104,37 +104,22 @@ STUDIES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "expected"),
-    [
-        ("toy", {}, ["holds"] * 5),
-        ("toy", {"spread": 1e-4}, {0: "fails"}),
-        ("toy", {"common": 0.5}, {1: "fails"}),
-        ("toy", {"infinite": 1e-5}, {2: "fails"}),
-        ("toy", {"control": 1e-3}, {3: "fails"}),
-        ("toy", {"common": 3.0}, {4: "fails"}),
-        ("toy", {"members": 4}, {1: "undecided"}),
-        ("ising", {}, {0: "holds", 1: "holds", 2: "holds", 3: "holds"}),
-        ("ising", {"distances": (1.0, 1.0)}, {0: "fails", 1: "fails"}),
-        ("ising", {"spread": 3.0}, {2: "fails"}),
-        ("ising", {"shared": 1.0}, {3: "fails"}),
-        ("ising", {"distances": far(-1.0)}, {4: "holds"}),
-        ("ising", {"distances": far(-0.6)}, {4: "fails"}),
-        ("ising", {"distances": (0.0, 0.0)}, {0: "undecided", 4: "undecided"}),
-        ("rotated", {}, ["holds"] * 4),
-        ("rotated", {"untrained": 1}, ["holds", "holds", "holds", "fails"]),
-        ("rotated", {"mean_errors": 50}, {0: "fails", 2: "fails"}),
-        ("rotated", {"infinite_errors": 1}, {1: "fails"}),
-        ("rotated", {"moved": 1e-14}, {1: "holds"}),
-        ("rotated", {"moved": 1e-8}, {1: "fails"}),
-        ("rotated", {"moved": np.nan}, {1: "undecided"}),
-        ("convergence", {}, ["holds"] * 3),
-        ("convergence", {"rate": -0.05}, {1: "fails"}),
-        ("convergence", {"rate": -1.0}, {1: "fails"}),
-        ("convergence", {"rate": 0.3}, {0: "fails"}),
-        ("convergence", {"off": 5.0}, {2: "fails"}),
-    ],
-)
+@pytest.mark.parametrize(("name", "change", "expected"), [
+    ("toy", {}, ["holds"] * 5), ("toy", {"spread": 1e-4}, {0: "fails"}), ("toy", {"common": 0.5}, {1: "fails"}),
+    ("toy", {"infinite": 1e-5}, {2: "fails"}), ("toy", {"control": 1e-3}, {3: "fails"}),
+    ("toy", {"common": 3.0}, {4: "fails"}), ("toy", {"members": 4}, {1: "undecided"}),
+    ("ising", {}, {0: "holds", 1: "holds", 2: "holds", 3: "holds"}),
+    ("ising", {"distances": (1.0, 1.0)}, {0: "fails", 1: "fails"}), ("ising", {"spread": 3.0}, {2: "fails"}),
+    ("ising", {"shared": 1.0}, {3: "fails"}), ("ising", {"distances": far(-1.0)}, {4: "holds"}),
+    ("ising", {"distances": far(-0.6)}, {4: "fails"}),
+    ("ising", {"distances": (0.0, 0.0)}, {0: "undecided", 4: "undecided"}), ("rotated", {}, ["holds"] * 4),
+    ("rotated", {"untrained": 1}, ["holds", "holds", "holds", "fails"]),
+    ("rotated", {"mean_errors": 50}, {0: "fails", 2: "fails"}), ("rotated", {"infinite_errors": 1}, {1: "fails"}),
+    ("rotated", {"moved": 1e-14}, {1: "holds"}), ("rotated", {"moved": 1e-8}, {1: "fails"}),
+    ("rotated", {"moved": np.nan}, {1: "undecided"}), ("convergence", {}, ["holds"] * 3),
+    ("convergence", {"rate": -0.05}, {1: "fails"}), ("convergence", {"rate": -1.0}, {1: "fails"}),
+    ("convergence", {"rate": 0.3}, {0: "fails"}), ("convergence", {"off": 5.0}, {2: "fails"}),
+])  # fmt: skip
 def test_claims_follow_their_numbers(name, change, expected):
     follow(STUDIES[name](**change), expected)
 

@@ -32,10 +32,6 @@ def whole(tmp_path, capsys):
     return tmp_path / "whole"
 
 
-def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 class TestDamage:
     def test_of_any_byte_of_a_stage_gives_its_arrays_or_none(self, tmp_path, caplog):
         caplog.set_level("CRITICAL", "equitangents")

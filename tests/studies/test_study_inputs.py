@@ -232,12 +232,7 @@ class TestMedicalKernels:
 
     @pytest.mark.parametrize(
         ("lead", "verdict"),
-        [
-            ((0.1, 0.1), "holds"),
-            ((0.0, 0.1), "holds"),
-            ((-0.1, 0.0), "fails"),
-            ((-0.1, 0.1), "undecided"),
-        ],
+        [((0.1, 0.1), "holds"), ((0.0, 0.1), "holds"), ((-0.1, 0.0), "fails"), ((-0.1, 0.1), "undecided")],
     )
     def test_the_claim_follows_the_mean_of_the_accuracies_over_sizes(self, rng, lead, verdict):
         results = self.results(rng, [(0, 0), lead, (0.1, 0.1)])

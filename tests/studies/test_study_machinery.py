@@ -13,7 +13,7 @@ from equitangents.files import whole_file
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.settings import as_text, changed
 from pages import outside_resources
-from studies.small import Settings
+from studies.small import Settings, contents
 
 
 class TestSettings:
@@ -99,14 +99,10 @@ class TestFolder:
         assert (folder.path / "results" / "t.csv").read_text() == "a\n1\n"
 
 
-def _contents(folder):
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 class TestRunner:
     def test_folder_report_and_verdicts(self, small, tmp_path):
         result = studies.run("small", out=tmp_path / "run", progress=False)
-        files = _contents(tmp_path / "run")
+        files = contents(tmp_path / "run")
         written = (
             "config.json claims.json report.json report.html results/claims.csv stages/first.npz stages/second.npz"
         )
@@ -135,7 +131,7 @@ class TestRunner:
         resumed = studies.run("small", out=tmp_path / "cut", resume=True, progress=False)
         assert small.calls == ["first", "second"]
         assert resumed.claims == whole.claims
-        a, b = _contents(tmp_path / "whole"), _contents(tmp_path / "cut")
+        a, b = contents(tmp_path / "whole"), contents(tmp_path / "cut")
         assert all(a[name] == b[name] for name in ("results/claims.csv", "claims.json"))
 
 

@@ -18,7 +18,7 @@ from equitangents_studies.framework.progress import Task
 from equitangents_studies.framework.settings import as_dict, changed
 from studies.miniatures import TINY, assert_same_tables, study
 from studies.miniatures import run as run_miniature
-from studies.small import five_stages
+from studies.small import contents, five_stages
 
 PROGRAM = [sys.executable, "-c", "from studies.small import command_line; command_line()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -26,10 +26,6 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.
 
 def run(out, name="small", **how):
     return studies.run(name, out=out, progress=False, **how)
-
-
-def contents(folder):
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 class TestWhatIsFinishedStays:
@@ -145,10 +141,6 @@ def test_without_a_terminal_a_long_stage_says_once_a_minute_how_far_it_is(monkey
     assert said[-1] == "training: done in 287.0 s"
 
 
-def run_small(out, **how):
-    return studies.run("small", out=out, progress=False, **how)
-
-
 def config(folder):
     return json.loads((folder / "config.json").read_text())
 
@@ -156,11 +148,11 @@ def config(folder):
 def test_every_session_is_kept_and_their_times_add_up(small, tmp_path):
     small.interrupt = True
     with pytest.raises(KeyboardInterrupt):
-        run_small(tmp_path / "run")
+        run(tmp_path / "run")
     (first,) = config(tmp_path / "run")["sessions"]
     assert first["ended"] == "interrupted"
     small.interrupt = False
-    run_small(tmp_path / "run", resume=True)
+    run(tmp_path / "run", resume=True)
     kept = config(tmp_path / "run")
     assert kept["sessions"][0] == first
     assert [session["ended"] for session in kept["sessions"]] == ["interrupted", "finished"]
@@ -175,7 +167,7 @@ def test_a_session_that_was_killed_stays_running_and_one_that_crashed_says_so(sm
     monkeypatch.setattr(small, "present", lambda *_: 1 / 0)
     monkeypatch.setattr(sys.modules["a_small_study"], "present", small.present)
     with pytest.raises(ZeroDivisionError):
-        run_small(tmp_path / "run")
+        run(tmp_path / "run")
     assert config(tmp_path / "run")["sessions"][-1]["ended"] == "failed"
     assert Sessions(None).to_dict("running")["sessions"][-1]["ended"] == "running"
 

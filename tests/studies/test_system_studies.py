@@ -16,15 +16,8 @@ from equitangents_studies import symmetry_breaking_path as along
 from equitangents_studies import symmetry_groups as groups
 from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
 from equitangents_studies.finite_width_vec import GROUPS, INFERENCES, Results, Settings, claims
-from equitangents_studies.learning_curves.settings import (
-    FEATURE_RIDGES,
-    feature_sizes,
-    load,
-    whole_images,
-)
-from equitangents_studies.learning_curves.settings import (
-    Settings as CurveSettings,
-)
+from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, feature_sizes, load, whole_images
+from equitangents_studies.learning_curves.settings import Settings as CurveSettings
 from equitangents_studies.learning_curves.study import beside_exact, features, learnt, out_of_fold, slices, whole
 from equitangents_studies.systems import architecture, transformation
 from studies.small import follow, outcomes
@@ -48,19 +41,12 @@ class TestSymmetryGroups:
             dict.fromkeys(groups.CHAIN, embedded),
         )
 
-    @pytest.mark.parametrize(
-        ("place", "change", "verdict"),
-        [
-            (0, {}, "holds"),
-            *((i, {name: 1e-3}, "fails") for i, name in ((0, "embedded"), (1, "kernel"), (3, "coupled"))),
-            *((i, {name: math.nan}, "undecided") for i, name in enumerate(("embedded", "kernel", "change", "coupled"))),
-            (2, {"change": 1e-6}, "fails"),
-            (4, {"p": 0.3}, "undecided"),
-            (4, {"p": math.nan}, "undecided"),
-            (5, {"alarms": (0.3, 0.2, 0.4)}, "fails"),
-            (5, {"alarms": (0.1, 0.03, 0.2)}, "undecided"),
-        ],
-    )
+    @pytest.mark.parametrize(("place", "change", "verdict"), [
+        (0, {}, "holds"), *((i, {name: 1e-3}, "fails") for i, name in ((0, "embedded"), (1, "kernel"), (3, "coupled"))),
+        *((i, {name: math.nan}, "undecided") for i, name in enumerate(("embedded", "kernel", "change", "coupled"))),
+        (2, {"change": 1e-6}, "fails"), (4, {"p": 0.3}, "undecided"), (4, {"p": math.nan}, "undecided"),
+        (5, {"alarms": (0.3, 0.2, 0.4)}, "fails"), (5, {"alarms": (0.1, 0.03, 0.2)}, "undecided"),
+    ])  # fmt: skip
     def test_a_claim_follows_its_numbers(self, place, change, verdict):
         found = groups.claims(self.settings, self.results(**change))
         follow(found, [verdict if i == place else "holds" for i in range(6)])
@@ -137,19 +123,11 @@ class TestGaussianVsUniform:
         moved = np.array([0.0, permuted, change])[:, None] - 0.4 + np.zeros(5)
         return laws.Results(scores, dict.fromkeys(laws.COUPLED, equal), {1: moved, 8: moved / 64})
 
-    @pytest.mark.parametrize(
-        ("place", "change", "verdict"),
-        [
-            (0, {}, "holds"),
-            (0, {"equal": 1e-3}, "fails"),
-            (0, {"equal": math.nan}, "undecided"),
-            (1, {"change": 0.0}, "fails"),
-            (1, {"change": math.nan}, "undecided"),
-            (2, {"lead": 0.1}, "fails"),
-            (2, {"spread": 0.2}, "undecided"),
-            (3, {"permuted": 0.1}, "fails"),
-        ],
-    )
+    @pytest.mark.parametrize(("place", "change", "verdict"), [
+        (0, {}, "holds"), (0, {"equal": 1e-3}, "fails"), (0, {"equal": math.nan}, "undecided"),
+        (1, {"change": 0.0}, "fails"), (1, {"change": math.nan}, "undecided"), (2, {"lead": 0.1}, "fails"),
+        (2, {"spread": 0.2}, "undecided"), (3, {"permuted": 0.1}, "fails"),
+    ])  # fmt: skip
     def test_claims_follow_their_numbers(self, place, change, verdict):
         follow(
             laws.claims(self.settings, self.results(**change)), [verdict if i == place else "holds" for i in range(4)]
@@ -203,22 +181,13 @@ def made(*, fall=3.0, ahead=5.0, cost=6.0, behind=2.0, learnt=1.0, noise=0.2, na
     return Results(WIDTHS, 4, best, dict(best), share, limit, single)
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({}, ["holds"] * 9),
-        ({"fall": -3.0}, {0: "fails", 1: "fails"}),
-        ({"fall": 0.0}, {0: "undecided"}),
-        ({"ahead": -5.0}, {2: "fails"}),
-        ({"behind": -9.0}, {3: "fails"}),
-        ({"moved": 2.0}, {4: "fails"}),
-        ({"narrow": 1.0}, {5: "undecided"}),
-        ({"narrow": 0.1}, {5: "fails"}),
-        ({"draws": 90.0}, {6: "fails", 7: "fails"}),
-        ({"cost": -6.0, "behind": -9.0}, {8: "fails"}),
-        ({"learnt": 0.9}, dict.fromkeys((0, 1, 2, 3, 6, 7, 8), "undecided")),
-    ],
-)
+@pytest.mark.parametrize(("change", "expected"), [
+    ({}, ["holds"] * 9), ({"fall": -3.0}, {0: "fails", 1: "fails"}), ({"fall": 0.0}, {0: "undecided"}),
+    ({"ahead": -5.0}, {2: "fails"}), ({"behind": -9.0}, {3: "fails"}), ({"moved": 2.0}, {4: "fails"}),
+    ({"narrow": 1.0}, {5: "undecided"}), ({"narrow": 0.1}, {5: "fails"}), ({"draws": 90.0}, {6: "fails", 7: "fails"}),
+    ({"cost": -6.0, "behind": -9.0}, {8: "fails"}),
+    ({"learnt": 0.9}, dict.fromkeys((0, 1, 2, 3, 6, 7, 8), "undecided")),
+])  # fmt: skip
 def test_a_claim_follows_its_numbers(change, expected):
     found = claims(VEC_SETTINGS, made(**change))
     follow(found, expected)

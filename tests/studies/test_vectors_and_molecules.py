@@ -87,14 +87,10 @@ class TestForces:
         turned = np.array(turned)
         return forces.Results(errors, errors, law, law, turned, turned, (1.0, 1.0), {})
 
-    @pytest.mark.parametrize(
-        ("change", "expected"),
-        [
-            ({}, ["holds"] * 6),
-            ({"ratio": 3.0, "law": 1e-3, "turned": (0.02,) * 3}, ["fails"] * 6),
-            ({"turned": (1e-4,)}, {5: "undecided"}),
-        ],
-    )
+    @pytest.mark.parametrize(("change", "expected"), [
+        ({}, ["holds"] * 6), ({"ratio": 3.0, "law": 1e-3, "turned": (0.02,) * 3}, ["fails"] * 6),
+        ({"turned": (1e-4,)}, {5: "undecided"}),
+    ])  # fmt: skip
     def test_claims_follow_their_numbers(self, change, expected):
         found = forces.claims(self.settings, self.results(**change))
         follow(found, expected)
@@ -232,15 +228,10 @@ def test_the_simplest_models_by_hand(water_folder):
     np.testing.assert_allclose(guess, np.tile(mean * np.eye(3), (8, 1, 1)), atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"water": "ice"}, "water was 'ice'; expected one of monomer"),
-        ({"water_sizes": (4,)}, "water_sizes was"),
-        ({"water_sizes": (4, 17)}, "at most 16"),
-        ({"water_test": 1}, "water_test was 1"),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), [
+    ({"water": "ice"}, "water was 'ice'; expected one of monomer"), ({"water_sizes": (4,)}, "water_sizes was"),
+    ({"water_sizes": (4, 17)}, "at most 16"), ({"water_test": 1}, "water_test was 1"),
+])  # fmt: skip
 def test_bad_settings(water_folder, change, words):
     with pytest.raises(InvalidArgumentError, match=words):
         forces.check_water(dataclasses.replace(WATER, **change), water_folder.data_dir)

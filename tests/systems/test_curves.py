@@ -19,8 +19,6 @@ from equitangents_studies.systems.curves import curve_data
 from equitangents_studies.systems.predictions import cavity_risk, missed, omniscient_risk, pool_spectrum
 
 NET = nn.Sequential(nn.Dense(8, W_std=2**0.5, b_std=0.3), nn.Relu(), nn.Dense(1))
-
-
 FLAT = nn.Sequential(nn.Flatten(), *NET.layers)
 
 
@@ -119,11 +117,10 @@ class TestKernels:
 
     def test_the_prediction_is_close_to_what_is_measured(self):
         data = digits()
-        net = nn.Sequential(nn.Flatten(), *NET.layers)
         x, y = data.train_x[:400].astype(np.float64), data.train_y[:400]
         for predict, tolerance in (("spectrum", 0.2), ("inputs", 0.1)):
             how = {"ridge": 1e-3, "repetitions": 8, "test": 0.4, "predict": predict}
-            curve = learning_curve(net, x, y, sizes=[60, 120, 240], **how)
+            curve = learning_curve(FLAT, x, y, sizes=[60, 120, 240], **how)
             np.testing.assert_allclose(curve.predicted / curve.squared.mean(axis=1), 1, atol=tolerance)
 
     def test_a_singular_kernel_names_the_ridge(self):
@@ -228,14 +225,13 @@ class TestTheRecord:
     ],
 )
 def test_bad_arguments_are_refused_by_name(regression, error, how, said):
-    model = how.get("model", NET)
+    given = {"model": NET} | how
     with pytest.raises(error, match=said):
-        learning_curve(model, *regression, **{key: value for key, value in how.items() if key != "model"})
+        learning_curve(given.pop("model"), *regression, **given)
 
 
 @pytest.mark.parametrize(
-    ("labels", "others"),
-    [(int, float), (float, int), (str, int), (bool, str), (bool, int), (np.int64, np.uint64)],
+    ("labels", "others"), [(int, float), (float, int), (str, int), (bool, str), (bool, int), (np.int64, np.uint64)]
 )
 def test_classes_and_targets_are_not_mixed(labels, others):
     x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2

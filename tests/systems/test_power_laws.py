@@ -135,19 +135,16 @@ class TestGrowth:
         assert fit_power_law(SIZES, SIZES**-0.3 * noise, 1).grows.verdict == "undecided"
 
 
-@pytest.mark.parametrize(
-    ("error", "sizes", "errors", "how", "said"),
-    [
-        (InvalidArgumentError, [1, 1, 2], [1, 1, 1], {}, "increasing"),
-        (ShapeError, [1, 2, 3], [1, 1], {}, r"expected \(3, \.\.\.\)"),
-        (InvalidArgumentError, [1, 2, 3, 4, 5], [1, 1, 1, 0, 1], {}, "positive"),
-        (NotFiniteError, [1, 2, 3, 4, 5], [1, 1, 1, np.nan, 1], {}, "errors"),
-        (InvalidArgumentError, [1, 2, 3, 4], [4, 3, 2, 1], {}, "need 5"),
-        (InvalidArgumentError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"segments": 3}, "segments"),
-        (InvalidTypeError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"segments": "two"}, "segments"),
-        (InvalidArgumentError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"confidence": 1.0}, "confidence"),
-    ],
-)
+@pytest.mark.parametrize(("error", "sizes", "errors", "how", "said"), [
+    (InvalidArgumentError, [1, 1, 2], [1, 1, 1], {}, "increasing"),
+    (ShapeError, [1, 2, 3], [1, 1], {}, r"expected \(3, \.\.\.\)"),
+    (InvalidArgumentError, [1, 2, 3, 4, 5], [1, 1, 1, 0, 1], {}, "positive"),
+    (NotFiniteError, [1, 2, 3, 4, 5], [1, 1, 1, np.nan, 1], {}, "errors"),
+    (InvalidArgumentError, [1, 2, 3, 4], [4, 3, 2, 1], {}, "need 5"),
+    (InvalidArgumentError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"segments": 3}, "segments"),
+    (InvalidTypeError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"segments": "two"}, "segments"),
+    (InvalidArgumentError, [1, 2, 3, 4, 5], [5, 4, 3, 2, 1], {"confidence": 1.0}, "confidence"),
+])  # fmt: skip
 def test_bad_input_is_refused_by_name(error, sizes, errors, how, said):
     with pytest.raises(error, match=said):
         fit_power_law(sizes, errors, **how)
@@ -238,8 +235,7 @@ class TestCurves:
 
     def test_show_every_factor_and_the_best(self, found):
         text = str(found)
-        for f in found.factors:
-            assert f": {cell(f)}: {f.verdict}" in text
+        assert all(f": {cell(f)}: {f.verdict}" in text for f in found.factors)
         assert f"not beaten: {', '.join(found.best)}" in text
 
     def test_of_numbers_and_of_a_test_set_of_their_own(self, drawn):
@@ -248,17 +244,12 @@ class TestCurves:
         assert (own.error, own.settings["test_inputs"], own.sizes[-1]) == ("squared", 20, 40)
         assert own.settings["classes"] == 0
 
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            ({"architectures": ["FCN"]}, "two or more"),
-            ({"architectures": ["FCN", "LAP3"]}, "'LAP3'; expected a part that divides"),
-            ({"architectures": ["FCN", "CNN"]}, "'CNN'"),
-            ({"groups": ["O(5)^d"]}, "expected 2; the number of channels"),
-            ({"inputs": 31}, "inputs"),
-            ({"error": "log"}, "expected 'classification' or 'squared'"),
-        ],
-    )
+    @pytest.mark.parametrize(("changes", "message"), [
+        ({"architectures": ["FCN"]}, "two or more"),
+        ({"architectures": ["FCN", "LAP3"]}, "'LAP3'; expected a part that divides"),
+        ({"architectures": ["FCN", "CNN"]}, "'CNN'"), ({"groups": ["O(5)^d"]}, "expected 2; the number of channels"),
+        ({"inputs": 31}, "inputs"), ({"error": "log"}, "expected 'classification' or 'squared'"),
+    ])  # fmt: skip
     def test_of_what_cannot_be_compared_are_refused(self, drawn, changes, message):
         with pytest.raises(InvalidArgumentError, match=message):
             compare_architectures(drawn.x, drawn.labels, **{**SMALL, **changes})
@@ -287,14 +278,11 @@ class Made:
 
 
 class TestFactors:
-    @pytest.mark.parametrize(
-        ("noise", "fcn", "gap", "verdict", "best"),
-        [
-            (0.01, DOUBLING**-0.5, (4 * DOUBLING) ** -0.5, "fewer", ("GAP",)),
-            (0.01, (4 * DOUBLING) ** -0.5, DOUBLING**-0.5, "more", ("FCN",)),
-            (0.3, DOUBLING**-0.5, (1.05 * DOUBLING) ** -0.5, "undecided", ("FCN", "GAP")),
-        ],
-    )
+    @pytest.mark.parametrize(("noise", "fcn", "gap", "verdict", "best"), [
+        (0.01, DOUBLING**-0.5, (4 * DOUBLING) ** -0.5, "fewer", ("GAP",)),
+        (0.01, (4 * DOUBLING) ** -0.5, DOUBLING**-0.5, "more", ("FCN",)),
+        (0.3, DOUBLING**-0.5, (1.05 * DOUBLING) ** -0.5, "undecided", ("FCN", "GAP")),
+    ])  # fmt: skip
     def test_the_interval_of_the_difference_decides_which_needs_fewer(self, noise, fcn, gap, verdict, best):
         found = Made(noise)(FCN=fcn, GAP=gap)
         assert (found.factors[0].verdict, found.best) == (verdict, best)

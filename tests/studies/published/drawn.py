@@ -23,10 +23,6 @@ class Drawn(Small):
         return [drawn.figure, table]
 
 
-def everything(root):
-    return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-
-
 def page(root, name=NAME):
     return root / "docs" / "results" / f"{name}.md"
 

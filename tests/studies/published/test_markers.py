@@ -29,26 +29,14 @@ RECORD = Record(
 FIND = {"run": finder(RECORD)}
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("claims{0}.number", "0.126"),
-        ("claims{0}.interval", "0.111 to 0.139"),
-        ("claims{0}.value as .1%", "12.6 %"),
-        ("claims{1}.number", "−4.3 points"),
-        ("claims{1}.number as number", "−4.3"),
-        ("claims{1}.outcome", "fails"),
-        ("claims{1}.low as .2f", "−5.40"),
-        ("claims{0}.numbers{after 2 steps}.number", "0.150"),
-        ("claims{0}.numbers{1}.interval", "0.140 to 0.160"),
-        ("tables{0}{one}{OSP}", "3.9 (3.8 to 4.0)"),
-        ("tables{0}{one}{OSP} as number", "3.9"),
-        ("tables{0}{1}{2}", "3"),
-        ("settings{steps}", "2000"),
-        ("settings{steps} as ,.0f", "2,000"),
-        ("interruptions", "0"),
-    ],
-)
+@pytest.mark.parametrize(("path", "value"), [
+    ("claims{0}.number", "0.126"), ("claims{0}.interval", "0.111 to 0.139"), ("claims{0}.value as .1%", "12.6 %"),
+    ("claims{1}.number", "−4.3 points"), ("claims{1}.number as number", "−4.3"), ("claims{1}.outcome", "fails"),
+    ("claims{1}.low as .2f", "−5.40"), ("claims{0}.numbers{after 2 steps}.number", "0.150"),
+    ("claims{0}.numbers{1}.interval", "0.140 to 0.160"), ("tables{0}{one}{OSP}", "3.9 (3.8 to 4.0)"),
+    ("tables{0}{one}{OSP} as number", "3.9"), ("tables{0}{1}{2}", "3"), ("settings{steps}", "2000"),
+    ("settings{steps} as ,.0f", "2,000"), ("interruptions", "0"),
+])  # fmt: skip
 def test_a_marker_gets_the_number_of_its_path_and_nothing_else_changes(path, value):
     text = "Of 4 <!-- {} -->{}<!-- -->, <!-- a remark -->."
     assert filled(text.format(path, "old"), FIND, "run") == text.format(path, value)

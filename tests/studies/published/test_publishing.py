@@ -15,21 +15,22 @@ from tools.results.record import Record
 
 from equitangents import studies
 from equitangents_studies.framework.places import PLACES
-from studies.published.drawn import NAME, edit, everything, page
+from studies.published.drawn import NAME, edit, page
+from studies.small import contents
 
 
 class TestPublishing:
     def test_twice_and_from_the_folder_alone_changes_nothing(self, root, folder, tmp_path):
         main([str(folder)], root)
-        first = everything(root)
+        first = contents(root)
         main([str(folder)], root)
-        assert everything(root) == first
+        assert contents(root) == first
         assert main(["--check"], root) == 0
         moved = folder.rename(tmp_path / "elsewhere")
         for part in ("stages", "checkpoints"):
             shutil.rmtree(moved / part, ignore_errors=True)
         main([str(moved)], root)
-        assert everything(root) == first
+        assert contents(root) == first
 
     def test_a_run_without_a_page_gets_the_beginnings_of_one(self, root, folder):
         assert main([str(folder)], root) == 0
@@ -131,31 +132,20 @@ class TestRefused:
     def edit(path, change):
         path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
-    @pytest.mark.parametrize(
-        ("change", "said"),
-        [
-            (lambda f, edit: (f / "report.html").unlink(), "report.html is missing"),
-            (lambda f, edit: edit(f / "config.json", lambda c: {**c, "study": "mine"}), "'mine'"),
-            (
-                lambda f, edit: [
-                    (f / "figures" / f"draws.{kind}").write_text("x" * (small.LIMIT + 1)) for kind in ("svg", "png")
-                ],
-                "draws.svg",
-            ),
-            (
-                lambda f, edit: edit(
-                    f / "report.json", lambda r: {**r, "settings": {**r["settings"], "rate": "/home/me/x.npz"}}
-                ),
-                "rate /home/me/x.npz",
-            ),
-        ],
-        ids=["a run that is not finished", "no study of the registry", "a figure too large as pixels too", "a path"],
-    )
+    @pytest.mark.parametrize(("change", "said"), [
+        (lambda f, edit: (f / "report.html").unlink(), "report.html is missing"),
+        (lambda f, edit: edit(f / "config.json", lambda c: c | {"study": "mine"}), "'mine'"),
+        (lambda f, edit: [(f / "figures" / f"draws.{kind}").write_text("x" * (small.LIMIT + 1))
+                          for kind in ("svg", "png")], "draws.svg"),
+        (lambda f, edit: edit(f / "report.json", lambda r: r | {
+            "settings": r["settings"] | {"rate": "/home/me/x.npz"}}), "rate /home/me/x.npz"),
+    ], ids=["a run that is not finished", "no study of the registry", "a figure too large as pixels too", "a path"],
+    )  # fmt: skip
     def test_is_what_cannot_be_published(self, folder, root, capsys, change, said):
         change(folder, self.edit)
-        before = everything(root)
+        before = contents(root)
         assert main([str(folder)], root) == 1
-        assert everything(root) == before
+        assert contents(root) == before
         (line,) = capsys.readouterr().err.splitlines()
         assert said in line
 
