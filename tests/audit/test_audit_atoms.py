@@ -113,9 +113,8 @@ def test_jumps_at_a_cutoff_have_their_known_size() -> None:
     ],
 )
 def test_every_symmetry_that_an_energy_lacks_is_named(test: str, energy) -> None:
-    report = et.audit.atoms(
-        Cluster(energy=energy), CLUSTERS, ["rotation", "reflection", "translation", "permutation"], elements=5, **FEW
-    )
+    tests = ["rotation", "reflection", "translation", "permutation"]
+    report = et.audit.atoms(Cluster(energy=energy), CLUSTERS, tests, elements=5, **FEW)
     assert report.row(test, "energy").outcome == "fails"
     assert report.row("permutation" if test != "permutation" else "translation", "forces").outcome == "holds"
 
@@ -205,12 +204,8 @@ class Features(Calculator):
         d = self.atoms.positions - self.atoms.positions.mean(axis=0)
         charges = (d**2).sum(axis=1) - (d**2).sum(axis=1).mean()
         vectors = d if self.right else d[:, ::-1]
-        self.results = {
-            "energy": float((d**2).sum()),
-            "charges": charges,
-            "dipole": charges @ d,
-            "node_feats": np.concatenate([charges[:, None], vectors], axis=1),
-        }
+        self.results = {"energy": float((d**2).sum()), "charges": charges, "dipole": charges @ d}
+        self.results["node_feats"] = np.concatenate([charges[:, None], vectors], axis=1)
 
 
 def test_charges_dipoles_and_node_features_are_tested_as_they_turn() -> None:
@@ -296,15 +291,10 @@ def _no_calculator() -> None:
         ((_no_calculator, CLUSTERS), {}, ModelError, "which made none: RuntimeError: no weights"),
         ((Cluster(), CLUSTERS), {"features": {"a": 3}}, InvalidTypeError, "features is {'a': 3}"),
         ((Cluster(), CLUSTERS), {"tolerances": [1]}, InvalidTypeError, r"tolerances is \[1\]"),
-        (
-            (Cluster(), CLUSTERS),
-            {"tolerances": {"force": 1.0}},
-            InvalidArgumentError,
-            "tolerances is 'force'; expected",
-        ),
+        ((Cluster(), CLUSTERS), {"tolerances": {"force": 1}}, InvalidArgumentError, "tolerances is 'force'; expected"),
         ((Cluster(), CLUSTERS), {"tests": 5}, InvalidTypeError, "tests is 5"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_audited_is_refused(arguments: tuple, settings: dict, error: type, said: str) -> None:
     with pytest.raises(error, match=said):
         et.audit.atoms(*arguments, **settings)

@@ -24,19 +24,11 @@ def pooled(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("group", "x", "order"),
     [
-        ("C4", IMAGES, 4),
-        ("D4", IMAGES, 8),
-        ("C2", IMAGES, 2),
-        ("translations", IMAGES, 36),
-        ("SO(3)", CLOUDS, None),
-        ("O3", CLOUDS, None),
-        ("octahedral", CLOUDS, 24),
-        ("S_n", CLOUDS, None),
-        ("S3", CLOUDS[:, :3], 6),
-        ("SO2", CLOUDS[..., :2], None),
-        ("C5", CLOUDS[..., :2], 5),
+        ("C4", IMAGES, 4), ("D4", IMAGES, 8), ("C2", IMAGES, 2), ("translations", IMAGES, 36), ("SO(3)", CLOUDS, None),
+        ("O3", CLOUDS, None), ("octahedral", CLOUDS, 24), ("S_n", CLOUDS, None), ("S3", CLOUDS[:, :3], 6),
+        ("SO2", CLOUDS[..., :2], None), ("C5", CLOUDS[..., :2], 5),
     ],
-)
+)  # fmt: skip
 def test_groups_by_name(group: str, x: np.ndarray, order: int | None) -> None:
     report = et.audit(lambda x: (x**2).sum(tuple(range(1, x.ndim))), group, x, elements=8, **QUIET)
     assert report.contract.order == order
@@ -91,8 +83,7 @@ def test_a_function_of_the_element_may_be_an_action() -> None:
     conjugate = et.audit.Custom(lambda R, x: R @ x @ R.T, name="tensors")
     assert et.audit(traces, "SO3", tensors, inputs=conjugate, elements=12, **QUIET).verdict == "equivariant"
     squares = et.audit(lambda x: x @ x, "SO3", tensors, conjugate, inputs=conjugate, elements=12, **QUIET)
-    assert squares.verdict == "equivariant"
-    assert squares.contract.outputs[0].action == "tensors"
+    assert (squares.verdict, squares.contract.outputs[0].action) == ("equivariant", "tensors")
     wrong = et.audit.Custom(lambda R, x: R.T @ x @ R, name="the other way round")
     with pytest.raises(NotAnActionError, match="the other way round"):
         et.audit(traces, "SO3", tensors, inputs=wrong, **QUIET)

@@ -103,8 +103,7 @@ def test_rounding_is_told_from_violation(dtype: type) -> None:
     # sums over points in another order round differently, and no permutation is a violation
     f = lambda p: jnp.tanh(jnp.sum(jnp.sin(3 * p), axis=1))
     report = et.audit(f, "S_n", x, **QUIET)
-    assert report.verdict == "equivariant"
-    assert report.float_floor.method == "float64"
+    assert (report.verdict, report.float_floor.method) == ("equivariant", "float64")
     assert 0 < report.error.estimate.mean < 1e-6
     tiny = et.audit(lambda p: f(p) + 1e-4 * p[:, 0], "S_n", x, **QUIET)
     assert tiny.verdict == "broken"
@@ -244,8 +243,7 @@ def test_sizes_are_root_mean_squares_over_inputs_and_sums_over_outputs() -> None
     section = et.audit(f, "C4", x, y=y, **QUIET).relative
     moved = [f(np.rot90(x, k, (1, 2))) for k in (1, 2, 3)]
     rms = lambda rows: np.sqrt(np.mean(np.sum(np.square(rows), axis=-1)))
-    assert section.task == "root mean square error"
-    assert section.task_error == pytest.approx(rms(f(x) - y))
+    assert (section.task, section.task_error) == ("root mean square error", pytest.approx(rms(f(x) - y)))
     assert section.transformed_task_error == pytest.approx(rms(np.stack(moved) - y))
 
 

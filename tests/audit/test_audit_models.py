@@ -89,8 +89,7 @@ def test_modules_are_evaluated_in_their_own_mode_and_those_of_flax_show_their_la
 def test_the_layer_that_breaks_the_symmetry_of_an_nnx_module_is_named() -> None:
     module = Nnx(nnx.Rngs(0))
     report = et.audit(module, "translations", X, elements=2, off_data=False, resamples=50)
-    assert report.layers.guilty == "edge"
-    assert report.model.kind == "flax"
+    assert (report.layers.guilty, report.model.kind) == ("edge", "flax")
     assert not module.drop.deterministic, "the audited module stays in its mode"
 
 

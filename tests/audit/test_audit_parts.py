@@ -54,8 +54,7 @@ def test_functions_may_be_given_as_layers() -> None:
     weighted, summed = lambda x: x * w, lambda x: x.sum((1, 2))
     f = lambda x: summed(weighted(np.tanh(x)))
     section = et.audit(f, "C4", x, layers=[np.tanh, ("weights", weighted), summed], **QUIET).layers
-    assert section.guilty == "weights"
-    assert [layer.broken for layer in section.layers] == [False, True, True]
+    assert (section.guilty, [layer.broken for layer in section.layers]) == ("weights", [False, True, True])
     assert et.audit(f, "C4", x, layers=False, **QUIET).layers is None
     section = et.audit(lambda x: summed(np.tanh(x)), "C4", x, layers=[np.tanh, summed], **QUIET).layers
     assert section.guilty is None
@@ -77,8 +76,7 @@ def synthetic(members: int, common: float, own: float, seed: int) -> tuple[list,
 def test_the_law_of_ensembles_separates_what_members_cure() -> None:
     models, x = synthetic(256, common=0.0, own=1.0, seed=0)
     cured = et.audit(models, "C4", x, **QUIET).ensemble
-    assert cured.members == 256
-    assert cured.limit.low == 0
+    assert (cured.members, cured.limit.low) == (256, 0)
     assert cured.limit.high < cured.finite / 4  # twice t/√256: what 256 members tell from 0, on either side of it
     models, x = synthetic(64, common=1.0, own=1.0, seed=1)
     stays = et.audit(models, "C4", x, **QUIET).ensemble
@@ -103,15 +101,13 @@ def test_deep_ensembles_beside_their_theory() -> None:
     asked = rng.normal(size=(12, 3, 3, 1))
     report = et.audit(deep, "C4", asked, **QUIET)
     law = report.ensemble
-    assert report.model.kind == "deep ensemble"
-    assert law.members == 24
+    assert (report.model.kind, law.members) == ("deep ensemble", 24)
     means = [wide.predict(np.rot90(asked, k, (1, 2))) for k in range(4)]  # of all inputs
     squared = np.mean([np.sum((m - means[0]) ** 2) for m in means[1:]]) / np.sum(means[0] ** 2)
     assert law.limit.mean == pytest.approx(np.sqrt(squared), rel=0.5)
     assert report.layers.guilty.startswith("1: Dense")
     infinite = et.audit(wide, "C4", rng.normal(size=(6, 3, 3, 1)), **QUIET)
-    assert infinite.model.kind == "infinite ensemble"
-    assert infinite.ensemble is None
+    assert (infinite.model.kind, infinite.ensemble) == ("infinite ensemble", None)
 
 
 def test_estimators_of_scikit_learn() -> None:
@@ -121,8 +117,7 @@ def test_estimators_of_scikit_learn() -> None:
     forest = RandomForestClassifier(10, random_state=0).fit(flat, y)
     report = et.audit(forest, "C4", images, y=y, **QUIET)
     assert (report.model.kind, report.model.name) == ("scikit-learn", "RandomForestClassifier")
-    assert report.headline.unit == "probability"
-    assert report.ensemble.members == 10
+    assert (report.headline.unit, report.ensemble.members) == ("probability", 10)
     literal = et.metrics.equivariance_error(
         lambda x: forest.predict_proba(x.reshape(len(x), -1)), et.actions.image_rotations(4), images
     )
@@ -209,8 +204,7 @@ def test_the_average_over_the_group_can_be_had_and_is_equivariant() -> None:
 
     broken = et.audit(f, "D4", images, kinds, **QUIET)
     mended = broken.remedy("average")
-    assert broken.verdict == "broken"
-    assert et.audit(mended, "D4", images, kinds, **QUIET).verdict == "equivariant"
+    assert (broken.verdict, et.audit(mended, "D4", images, kinds, **QUIET).verdict) == ("broken", "equivariant")
     turns = [np.rot90(images, k, (1, 2)) for k in range(4)]
     copies = [*turns, *(t[:, :, ::-1] for t in turns)]
     np.testing.assert_allclose(mended(images)["a"], np.mean([f(c)["a"] for c in copies], axis=0), atol=1e-12)
@@ -258,8 +252,7 @@ def test_an_average_of_a_random_model_is_measured_and_not_called_equivariant() -
     mean = lambda x: sum(f(np.rot90(x, k, (1, 2))) for k in range(4)) / 4
     again = [mean(IMAGES) for _ in range(20)]
     expected = np.mean([np.linalg.norm(a - b, axis=1) / np.linalg.norm(f(IMAGES), axis=1) for a, b in pairwise(again)])
-    assert averaged.after.mean == pytest.approx(expected, rel=0.3)
-    assert averaged.how == "measured"
+    assert (averaged.after.mean, averaged.how) == (pytest.approx(expected, rel=0.3), "measured")
 
 
 def corner_scores(x: np.ndarray) -> np.ndarray:

@@ -39,8 +39,7 @@ def test_a_large_constant_part_does_not_make_a_model_equivariant() -> None:
     by_norm, by_spread = literal(f, IMAGES)
     assert by_norm < 0.1 < 1 < by_spread
     report = et.audit(f, "C4", IMAGES, **QUIET)
-    assert report.headline.unit == "spread"
-    assert report.headline.error.estimate.mean == pytest.approx(by_spread)
+    assert (report.headline.unit, report.headline.error.estimate.mean) == ("spread", pytest.approx(by_spread))
     assert report.error.estimate.mean == pytest.approx(by_norm), "the old number stays under its name"
     assert report.relative.error_by_spread.estimate.mean == pytest.approx(by_spread)
     assert f"error {100 * by_spread:.3g} %" in report.first_line
@@ -52,14 +51,10 @@ def test_the_headline_is_the_larger_of_both_unless_told() -> None:
     f = lambda x: features(x)[:, :1]  # of one output some values are small, and their relative errors large
     by_norm, by_spread = literal(f, IMAGES)
     assert by_norm > by_spread
-    for told, unit, expected in (
-        ("larger", "norm", by_norm),
-        ("norm", "norm", by_norm),
-        ("spread", "spread", by_spread),
-    ):
+    for told, unit, wanted in (("larger", "norm", by_norm), ("norm", "norm", by_norm), ("spread", "spread", by_spread)):
         headline = et.audit(f, "C4", IMAGES, relative_to=told, **QUIET).headline
         assert headline.unit == unit
-        assert headline.error.estimate.mean == pytest.approx(expected)
+        assert headline.error.estimate.mean == pytest.approx(wanted)
 
 
 def test_errors_that_are_infinite_for_some_inputs_are_told_by_the_spread() -> None:
@@ -73,12 +68,10 @@ def test_errors_that_are_infinite_for_some_inputs_are_told_by_the_spread() -> No
 
 def test_one_input_and_a_constant_have_no_spread() -> None:
     one = et.audit(lambda x: features(x), "C4", IMAGES[:1], **QUIET)
-    assert one.headline.unit == "norm"
-    assert one.relative.error_by_spread is None
+    assert (one.headline.unit, one.relative.error_by_spread) == ("norm", None)
     assert one.verdict in ("broken", "undecided")
     constant = et.audit(lambda x: 0 * x[:, 0, 0] + 0.1, "C4", IMAGES, **QUIET)
-    assert (constant.verdict, constant.reason) == ("undecided", "constant")
-    assert constant.headline.unit == "norm"
+    assert (constant.verdict, constant.reason, constant.headline.unit) == ("undecided", "constant", "norm")
 
 
 def test_always_the_same_answer_shows_no_symmetry() -> None:
@@ -97,11 +90,9 @@ def test_a_violation_below_the_tolerance_is_equivariant_within_it() -> None:
     assert kept.first_line.startswith("equivariant within tolerance: error 0.3 %")
     assert shown(kept, "tolerance") == ["1 %"]
     beyond = et.audit(off_by(0.03), "C4", IMAGES, tolerance=0.01, **QUIET)
-    assert beyond.verdict == "broken"
-    assert beyond.reason == "above the tolerance"
+    assert (beyond.verdict, beyond.reason) == ("broken", "above the tolerance")
     near = et.audit(off_by(0.0094), "C4", IMAGES, tolerance=0.01, **QUIET)
-    assert near.verdict == "undecided"
-    assert near.reason == "interval"
+    assert (near.verdict, near.reason) == ("undecided", "interval")
     assert et.audit(invariant, "C4", IMAGES, tolerance=0.01, **QUIET).verdict == "equivariant"
 
 
@@ -159,8 +150,7 @@ def test_the_first_line_is_not_green_for_what_holds_on_the_data_alone():
     noise = next(s for s in report.sets if s.name == "noise")
     turned = np.array([bordered(np.rot90(INNER, k, (1, 2))) for k in range(4)])
     assert np.abs(turned - turned[0]).max() < 1e-12
-    assert report.verdict == "equivariant on its data"
-    assert report.reason == "fails off the data"
+    assert (report.verdict, report.reason) == ("equivariant on its data", "fails off the data")
     assert noise.above
     assert f"noise {100 * noise.judged.mean:.3g} %" in shown(report, "off the data")[0]
     assert report.to_dict()["verdict"] == "equivariant on its data"
@@ -178,8 +168,7 @@ def test_the_first_line_is_not_green_for_what_holds_on_the_data_alone():
 def test_a_tolerance_is_not_kept_by_a_model_that_breaks_it_off_the_data():
     slightly = lambda x: bordered(x) + 1e-4 * (x * RISING).sum((1, 2, 3))[:, None]
     report = et.audit(slightly, "C4", INNER, tolerance=0.05, **OFF_DATA)
-    assert report.verdict == "equivariant on its data"
-    assert shown(report, "tolerance") == ["5 %"]
+    assert (report.verdict, shown(report, "tolerance")) == ("equivariant on its data", ["5 %"])
     nearly = et.audit(slightly, "C4", INNER, **OFF_DATA)
     assert nearly.verdict == "broken"
     assert not below(nearly, 0.05).passed
@@ -254,17 +243,10 @@ def judged(interval, floor, share, tolerance):
     judgement = m.judgement
     low, mean, high = interval
     error = Spread(Estimate(mean, low, high), low, mean, high, high)
-    headline = replace(
-        judgement.headline, error=error, bound=high, floor=floor, rounding=share * floor, tolerance=tolerance
-    )
-    at_floor, above = compared(error, floor, tolerance)
-    told = replace(
-        judgement,
-        headline=headline,
-        at_floor=np.full((1, 3), at_floor),
-        above=np.full((1, 3), above),
-        within=kept(error, headline),
-    )
+    changes = {"error": error, "bound": high, "floor": floor, "rounding": share * floor, "tolerance": tolerance}
+    headline = replace(judgement.headline, **changes)
+    at_floor, above = (np.full((1, 3), found) for found in compared(error, floor, tolerance))
+    told = replace(judgement, headline=headline, at_floor=at_floor, above=above, within=kept(error, headline))
     verdict, reason = decide(told, m.floors)
     return replace(report, verdict=verdict, headline=headline, reason=reason)
 
@@ -312,10 +294,8 @@ def test_line_and_exit_status_agree(interval, floor, share, limit):
 def test_nothing_stands_anywhere_where_a_number_is_missing():
     nan, one = math.nan, Estimate(0.1, 0.1, 0.1)
     assert standing(Estimate(nan, nan, nan), 0.0, 1.0) == "open"
-    assert standing(Estimate(nan, 0.0, 0.0), 0.0, 1.0) == "open"
-    assert standing(one, nan, 1.0) == "open"
-    assert standing(one, nan) == "open"
-    assert standing(one, 0.0, nan) == "open"
+    assert (standing(Estimate(nan, 0.0, 0.0), 0.0, 1.0), standing(one, nan, 1.0)) == ("open", "open")
+    assert (standing(one, nan), standing(one, 0.0, nan)) == ("open", "open")
     assert standing(Estimate(math.inf, math.inf, math.inf), 0.0, 1.0) == "above"
 
 

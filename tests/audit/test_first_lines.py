@@ -57,8 +57,7 @@ def test_inputs_that_nothing_moves_leave_the_sample():
     x[20] = sum(turn(IMAGES[20:21])[0] for turn in TURNS) + IMAGES[20]
     x[20] = (x[20] + np.rot90(x[20])) / 2  # up to rounding
     report, left = audited(features, x), audited(features, np.delete(x, [*range(5, 15), 20], axis=0))
-    assert report.unmoved == 11
-    assert shown(report, "inputs that nothing moves") == ["11 inputs"]
+    assert (report.unmoved, shown(report, "inputs that nothing moves")) == (11, ["11 inputs"])
     assert report.headline.error.estimate.mean == left.headline.error.estimate.mean
     moved = np.delete(np.arange(60), [*range(5, 15), 20])
     off = np.array([np.linalg.norm(features(turn(x)) - features(x), axis=1)[moved] for turn in TURNS])
@@ -134,8 +133,7 @@ def test_an_error_that_does_not_come_back_is_noise():
         return y
 
     report = audited(spiking)
-    assert (report.verdict, report.reason) == ("undecided", "noise")
-    assert report.counterexample is None
+    assert (report.verdict, report.reason, report.counterexample) == ("undecided", "noise", None)
     assert "dropout off" in shown(report, "would decide")[0]
 
 
@@ -194,8 +192,7 @@ def test_values_that_are_not_finite_in_one_pose_are_a_finding_and_lose_nothing()
     last = IMAGES[7, -1, 0, 0]
     f = lambda x: np.where((x[:, 0, 0] == last), np.nan, invariant(x))  # a corner that a quarter turn brings there
     report = audited(f)
-    assert report.verdict == "broken"
-    assert [(u.inputs, u.index) for u in report.undefined] == [(1, 7)]
+    assert (report.verdict, [(u.inputs, u.index) for u in report.undefined]) == ("broken", [(1, 7)])
     assert report.reason == "not finite"
     assert shown(report, "NaN or infinite")[0].endswith("1 inputs")
     assert report.headline.error.estimate.mean < 1e-14, "of the other inputs"
@@ -215,8 +212,7 @@ def test_a_model_that_fails_on_noise_loses_only_that():
             raise ValueError("too large")
         return features(x)
 
-    sets = {"large": 100 * IMAGES}
-    report = audited(picky, off_data=sets)
+    report = audited(picky, off_data={"large": 100 * IMAGES})
     assert report.verdict == "broken"
     assert any(m.section == "set 'large'" and "too large" in m.reason for m in report.missing)
 
@@ -252,11 +248,9 @@ def test_whole_numbers_one_an_input_are_classes() -> None:
     f = lambda x: (features(x)[:, 0] > 0).astype(int)
     changed = np.mean([f(np.rot90(IMAGES, k, (1, 2))) != f(IMAGES) for k in (1, 2, 3)])
     report = et.audit(f, "C4", IMAGES, y=f(IMAGES), **QUIET)
-    assert report.headline.unit == "classes"
-    assert report.headline.error.estimate.mean == pytest.approx(changed)
+    assert (report.headline.unit, report.headline.error.estimate.mean) == ("classes", pytest.approx(changed))
     assert report.error.estimate.mean == pytest.approx(changed)
-    assert report.orbit.same_predictions.mean == pytest.approx(1 - changed)
-    assert report.relative.task_error == 0
+    assert (report.orbit.same_predictions.mean, report.relative.task_error) == (pytest.approx(1 - changed), 0)
     assert "of cases" in report.first_line
     assert et.audit(lambda x: (invariant(x)[:, 0] > 0).astype(int), "C4", IMAGES, **QUIET).verdict == "equivariant"
     numbers = et.audit(f, "C4", IMAGES, outputs="values", **QUIET)
@@ -264,9 +258,7 @@ def test_whole_numbers_one_an_input_are_classes() -> None:
 
 
 def test_the_output_that_fails_is_named_with_the_elements() -> None:
-    def f(x: np.ndarray) -> dict:
-        return {"energy": x.sum((1, 2, 3)), "forces": (x - np.rot90(x, 2, (1, 2)))[:, 0, 0]}
-
+    f = lambda x: {"energy": x.sum((1, 2, 3)), "forces": (x - np.rot90(x, 2, (1, 2)))[:, 0, 0]}
     even = lambda x: {"energy": x.sum((1, 2, 3)), "pair": (x + np.rot90(x, 2, (1, 2)))[:, 0, 0]}
     report = et.audit(f, "C4", IMAGES, **QUIET)
     assert [o.name for o in report.contract.outputs] == ["energy", "forces"]
@@ -302,14 +294,11 @@ def test_a_broken_output_is_not_hidden_by_the_floor_of_another() -> None:
 def test_outputs_that_are_rounding_are_judged_by_a_given_scale_alone(dtype: type, inside: type | None) -> None:
     forces, x = relaxed(dtype, inside)
     report = et.audit(forces, "SO3", x, "vectors", elements=12, **QUIET)
-    assert report.verdict == "undecided"
-    assert report.reason == "vanishing"
+    assert (report.verdict, report.reason) == ("undecided", "vanishing")
     assert "output_scale" in shown(report, "would decide")[0]
     assert "%" not in report.first_line
     scaled = et.audit(forces, "SO3", x, "vectors", elements=12, output_scale=1.0, **QUIET)
-    assert scaled.verdict == "equivariant"
-    assert scaled.headline.unit == "absolute"
-    assert len(shown(scaled, "vanishes")) == 1
+    assert (scaled.verdict, scaled.headline.unit, len(shown(scaled, "vanishes"))) == ("equivariant", "absolute", 1)
     pushed = lambda p: forces(p) + np.asarray([0, 0, 0.01], dtype)
     assert et.audit(pushed, "SO3", x, "vectors", elements=12, output_scale=1.0, **QUIET).verdict == "broken"
 
@@ -344,8 +333,7 @@ def test_a_vanishing_output_leaves_the_verdict_to_the_others() -> None:
     assert [o.vanishes for o in report.contract.outputs] == [False, True]
     tilted = lambda p: {"energy": energy(p) + 0.1 * p[:, 0, 2], "forces": forces(p)}
     broken = et.audit(tilted, "SO3", x, actions, elements=12, output_scale={"forces": 0.1}, **QUIET)
-    assert broken.verdict == "broken"
-    assert broken.contract.outputs[1].fails_under == []
+    assert (broken.verdict, broken.contract.outputs[1].fails_under) == ("broken", [])
     assert broken.contract.outputs[1].scale == 0.1
 
 

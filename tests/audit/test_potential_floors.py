@@ -127,8 +127,7 @@ def test_nothing_finite_as_given_is_refused_and_one_structure_is_a_finding() -> 
     with pytest.raises(et.errors.NotFiniteError, match="no finite result"):
         et.audit.atoms(Cluster(forces=lambda F: F * np.nan, energy=lambda a: np.nan), far, ["rotation"], **FEW)
     report = et.audit.atoms(Holes(), [far, *CLUSTERS[2:4]], ["permutation", "conservation"], elements=3, **FEW)
-    assert report.broken[0].test == "as given"
-    assert report.row("gradient").structures == 2
+    assert (report.broken[0].test, report.row("gradient").structures) == ("as given", 2)
 
 
 class Wall(Calculator):
@@ -150,8 +149,7 @@ def test_steps_too_large_for_a_contact_are_in_the_floor() -> None:
     report = et.audit.atoms(Wall(), contact, "conservation", **FEW)
     assert report.row("gradient").outcome == "undecided"
     assert report.row("gradient").error.mean <= 2 * report.row("gradient").floor
-    assert report.verdict == "undecided"
-    assert report.row("gradient").decide == "the calculator in double precision"
+    assert (report.verdict, report.row("gradient").decide) == ("undecided", "the calculator in double precision")
 
 
 def test_one_structure_alone_fails_where_its_error_is_far_beyond_floor_and_tolerance() -> None:
@@ -160,8 +158,7 @@ def test_one_structure_alone_fails_where_its_error_is_far_beyond_floor_and_toler
     errors = et.audit.atoms(field, CLUSTERS[0], ["translation"], elements=6, **FEW)
     row = errors.row("translation", "energy")
     assert (alone.outcome, row.outcome, errors.verdict) == ("fails", "fails", "fails")
-    assert (row.structures, row.given, row.note) == (1, 1, "")
-    assert errors.row("translation", "forces").outcome == "holds"
+    assert (row.structures, row.given, row.note, errors.row("translation", "forces").outcome) == (1, 1, "", "holds")
     # an interval that reaches below the limit: one error far above it, the others at the floor
     for worst, said in ((30.0, "fails"), (0.9, "undecided")):
         trial = Trial(

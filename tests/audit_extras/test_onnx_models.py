@@ -35,15 +35,7 @@ def test_an_exported_network(tmp_path, dynamic: bool, capsys: pytest.CaptureFixt
     np.testing.assert_array_equal(read.errors, report.errors)
     data = tmp_path / "data.npz"
     np.savez(data, x=x)
-    arguments = [
-        "audit",
-        str(path),
-        "--data",
-        str(data),
-        "--group",
-        "C4",
-        "--on-data-only",
-    ]
+    arguments = ["audit", str(path), "--data", str(data), "--group", "C4", "--on-data-only"]
     for limit, status in (("100", 0), ("10000%", 0), ("1e-9", 3)):
         with pytest.raises(SystemExit) as stop:
             main([*arguments, "--fail-above", limit])
@@ -81,9 +73,7 @@ def test_named_inputs(tmp_path) -> None:
     rng = np.random.default_rng(1)
     positions, mask = rng.normal(size=(9, 5, 3)).astype(np.float32), np.ones((9, 5), np.float32)
     path = tmp_path / "centre.onnx"
-    export_onnx(
-        Centre(), (torch.from_numpy(positions[:4]), torch.from_numpy(mask[:4])), path, True, ["positions", "mask"]
-    )
+    export_onnx(Centre(), tuple(torch.from_numpy(a[:4]) for a in (positions, mask)), path, True, ["positions", "mask"])
     kinds = {"positions": "vectors", "mask": None}
     report = et.audit(str(path), "SO3", {"mask": mask, "positions": positions}, "vectors", inputs=kinds, **QUIET)
     assert report.verdict == "equivariant"

@@ -28,9 +28,7 @@ def images(seed: int, n: int = 30, size: int = 12) -> np.ndarray:
 def test_a_c4_invariant_network_is_at_the_floor(seed: int) -> None:
     torch.manual_seed(seed)
     report = et.audit(c4_network(depth=2 + seed), "C4", images(seed), **FIRST)
-    assert report.verdict == "equivariant"
-    assert report.float_floor.method == "float64"
-    assert report.layers.guilty is None
+    assert (report.verdict, report.float_floor.method, report.layers.guilty) == ("equivariant", "float64", None)
     assert report.model.deterministic
 
 
@@ -44,8 +42,7 @@ def test_the_guilty_layer_is_named(case: int) -> None:
     assert report.layers.guilty == guilty
     if how == "dropout":
         assert not report.model.deterministic
-        assert (report.verdict, report.reason) == ("undecided", "noise")
-        assert report.layers.reason == "random"
+        assert (report.verdict, report.reason, report.layers.reason) == ("undecided", "noise", "random")
     else:
         assert report.model.deterministic
         assert report.verdict == "broken"
@@ -64,8 +61,7 @@ def test_operations_between_layers_are_found() -> None:
             return self.second(x).mean((1, 2, 3))[:, None] + 1
 
     section = et.audit(Shifted(), "C4", images(1), **FIRST).layers
-    assert section.guilty == "second"
-    assert section.reason == "outside"
+    assert (section.guilty, section.reason) == ("second", "outside")
 
 
 def test_modules_stay_in_their_mode_and_are_evaluated_in_evaluation_mode() -> None:
@@ -121,9 +117,7 @@ def test_lists_of_modules_are_ensembles() -> None:
     torch.manual_seed(0)
     members = [nn.Sequential(nn.Flatten(), nn.Linear(16, 1), nn.Dropout(0.5)).train() for _ in range(8)]
     report = et.audit(members, "C4", images(4, size=4), **FIRST)
-    assert report.model.kind == "members"
-    assert report.ensemble.members == 8
-    assert report.layers.guilty == "1"
+    assert (report.model.kind, report.ensemble.members, report.layers.guilty) == ("members", 8, "1")
     assert report.model.deterministic
     assert all(m.training for member in members for m in member.modules())
 

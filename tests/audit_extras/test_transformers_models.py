@@ -60,8 +60,7 @@ def test_the_batches_of_tokenizers_are_inputs() -> None:
     with torch.no_grad():
         model.embeddings.position_embeddings.weight.zero_()
     report = et.audit(model, "S_n", x, {"last_hidden_state": "points"}, **given)
-    assert report.verdict == "equivariant"
-    assert [o.name for o in report.contract.outputs] == ["last_hidden_state"]
+    assert (report.verdict, [o.name for o in report.contract.outputs]) == ("equivariant", ["last_hidden_state"])
 
 
 def test_a_cache_is_no_array_and_matters_only_if_it_is_audited() -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import PackageNotFoundError
 
 import jax
@@ -85,8 +84,7 @@ def test_debug_shows_the_traceback(command, monkeypatch, how: str) -> None:
     if how == "environment":
         monkeypatch.setenv("EQUITANGENTS_DEBUG", "1")
     status, _, err = command(*(["--debug"] if how == "option" else []), "reproduce", "toy")
-    assert status == 2
-    assert "Traceback" in err
+    assert (status, "Traceback" in err) == (2, True)
     assert "InvalidArgumentError: members is 0" in err
 
 
@@ -111,14 +109,9 @@ def test_the_list_as_json_says_what_the_table_says(command, tmp_path) -> None:
     assert all(each["name"] in line and each["title"] in line for each, line in zip(told, table, strict=True))
 
 
-@pytest.fixture
-def run_doctor(command):
-    return partial(command, "doctor")
-
-
 @pytest.mark.slow
-def test_this_installation_is_well(run_doctor) -> None:
-    status, out, err = run_doctor()
+def test_this_installation_is_well(command) -> None:
+    status, out, err = command("doctor")
     assert (status, err) == (0, "")
     assert jax.__version__ in out
     assert kernels.engines.engine_name() in out
@@ -127,9 +120,9 @@ def test_this_installation_is_well(run_doctor) -> None:
 
 
 @pytest.mark.parametrize(("error", "well"), [(1e-6, True), (2e-6, False), (float("nan"), False), (float("inf"), False)])
-def test_json_says_whether_all_is_well(run_doctor, monkeypatch, tmp_path, error, well) -> None:
+def test_json_says_whether_all_is_well(command, monkeypatch, tmp_path, error, well) -> None:
     monkeypatch.setattr(doctor, "CHECKS", [lambda: doctor.Check("one", error, 1e-6)])
-    status, *_ = run_doctor("--json", str(tmp_path / "d.json"))
+    status, *_ = command("doctor", "--json", str(tmp_path / "d.json"))
     told = json.loads((tmp_path / "d.json").read_text("utf-8"), parse_constant=pytest.fail)  # NaN is no JSON
     assert (status, told["well"]) == (int(not well), well)
     assert told["installation"]["jax"] == jax.__version__
@@ -137,7 +130,7 @@ def test_json_says_whether_all_is_well(run_doctor, monkeypatch, tmp_path, error,
 
 
 @pytest.mark.parametrize(("planted", "value"), [("nngp", np.nan), ("ntk", np.nan), ("ntk", 1.0)])
-def test_planted_numbers_make_doctor_fail(planted, value, run_doctor, monkeypatch) -> None:
+def test_planted_numbers_make_doctor_fail(planted, value, command, monkeypatch) -> None:
     run = nn.Sequential.kernel
 
     def kernel(net, x1, x2=None, engine=None) -> Kernels:
@@ -145,13 +138,11 @@ def test_planted_numbers_make_doctor_fail(planted, value, run_doctor, monkeypatc
 
     monkeypatch.setattr(nn.Sequential, "kernel", kernel)
     monkeypatch.setattr(doctor, "CHECKS", doctor.CHECKS[:1])
-    status, out, err = run_doctor()
-    assert status == 1
-    assert "WRONG" in out
-    assert err.count("\n") == 1
+    status, out, err = command("doctor")
+    assert (status, "WRONG" in out, err.count("\n")) == (1, True, 1)
 
 
-def test_packages_of_extras_need_not_be_installed(run_doctor, monkeypatch) -> None:
+def test_packages_of_extras_need_not_be_installed(command, monkeypatch) -> None:
     """Without their metadata, too, which stays where only imports are blocked."""
     there = doctor.version
 
@@ -162,9 +153,8 @@ def test_packages_of_extras_need_not_be_installed(run_doctor, monkeypatch) -> No
 
     monkeypatch.setattr(doctor, "version", version)
     monkeypatch.setattr(doctor, "CHECKS", doctor.CHECKS[:1])
-    status, out, err = run_doctor()
-    assert (status, err) == (0, "")
-    assert "not installed (extra scale)" in out
+    status, out, err = command("doctor")
+    assert (status, err, "not installed (extra scale)" in out) == (0, "", True)
 
 
 @pytest.mark.parametrize("message", ["", "9 bytes\nand"])
@@ -187,12 +177,8 @@ def test_memory_that_runs_out_unforeseen_is_one_line(message, monkeypatch, capsy
 def test_a_fit_under_a_limit_of_addresses(mebibytes, tmp_path, rng):
     np.savez(tmp_path / "data.npz", x=rng.normal(size=(20_000, 40)), y=rng.integers(0, 3, 20_000))
     fit = [sys.executable, "-m", "equitangents", "fit", "--data", tmp_path / "data.npz", "--out", tmp_path / "model"]
-    done = subprocess.run(
-        ["bash", "-c", f'ulimit -v {mebibytes << 10}; exec "$@"', "bash", *fit],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    limited = ["bash", "-c", f'ulimit -v {mebibytes << 10}; exec "$@"', "bash", *fit]
+    done = subprocess.run(limited, capture_output=True, text=True, check=False)
     errors = [line for line in done.stderr.splitlines() if line.startswith("equitangents: ")]
     assert (done.returncode, len(errors)) == (2, 1), done.stderr
     assert "Traceback" not in done.stderr

@@ -185,11 +185,7 @@ def test_probabilities_have_no_unit_and_may_be_calibrated(run, folder):
 
 
 FIELD_RNG = np.random.default_rng(1)
-FIELDS, TARGETS, NEW_FIELDS = (
-    FIELD_RNG.normal(size=(4, 3, 3, 1)),
-    FIELD_RNG.normal(size=(4, 3, 3, 2)),
-    FIELD_RNG.normal(size=(2, 3, 3, 1)),
-)
+FIELDS, TARGETS, NEW_FIELDS = (FIELD_RNG.normal(size=s) for s in ((4, 3, 3, 1), (4, 3, 3, 2), (2, 3, 3, 1)))
 LABELS = (FIELDS[..., 0] > 0) + 3
 CONV = et.nn.Sequential(et.nn.Conv(1, (3, 3)), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
 LAYERS = [{"layer": "Conv", "channels": 1, "window": [3, 3]}, {"layer": "Relu"}]
@@ -225,11 +221,8 @@ def test_fields_are_fitted_and_predicted(run_fields):
     assert expected.items() <= shown(out).items()
     assert shown(out)["Solved as"].startswith("dense NP×NP")
     run_fields("predict", "model", "--data", "new.npy", "--out", "p.npz", "--std")
-    mean, std = (
-        et.InfiniteEnsemble(CONV, ridge=1e-2, standardise=True)
-        .fit(FIELDS, TARGETS)
-        .predict(NEW_FIELDS, return_std=True)
-    )
+    model = et.InfiniteEnsemble(CONV, ridge=1e-2, standardise=True).fit(FIELDS, TARGETS)
+    mean, std = model.predict(NEW_FIELDS, return_std=True)
     with np.load("p.npz") as held:
         assert not np.max(np.abs(held["mean"] - mean)) > 1e-9
         assert not np.max(np.abs(held["std"] - std)) > 1e-9

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,10 +58,8 @@ def test_options_reach_the_study(calls, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.npz").touch()
     reproduce("toy")
-    reproduce(
-        "comparison",
-        *["--preset=paper", "--out=here", "--resume", "--set", "seed=1", "--set", "data=x=y", "--data-dir", "there"],
-    )
+    more = ["--preset=paper", "--out=here", "--resume", "--set", "seed=1", "--set", "data=x=y", "--data-dir", "there"]
+    reproduce("comparison", *more)
     reproduce("comparison", *["--data", "mine.npz", "--group", "D4", "--set", "seed=3", "--set", "shrink="])
     given = {"preset": "paper", "out": Path("here"), "resume": True, "data_dir": Path("there")}
     settings = {"seed": "3", "shrink": "", "data": "mine.npz", "group": "D4"}
@@ -96,23 +93,10 @@ def vectors(tmp_path: Path) -> Path:
     return tmp_path / "vectors.npz"
 
 
-@pytest.fixture
-def run_plan(command):
-    return partial(command, "plan")
-
-
-def test_the_answer_is_that_of_plan_ensemble(run_plan, images, tmp_path):
+def test_the_answer_is_that_of_plan_ensemble(command, images, tmp_path):
     written = tmp_path / "out" / "plan.json"
-    options = [
-        "--depth=1",
-        "--b-std=0.5",
-        "--time=30",
-        "--learning-rate=1",
-        "--target=0.05",
-        "--draws=200",
-        "--pilot=0",
-    ]
-    status, out, err = run_plan("--data", images, "--group", "C4", *options, "--json", written)
+    options = ["--depth=1", "--b-std=0.5", "--time=30", "--learning-rate=1", "--target=0.05", "--draws=200"]
+    status, out, err = command("plan", "--data", images, "--group", "C4", "--pilot=0", *options, "--json", written)
     assert (status, err) == (0, "")
     rot = actions.image_rotations(4)
     net = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=2**0.5, b_std=0.5), nn.Relu(), nn.Dense(1, W_std=2**0.5))
@@ -125,31 +109,30 @@ def test_the_answer_is_that_of_plan_ensemble(run_plan, images, tmp_path):
 
 
 @pytest.mark.slow
-def test_labels_make_a_classifier_and_augmentation_can_be_left_out(run_plan, vectors):
+def test_labels_make_a_classifier_and_augmentation_can_be_left_out(command, vectors):
     options = ["--group=S3", "--epochs=50", "--measure=osp", "--target=0.2", "--draws=100", "--width=8", "--pilot=5"]
-    status, out, _ = run_plan("--data", vectors, *options)
+    status, out, _ = command("plan", "--data", vectors, *options)
     assert (status, "share of transformed inputs that get another class" in out) == (0, True)
-    status, out, _ = run_plan("--data", vectors, *options, "--no-augment", "--target", 0.001)
+    status, out, _ = command("plan", "--data", vectors, *options, "--no-augment", "--target", 0.001)
     assert (status, "1 copies" in out) == (0, True)
 
 
 @pytest.mark.slow
-def test_a_network_and_data_are_planned_for_by_a_pilot(run_plan, images, tmp_path):
+def test_a_network_and_data_are_planned_for_by_a_pilot(command, images, tmp_path):
     written = tmp_path / "plan.json"
     options = ["--depth", 1, "--width", 8, "--pilot", 5, "--epochs", 20, "--target", 0.2, "--draws", 100]
-    status, out, err = run_plan("--data", images, "--group", "C4", *options, "--json", written)
+    status, out, err = command("plan", "--data", images, "--group", "C4", *options, "--json", written)
     assert (status, err) == (0, "training a pilot of 5 networks for 20 epochs\n"), out
     plan = json.loads(written.read_text())
     assert plan["pilot"]["members"] == 5
     assert plan["pilot"]["seconds"] > 0
-    assert plan["pilot"]["epochs"] == 20
-    assert plan["group"] == "C4"
+    assert (plan["pilot"]["epochs"], plan["group"]) == (20, "C4")
 
 
 @pytest.mark.slow
-def test_errors_are_measured_at_the_test_targets(run_plan, images):
+def test_errors_are_measured_at_the_test_targets(command, images):
     arguments = ["--data", images, "--group", "D4", "--net", "cnn", "--measure", "error", "--target", 0.1]
-    status, out, _ = run_plan(*arguments, "--epochs", 5, "--depth", 1, "--draws", 50, "--width", 4, "--pilot", 4)
+    status, out, _ = command("plan", *arguments, "--epochs", 5, "--depth", 1, "--draws", 50, "--width", 4, "--pilot", 4)
     assert (status, "excess of the error" in out) == (0, True)
 
 
@@ -176,16 +159,11 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "mine.npz"
 
 
-@pytest.fixture
-def run_systems(command):
-    return partial(command, "systems")
-
-
 @pytest.mark.slow
-def test_the_answer_is_that_of_compare_architectures_and_the_file_has_its_numbers(run_systems, data, tmp_path):
+def test_the_answer_is_that_of_compare_architectures_and_the_file_has_its_numbers(command, data, tmp_path):
     numbers = tmp_path / "numbers.json"
     given = ("--data", data, "--layout", "channels_first", "--inputs", 40)
-    status, out, err = run_systems(*given, *OPTIONS, "--json", numbers)
+    status, out, err = command("systems", *given, *OPTIONS, "--json", numbers)
     assert (status, err) == (0, "")
     x, y = np.load(data)["x"], np.load(data)["y"]
     options = {"architectures": ["FCN", "GAP"], "groups": ["O(3d)"], "depth": 1, "repetitions": 5}

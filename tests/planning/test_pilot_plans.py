@@ -59,8 +59,7 @@ def test_nine_of_ten_trained_ensembles_lie_in_the_interval(plan, trained, size):
 @pytest.mark.slow
 def test_a_network_and_data_are_planned_for_by_a_pilot_of_twenty():
     plan = plan_ensemble(mlp(8), ROT, NEW, 0.05, data=task(), draws=100)
-    assert plan.pilot.members == 20
-    assert plan.pilot.epochs == 100
+    assert (plan.pilot.members, plan.pilot.epochs) == (20, 100)
     assert plan.pilot.seconds > 0
     assert plan.group == "C4"
     assert plan.equivariant
@@ -70,8 +69,7 @@ def test_a_network_and_data_are_planned_for_by_a_pilot_of_twenty():
 
 def test_a_fitted_ensemble_is_its_own_pilot_and_can_be_extended(plan, trained):
     assert plan.trained is trained[0]
-    assert plan.pilot.members == 20
-    assert plan.pilot.seconds is None
+    assert (plan.pilot.members, plan.pilot.seconds) == (20, None)
     first = plan_ensemble(ensemble(), ROT, NEW, 0.05, data=task(), pilot=4, draws=50)
     longer = first.trained.extend(6, *task())
     np.testing.assert_array_equal(longer.predict_members(NEW)[:4], ensemble(4).fit(*task()).predict_members(NEW))
@@ -81,8 +79,7 @@ def test_a_fitted_ensemble_is_its_own_pilot_and_can_be_extended(plan, trained):
 def test_without_augmentation_the_limit_is_that_of_many_networks():
     plan = plan_ensemble(ensemble(augmentation=None), ROT, NEW, 0.01, data=task(), draws=400)
     assert not plan.equivariant
-    assert plan.members is None
-    assert (plan.outcome, plan.augmentation_order) == ("limit misses the target", 1)
+    assert (plan.members, plan.outcome, plan.augmentation_order) == (None, "limit misses the target", 1)
     many = ensemble(300, seed=5, augmentation=None).fit(*task())
     limit = metrics.relative_orbit_std(many.predict, ROT, NEW).mean
     assert plan._violations.limit(0.025) < limit < plan._violations.limit(0.975)

@@ -25,6 +25,7 @@ from equitangents.statistics import (
 from equitangents.statistics.bootstrap import mean_interval, resample, table_interval
 from equitangents.statistics.student import binomial_ends
 
+JACKKNIFE = importlib.import_module("equitangents.statistics.jackknife")  # beside a function of that name
 LONG_ABOVE = np.random.default_rng(0).exponential(size=12)  # of 10 and more samples the short side is one formula
 
 
@@ -88,10 +89,9 @@ class TestMembers:
             "second_moment_share": (lambda d, f: self.pairs(d) / np.mean(f**2), [self.D, self.F]),
         }[name]
         seen = []
-        module = importlib.import_module("equitangents.statistics.jackknife")
         kept = lambda whole, left_out, level: (seen.append((whole, left_out)), Estimate(whole, np.nan, np.nan))[1]
-        monkeypatch.setattr(module, "jackknife", kept)
-        getattr(module, name)(*arguments)
+        monkeypatch.setattr(JACKKNIFE, "jackknife", kept)
+        getattr(JACKKNIFE, name)(*arguments)
         ((whole, left_out),) = seen
         assert whole == pytest.approx(literal(*arguments), rel=1e-12)
         expected = [literal(*(np.delete(a, i, axis=0) for a in arguments)) for i in range(7)]
@@ -112,9 +112,8 @@ class TestMembers:
             second_moment_share(self.D, 1j * self.F)
 
     def test_the_jackknife_of_a_mean_is_the_interval_of_the_mean(self):
-        module = importlib.import_module("equitangents.statistics.jackknife")
         x = LONG_ABOVE - 1
-        found = module.jackknife(x.mean(), (x.sum() - x) / 11, 0.95)
+        found = JACKKNIFE.jackknife(x.mean(), (x.sum() - x) / 11, 0.95)
         assert found.low == pytest.approx(x.mean() - student(x), rel=1e-10)
 
     def test_one_value_a_member_has_at_least_the_square_of_students_interval(self):
@@ -125,10 +124,9 @@ class TestMembers:
         assert found.high >= (x.mean() + student(x)) ** 2 * (1 - 1e-12)
 
     def test_the_ends_of_a_quotient_solve_fiellers_equation(self):
-        module = importlib.import_module("equitangents.statistics.jackknife")
         rng = np.random.default_rng(0)
         above, below = rng.normal(1.0, 0.3, (20, 5)), rng.normal(2.0, 0.3, (30, 5))
-        found = module.quotient_of_squared_means(above, below)
+        found = quotient_of_squared_means(above, below)
         a, b = squared_mean(above), squared_mean(below)
         assert found.value == pytest.approx(a.value / b.value)
         assert found.low < found.value < found.high
@@ -138,11 +136,10 @@ class TestMembers:
             assert distance == pytest.approx(np.hypot(widths[0], end * widths[1]), rel=1e-9)
 
     def test_a_quotient_by_what_may_be_nothing_is_not_decidable(self):
-        module = importlib.import_module("equitangents.statistics.jackknife")
         below = np.random.default_rng(1).normal(0.4, 1.0, (8, 3))
         b = squared_mean(below)
         assert b.low < 0 < b.value
-        found = module.quotient_of_squared_means(self.D, below)
+        found = quotient_of_squared_means(self.D, below)
         assert found.interval == (-np.inf, np.inf)
 
 

@@ -34,16 +34,8 @@ def adam(parameters):
 
 
 def model(factory, folder=None, epochs=LONG, **settings):
-    return et.torch.Ensemble(
-        factory,
-        3,
-        epochs=epochs,
-        batch_size=SIZE + 1,
-        seed=5,
-        checkpoint_dir=folder,
-        checkpoint_every=2,
-        **{"optimizer": adam} | settings,
-    )
+    given = {"optimizer": adam, "batch_size": SIZE + 1, "seed": 5, "checkpoint_every": 2}
+    return et.torch.Ensemble(factory, 3, epochs=epochs, checkpoint_dir=folder, **given | settings)
 
 
 def same(a, b):

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,34 +26,25 @@ def with_dropout():
     return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Dropout(0.4), torch.nn.Tanh(), torch.nn.Linear(8, 2))
 
 
-class Branching(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(3, 2)
-
+class Branching(torch.nn.Linear):
     def forward(self, x):
-        y = self.layer(x)
+        y = super().forward(x)
         return y if y.sum() > 0 else 2 * y
 
 
-class Counting(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(3, 2)
+class Counting(torch.nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
         self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, x):
         self.calls += 1
-        return self.layer(x)
+        return super().forward(x)
 
 
-class Drawing(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(3, 2)
-
+class Drawing(torch.nn.Linear):
     def forward(self, x):
-        return self.layer(torch.nn.functional.dropout(x, 0.5, self.training))
+        return super().forward(torch.nn.functional.dropout(x, 0.5, self.training))
 
 
 def alone(factory, x, y, member, optimizer, seed=5, loss=None, batch=SIZE):
@@ -111,9 +103,9 @@ def test_a_member_is_the_module_trained_alone_on_the_same_batches(factory, optim
         (mlp, None),
         (with_batch_norm, r"layer '1' \(BatchNorm1d\) keeps running statistics"),
         (with_dropout, r"layer '1' \(Dropout\) draws random numbers"),
-        (Branching, "torch.func cannot map it over members"),
-        (Counting, "buffer 'calls' changes in training"),
-        (Drawing, "torch.func cannot map it over members: .*random"),
+        (partial(Branching, 3, 2), "torch.func cannot map it over members"),
+        (partial(Counting, 3, 2), "buffer 'calls' changes in training"),
+        (partial(Drawing, 3, 2), "torch.func cannot map it over members: .*random"),
     ],
 )
 def test_how_members_were_trained_and_why_stands_in_attributes_and_in_the_log(factory, said, xy, caplog):
@@ -229,16 +221,12 @@ def test_a_classifier_predicts_probabilities_of_labels(rng):
 
 
 def test_images_come_as_they_are_where_the_layout_says_so(rng):
-    class Last(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.Linear(2, 1)
-
+    class Last(torch.nn.Linear):
         def forward(self, x):
             assert x.shape[1:] == (4, 5, 2)
-            return self.layer(x).mean((1, 2))
+            return super().forward(x).mean((1, 2))
 
-    model = et.torch.Ensemble(Last, 2, epochs=1, layout="channels_last")
+    model = et.torch.Ensemble(partial(Last, 2, 1), 2, epochs=1, layout="channels_last")
     assert model.fit(rng.normal(size=(5, 4, 5, 2)), np.zeros(5)).predict(rng.normal(size=(3, 4, 5, 2))).shape == (3,)
 
 
@@ -268,9 +256,8 @@ def test_without_pytorch_the_error_says_what_to_install(xy, monkeypatch):
 
 def test_standardised_members_have_no_unit(tmp_path):
     x, y = np.random.default_rng(0).normal(size=(6, 3)), np.arange(6.0)
-    make = lambda: et.torch.Ensemble(
-        lambda: torch.nn.Linear(3, 1), members=2, epochs=2, dtype="float64", standardise=True
-    )
+    made = {"members": 2, "epochs": 2, "dtype": "float64", "standardise": True}
+    make = lambda: et.torch.Ensemble(lambda: torch.nn.Linear(3, 1), **made)
     here, there = make().fit(x, y), make().fit(255 * x + 9, y)
     np.testing.assert_allclose(there.predict(255 * x + 9), here.predict(x), rtol=1e-9)
     there.save(tmp_path / "m")

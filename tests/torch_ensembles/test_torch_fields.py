@@ -9,6 +9,7 @@ from equitangents.errors import NetworkError
 from equitangents.torch import Ensemble, EnsembleClassifier, member_seeds
 
 STEPS, RATE = 3, 0.05
+SETTINGS = {"optimizer": "gd", "learning_rate": RATE, "epochs": STEPS, "dtype": "float64"}
 
 
 def conv(outputs=2):
@@ -37,8 +38,7 @@ def literal(x, loss):
 @pytest.mark.parametrize("method", ["torch.func", "in turn"])
 def test_a_member_is_trained_on_the_sum_over_positions(data, method):
     x, y = data
-    settings = dict(members=2, optimizer="gd", learning_rate=RATE, epochs=STEPS, dtype="float64", method=method)
-    model = Ensemble(conv, **settings).fit(x, y)
+    model = Ensemble(conv, 2, method=method, **SETTINGS).fit(x, y)
     channels = torch.from_numpy(np.moveaxis(y, -1, 1))
     expected = literal(x, lambda f: 0.5 * ((f - channels) ** 2).sum() / 5)
     assert model.predict_members(x).shape == (2, 5, 4, 3, 2)
@@ -52,8 +52,7 @@ def test_a_member_is_trained_on_the_sum_over_positions(data, method):
 def test_label_fields_are_trained_by_cross_entropy_at_every_position(data, tmp_path):
     x, y = data
     labels = np.where(y[..., 0] > 0, "b", "a")
-    settings = dict(members=2, optimizer="gd", learning_rate=RATE, epochs=STEPS, dtype="float64")
-    model = EnsembleClassifier(conv, **settings).fit(x, labels)
+    model = EnsembleClassifier(conv, 2, **SETTINGS).fit(x, labels)
     index = torch.from_numpy((labels == "b").astype(int))
     expected = literal(x, lambda f: torch.nn.functional.cross_entropy(f, index, reduction="sum") / 5)
     assert not np.max(np.abs(model.predict_members(x)[1] - expected)) > 1e-9
@@ -68,10 +67,9 @@ def test_label_fields_are_trained_by_cross_entropy_at_every_position(data, tmp_p
 def test_augmentation_moves_fields_along(data):
     x, y = data[0][:, :3], data[1][:, :3]
     turns = et.actions.image_rotations(4)
-    settings = dict(members=1, optimizer="gd", learning_rate=RATE, epochs=STEPS, dtype="float64")
-    model = Ensemble(conv, augmentation=turns, **settings).fit(x, y)
+    model = Ensemble(conv, 1, turns, **SETTINGS).fit(x, y)
     copies = [np.concatenate([np.asarray(turns(g, z)) for g in range(4)]) for z in (x, y)]
-    explicit = Ensemble(conv, **settings).fit(*copies)
+    explicit = Ensemble(conv, 1, **SETTINGS).fit(*copies)
     assert not np.max(np.abs(model.predict(x) - explicit.predict(x))) > 1e-9
 
 

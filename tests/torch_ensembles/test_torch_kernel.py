@@ -17,11 +17,8 @@ class Tied(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.first, self.second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 4)
-        self.third, self.twice, self.last = (
-            torch.nn.Linear(4, 4),
-            torch.nn.Linear(4, 4, bias=False),
-            torch.nn.Linear(4, 2),
-        )
+        self.third, self.twice = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4, bias=False)
+        self.last = torch.nn.Linear(4, 2)
         self.third.weight = self.second.weight
         self.scale = torch.nn.Parameter(torch.tensor(0.7))
 
@@ -111,7 +108,6 @@ def test_what_is_no_module_is_refused():
         EmpiricalKernel(torch.nn.Flatten())
     with pytest.raises(InvalidArgumentError, match="form is 'trace'"):
         EmpiricalKernel(mlp()).ntk(np.ones((2, 3)), form="trace")
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Unflatten(1, (2, 1)))
     with pytest.raises(ShapeError, match=r"expected one tensor \(N, outputs\)"):
-        EmpiricalKernel(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Unflatten(1, (2, 1)))).kernel(
-            np.ones((2, 3))
-        )
+        EmpiricalKernel(net).kernel(np.ones((2, 3)))
