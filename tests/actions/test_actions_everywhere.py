@@ -210,9 +210,8 @@ def test_verdicts_and_errors_of_own_actions_are_those_of_what_they_do():
     assert et.audit(lambda x: (x**2).sum(1), FLIPS, ROWS, off_data=False).verdict == "equivariant"
     assert et.audit(lambda x: x.sum(1) ** 3, FLIPS, ROWS, off_data=False).verdict == "broken"
     assert et.audit(lambda x: x**3, FLIPS, ROWS, output_action=FLIPS, off_data=False).verdict == "equivariant"
-    np.testing.assert_allclose(
-        et.metrics.equivariance_error(lambda x: x.sum(1) ** 3, FLIPS, ROWS).values, 1
-    )  # (0 + 2)/2
+    errors = et.metrics.equivariance_error(lambda x: x.sum(1) ** 3, FLIPS, ROWS).values
+    np.testing.assert_allclose(errors, 1)  # (0 + 2)/2
     trace, x = lambda x: np.trace(x, axis1=1, axis2=2), VECTORS[:, :, None] * VECTORS[:, None]
     assert et.metrics.equivariance_error(trace, Tensors(2), x).mean < 1e-12
 

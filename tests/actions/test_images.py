@@ -19,9 +19,9 @@ def images(H, W, channels=1, seed=0):
 
 
 class TestExactTurns:
-    @given(st.sampled_from([1, 2, 4]), st.integers(1, 6), st.integers(0, 99))
-    def test_is_rot90(self, n, size, seed):
-        x = images(size, size, 2, seed)
+    @given(st.sampled_from([1, 2, 4]), st.integers(1, 6), st.integers(1, 6), st.integers(0, 99))
+    def test_is_rot90(self, n, H, W, seed):
+        x = images(H, H if n == 4 else W, 2, seed)
         rot = actions.image_rotations(n)
         assert rot.exact
         assert rot.group.order == n
@@ -35,10 +35,6 @@ class TestExactTurns:
         for g in action.group:
             k, f = action.group.element(g)
             assert np.array_equal(action(g, x), np.rot90(x[:, :, ::-1] if f else x, k * 4 // n, axes=(1, 2)))
-
-    def test_half_turns_of_oblong_images(self):
-        x = images(2, 5)
-        assert np.array_equal(actions.image_rotations(2)(1, x), x[:, ::-1, ::-1])
 
 
 class TestResampledTurns:

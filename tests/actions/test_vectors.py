@@ -115,6 +115,7 @@ class TestProducts:
 
 C2, C3 = groups.cyclic(2), groups.cyclic(3)
 SIGNS, ONES = actions.linear(C2, [np.eye(2), -np.eye(2)]), actions.labels(C3, [[0]] * 3)
+TRIVIAL, OF_C4 = actions.trivial(C2), groups.cyclic(4).subgroup([0])
 SHEAR = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1.0]])
 OBLIQUE = groups.from_matrices([np.eye(3), SHEAR @ np.diag([1, -1, 1]) @ np.linalg.inv(SHEAR)])
 
@@ -137,21 +138,11 @@ OBLIQUE = groups.from_matrices([np.eye(3), SHEAR @ np.diag([1, -1, 1]) @ np.lina
         (actions.rotations, (groups.from_matrices([np.eye(2)]),), InvalidTypeError, "expected a group with 3×3"),
         (actions.rotations, (OBLIQUE,), InvalidArgumentError, "expected orthogonal matrices"),
         (actions.tensor_product, (SIGNS, ONES), InvalidArgumentError, "give actions of one group"),
-        (
-            actions.tensor_product,
-            (SIGNS, actions.trivial(C2)),
-            InvalidTypeError,
-            "b is .*; expected an action on vectors",
-        ),
+        (actions.tensor_product, (SIGNS, TRIVIAL), InvalidTypeError, "b is .*; expected an action on vectors"),
         (actions.tensor_product, (2, SIGNS), InvalidTypeError, "a is of type int"),
-        (actions.direct_sum, (SIGNS, actions.trivial(C2)), InvalidTypeError, "expected actions on vectors"),
+        (actions.direct_sum, (SIGNS, TRIVIAL), InvalidTypeError, "expected actions on vectors"),
         (actions.direct_sum, (), InvalidArgumentError, "actions is empty"),
-        (
-            actions.restrict,
-            (ONES, groups.cyclic(4).subgroup([0])),
-            InvalidArgumentError,
-            "subgroup is one of <group C4",
-        ),
+        (actions.restrict, (ONES, OF_C4), InvalidArgumentError, "subgroup is one of <group C4"),
         (actions.restrict, (ONES, [0]), InvalidTypeError, "subgroup is of type list"),
     ],
 )

@@ -77,12 +77,14 @@ class TestMatrices:
 
 
 class TestSolids:
-    CASES = ((groups.tetrahedral, 12), (groups.octahedral, 24), (groups.icosahedral, 60))
+    SIZES = ([1, 3, 4, 4], [1, 3, 6, 6, 8], [1, 12, 12, 15, 20])  # of classes
+    CASES = tuple(zip((groups.tetrahedral, groups.octahedral, groups.icosahedral), SIZES, strict=True))
 
-    @pytest.mark.parametrize(("make", "order"), CASES)
-    def test_rotations_closed_under_products(self, make, order):
-        G = make()
+    @pytest.mark.parametrize(("make", "sizes"), CASES)
+    def test_rotations_closed_under_products(self, make, sizes):
+        G, order = make(), sum(sizes)
         assert G.order == order
+        assert sorted(len(c) for c in G.conjugacy_classes) == sizes
         assert np.array_equal(G.matrices[G.identity], np.eye(3))
         assert G.identity == 0
         np.testing.assert_allclose(np.linalg.det(G.matrices), 1, atol=1e-14)
@@ -105,15 +107,6 @@ class TestSolids:
             for m in make().matrices:
                 image = np.round(np.array(vertices) @ m.T, 9) + 0.0
                 np.testing.assert_allclose(np.array(sorted(image.tolist())), expected, atol=1e-8)
-
-    def test_class_sizes(self):
-        sizes = {
-            groups.tetrahedral: [1, 3, 4, 4],
-            groups.octahedral: [1, 3, 6, 6, 8],
-            groups.icosahedral: [1, 12, 12, 15, 20],
-        }
-        for make, expected in sizes.items():
-            assert sorted(len(c) for c in make().conjugacy_classes) == expected
 
 
 class TestProducts:
@@ -224,12 +217,8 @@ def test_symmetric_composes_permutations(n):
 
 def test_quaternion_multiplies_as_complex_matrices():
     G = groups.quaternion()
-    unit = {
-        "1": np.eye(2),
-        "i": np.diag([1j, -1j]),
-        "j": np.array([[0, 1], [-1, 0]]),
-        "k": np.array([[0, 1j], [1j, 0]]),
-    }
+    i, j = np.diag([1j, -1j]), np.array([[0, 1], [-1, 0]])
+    unit = {"1": np.eye(2), "i": i, "j": j, "k": np.array([[0, 1j], [1j, 0]])}
     matrices = {**unit, **{"-" + name: -m for name, m in unit.items()}}
     for a, b in itertools.product(range(8), repeat=2):
         product = matrices[G.element(a)] @ matrices[G.element(b)]

@@ -98,7 +98,7 @@ def test_a_finite_group_draws_at_most_all_but_the_identity(order):
 
 def test_bandlimits_do_not_change_which_group_it_is():
     assert groups.so3(2).is_same_group(groups.so3(5))
-    assert groups.so3(2) != groups.so3(5)
+    assert groups.o3(2) != groups.so3(2) != groups.so3(5)
     assert not groups.so3(2).is_same_group(groups.o3(2))
     assert groups.so2(2).is_same_group(groups.so2(3))
 

@@ -82,10 +82,7 @@ def test_irreps_of_compact_groups_are_representations_of_their_subgroups():
         (groups.o2().irreps(4), plane),
         (groups.dihedral(4).irreps("real"), plane),
         (groups.so3(2).irreps(4), groups.icosahedral()),
-        (
-            groups.o3(2).irreps(3),
-            groups.from_matrices([s * np.diag(d) for s in (1, -1) for d in ([1, 1, 1], [1, -1, -1])]),
-        ),
+        (groups.o3(2).irreps(3), groups.from_matrices([s * np.diag([1, t, t]) for s in (1, -1) for t in (1, -1)])),
     ]
     for irreps, group in cases:
         for irrep in irreps:
@@ -166,11 +163,7 @@ def test_random_rotations_follow_the_haar_measure():
     assert 0.4 < (np.linalg.det(groups.o3(1).random(500)) > 0).mean() < 0.6
 
 
-def test_equality_hash_and_errors():
-    assert groups.so3(3) == groups.so3(3) != groups.o3(3)
-    assert len({groups.so3(3), groups.so3(3), groups.so3(4)}) == 2
-    with pytest.raises(AttributeError, match="immutable"):
-        groups.so3(2).bandlimit = 3
+def test_bad_bandlimits_are_refused():
     for bad in (0, 1000, 2.5, True):
         with pytest.raises(EquitangentsError, match="bandlimit"):
             groups.so3(bad)

@@ -12,6 +12,7 @@ from equitangents.kernels.engines import select
 from equitangents.kernels.operations import Affine
 from equitangents.nn import Conv, Dense, Flatten, GroupPool, Relu, Sequential, SphereLift
 
+SOLID = et.groups.octahedral()
 LINEAR = Sequential(Dense(1, W_std=1.3, b_std=0.2), Dense(1, W_std=0.7))
 
 
@@ -85,11 +86,7 @@ def test_inside_jax_programs_it_has_the_derivatives_of_the_reference(toy, x):
     ("net", "shape", "reason"),
     [
         (Sequential(Conv(1, 3), Relu(), Flatten(), Dense(1)), (4, 1), "it runs dense layers alone"),
-        (
-            Sequential(SphereLift(et.groups.octahedral(), 1), Relu(), GroupPool()),
-            (4, 1),
-            "it has no rule for rotations",
-        ),
+        (Sequential(SphereLift(SOLID, 1), Relu(), GroupPool()), (4, 1), "it has no rule for rotations"),
     ],
     ids=["grid", "rotations"],
 )

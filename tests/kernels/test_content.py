@@ -46,23 +46,16 @@ WITH_BRANCHES = {
     "summed": (conv(), nn.Relu(), nn.Parallel([conv(), nn.Relu()], conv(1)), nn.Sum(), *END),
     "side by side": (conv(), nn.Relu(), nn.Parallel([conv(), nn.Relu()], conv(1)), nn.Concatenate(), *END),
     "handed on": (
-        conv(),
-        nn.Relu(),
-        nn.Parallel([conv(), nn.Relu()], nn.Identity()),
-        nn.Parallel(nn.Dropout(0.25), conv()),
-        nn.Concatenate(),
-        *END,
+        conv(), nn.Relu(), nn.Parallel([conv(), nn.Relu()], nn.Identity()), nn.Parallel(nn.Dropout(0.25), conv()),
+        nn.Concatenate(), *END,
     ),
     "attention in one": (conv(), nn.Relu(), nn.Parallel(nn.Attention(4), conv()), nn.Sum(), nn.Relu(), *END),
     "of features": (
-        nn.PointCloud("SO(2)", "1x0+1x1"),
-        nn.SteerableConv("2x0+1x1"),
-        nn.Parallel(nn.SteerableDense("2x0+1x1"), nn.Identity()),
-        nn.Sum(),
-        nn.SteerablePool(),
+        nn.PointCloud("SO(2)", "1x0+1x1"), nn.SteerableConv("2x0+1x1"),
+        nn.Parallel(nn.SteerableDense("2x0+1x1"), nn.Identity()), nn.Sum(), nn.SteerablePool(),
         nn.SteerableDense("1x0"),
     ),
-}
+}  # fmt: skip
 
 
 class TestWhatIsDescribed:

@@ -37,30 +37,25 @@ CASES = {
     "gelu": (duals.Gelu(), lambda x: x * ndtr(x), lambda x: ndtr(x) + x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)),
     "exp": (nn.Exp(0.5, 0.7).dual, lambda x: 0.5 * np.exp(0.7 * x), lambda x: 0.35 * np.exp(0.7 * x)),
     "gaussian": (
-        nn.Gaussian(1.2, -0.6).dual,
-        lambda x: 1.2 * np.exp(-0.6 * x**2),
-        lambda x: -1.44 * x * np.exp(-0.6 * x**2),
+        nn.Gaussian(1.2, -0.6).dual, lambda x: 1.2 * np.exp(-0.6 * x**2), lambda x: -1.44 * x * np.exp(-0.6 * x**2)
     ),
     "rbf": (
-        nn.Rbf(0.4).dual,
-        lambda x: math.sqrt(2) * np.sin(math.sqrt(0.8) * x + math.pi / 4),
+        nn.Rbf(0.4).dual, lambda x: math.sqrt(2) * np.sin(math.sqrt(0.8) * x + math.pi / 4),
         lambda x: math.sqrt(1.6) * np.cos(math.sqrt(0.8) * x + math.pi / 4),
     ),
     "hermite": (nn.Hermite(3).dual, *poly(0, -3 / math.sqrt(6), 0, 1 / math.sqrt(6))),
     "monomial": (nn.Monomial(4).dual, *poly(0, 0, 0, 0, 1)),
     "polynomial": (nn.Polynomial((0.3, -1.0, 0.2, 0.1)).dual, *poly(0.3, -1.0, 0.2, 0.1)),
     "gabor": (
-        own_layers.Gabor().dual,
-        lambda x: np.exp(-(x**2)) * np.sin(x),
+        own_layers.Gabor().dual, lambda x: np.exp(-(x**2)) * np.sin(x),
         lambda x: np.exp(-(x**2)) * (np.cos(x) - 2 * x * np.sin(x)),
     ),
     "raised gaussian": (
-        own_layers.Raised(nn.Gaussian(1.2, -0.6), -0.8).dual,
-        lambda x: 1.2 * np.exp(-0.6 * x**2) - 0.8,
+        own_layers.Raised(nn.Gaussian(1.2, -0.6), -0.8).dual, lambda x: 1.2 * np.exp(-0.6 * x**2) - 0.8,
         lambda x: -1.44 * x * np.exp(-0.6 * x**2),
     ),
     "wave": (own_layers.Wave(0.7).dual, lambda x: np.sin(x + 0.7), lambda x: np.cos(x + 0.7)),
-}
+}  # fmt: skip
 FIRST, MORE = tuple(CASES)[:7], tuple(CASES)[7:]
 
 

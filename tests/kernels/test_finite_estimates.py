@@ -111,10 +111,7 @@ def test_the_first_output_is_that_of_the_first_input(rng):
     x1, x2 = rng.normal(size=(2, 4)).astype(np.float32), rng.normal(size=(3, 4)).astype(np.float32)
     params, jacobian = NET.init(jax.random.key(0), (4,)), jax.jit(jax.jacrev(NET.apply))
     a, b = (
-        np.concatenate(
-            [np.asarray(p).reshape(len(x), 2, -1) for p in jax.tree.leaves(jacobian(params, x))],
-            2,
-        )
+        np.concatenate([np.asarray(p).reshape(len(x), 2, -1) for p in jax.tree.leaves(jacobian(params, x))], 2)
         for x in (x1, x2)
     )
     expected = np.einsum("iou,jpu->ijop", a, b)

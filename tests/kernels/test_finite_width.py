@@ -9,43 +9,25 @@ import equitangents as et
 from equitangents import precision
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
 from equitangents.kernels import finite_width
-from equitangents.nn import (
-    Abs,
-    AvgPool,
-    Conv,
-    Dense,
-    Erf,
-    Flatten,
-    Gelu,
-    GlobalAvgPool,
-    GroupConv,
-    GroupPool,
-    LayerNorm,
-    LeakyRelu,
-    Lift,
-    LocallyConnected,
-    Relu,
-    Residual,
-    Sequential,
-    Sin,
-)
+
+N = et.nn
 
 C4 = et.actions.permutations(et.groups.cyclic(4), np.array([[(x + g) % 4 for x in range(4)] for g in range(4)]))
 
 
 def mlp(phi, widths, b_std=0.1, outputs=1):
-    layers = [layer for w in widths for layer in (Dense(w, W_std=1.4, b_std=b_std), phi)]
-    return Sequential(*layers, Dense(outputs, b_std=b_std))
+    layers = [layer for w in widths for layer in (N.Dense(w, W_std=1.4, b_std=b_std), phi)]
+    return N.Sequential(*layers, N.Dense(outputs, b_std=b_std))
 
 
 def ending(*layers):
-    return Sequential(*layers, Dense(2))
+    return N.Sequential(*layers, N.Dense(2))
 
 
 def test_a_linear_network_has_the_spread_of_a_product_of_chi_squares(rng):
     """K̂(x, x) = q Π χ²_n/n without biases: Var = q² Σ 2/n to first order; Var K̂(x, y) likewise by Wick's theorem."""
     x = rng.standard_normal((3, 4))
-    net = mlp(LeakyRelu(1.0), (16, 32), b_std=0.0)
+    net = mlp(N.LeakyRelu(1.0), (16, 32), b_std=0.0)
     k = finite_width(net, x)
     own = np.diag(np.asarray(net.kernel(x).nngp))
     pairs = np.asarray(net.kernel(x).nngp)
@@ -58,8 +40,8 @@ def test_a_linear_network_has_the_spread_of_a_product_of_chi_squares(rng):
 def test_one_hidden_layer_by_the_fourth_moments_of_its_features(rng):
     """Var K̂ = W_std⁴ (E[φ²φ²] - F²)/n, exactly; by a literal mean over a dense grid of Gaussian values."""
     x = rng.standard_normal((2, 3))
-    for phi in (Relu(), Erf(), Gelu()):
-        first = Sequential(Dense(1, W_std=1.4, b_std=0.1))
+    for phi in (N.Relu(), N.Erf(), N.Gelu()):
+        first = N.Sequential(N.Dense(1, W_std=1.4, b_std=0.1))
         q = np.asarray(first.kernel(x).nngp)
         node, weight = np.polynomial.hermite_e.hermegauss(300)
         weight = weight / weight.sum()
@@ -71,11 +53,11 @@ def test_one_hidden_layer_by_the_fourth_moments_of_its_features(rng):
         fourth, second = (float(weight @ z @ weight) for z in (a * a * b * b, a * b))
         variance = (fourth - second**2) / 24
         found = finite_width(mlp(phi, (24,)), x).nngp_std[0, 1] ** 2
-        assert found == pytest.approx(variance, rel=1e-3 if isinstance(phi, Relu) else 1e-6)
+        assert found == pytest.approx(variance, rel=1e-3 if isinstance(phi, N.Relu) else 1e-6)
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("phi", [Relu(), Abs(), LeakyRelu(0.3)])
+@pytest.mark.parametrize("phi", [N.Relu(), N.Abs(), N.LeakyRelu(0.3)])
 def test_the_diagonal_of_scale_invariant_networks_has_no_correction(phi, rng):
     k = finite_width(mlp(phi, (8, 16, 8), b_std=0.3), rng.standard_normal((4, 5)))
     assert np.max(np.abs(np.diag(k.ntk_correction))) == 0
@@ -85,15 +67,15 @@ def test_the_diagonal_of_scale_invariant_networks_has_no_correction(phi, rng):
 
 def test_corrections_and_variances_are_proportional_to_one_over_the_width(rng):
     x = rng.standard_normal((3, 4))
-    one, four = (finite_width(mlp(Erf(), (w, 2 * w)), x) for w in (16, 64))
+    one, four = (finite_width(mlp(N.Erf(), (w, 2 * w)), x) for w in (16, 64))
     np.testing.assert_allclose(one.ntk_correction, 4 * four.ntk_correction, rtol=1e-9)
     np.testing.assert_allclose(one.ntk_std, 2 * four.ntk_std, rtol=1e-9)
 
 
 def test_windows_of_one_position_are_dense_layers(rng):
     x = rng.standard_normal((2, 1, 3))
-    conv = Sequential(Conv(16, 1, W_std=1.4), Erf(), Conv(16, 1, W_std=1.4), Erf(), Flatten(), Dense(1))
-    dense = Sequential(Dense(16, W_std=1.4), Erf(), Dense(16, W_std=1.4), Erf(), Dense(1))
+    conv = N.Sequential(N.Conv(16, 1, W_std=1.4), N.Erf(), N.Conv(16, 1, W_std=1.4), N.Erf(), N.Flatten(), N.Dense(1))
+    dense = N.Sequential(N.Dense(16, W_std=1.4), N.Erf(), N.Dense(16, W_std=1.4), N.Erf(), N.Dense(1))
     one, two = finite_width(conv, x), finite_width(dense, x[:, 0])
     np.testing.assert_allclose(one.ntk, two.ntk, rtol=1e-12)
     np.testing.assert_allclose(one.ntk_std, two.ntk_std, rtol=1e-12)
@@ -103,7 +85,7 @@ def test_windows_of_one_position_are_dense_layers(rng):
 def test_parallel_and_equal_inputs_are_the_limit_of_close_ones(rng):
     x = rng.standard_normal(4)
     close = np.stack([x, x + 2e-4 * rng.standard_normal(4)])
-    for phi in (Relu(), Gelu()):
+    for phi in (N.Relu(), N.Gelu()):
         k = finite_width(mlp(phi, (16, 16)), close)
         same = finite_width(mlp(phi, (16, 16)), close[:1], close[:1])
         assert k.ntk_std[0, 1] == pytest.approx(same.ntk_std[0, 0], rel=1e-2)
@@ -112,7 +94,9 @@ def test_parallel_and_equal_inputs_are_the_limit_of_close_ones(rng):
 
 @pytest.mark.slow
 def test_an_invariant_network_has_one_value_on_an_orbit(rng):
-    net = Sequential(Lift(C4, 16, window="full"), Relu(), GroupConv(16, window="full"), Relu(), GroupPool(), Dense(1))
+    net = N.Sequential(
+        N.Lift(C4, 16, window="full"), N.Relu(), N.GroupConv(16, window="full"), N.Relu(), N.GroupPool(), N.Dense(1)
+    )
     x = rng.standard_normal((2, 4, 1))
     k = finite_width(net, x, np.roll(x, 1, axis=1), draws=1024)
     still = finite_width(net, x, x, draws=1024)
@@ -156,13 +140,21 @@ def check(net, x, count, *, second_order):
 @pytest.mark.parametrize(
     ("net", "shape"),
     [
-        (mlp(Relu(), (64, 128, 64), outputs=3), (4,)),
-        (mlp(Gelu(), (64, 64)), (4,)),
-        (mlp(Sin(), (64, 64)), (4,)),
-        (ending(Conv(64, 3, W_std=1.4, b_std=0.1), Relu(), Conv(64, 2, W_std=1.4), Erf(), Flatten()), (6, 2)),
-        (ending(Conv(64, 3, padding="zero"), AvgPool(2), Relu(), LocallyConnected(64, 2), Relu(), Flatten()), (6, 2)),
-        (ending(Conv(64, 3, W_std=1.4), Relu(), Conv(64, 3), Gelu(), GlobalAvgPool()), (5, 2)),
-        (ending(Lift(C4, 64, window=[0, 1]), Relu(), GroupConv(64, window=[0, 1]), Relu(), GroupPool()), (4, 2)),
+        (mlp(N.Relu(), (64, 128, 64), outputs=3), (4,)),
+        (mlp(N.Gelu(), (64, 64)), (4,)),
+        (mlp(N.Sin(), (64, 64)), (4,)),
+        (ending(N.Conv(64, 3, W_std=1.4, b_std=0.1), N.Relu(), N.Conv(64, 2, W_std=1.4), N.Erf(), N.Flatten()), (6, 2)),
+        (
+            ending(
+                N.Conv(64, 3, padding="zero"), N.AvgPool(2), N.Relu(), N.LocallyConnected(64, 2), N.Relu(), N.Flatten()
+            ),
+            (6, 2),
+        ),
+        (ending(N.Conv(64, 3, W_std=1.4), N.Relu(), N.Conv(64, 3), N.Gelu(), N.GlobalAvgPool()), (5, 2)),
+        (
+            ending(N.Lift(C4, 64, window=[0, 1]), N.Relu(), N.GroupConv(64, window=[0, 1]), N.Relu(), N.GroupPool()),
+            (4, 2),
+        ),
     ],
 )
 def test_sampled_networks_of_every_kind(net, shape, rng):
@@ -172,26 +164,26 @@ def test_sampled_networks_of_every_kind(net, shape, rng):
 def test_layers_whose_law_is_another_are_named(rng):
     x = rng.standard_normal((2, 4))
     for layers, said in (
-        ((Dense(4), LayerNorm(), Relu(), Dense(1)), "LayerNorm"),
-        ((Dense(4), Residual(Relu(), Dense(4)), Dense(1)), "Residual"),
-        ((Dense(4), Relu(), Dense(4), Dense(1)), "one layer with weights"),
-        ((Dense(4, parametrisation="standard"), Relu(), Dense(1)), "standard"),
+        ((N.Dense(4), N.LayerNorm(), N.Relu(), N.Dense(1)), "LayerNorm"),
+        ((N.Dense(4), N.Residual(N.Relu(), N.Dense(4)), N.Dense(1)), "Residual"),
+        ((N.Dense(4), N.Relu(), N.Dense(4), N.Dense(1)), "one layer with weights"),
+        ((N.Dense(4, parametrisation="standard"), N.Relu(), N.Dense(1)), "standard"),
     ):
         with pytest.raises(NetworkError, match=said):
-            finite_width(Sequential(*layers), x)
+            finite_width(N.Sequential(*layers), x)
     with pytest.raises(NetworkError, match="Flatten before weights"):
-        finite_width(Sequential(Conv(4, 2), Flatten()), x[..., None])
+        finite_width(N.Sequential(N.Conv(4, 2), N.Flatten()), x[..., None])
 
 
 def test_pools_over_many_positions_are_refused_with_a_remedy(rng):
-    net = Sequential(Conv(4, 3), Relu(), Conv(4, 3), Relu(), GlobalAvgPool(), Dense(1))
+    net = N.Sequential(N.Conv(4, 3), N.Relu(), N.Conv(4, 3), N.Relu(), N.GlobalAvgPool(), N.Dense(1))
     with pytest.raises(MemoryLimitError, match="Flatten"):
         finite_width(net, rng.standard_normal((1, 16, 16, 1)))
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
-    ("cut", "b_std", "phi"), [(0, 0.3, Relu()), (1, 0.0, Relu()), (1, 0.3, Erf()), (2, 0.3, Relu())]
+    ("cut", "b_std", "phi"), [(0, 0.3, N.Relu()), (1, 0.0, N.Relu()), (1, 0.3, N.Erf()), (2, 0.3, N.Relu())]
 )
 def test_weights_of_no_size_are_the_limit_of_small_ones(phi, cut, b_std, rng):
     """And what lies before them has no part: the network then begins with its biases."""
@@ -199,8 +191,8 @@ def test_weights_of_no_size_are_the_limit_of_small_ones(phi, cut, b_std, rng):
 
     def net(small):
         stds = [small if i == cut else 1.4 for i in range(3)]
-        layers = [Dense(8, W_std=w, b_std=b_std if i == cut else 0.1) for i, w in enumerate(stds)]
-        return Sequential(layers[0], phi, layers[1], phi, layers[2])
+        layers = [N.Dense(8, W_std=w, b_std=b_std if i == cut else 0.1) for i, w in enumerate(stds)]
+        return N.Sequential(layers[0], phi, layers[1], phi, layers[2])
 
     none, little = finite_width(net(0.0), x), finite_width(net(1e-5), x)
     for name in ("nngp", "ntk", "nngp_std", "ntk_std", "nngp_correction", "ntk_correction"):
@@ -211,14 +203,14 @@ def test_weights_of_no_size_are_the_limit_of_small_ones(phi, cut, b_std, rng):
 @pytest.mark.slow
 def test_windows_of_no_size_leave_the_biases(rng):
     x = rng.standard_normal((1, 3, 2))
-    net = lambda W_std: ending(Conv(8, 2), Relu(), Conv(8, 2, W_std=W_std, b_std=0.5), Erf(), Flatten())
+    net = lambda W_std: ending(N.Conv(8, 2), N.Relu(), N.Conv(8, 2, W_std=W_std, b_std=0.5), N.Erf(), N.Flatten())
     none, little = (finite_width(net(w), x, draws=64) for w in (0.0, 1e-6))
     allowed = 8 * (none.draws_error + little.draws_error) * np.max(none.ntk)
     for name in ("ntk", "ntk_std", "nngp_std"):
         assert np.max(np.abs(getattr(none, name) - getattr(little, name))) <= allowed, name
 
 
-@pytest.mark.parametrize("net", ["net", None, 3, Dense(3), [Dense(3)], len], ids=repr)
+@pytest.mark.parametrize("net", ["net", None, 3, N.Dense(3), [N.Dense(3)], len], ids=repr)
 def test_what_is_no_network_is_named(net, rng):
     x = rng.standard_normal((2, 4))
     calls = (
@@ -236,4 +228,4 @@ def test_what_is_no_network_is_named(net, rng):
 @pytest.mark.parametrize("draws", [0, 2, 3, 12, 1000, 2.0, True, "many"])
 def test_draws_are_a_power_of_two(draws, rng):
     with pytest.raises((InvalidArgumentError, InvalidTypeError), match=rf"draws is {draws!r}; expected a power of two"):
-        finite_width(mlp(Relu(), (4,)), rng.standard_normal((2, 3)), draws=draws)
+        finite_width(mlp(N.Relu(), (4,)), rng.standard_normal((2, 3)), draws=draws)

@@ -10,13 +10,7 @@ import pytest
 
 import equitangents as et
 from equitangents import nn
-from equitangents.errors import (
-    EquitangentsError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    MemoryLimitError,
-    NetworkError,
-)
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
 from equitangents.kernels.random_features import features as library
 from equitangents.kernels.random_features import random_features
 
@@ -24,11 +18,8 @@ GAIN = 2**0.5
 P4 = et.groups.wallpaper(4, False, (3, 3))
 ROTATIONS = et.actions.image_rotations(4)
 CONV, RELU, DENSE = nn.Conv(1, (3, 3), W_std=GAIN, b_std=0.2), nn.Relu(), nn.Dense(1)
-FLAT, MEAN, STANDARD = (
-    (nn.Flatten(), DENSE),
-    (nn.GlobalAvgPool(), nn.Dense(1, b_std=0.1)),
-    {"parametrisation": "standard"},
-)
+FLAT, MEAN = (nn.Flatten(), DENSE), (nn.GlobalAvgPool(), nn.Dense(1, b_std=0.1))
+STANDARD = {"parametrisation": "standard"}
 BRANCHES = nn.Parallel((RELU, DENSE), (nn.Cos(), nn.Dense(1, GAIN)))
 LIFT = nn.Lift(P4, 1, (3, 3), W_std=GAIN)
 LAYERS = {
@@ -54,12 +45,8 @@ def _errors(net, x, features, seeds):
     """K̂ - K and Θ̂ - Θ over the largest kernel value, (seeds, 2, N, N)."""
     exact = net.kernel(x)
     found = [random_features(net, features, seed).kernel(x) for seed in range(seeds)]
-    return np.array(
-        [
-            [(getattr(f, k) - getattr(exact, k)) / np.abs(getattr(exact, k)).max() for k in ("nngp", "ntk")]
-            for f in found
-        ]
-    )
+    error = lambda f, k: (getattr(f, k) - getattr(exact, k)) / np.abs(getattr(exact, k)).max()
+    return np.array([[error(f, k) for k in ("nngp", "ntk")] for f in found])
 
 
 def _consistent(name, rng, features, seeds):
@@ -197,7 +184,7 @@ def test_bad_input_is_refused_in_words(rng):
     x = rng.standard_normal((3, *shape))
     with pytest.raises(InvalidArgumentError, match="features"):
         random_features(net, 0)
-    with pytest.raises(EquitangentsError, match="seed"):
+    with pytest.raises(et.errors.EquitangentsError, match="seed"):
         random_features(net, 8, seed=-1)
     with pytest.raises(InvalidTypeError, match="net is"):
         random_features(object())

@@ -57,42 +57,24 @@ def nets(width, out):
     scale = {"W_std": 1.3, "b_std": 0.3}
     group, table = small_group("S3")
     action = et.actions.permutations(group, table)
-    lift = [n.Lift(action, width, window=[0, 1, 4], **scale), n.Relu(), n.GroupConv(width, window=[1, 2, 3], **scale)]
-    plane = et.groups.wallpaper(rotations=4, reflections=False, shape=(2, 2))
-    profile = [0.5, 0.1, 0.4]
+
+    def hidden(action, first, second, **more):
+        conv = n.GroupConv(width, window=second, **more, **scale)
+        return n.Lift(action, width, window=first, **more, **scale), n.Relu(), conv
+
+    lift, weighted = (hidden(action, [0, 1, 4], [1, 2, 3], **more) for more in ({}, {"weights": [0.5, 0.1, 0.4]}))
+    p4 = hidden(et.groups.wallpaper(rotations=4, reflections=False, shape=(2, 2)), (1, 2), (2, 1))
+    conv = n.Conv(width, (2,), stride=2, padding="zero", **scale)
     return {
         "mlp": ((4,), n.Sequential(n.Dense(width, **scale), n.Erf(), n.Dense(width, **scale), n.Relu(), n.Dense(out))),
-        "cnn, zero, stride": (
-            (6, 1),
-            conv_net(width, out, n.Conv(width, (2,), stride=2, padding="zero", **scale), n.Gelu()),
-        ),
+        "cnn, zero, stride": ((6, 1), conv_net(width, out, conv, n.Gelu())),
         "locally connected": ((3, 1), conv_net(width, out, n.LocallyConnected(width, (2,), **scale), n.Abs())),
         "pooling inside": ((6, 1), conv_net(width, out, n.AvgPool((2,)), n.Conv(width, (2,), **scale), n.Relu())),
         "residual of means": ((5, 1), conv_net(width, out, n.Residual(n.Conv(width, (2,), **scale), n.Relu()))),
         "residual": ((5, 1), conv_net(width, out, n.Conv(width, (2,)), n.Residual(n.Relu(), n.Conv(width, (3,))))),
         "S3, pooled": ((6, 2), n.Sequential(*lift, n.Erf(), n.GroupPool(), n.Dense(out, **scale))),
-        "S3, flattened, weighted": (
-            (6, 2),
-            n.Sequential(
-                n.Lift(action, width, window=[0, 1, 4], weights=profile, **scale),
-                n.Relu(),
-                n.GroupConv(width, window=[1, 2, 3], weights=profile, **scale),
-                n.Relu(),
-                n.Flatten(),
-                n.Dense(out, **scale),
-            ),
-        ),
-        "p4": (
-            (2, 2, 1),
-            n.Sequential(
-                n.Lift(plane, width, window=(1, 2), **scale),
-                n.Relu(),
-                n.GroupConv(width, window=(2, 1), **scale),
-                n.Relu(),
-                n.GroupPool(),
-                n.Dense(out, **scale),
-            ),
-        ),
+        "S3, flattened, weighted": ((6, 2), n.Sequential(*weighted, n.Relu(), n.Flatten(), n.Dense(out, **scale))),
+        "p4": ((2, 2, 1), n.Sequential(*p4, n.Relu(), n.GroupPool(), n.Dense(out, **scale))),
     }
 
 

@@ -17,25 +17,13 @@ n = et.nn
 def gcnn(window=(3, 3), readout=None, phi=None, shape=(4, 4), reflections=False):
     group = et.groups.wallpaper(rotations=4, reflections=reflections, shape=shape)
     phi = phi or n.Relu()
-    return n.Sequential(
-        n.Lift(group, 3, window=window, W_std=1.4, b_std=0.1),
-        phi,
-        n.GroupConv(3, window=window, W_std=1.3),
-        phi,
-        readout or n.GroupPool(),
-        n.Dense(1),
-    )
+    lift, conv = n.Lift(group, 3, window=window, W_std=1.4, b_std=0.1), n.GroupConv(3, window=window, W_std=1.3)
+    return n.Sequential(lift, phi, conv, phi, readout or n.GroupPool(), n.Dense(1))
 
 
 def cnn(*readout):
-    return n.Sequential(
-        n.Conv(3, (3, 3), W_std=1.4, b_std=0.1),
-        n.Relu(),
-        n.Conv(3, (2, 2), padding="zero"),
-        n.Relu(),
-        *(readout or (n.Flatten(),)),
-        n.Dense(1),
-    )
+    first, second = n.Conv(3, (3, 3), W_std=1.4, b_std=0.1), n.Conv(3, (2, 2), padding="zero")
+    return n.Sequential(first, n.Relu(), second, n.Relu(), *(readout or (n.Flatten(),)), n.Dense(1))
 
 
 def mlp(depth=2, W=1.4, b=0.1):
@@ -48,9 +36,6 @@ SLOW = pytest.mark.slow
 
 def images(count, shape=(4, 4), channels=2, seed=0):
     return np.random.default_rng(seed).standard_normal((count, *shape, channels))
-
-
-# Symmetry and positivity -----------------------------------------------------------------------------------------
 
 
 # Invariance --------------------------------------------------------------------------------------------------
@@ -73,11 +58,10 @@ def test_group_networks_are_invariant(reflections):
             for g in (1, 5, len(table) // 2 + 3, len(table) - 1):
                 moved = np.asarray(getattr(net.kernel(move(g, x1), move(g, x2)), name))
                 np.testing.assert_allclose(moved, plain, rtol=1e-12)
+                alone = np.asarray(getattr(net.kernel(move(g, x1), x2), name))
                 if not both:  # a pooled network sees no difference even if one argument alone is moved
-                    alone = np.asarray(getattr(net.kernel(move(g, x1), x2), name))
                     np.testing.assert_allclose(alone, plain, rtol=1e-12)
                 else:
-                    alone = np.asarray(getattr(net.kernel(move(g, x1), x2), name))
                     assert np.abs(alone - plain).max() > 1e-3 * np.abs(plain).max()
 
 
@@ -88,14 +72,8 @@ DIGITS = [(phi, readout) for phi in ("relu", "erf", "gelu", "abs", "cos") for re
 
 @by_engines("phi, readout", DIGITS, DIGITS, [])
 def test_float32_keeps_its_digits(engine, phi, readout):
-    layers = [
-        ("conv", (3, 3), (1, 1), "circular", 1.4, 0.1),
-        ("phi", phi),
-        ("conv", (3, 2), (1, 1), "zero", 1.3, 0.1),
-        ("phi", phi),
-        (readout,),
-        ("dense", 1.0, 0.1),
-    ]
+    first, second = ("conv", (3, 3), (1, 1), "circular", 1.4, 0.1), ("conv", (3, 2), (1, 1), "zero", 1.3, 0.1)
+    layers = [first, ("phi", phi), second, ("phi", phi), (readout,), ("dense", 1.0, 0.1)]
     x = images(3).astype(np.float32)
     x = np.concatenate([x, x[:1] + np.float32(1e-3), x[:1] + np.float32(1e-6)])
     got = network(layers).kernel(x)

@@ -81,10 +81,7 @@ def _roto_translations(size, window, rotations=4):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("size", "window", "rotations"),
-    [(4, (3, 3), 4), (5, (3, 3), 4), (4, (1, 3), 2)],
-)
+@pytest.mark.parametrize(("size", "window", "rotations"), [(4, (3, 3), 4), (5, (3, 3), 4), (4, (1, 3), 2)])
 def test_symmetric_windows_average_the_pooled_cnn_over_rotations(size, window, rotations):
     gcnn, cnn, turns, x = _roto_translations(size, window, rotations)
     assert_same(gcnn.kernel, mean_of(cnn, turns), x)

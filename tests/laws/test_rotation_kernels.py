@@ -211,8 +211,7 @@ def test_jax_arrays_and_compiled_functions_give_the_same():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("windows", "same"),
-    [(("full",), False), *((w, s) for w, s in ((("full",), True), ((bump,), False)))],
+    ("windows", "same"), [(("full",), False), *((w, s) for w, s in ((("full",), True), ((bump,), False)))]
 )
 def test_first_and_second_derivatives(windows, same):
     c = signals(11, 2, 2)

@@ -132,16 +132,6 @@ def test_pooling_over_cosets_keeps_the_network_equivariant(rng):
         np.testing.assert_allclose(moved[g][:, cosets], y[0][:, at], rtol=1e-10)
 
 
-def test_the_kernel_of_a_lift_is_the_mean_product_and_the_biases_variance(rng):
-    """Of windows that hold the whole group, which all positions share: W² x·x′/n + b²."""
-    x, other = rng.standard_normal((2, 4, 3, 3, 2))
-    lift = nn.Lift(et.groups.translations((3, 3)), 1, W_std=1.3, b_std=0.5)
-    expected = 1.3**2 * np.einsum("nijc,mijc->nm", x, other) / 18 + 0.5**2
-    np.testing.assert_allclose(
-        nn.Sequential(lift, nn.Flatten(), nn.Dense(1)).kernel(x, other).nngp, expected, rtol=1e-12
-    )
-
-
 # Rotations --------------------------------------------------------------------------------------------------------
 
 DIMENSION = np.repeat([1.0, 3.0], [1, 9])  # 2l + 1 of every entry of D^0 and D^1

@@ -13,6 +13,7 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 RNG = np.random.default_rng(4)
 LINES, IMAGES = RNG.normal(size=(3, 9, 2)), RNG.normal(size=(2, 5, 6, 2))
 END = nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1, b_std=0.1)
+SIZES = [(7,), (8,), (9,)]
 
 CASES = {
     "valid, strides": (LINES, [(7,), (8,), (9,)], (nn.Conv(3, 3, 2, "valid", 1.2, 0.3), *END)),
@@ -20,11 +21,7 @@ CASES = {
     "a window longer than the circle": (LINES, [(2,), (3,), (9,)], (nn.Conv(3, 5, 1, "circular", 1.2, 0.3), *END)),
     "zeros and strides": (LINES, [(7,), (8,), (6,)], (nn.Conv(3, 3, 2, "zero", 1.2, 0.3), *END)),
     "blocks": (LINES, [(7,), (8,), (9,)], (nn.Dense(3, b_std=0.3), nn.Relu(), nn.AvgPool(2), nn.Dense(3), *END)),
-    "sums over blocks": (
-        LINES,
-        [(7,), (8,), (9,)],
-        (nn.Dense(3, b_std=0.3), nn.Relu(), nn.SumPool(3), nn.Dense(3), *END),
-    ),
+    "sums over blocks": (LINES, SIZES, (nn.Dense(3, b_std=0.3), nn.Relu(), nn.SumPool(3), nn.Dense(3), *END)),
     "pools on a circle": (LINES, [(7,), (8,), (9,)], (nn.Dense(3), nn.AvgPool(3, 2, "circular"), nn.Dense(3), *END)),
     "overlapping pools": (LINES, [(7,), (5,), (9,)], (nn.Dense(3), nn.AvgPool(3, 1), nn.Dense(3, b_std=0.2), *END)),
     "images, in branches": (

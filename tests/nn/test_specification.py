@@ -110,12 +110,7 @@ def test_nonlinearities_by_name_class_or_object(nonlinearity):
     [
         (group_cnn, {"depth": 2}, InvalidArgumentError, "that can be repeated"),
         (nn.Sequential(nn.Dense(1)), {"depth": 1}, InvalidArgumentError, "no nonlinearity"),
-        (
-            nn.Sequential(nn.Relu(), nn.Dense(1)),
-            {"depth": 2},
-            InvalidArgumentError,
-            "a layer with weights",
-        ),
+        (nn.Sequential(nn.Relu(), nn.Dense(1)), {"depth": 2}, InvalidArgumentError, "a layer with weights"),
         (cnn, {"depth": 0}, InvalidArgumentError, "depth"),
         (cnn, {"W_std": -1.0}, InvalidArgumentError, "W_std"),
         (cnn, {"nonlinearity": "tanhh"}, InvalidArgumentError, "nonlinearity is 'tanhh'"),

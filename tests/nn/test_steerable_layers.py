@@ -36,13 +36,9 @@ def sphere(coefficients, *layers):
     return begun(nn.SphereSignal(), (coefficients, 1), *layers)
 
 
-CLOUD, GATED, NORM, MASKED = (
-    nn.PointCloud("SO(2)"),
-    nn.GatedNonlinearity(),
-    nn.NormNonlinearity(),
-    np.arange(4)[None] > 0,
-)
-EMPTY = np.zeros((1, 5, 2))
+CLOUD, GATED, NORM = nn.PointCloud("SO(2)"), nn.GatedNonlinearity(), nn.NormNonlinearity()
+EMPTY, MASKED = np.zeros((1, 5, 2)), et.Masked(np.zeros((1, 4, 1)), np.arange(4)[None] > 0)
+ON_SPHERE = nn.Sequential(nn.SphereSignal(), nn.SteerableDense("1x0"))
 
 
 @pytest.mark.parametrize(
@@ -72,10 +68,7 @@ EMPTY = np.zeros((1, 5, 2))
         (begun(nn.FeatureVector("SO(3)", "1x1"), (4,)), "signal has channels, 4; expected 3"),
         (begun(nn.FeatureVector("SO(3)", "1x1"), (3, 3)), "FeatureVector reads vectors"),
         (points(nn.Residual(nn.SteerableConv("1x0"))), "a sum with the input has no"),
-        (
-            whole(nn.Parallel(nn.Identity(), nn.SteerableDense("1x0")), nn.Sum()),
-            "input has no infinitely wide limit",
-        ),
+        (whole(nn.Parallel(nn.Identity(), nn.SteerableDense("1x0")), nn.Sum()), "input has no infinitely wide limit"),
         (points(CONV, nn.Residual(GATED, nn.SteerableDense("2x0"))), "gives shape '5 points with features 2x0 of SO"),
         (points(CONV, nn.Parallel(NORM, [CONV, NORM]), nn.Sum()), "two summands of steerable features end in a"),
         (points(CONV, NORM, nn.Residual(CONV, NORM)), "two summands of steerable features end in a nonlinearity"),
@@ -88,16 +81,8 @@ EMPTY = np.zeros((1, 5, 2))
         (lambda: nn.Sequential(CLOUD, CONV).kernel(EMPTY), "or ask for kernel_field"),
         (lambda: nn.Sequential(CLOUD, CONV).kernel_field(EMPTY), "ends with PointFeatures, and has a kernel field"),
         (lambda: NET.kernel_field(EMPTY), r"use kernel\(\) in place of kernel_field\(\)"),
-        (
-            lambda: nn.Sequential(*NET.layers[:4]).kernel(EMPTY),
-            "of steerable features needs a linear layer after it",
-        ),
-        (
-            lambda: nn.Sequential(nn.SphereSignal(), nn.SteerableDense("1x0")).kernel(
-                et.Masked(np.zeros((1, 4, 1)), MASKED)
-            ),
-            "expected layers that take masks",
-        ),
+        (lambda: nn.Sequential(*NET.layers[:4]).kernel(EMPTY), "of steerable features needs a linear layer after it"),
+        (lambda: ON_SPHERE.kernel(MASKED), "expected layers that take masks"),
     ],
 )
 def test_layers_that_do_not_fit_are_refused(call, says):

@@ -13,6 +13,7 @@ from equitangents import stax
 from equitangents.errors import InvalidTypeError, ShapeError
 
 RNG = np.random.default_rng(3)
+SPARSE = stax.Aggregate(implementation="SPARSE")
 
 
 def literal(x, pattern, along):
@@ -62,14 +63,14 @@ def test_lists_of_edges_are_counted():
         if edges[n, edge].min() >= 0:
             dense[(n, *tail, *head)] += 1
     layers = stax.Flatten(), stax.Dense(1)
-    sparse = stax.serial(stax.Aggregate(implementation="SPARSE"), *layers).kernel_fn
+    sparse = stax.serial(SPARSE, *layers).kernel_fn
     found = sparse(x, None, "ntk", pattern=edges)
     expected = stax.serial(stax.Aggregate(), *layers).kernel_fn(x, None, "ntk", pattern=dense)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
     decoded = stax.serial(stax.Aggregate(to_dense=lambda p: 2 * p), *layers).kernel_fn
     np.testing.assert_allclose(decoded(x, None, "ntk", pattern=dense), 4 * expected, rtol=1e-12, atol=1e-14)
     of_nodes = RNG.integers(0, 3, (2, 5, 2))
-    short, long = (stax.serial(stax.Aggregate(implementation="SPARSE"), *layers).kernel_fn(
+    short, long = (stax.serial(SPARSE, *layers).kernel_fn(
         x[:, :, 0], None, "ntk", pattern=p) for p in (of_nodes, of_nodes[:, :, None]))  # fmt: skip
     np.testing.assert_array_equal(short, long)
 
@@ -108,13 +109,8 @@ def test_graphs_are_cut_with_the_inputs_of_networks_that_are_drawn():
         (stax.Aggregate(), np.ones((2, 3, 3)), ShapeError, r"pattern has shape \(2, 3, 3\); expected \(N, 4, 4\)"),
         (stax.Aggregate(), np.ones((3, 4, 4)), ShapeError, "expected 2; give a graph for each input"),
         (stax.Aggregate(2), np.ones((2, 4, 4)), ShapeError, "aggregate_axis is"),
-        (stax.Aggregate(implementation="SPARSE"), np.ones((2, 5, 2)), InvalidTypeError, "whole numbers"),
-        (
-            stax.Aggregate(implementation="SPARSE"),
-            np.ones((2, 5, 3), int),
-            ShapeError,
-            r"pattern has shape \(2, 5, 3\); expected \(N, edges, 2\)",
-        ),
+        (SPARSE, np.ones((2, 5, 2)), InvalidTypeError, "whole numbers"),
+        (SPARSE, np.ones((2, 5, 3), int), ShapeError, r"pattern has shape \(2, 5, 3\); expected \(N, edges, 2\)"),
     ],
 )
 def test_patterns_of_another_shape_are_refused(layer, pattern, error, said):

@@ -26,15 +26,8 @@ def same(kernel_fn, net, x=X, **keywords):
 def test_a_residual_network_is_that_of_nn():
     conv = {"padding": "SAME", "W_std": 1.3, "b_std": 0.2}
     main = stax.serial(stax.Conv(4, (3,), **conv), stax.Relu())
-    init_fn, apply_fn, kernel_fn = stax.serial(
-        stax.Conv(4, (3,), **conv),
-        stax.Relu(),
-        stax.FanOut(2),
-        stax.parallel(main, stax.Identity()),
-        stax.FanInSum(),
-        stax.Flatten(),
-        stax.Dense(3),
-    )
+    joined = stax.FanOut(2), stax.parallel(main, stax.Identity()), stax.FanInSum()
+    init_fn, apply_fn, kernel_fn = stax.serial(main, *joined, stax.Flatten(), stax.Dense(3))
     c = {"padding": "zero", "W_std": 1.3, "b_std": 0.2}
     net = nn.Sequential(
         nn.Conv(4, 3, **c), nn.Relu(), nn.Residual(nn.Conv(4, 3, **c), nn.Relu()), nn.Flatten(), nn.Dense(3)
@@ -60,14 +53,8 @@ def test_layers_taken_apart_and_repeated_still_join():
 
 
 def test_pools_overlap_unless_strides_say_otherwise():
-    _, _, kernel_fn = stax.serial(
-        stax.Dense(4),
-        stax.Relu(),
-        stax.AvgPool((2,)),
-        stax.SumPool((2,), padding="SAME"),
-        stax.Flatten(),
-        stax.Dense(1),
-    )
+    theirs = stax.AvgPool((2,)), stax.SumPool((2,), padding="SAME")
+    _, _, kernel_fn = stax.serial(stax.Dense(4), stax.Relu(), *theirs, stax.Flatten(), stax.Dense(1))
     pools = nn.AvgPool(2, 1), nn.AvgPool(2, 1, "zero"), nn.Scale(2.0)
     same(kernel_fn, nn.Sequential(nn.Dense(4), nn.Relu(), *pools, nn.Flatten(), nn.Dense(1)))
 
