@@ -107,6 +107,7 @@ def test_a_choice_has_baselines_angles_and_a_learning_curve():
     assert [each.angle for each in choice.turned] == [0, *(40.0 * k for k in range(1, 9))]
     for name in ("accuracy", "confusion", "calibration", "least-sure", "turning", "more-images"):
         section(html, name)
+    assert "<svg" in section(html, "accuracy")
 
 
 def test_arrays_have_tables_and_names_are_of_all_samples(fitted):

@@ -48,7 +48,7 @@ def held_out_page(
     x = np.asarray(model._data[0])
     images = x[rows] if x.ndim == 4 and x.shape[-1] in (1, 3) else None
     sections = [
-        *(() if choice is None else [Section("Accuracy", shown=[choice.scores])]),
+        *(() if choice is None else [Section("Accuracy", shown=[_accuracy(choice), choice.scores])]),
         _confusion(held),
         _calibration(held, min_confidence),
         *_doubtful(held, images),
@@ -97,6 +97,21 @@ def facts_of(
         "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
     }
     return facts | ({"Interrupted": "the best so far"} if choice.interrupted else {})
+
+
+def _accuracy(choice: Choice) -> Figure:
+    """The chosen model and the baselines, with their intervals."""
+    every = [choice.score, *choice.others]
+    with canvas(4.6, 0.5 + 0.4 * len(every)) as drawn:
+        axes = drawn.subplots()
+        for k, each in enumerate(every):
+            value, ends = each.accuracy.value, each.accuracy
+            low, high = (ends.low, ends.high) if ends.has_interval else (value, value)
+            colour = BLUE.light if k == 0 else FRAME.light
+            axes.errorbar([value], [-k], xerr=[[value - low], [high - value]], fmt="o", color=colour, clip_on=False)
+        axes.set_yticks([-k for k in range(len(every))], [each.name for each in every])
+        axes.set(xlim=(0, 1), xlabel="accuracy on left-out samples (95 %)")
+        return Figure("accuracy", "", inline_figure(drawn, "accuracy"), "Accuracy", wide=False)
 
 
 def _confusion(held: HeldOut) -> Section:
