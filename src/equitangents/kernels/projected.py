@@ -201,6 +201,8 @@ def _weighted(k: Any, weights: np.ndarray) -> Any:
     if precision.is_traced(k):
         return jnp.einsum("nqm,qab->nmab", k, weights.astype(k.dtype), precision="highest")
     d = weights.shape[1]
+    if d == 1:
+        return np.einsum("nqm,q->nm", k, weights[:, 0, 0])[:, :, None, None]
     k = np.asarray(k, np.float64)
     return np.tensordot(k, weights.reshape(len(weights), d * d), axes=(1, 0)).reshape(len(k), k.shape[2], d, d)
 
