@@ -182,3 +182,17 @@ def test_a_fit_under_a_limit_of_addresses(mebibytes, tmp_path, rng):
     errors = [line for line in done.stderr.splitlines() if line.startswith("equitangents: ")]
     assert (done.returncode, len(errors)) == (2, 1), done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("fit", "--data", "x.npz", "--out", "s3://b/m"), ("reproduce", "toy", "--out", "s3://b/r"),
+              ("doctor", "--json", "s3://b/d"), ("list", "--json", "s3://b/l")],
+)  # fmt: skip
+def test_a_url_is_no_folder_of_this_machine(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("x.npz", x=np.arange(12.0).reshape(6, 2), y=np.arange(6.0))
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    assert f"{words[-2]} is 's3:/b/{words[-1][-1]}'; expected a path of this machine" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["x.npz"]

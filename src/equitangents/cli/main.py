@@ -12,10 +12,11 @@ import io
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from equitangents import __version__, beside
 from equitangents.cli.audit import audit, audit_potential
@@ -24,7 +25,8 @@ from equitangents.cli.fit import fit
 from equitangents.cli.gram import gram
 from equitangents.cli.plan import plan
 from equitangents.cli.predict import predict
-from equitangents.errors import EquitangentsError
+from equitangents.cli.values import URL
+from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.memory import ran_out
 
 INTERRUPTED = "interrupted; the same command goes on with what is on disk, or starts again"
@@ -77,11 +79,23 @@ class OneLineErrors(TyperGroup):
             raise UsageError(line) from error
 
 
+class LocalPaths(TyperCommand):
+    """A command that refuses a URL where files of this machine are expected, in place of making a folder `s3:`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Look at all options that are paths, and run the command."""
+        for parameter in self.params:
+            value = ctx.params.get(str(parameter.name))
+            if isinstance(value, Path) and URL.match(str(value)):
+                raise InvalidArgumentError(str(parameter.name), str(value), "a path of this machine")
+        return super().invoke(ctx)
+
+
 app = typer.Typer(name="equitangents", cls=OneLineErrors, pretty_exceptions_enable=False)
 for _name, _command in beside.commands().items():
-    app.command(_name)(_command)
+    app.command(_name, cls=LocalPaths)(_command)
 for _command in (audit, audit_potential, plan, gram, fit, predict, doctor):
-    app.command()(_command)
+    app.command(cls=LocalPaths)(_command)
 
 
 def _print_version(wanted: bool) -> None:

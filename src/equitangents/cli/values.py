@@ -14,7 +14,7 @@ import typer
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import unknown
 
-_URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # what begins so is no path of this machine
+URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # what begins so is no path of this machine
 
 AUTO = "auto"
 _GROUPS = (
@@ -140,7 +140,7 @@ def _there(option: str, value: Any) -> Any:
         raise InvalidArgumentError(
             option, str(value), "a file, since inputs are read more than once", "write the pipe to a file"
         )
-    if _URL.match(str(value)) or Path(value).expanduser().exists():
+    if URL.match(str(value)) or Path(value).expanduser().exists():
         return value
     raise InvalidArgumentError(option, str(value), "a file or folder")
 
@@ -159,7 +159,7 @@ def local_file(option: str, value: Any) -> Any:
 
 def check_writable(option: str, path: Path) -> Path:
     """The path, or InvalidArgumentError unless a file can be written there; its folder is made."""
-    if _URL.match(str(path)):
+    if URL.match(str(path)):
         raise InvalidArgumentError(option, str(path), "a path of this machine")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
