@@ -15,7 +15,7 @@ from equitangents.actions import as_action
 from equitangents.cli.main import main
 from equitangents_studies import StudyResult
 from equitangents_studies.claim import Claim
-from equitangents_studies.framework.places import PLACES
+from equitangents_studies.framework.catalogue import PLACES
 from equitangents_studies.systems import compare_architectures, textures
 
 
