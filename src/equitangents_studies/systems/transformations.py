@@ -56,7 +56,6 @@ _KINDS = {
 NAMES = tuple(_KINDS)
 """The five groups of Xiao & Pennington 2022, in the names of images with 3 channels."""
 
-_PATTERN = re.compile(r"(?P<letter>[OP])\((?P<number>c|\d*)(?P<rest>d?\)(?:xI|\^d)?)")
 _HELD = {"O(3d)": {"P(3d)", "O(3)^d", "O(3)xI"}, "O(3)^d": {"O(3)xI"}}  # besides the identity and the group itself
 
 
@@ -107,29 +106,24 @@ class DataGroup:
         return self.name
 
 
-def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
+def data_group(name: str, shape: tuple[int, ...]) -> DataGroup:
     """The group called `name` on signals of `shape` = (*positions, channels).
 
-    In names 3 stands for the channels, as in the source, and c may be written for it; ⊗ may be written for x.
+    In names 3 stands for the channels, as in the source.
 
     >>> data_group("O(3)^d", (32, 32, 3)).dimension
     3072
     >>> data_group("O(3d)", (32, 32, 1)).name
     'O(1d)'
     """
-    if isinstance(name, DataGroup):
-        name = name.name
     if not isinstance(name, str):
         raise InvalidTypeError("group", name, "the name of a group", ", ".join(NAMES))
     positions, channels = math.prod(map(int, shape[:-1])), int(shape[-1])
-    text = name.replace(" ", "").replace("⊗", "x").replace("I_d", "I")
-    found = _PATTERN.fullmatch(text)
-    kind = text if found is None else f"{found['letter']}(3{found['rest']}"
+    kind, number = re.sub(r"\d+", "3", name, count=1), re.search(r"\d+", name)
     if kind not in _KINDS:
-        raise InvalidArgumentError("group", name, [*NAMES], "3 or c stands for the channels")
-    number = "c" if found is None else found["number"]
-    if number.isdigit() and int(number) not in (3, channels):
-        raise InvalidArgumentError("group", name, channels, "the number of channels, or 3 or c, in its place")
+        raise InvalidArgumentError("group", name, [*NAMES], "3 stands for the channels")
+    if number and int(number[0]) not in (3, channels):
+        raise InvalidArgumentError("group", name, channels, "the number of channels, or 3, in its place")
     return DataGroup(*_KINDS[kind], positions, channels)
 
 
