@@ -245,7 +245,7 @@ def coupled(net: FiniteNetwork, params: Params, tau: Transformation) -> Params:
 def _by_signals(w: np.ndarray, tau: Transformation) -> np.ndarray:
     """Columns of w (…, cd, n) moved as signals."""
     columns = np.moveaxis(w, -1, -2)
-    return np.moveaxis(tau.moved(columns.reshape(-1, *tau.shape)).reshape(columns.shape), -1, -2)
+    return np.moveaxis(tau(columns.reshape(-1, *tau.shape)).reshape(columns.shape), -1, -2)
 
 
 def _by_channel(w: np.ndarray, tau: Transformation) -> np.ndarray:
