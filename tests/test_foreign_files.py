@@ -16,7 +16,7 @@ import zarr
 
 import equitangents as et
 from equitangents import nn
-from equitangents.ensembles.storage.array_folder import MODEL, read_about
+from equitangents.ensembles.saved_folder import MODEL, read_about
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
 from equitangents.files import MOST, file_bytes, open_regular
 from equitangents.foreign_files import check_arrays, check_model, read_arrays, read_json

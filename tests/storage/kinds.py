@@ -14,7 +14,7 @@ import numpy as np
 
 import equitangents as et
 from equitangents.ensembles import predict_to_file
-from equitangents.ensembles.storage import array_folder
+from equitangents.ensembles import saved_folder
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot
 from equitangents.errors import EquitangentsError, StoreError
 from equitangents.files import whole_file
@@ -72,7 +72,7 @@ def present(path: Path) -> Path:
 
 def read_model(path: Path) -> int:
     """All arrays of the saved state, and its settings, are of one model."""
-    found = et.InfiniteEnsemble.load(present(path / array_folder.MODEL).parent)
+    found = et.InfiniteEnsemble.load(present(path / saved_folder.MODEL).parent)
     which = 0 if found.ridge == 1e-3 else 1
     assert nearest(found.predict(NEW)) == which
     return which
@@ -82,12 +82,12 @@ ARRAYS = [np.arange(5.0), np.zeros((0, 3)), np.asfortranarray(np.ones((3, 4))), 
 
 
 def write_arrays(path: Path, which: int) -> None:
-    array_folder.write_folder(path, {"which": which}, [a if a.dtype.kind == "U" else a + which for a in ARRAYS])
+    saved_folder.write_folder(path, {"which": which}, [a if a.dtype.kind == "U" else a + which for a in ARRAYS])
 
 
 def read_arrays(path: Path) -> int:
     """What a folder holds of arrays, each of which tells which save it is of."""
-    about = array_folder.read_about(present(path / array_folder.MODEL).parent)
+    about = saved_folder.read_about(present(path / saved_folder.MODEL).parent)
     which = about["which"]
     for number, array in enumerate(ARRAYS):
         found = about.array(number)

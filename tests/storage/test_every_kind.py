@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import kills
-from equitangents.ensembles.storage.array_folder import read_about, write_folder
+from equitangents.ensembles.saved_folder import read_about, write_folder
 from equitangents.files import whole_file
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call

@@ -204,7 +204,7 @@ def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
 
 def _check_place(out: Path) -> None:
     """Raise before the work is done where a model cannot be saved."""
-    from equitangents.ensembles.storage.array_folder import check_place
+    from equitangents.ensembles.saved_folder import check_place
     from equitangents.files import may_write, real
 
     check_place(out)

@@ -82,7 +82,7 @@ def check_array(x: Rows, model: Path) -> None:
 def form_of(model: Path) -> Any:
     """The form of the images that a saved model was fitted to; None for one of arrays."""
     from equitangents.ensembles.infinite.saving import about_model
-    from equitangents.ensembles.storage.array_folder import damaged
+    from equitangents.ensembles.saved_folder import damaged
 
     form = about_model(model)["images"]
     if form is None:
