@@ -18,6 +18,7 @@ from equitangents.ensembles import saved_folder
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot
 from equitangents.errors import EquitangentsError, StoreError
 from equitangents.files import whole_file
+from equitangents.foreign_files import UNREADABLE
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore
 from equitangents_studies.framework import stage_files
@@ -43,7 +44,6 @@ class Kind:
     work: Callable[[Path, int], object] | None = None  # what writes, where `write` does it in another process
     earlier: bool = False  # state 0 is on the way to state 1
     flips: str = "refused"  # what becomes of a flipped bit: a word of the table in the guide
-    check: Callable[[Path], object] = lambda path: None  # what finds damage that `read` does not look for
 
 
 @cache
@@ -105,12 +105,13 @@ def predictions(suffix: str) -> Kind:
 
     def read(path: Path) -> int:
         present(path)
-        return nearest(np.load(path)["mean"] if suffix == ".npz" else np.load(path))
+        try:
+            found = np.load(path)["mean"] if suffix == ".npz" else np.load(path)
+        except UNREADABLE as error:
+            raise StoreError(" ".join(str(error).split())) from None
+        return nearest(found)
 
-    def check(path: Path) -> None:
-        predict_to_file(model(1), NEW, path, rows=3)  # started again, as requeued jobs are
-
-    return Kind(f"predictions{suffix}", write, read, check=check)
+    return Kind(f"predictions{suffix}", write, read, flips="refused" if suffix == ".npz" else "no checksum")
 
 
 def gram(path: Path) -> GramStore:

@@ -142,7 +142,7 @@ class TestDamage:
         + [
             pytest.param(name, 40 if name == "checkpoints" else 200, marks=pytest.mark.slow)
             for name in [*ALL, *MODELS]
-            if name != "page.html"
+            if name not in ("page.html", "predictions.npy")
         ],
         indirect=["kind"],
     )
@@ -169,7 +169,7 @@ class TestDamage:
             content = bytearray(good[file])
             content[at // 8] ^= 1 << at % 8
             file.write_bytes(content)
-            found, line = said(lambda: (kind.check(path), kind.read(path))[1])
+            found, line = said(partial(kind.read, path))
             # never numbers that are others, never a raw error
             assert found in ((None, 1, 0) if kind.earlier else (None, 1)), (file.name, at)
             assert found is not None or kind.flips != "refused" or not line.startswith("nothing"), (file.name, at)

@@ -20,7 +20,7 @@ from equitangents._version import FORMAT, __version__
 from equitangents.archives import Archive, write_archive
 from equitangents.ensembles.saved_objects import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.files import LEFTOVER, open_regular, real, sync_folder, whole_file
+from equitangents.files import LEFTOVER, open_regular, real, whole_file
 from equitangents.scale.place import store_errors
 
 MODEL = "model.npz"
@@ -50,7 +50,6 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
         with store_errors(f"{path} cannot be written", "; what was saved there before is kept", with_file=True):
             with whole_file(home / MODEL) as partial:
                 write_archive(partial, about, arrays)
-            sync_folder(home)
     except BaseException:
         if fresh:
             with contextlib.suppress(OSError):  # another process has saved there
