@@ -23,7 +23,7 @@ from .formatting import quoted, unquoted
 
 # what is said
 from . import formatting
-from .cli.values import one_of, there, writable
+from .cli.options import one_of, there, writable
 
 # layers of one's own
 from .nn.group_conv import box_offsets

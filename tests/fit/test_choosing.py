@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
+from equitangents.actions.images import ImageMotions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.fit import MOST, Grown, Step, auto, beyond, choosing
 from equitangents.fit.assessing import Best, Gram, _within, assessed, chosen_of
@@ -299,9 +300,10 @@ def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(mo
     upright = problem.together(logits for _, logits in result.assessed.folds)
     assert choice.curve[-1].accuracy.value == pytest.approx((upright.argmax(1) == y).mean())
     rows, elements = np.array([0, 3, 5, 7]), np.array([1, 2, 5, 8])
-    action = beyond._turns_by(9)
-    copies = beyond._copies(x, action, rows, elements, standardisation, result)
-    logits = beyond._left_out(result, problem, beyond._cross(result, copies, LONG), rows)
+    action = ImageMotions(et.groups.cyclic(9), lambda g: (40.0 * g, False), outside="edge")
+    copies = np.concatenate([action(int(k), x[i : i + 1].astype(float)) for i, k in zip(rows, elements, strict=True)])
+    copies = standardisation(copies).astype(result.gram.precision)
+    logits = beyond.left_out(result, problem, copies, rows)
     for (rest, inside), (best, _) in zip(problem.split(), result.assessed.folds, strict=True):
         for k in np.flatnonzero(np.isin(rows, inside)):
             net = et.InfiniteEnsembleClassifier(choice.model.net, ridge=best.ridge, kernel=result.tried.kernel)

@@ -90,7 +90,10 @@ def read_arrays(path: Path) -> int:
     about = saved_folder.read_about(present(path / saved_folder.MODEL).parent)
     which = about["which"]
     for number, array in enumerate(ARRAYS):
-        found = about.array(number)
+        try:
+            found = about.array(number)
+        except ValueError as error:
+            raise StoreError(str(error)) from None
         wanted = array if array.dtype.kind == "U" else array + which
         assert (found.dtype, found.shape, found.flags.f_contiguous) == (
             wanted.dtype, wanted.shape, wanted.flags.f_contiguous,
@@ -106,7 +109,8 @@ def predictions(suffix: str) -> Kind:
     def read(path: Path) -> int:
         present(path)
         try:
-            found = np.load(path)["mean"] if suffix == ".npz" else np.load(path)
+            with path.open("rb") as file:
+                found = np.load(file)["mean"] if suffix == ".npz" else np.load(file)
         except UNREADABLE as error:
             raise StoreError(" ".join(str(error).split())) from None
         return nearest(found)

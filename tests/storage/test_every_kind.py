@@ -64,7 +64,7 @@ class TestKills:
     @pytest.mark.slow
     @pytest.mark.parametrize("fresh", [True, False])
     def test_of_a_model_leave_the_old_or_the_new_one(self, tmp_path, fresh):
-        assert kill_at_every_call(KINDS["arrays of a model"], tmp_path / "f", 10, fresh) == 10
+        assert kill_at_every_call(KINDS["arrays of a model"], tmp_path / "f", 6, fresh) == 6
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ALL)

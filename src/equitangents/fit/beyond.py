@@ -6,8 +6,6 @@ image is predicted by the chosen network trained without its fold, with the ridg
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import scipy.special
 from jaxtyping import Float, Int
@@ -24,7 +22,6 @@ from equitangents.statistics import bootstrap
 
 _ANGLES = 8
 _FEWEST, _MOST = 40, 1_600  # turned copies in all
-_BLOCK = 64  # copies at once
 _SHARES = (0.125, 0.25, 0.5, 1.0)
 _LEAST = 10  # samples of a part
 
@@ -84,64 +81,30 @@ def turning(
     count = min(_MOST, _ANGLES * n, int(seconds * result.tried.images_a_second))
     if not known or x.shape[1] != x.shape[2] or count < _FEWEST:
         return ()
-    action = _turns_by((1 if group is None else group.turns) * (_ANGLES + 1))
-    order = np.random.default_rng(seed).permutation(n)
-    at = np.arange(count)
-    rows, elements = order[at % n], 1 + (at + at // n) % _ANGLES  # every image once before any twice
-    cross = _cross(result, _copies(x, action, rows, elements, standardisation, result), seconds)
-    rows, elements = rows[: len(cross)], elements[: len(cross)]
-    copies = _left_out(result, problem, cross, rows)
+    order = (1 if group is None else group.turns) * (_ANGLES + 1)
+    action = ImageMotions(cyclic(order), lambda g: (360.0 * g / order, False), outside="edge")
+    at = np.arange(count)  # every image once before any twice
+    rows, elements = np.random.default_rng(seed).permutation(n)[at % n], 1 + (at + at // n) % _ANGLES
+    copies = np.empty((count, *x.shape[1:]))
+    for k in range(1, _ANGLES + 1):  # turned as they were given, and then standardised
+        copies[elements == k] = action(k, np.asarray(x[rows[elements == k]], np.float64))
+    logits = left_out(result, problem, copies if standardisation is None else standardisation(copies), rows)
     used = np.unique(rows)
-    upright = problem.together(logits for _, logits in result.assessed.folds)
+    upright = problem.together(each for _, each in result.assessed.folds)
     found = [_turned(0.0, upright[used], problem.labels[used])]
     for k in range(1, _ANGLES + 1):
         here = elements == k
-        if here.any():
-            found.append(_turned(action.angle(k) or 0.0, copies[here], problem.labels[rows[here]]))
+        found.append(_turned(360.0 * k / order, logits[here], problem.labels[rows[here]]))
     return tuple(found)
 
 
-def _turns_by(order: int) -> ImageMotions:
-    """Turns by 360°/order, beyond the border of an image its edge."""
-    return ImageMotions(cyclic(order), lambda g: (360.0 * g / order, False), outside="edge")
-
-
-def _copies(
-    x: np.ndarray,
-    action: ImageMotions,
-    rows: np.ndarray,
-    elements: np.ndarray,
-    standardisation: Standardisation | None,
-    result: Result,
-) -> Float[np.ndarray, "m height width channels"]:
-    """Images turned as they were given, and then standardised, in the precision of the result."""
-    found = np.empty((len(rows), *x.shape[1:]))
-    for k in np.unique(elements):
-        found[elements == k] = action(int(k), np.asarray(x[rows[elements == k]], np.float64))
-    found = found if standardisation is None else standardisation(found)
-    return found.astype(result.gram.precision)
-
-
-def _cross(
-    result: Result,
-    copies: Float[np.ndarray, "m height width channels"],
-    seconds: float,
-) -> Float[np.ndarray, "some n"]:
-    """The kernel of the first copies with all samples, as far as it comes in `seconds`, and at least one block."""
-    until, found = time.perf_counter() + seconds, []
-    inputs = result.trial.training.x.astype(copies.dtype)
-    for start in range(0, len(copies), _BLOCK):
-        kernels = result.trial.kernel.kernel(copies[start : start + _BLOCK], inputs)
-        found.append(np.asarray(getattr(kernels, result.tried.kernel), np.float64))
-        if time.perf_counter() > until:
-            break
-    return np.concatenate(found)
-
-
-def _left_out(
-    result: Result, problem: Problem, cross: Float[np.ndarray, "m n"], rows: np.ndarray
+def left_out(
+    result: Result, problem: Problem, copies: Float[np.ndarray, "m height width channels"], rows: np.ndarray
 ) -> Float[np.ndarray, "m classes"]:
-    """Logits of inputs with the kernels `cross`, each without the fold of the sample in its row."""
+    """Logits of inputs, each by the network trained without the fold of the sample in its row."""
+    dtype = np.dtype(result.gram.precision)
+    kernels = result.trial.kernel.kernel(copies.astype(dtype), result.trial.training.x.astype(dtype))
+    cross = np.asarray(getattr(kernels, result.tried.kernel), np.float64)
     found = np.full((len(rows), len(problem.classes)), np.nan)
     for rest, inside in problem.split():
         here = np.isin(rows, inside)

@@ -194,21 +194,18 @@ def _turning(choice: Choice) -> Iterator[Section]:
 def _curve(choice: Choice) -> Iterator[Section]:
     if not choice.curve:
         return
-    sizes = [each.samples for each in choice.curve]
-    values = [each.accuracy.value for each in choice.curve]
-    more = doubled(choice.curve)
+    sizes, values = [each.samples for each in choice.curve], [each.accuracy.value for each in choice.curve]
+    rows, more = [[decimals(each.samples, 0), interval(each.accuracy)] for each in choice.curve], doubled(choice.curve)
     with canvas(4.6, 2.4) as drawn:
         axes = drawn.subplots()
         axes.plot(sizes, values, "o-", color=BLUE.light)
         if more is not None:
+            rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more)])
             axes.plot([sizes[-1], 2 * sizes[-1]], [values[-1], more], "o:", color=BLUE.light, mfc="none")
         axes.set(xscale="log", xlabel="training samples", ylabel="accuracy")
-        axes.set_xticks([*sizes, *(() if more is None else (2 * sizes[-1],))])
+        axes.set_xticks([*sizes, *([2 * sizes[-1]] if more is not None else [])])
         axes.xaxis.set_major_formatter(lambda value, _: decimals(value, 0))
         axes.minorticks_off()
         svg = inline_figure(drawn, "curve")
-    rows = [[decimals(each.samples, 0), interval(each.accuracy)] for each in choice.curve]
-    if more is not None:
-        rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more)])
     table = Table("Of the chosen network.", ["training samples", "accuracy (95 %)"], rows)
     yield Section("More images", shown=[Figure("curve", "", svg, "Learning curve", wide=False), table])
