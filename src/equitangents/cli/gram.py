@@ -28,7 +28,7 @@ from equitangents.errors import InvalidArgumentError
             "workers": cli.option(int, "Number of processes of this machine.", min=1),
             "shard": cli.SHARD,
             "estimate": cli.flag("Print time and memory; make nothing."),
-            "verify": cli.flag("Check the store, compute some tiles again, and repair."),
+            "check": cli.flag("Read what is there against its checksums, and repair what is damaged."),
         },
     )
 )
@@ -45,9 +45,7 @@ def gram(o: Any) -> None:
     from equitangents.ensembles.standardisation import fitted_standardisation
     from equitangents.precision import working_dtype
     from equitangents.scale import GramStore
-    from equitangents.scale.place import place
     from equitangents.scale.reading import read_inputs
-    from equitangents.scale.record import read_record
 
     x1: Any = read_inputs("data", o.data)
     x2: Any = None if o.against is None else read_inputs("against", o.against)
@@ -64,14 +62,9 @@ def gram(o: Any) -> None:
         return
     if o.out is None:
         raise InvalidArgumentError("--out", None, "a folder for the store")
-    if o.verify and read_record(place("out", o.out)) is None:
-        raise InvalidArgumentError("out", o.out, "a folder with a store to verify")
     with cli.announced("equitangents"):
         store = GramStore(o.out, net, x1, x2, tile=o.tile, precision=o.precision)
-        if o.verify:
-            typer.echo(str(store.verify(executor=o.workers)))
-            return
-        store.compute(o.workers, shard=o.shard)
+        store.compute(o.workers, shard=o.shard, check=o.check)
     total, missing = len(store.tiles), store.missing
     done = "" if o.shard is None else f"part {o.shard[0]}/{o.shard[1]} is done; "
     state = f"{missing:,} of {total:,} tiles are missing" if missing else "complete"

@@ -87,10 +87,9 @@ _CLASSES = {  # further ones, by module
     "solvers.method": "Report Solution System",
     "solvers.solving": "Solver",
     "solvers.spectral": "Eigh FeatureMatrix Primal",
-    "scale.gram": "GramStore",
+    "scale.gram": "GramStore Work",
     "scale.place": "ObjectPath",
     "scale.record": "Inputs Record",
-    "scale.work": "Work",
 }
 _NAMES = {"ensembles.Training": "ensembles.TrainingProblem"}
 _DYNAMICS = ("inference.Flow", "inference.Descent")  # the classes that are values themselves

@@ -279,9 +279,7 @@ def train(
     `prepared` changes stacked initial parameters.
     """
     rule = _rule(how.momentum, how.weight_decay * y.shape[1])
-    job = planned_job(
-        net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
-    )
+    job = planned_job(net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype)
     dtype, outputs = job.dtype, y.shape[1]
 
     def some(ids: range) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
