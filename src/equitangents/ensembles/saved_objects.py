@@ -63,7 +63,7 @@ _CLASSES = {  # further ones, by module
     "kernels.orbit": "OrbitAverage",
     "kernels.random_features.features": "RandomFeatures",
     "kernels.result": "Kernels",
-    "fit.features": "FeatureNetwork",
+    "fit.candidates": "FeatureNetwork",
     "inference.data_orbits": "DataOrbits",
     "inference.dynamics": "Descent Flow",
     "inference.gaussian": "TrainedProcess",

@@ -239,7 +239,7 @@ def predict_to_file(
         if task.folder.is_dir()
         else "; nothing is kept"
     )
-    with store_errors(f"{task.out} cannot be written", kept, with_file=True):
+    with store_errors(f"{task.out} cannot be written", kept):
         if task.is_done():
             with suppress(StoreError, OSError), task.alone():  # what a process left that was killed
                 task.remove()

@@ -128,7 +128,6 @@ def gram_errors(path: Place) -> AbstractContextManager[None]:
     return store_errors(
         f"the store in {path} cannot be read or written",
         "; what is complete there is kept, and the same call goes on from it",
-        with_file=True,
     )
 
 
