@@ -92,7 +92,7 @@ def read_arrays(path: Path) -> int:
     for number, array in enumerate(ARRAYS):
         try:
             found = about.array(number)
-        except ValueError as error:
+        except (ValueError, IndexError) as error:
             raise StoreError(str(error)) from None
         wanted = array if array.dtype.kind == "U" else array + which
         assert (found.dtype, found.shape, found.flags.f_contiguous) == (
