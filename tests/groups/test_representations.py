@@ -114,7 +114,7 @@ def test_representations_are_values():
 
 @pytest.mark.parametrize("group", [groups.symmetric(3), groups.so3(2), groups.so2()], ids=lambda g: g.name)
 def test_the_action_by_a_representation_multiplies_by_its_matrices(group):
-    irrep = group.irreps("real")[2] if group.dimension == 0 else group.irreps(2)[1]
+    irrep = group.irreps("real")[2] if group.elements else group.irreps(2)[1]
     action = actions.represented(group, irrep)
     y = np.random.default_rng(0).normal(size=(3, irrep.dimension))
     for g in group.draw(2, np.random.default_rng(0)):
