@@ -26,14 +26,15 @@ from equitangents._types import AnyAction, Element
 from equitangents.actions.action import Action, GroupAction, check_group, remedy
 from equitangents.actions.compact import from_function
 from equitangents.actions.given_maps import (
-    CircularShifts,
+    FunctionMap,
     MatrixAction,
     PermutedAxes,
-    PhaseTurns,
     RelabelledIndices,
-    Reversal,
-    SignChange,
-    VoigtAction,
+    check_sequences,
+    check_signed,
+    circular_shifts,
+    phase_turns,
+    voigt_matrix,
 )
 from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
 from equitangents.actions.positions import GridMotions, permutations
@@ -198,15 +199,17 @@ def _listed_points(kinds: Kinds, shape: Shape) -> Action:
 
 def _voigt(doubled: bool) -> Callable[[Kinds, Shape], GroupAction]:
     def action(kinds: Kinds, shape: Shape) -> GroupAction:
-        if kinds.space == "space":
-            return VoigtAction(kinds.group, kinds.motion, 3, doubled)
-        return VoigtAction(kinds.group, lambda g: plane_matrix(*kinds.motion(g)), 2, doubled)
+        matrix, count = (kinds.motion, 6) if kinds.space == "space" else (lambda g: plane_matrix(*kinds.motion(g)), 3)
+        name = f"voigt {'strains, with a factor 2 off the diagonal' if doubled else 'stresses'}"
+        return MatrixAction(kinds.group, lambda g: voigt_matrix(matrix(g), doubled), count, name)
 
     return action
 
 
 _ALSO = {"nodes": "points", "rows": "points", "sets": "points"}
 _VOIGT = {"voigt": Kind(_voigt(False), sought=False), "voigt:strain": Kind(_voigt(True), sought=False)}
+_reversed = lambda g, x: x[:, ::-1] if g else x
+_negated = lambda g, x: -x if g else x
 _are_sequences = lambda kinds, shape: len(shape) in (2, 3)
 _vectors_of = lambda d: lambda kinds, shape: len(shape) in (2, 3) and shape[-1] == d
 KINDS: dict[Space, dict[str, Kind]] = {
@@ -224,7 +227,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
         "features": Kind(None, _shifts, _is_shifted, _expected_shifts),
         "matrices": Kind(_plane_tensors(2, "matrices")),
         **_VOIGT,
-        "states": Kind(lambda kinds, shape: PhaseTurns(kinds.group, kinds.motion), sought=False),
+        "states": Kind(lambda kinds, shape: phase_turns(kinds.group, kinds.motion), sought=False),
     },
     "space": {
         "vectors": Kind(
@@ -256,22 +259,22 @@ KINDS: dict[Space, dict[str, Kind]] = {
             lambda kinds, shape: len(shape) >= 3,
             lambda kinds: "signals on a grid (N, *positions, C)",
         ),
-        "sequences": Kind(lambda kinds, shape: CircularShifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
+        "sequences": Kind(lambda kinds, shape: circular_shifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
     },
     "reversal": {
         "sequences": Kind(
-            lambda kinds, shape: Reversal(kinds.group, len(shape) == 3),
-            lambda kinds, shape: from_function(
-                kinds.group, lambda g, x: x[:, ::-1] if g else x, name="reversal of sequences"
-            ),  # type: ignore[arg-type, return-value]
+            lambda kinds, shape: FunctionMap(
+                kinds.group, _reversed, "sequences, reversed", check_sequences, len(shape) == 3
+            ),
+            lambda kinds, shape: from_function(kinds.group, _reversed, name="reversal of sequences"),  # type: ignore[return-value]
             _are_sequences,
             lambda kinds: "sequences (N, T) or (N, T, C)",
         )
     },
     "sign": {
         "values": Kind(
-            lambda kinds, shape: SignChange(kinds.group),
-            lambda kinds, shape: from_function(kinds.group, lambda g, x: -x if g else x, name="change of sign"),  # type: ignore[arg-type, return-value]
+            lambda kinds, shape: FunctionMap(kinds.group, _negated, "values, with the other sign", check_signed),
+            lambda kinds, shape: from_function(kinds.group, _negated, name="change of sign"),  # type: ignore[return-value]
             lambda kinds, shape: len(shape) >= 2,
             lambda kinds: "arrays of numbers (N, …)",
         )

@@ -137,12 +137,8 @@ _TABLE = {
         "action GroupAction; elements ints",
         "rings:RingRotations": "group Group; name text",
         "images:ResampledRotations": "group Group; turns int; order int; mask none|text; name text",
-        "given_maps:CircularShifts": "group TranslationGroup; channels_last bool; name text",
-        "given_maps:Reversal": "group SymmetryGroup; channels_last bool; name text",
-        "given_maps:SignChange": "group SymmetryGroup; name text",
         "subset:ActionSubset": "action GroupAction; elements numbers; weights floats",
-        "vectors:LastAxisPermutation": "group Group; table ints; ranks none|(int); name text",
-        "vectors:LinearAction": "group Group; _matrices numbers; ranks none|(int); name text",
+        "vectors:LinearAction": "group Group; _matrices numbers; ranks none|(int); name text; permutes_entries bool",
         "vectors:TrivialAction": "group Group; name text",
     },
     "kernels": {

@@ -333,7 +333,6 @@ FITS: dict[str, Callable[[Any], Any]] = {
     "actions.ResampledRotations": lambda a: a.turns > 0 and a.group.order in (a.turns, 2 * a.turns),
     "actions.Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
     "actions.ActionSubset": lambda a: len(a.elements) == len(a.weights) > 0,
-    "actions.LastAxisPermutation": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
     "actions.LinearAction": lambda a: _is(a._matrices, (a.group.order, *a._matrices.shape[-1:] * 2)),
     "ensembles.FieldPoints": lambda p: p.image.shape == p.position.shape
     and _indices(p.image, len(p.signals)) and _indices(p.position, p.count),
