@@ -26,7 +26,7 @@ def batch(
     Kernels of `equitangents` go in blocks by themselves, so that this is for functions of one's own. All run on one
     device, whatever `device_count` and `store_on_device` say. The number of inputs need not be a multiple of
     `batch_size`. Inputs may be trees of arrays; graphs (`pattern=`) are cut, too. The `Kernel` of another kernel_fn
-    goes in as a whole.
+    goes in as a whole; what comes out must be kernels between inputs, as of get=("nngp", "ntk").
     """
     size = check_whole("batch_size", batch_size, 0)
 
@@ -45,7 +45,7 @@ def batch(
                 other = None if alone and i == j else _cut(x1 if alone else x2, here[1])
                 row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
             rows.append(row)
-        return _assembled(rows, alone)
+        return _assembled(rows)
 
     return batched
 
@@ -68,21 +68,14 @@ def _cut_keywords(keywords: dict[str, Any], rows: slice, columns: slice) -> dict
     return {**keywords, "pattern": cut}
 
 
-def _assembled(rows: list[list[Tree]], alone: bool) -> Tree:
-    """One kernel of the blocks; of trees, named tuples and `Kernel`s one for each of them."""
+def _assembled(rows: list[list[Tree]]) -> Tree:
+    """One kernel of the blocks; of trees and named tuples one for each of them."""
     first = rows[0][0]
-    if _is_kernel(first):
-        return type(first).joined(rows, alone)
-    if isinstance(first, tuple | list | dict):
-        if any(name in getattr(first, "_fields", ()) for name in ("cov1", "cov2")):
-            raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
-        keys = list(first) if isinstance(first, dict) else range(len(first))
-        parts = [_assembled([[block[k] for block in row] for row in rows], alone) for k in keys]
-        if isinstance(first, dict):
-            return dict(zip(keys, parts, strict=True))
-        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
-    xp = jnp if isinstance(first, jax.Array) else np
-    return xp.concatenate([xp.concatenate(row, axis=1) for row in rows], axis=0)
+    if hasattr(first, "cov1") or hasattr(first, "cov2"):
+        raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
+    xp = jnp if isinstance(jax.tree.leaves(first)[0], jax.Array) else np
+    joined = [jax.tree.map(lambda *blocks: xp.concatenate(blocks, axis=1), *row) for row in rows]
+    return jax.tree.map(lambda *blocks: xp.concatenate(blocks, axis=0), *joined)
 
 
 def monte_carlo_kernel_fn(

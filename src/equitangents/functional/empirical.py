@@ -26,7 +26,6 @@ from equitangents.validation import check_array
 ApplyFn = Callable[..., Tree]
 """f(params, x, **keywords)."""
 KernelFn = Callable[..., Tree]
-Side = tuple[At, Tree]
 _NUMBERED = dict(enumerate(WAYS))  # as in neural-tangents
 
 
@@ -61,7 +60,7 @@ def empirical_ntk_fn(
 
     Inputs and outputs may be trees of arrays, and outputs (N, …): then a kernel comes for each of them, with two axes
     for each of its own, without those of `trace_axes` (means), and with one for each of `diagonal_axes`. Such kernels
-    are taken from that of all outputs.
+    are products of Jacobians, whatever the way.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[1.0, 2.0]])
@@ -80,53 +79,44 @@ def empirical_ntk_fn(
         at = partial(_outputs, f, first)
         x2 = None if not jax.tree.leaves(x2) else x2
         _first_dtype(params)
-        if way != "vectors":  # which goes along floating parameters alone
-            check_floating(params)
-        if any(keywords.get(name) is not None for name in _EACH_SIDE):
-            other = partial(_outputs, f, second)
-            return _of_batches(axes, params, (at, x1), (other, x1 if x2 is None else x2))
-        found = jax.eval_shape(at, params, x1)
-        for leaf in jax.tree.leaves(found):
-            if len(leaf.shape) < 2:
-                raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")
-        if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found)):
-            return _of_batches(axes, params, (at, x1), (at, x1 if x2 is None else x2))
-        if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
-            return tangent_kernel(at, params, x1, x2, axes.form, way)
-        sizes = [leaf.shape[1:] for leaf in jax.tree.leaves(found)]
-        flat = partial(_side_by_side, at)
-        whole = tangent_kernel(flat, params, x1, x2, "full", way)
-        parts, start = [], 0
-        for size in sizes:
-            stop = start + int(np.prod(size, dtype=np.int64))
-            block = whole[:, :, start:stop, start:stop].reshape((*whole.shape[:2], *size, *size))
-            parts.append(axes.of_full(block))
-            start = stop
-        return jax.tree.unflatten(jax.tree.structure(found), parts)
+        together = any(keywords.get(name) is not None for name in _EACH_SIDE)
+        if not together:
+            found = jax.eval_shape(at, params, x1)
+            for leaf in jax.tree.leaves(found):
+                if len(leaf.shape) < 2:
+                    raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")
+            together = any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found))
+            if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form and not together:
+                if way != "vectors":  # which goes along floating parameters alone
+                    check_floating(params)
+                return tangent_kernel(at, params, x1, x2, axes.form, way)
+        check_floating(params)
+        one = _jacobians(at, params, x1, together)
+        other = _jacobians(partial(_outputs, f, second), params, x1 if x2 is None else x2, together)
+        return jax.tree.map(partial(axes.product, of_slopes=True), one, other)
 
     return ntk_fn
 
 
-def _of_batches(axes: Axes, params: Params, one: Side, other: Side) -> Tree:
-    """The kernel of functions whose outputs at an input depend on its place among others, as with dropout.
+def _jacobians(at: At, params: Params, x: Tree, together: bool) -> Tree:
+    """Derivatives of all outputs by all parameters, (N, …, parameters).
 
-    A side is the function and its inputs, which it is given all at a time.
+    `together`: outputs at an input depend on its place among others, as with dropout; else inputs go one by one.
     """
 
-    def jacobians(side: Side) -> Tree:
-        at, x = side
-        found = jax.jacrev(lambda p: at(p, x))(params)
-        shapes = jax.eval_shape(at, params, x)
-        outer: Tree = jax.tree.structure(shapes)
+    def alone(row: Tree) -> Tree:
+        inputs = jax.tree.map(lambda v: v[None], row)
+        return jax.jacrev(lambda p: jax.tree.map(lambda v: v[0], at(p, inputs)))(params)
 
-        def flat(leaf: jax.ShapeDtypeStruct, tree: Tree) -> jax.Array:
-            parts = [v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)]
-            return jnp.concatenate(parts, axis=-1)
+    found = jax.jacrev(lambda p: at(p, x))(params) if together else jax.vmap(alone)(x)
+    shapes = jax.eval_shape(at, params, x)
+    outer: Tree = jax.tree.structure(shapes)
 
-        parts = outer.flatten_up_to(found)
-        return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
+    def flat(leaf: jax.ShapeDtypeStruct, tree: Tree) -> jax.Array:
+        return jnp.concatenate([v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)], axis=-1)
 
-    return jax.tree.map(partial(axes.product, of_slopes=True), jacobians(one), jacobians(other))
+    parts = outer.flatten_up_to(found)
+    return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
 
 
 def empirical_nngp_fn(
@@ -304,13 +294,6 @@ class Axes:
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
 
-    def of_full(self, whole: jax.Array) -> jax.Array:
-        """From the kernel of all pairs, (N1, N2, *outputs, *outputs)."""
-        rank = whole.ndim // 2
-        first, second, out, trace = self._letters(rank)
-        size = int(np.prod([whole.shape[0] if i == 0 else whole.shape[1 + i] for i in trace], dtype=np.int64))
-        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
-
 
 _EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which there may be two, one for each set
 
@@ -327,8 +310,3 @@ def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _outputs(f: ApplyFn, keywords: dict[str, Any], params: Params, x: Tree) -> Tree:
     return f(params, x, **keywords)
-
-
-def _side_by_side(at: At, params: Params, x: Tree) -> jax.Array:
-    """All outputs of each input in one row."""
-    return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(params, x))], axis=1)

@@ -75,13 +75,13 @@ def gradient_descent_mse(
 def _outputs(
     spectrum: Spectrum, flow: Flow, layout: Layout, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree
 ) -> tuple[np.ndarray, ...]:
-    """Outputs at the training inputs and at test inputs, in double precision."""
+    """Outputs at the training inputs and at test inputs, in double precision; None at time 0: not asked for."""
     y = np.asarray(y, np.float64)
     start = np.broadcast_to(0.0 if train_0 is None else np.asarray(train_0, np.float64), layout.shape)
     rows = spectrum.vectors.T @ layout.rows(y - start)
     train, test = [], []
     matrix = None if cross is None else layout.matrix(np.asarray(cross, np.float64))
-    for time in [np.inf] if t is None else np.asarray(t, np.float64).ravel():
+    for time in _times(t):
         check_time(spectrum, flow.rate, time, needed=cross is not None)
         if train_0 is not None:
             left = spectrum.vectors @ (flow.decay(spectrum.eigenvalues, time)[:, None] * rows)
@@ -91,6 +91,11 @@ def _outputs(
             moved = matrix @ (spectrum.vectors @ (flow.response(spectrum.eigenvalues, time)[:, None] * rows))
             test.append(np.asarray(test_0, np.float64) + layout.outputs(moved, shape))
     return tuple(np.reshape(v, (*np.shape(t), *v[0].shape)) for v in (train, test) if v)
+
+
+def _times(t: Tree) -> Sequence[float] | np.ndarray:
+    """The times one after another; None is infinite time."""
+    return [np.inf] if t is None else np.asarray(t, np.float64).ravel()
 
 
 def check_time(spectrum: Spectrum, rate: float, time: float, *, needed: bool) -> None:
@@ -197,50 +202,38 @@ def _between(train: dict[str, Any], test: dict[str, Any]) -> dict[str, Any]:
 
 def _moments(
     name: str, spectrum: Spectrum, flow: Flow, layout: Layout, t: Tree, y: Tree, nngp: Tree, cross: Tree,
-    cross_nngp: Tree,
-    prior: Tree,
-    compute_cov: bool,
+    cross_nngp: Tree, prior: Tree, compute_cov: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """Means, and covariances, at all times."""
+    """Means, and covariances, at all times, of networks that begin at 0 in the mean."""
+    starts = (0.0, None) if cross is None else (None, 0.0)
+    means = _outputs(spectrum, flow, layout, y, t, *starts, cross)
+    if not compute_cov:
+        return means
     k, b, c, p = (
         None if v is None else layout.matrix(np.asarray(v, np.float64)) for v in (nngp, cross, cross_nngp, prior)
     )
     shape = layout.shape if cross is None else layout.test_shape(cross)
-    rows = layout.rows(np.asarray(y, np.float64))
-    means, covariances = [], []
-    for time in [np.inf] if t is None else np.asarray(t, np.float64).ravel():
-        mean, covariance = _at(name, spectrum, flow, time, rows, k, b, c, p, compute_cov, t is None)
-        means.append(layout.outputs(mean, shape))
-        if compute_cov:
-            covariances.append(layout.covariance(covariance, shape))
-    return tuple(np.reshape(v, (*np.shape(t), *v[0].shape)) for v in (means, covariances) if v)
+    found = [layout.covariance(_covariance(name, spectrum, flow, time, k, b, c, p), shape) for time in _times(t)]
+    if cross is None and t is None:
+        found = [np.zeros_like(found[0])]
+    return (*means, np.reshape(found, (*np.shape(t), *found[0].shape)))
 
 
-def _at(
-    name: str, spectrum: Spectrum, flow: Flow, time: float, y: np.ndarray, nngp: Tree, cross: Tree, cross_nngp: Tree,
-    prior: Tree, compute_cov: bool, limit: bool,
-) -> tuple[np.ndarray, Any]:  # fmt: skip
-    """Return (mean, covariance or None) at one time."""
+def _covariance(
+    name: str, spectrum: Spectrum, flow: Flow, time: float, nngp: Tree, cross: Tree, cross_nngp: Tree, prior: Tree
+) -> Any:
+    """The covariance at one time, (rows, rows)."""
     vectors, values = spectrum.vectors, spectrum.eigenvalues
-    check_time(spectrum, flow.rate, time, needed=cross is not None)
     decay = flow.decay(values, time)
     if cross is None:
-        mean = y if limit else y - vectors @ (decay[:, None] * (vectors.T @ y))
-        if not compute_cov:
-            return mean, None
         left = vectors * decay @ vectors.T
-        if limit:
-            return mean, np.zeros_like(left)
-        return mean, (vectors * (values * decay**2) @ vectors.T) if name == "nngp" else left @ nngp @ left
+        return (vectors * (values * decay**2) @ vectors.T) if name == "nngp" else left @ nngp @ left
     gain = cross @ vectors * flow.response(values, time)
-    mean = gain @ (vectors.T @ y)
-    if not compute_cov:
-        return mean, None
     if name == "nngp":
-        return mean, prior - (gain * (1 + decay)) @ (cross @ vectors).T
+        return prior - (gain * (1 + decay)) @ (cross @ vectors).T
     through_training = gain @ vectors.T
     mixed = through_training @ cross_nngp.T
-    return mean, prior + through_training @ nngp @ through_training.T - mixed - mixed.T
+    return prior + through_training @ nngp @ through_training.T - mixed - mixed.T
 
 
 def gp_inference(

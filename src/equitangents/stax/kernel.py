@@ -51,32 +51,6 @@ class Kernel:
         """A copy of this kernel with some entries changed."""
         return dataclasses.replace(self, **changes)
 
-    @classmethod
-    def joined(cls, rows: list[list[Kernel]], alone: bool) -> Kernel:
-        """The kernels of blocks: lists of rows of them; `alone`: of one set of inputs with itself."""
-        first, firsts = rows[0][0], [row[0] for row in rows]
-        xp = jnp if isinstance(first.nngp, jax.Array) else np
-
-        def along(axis: int, parts: list[Tree]) -> Tree:
-            return None if parts[0] is None else xp.concatenate(parts, axis=axis)
-
-        def whole(name: str) -> Tree:
-            return along(0, [along(1, [getattr(k, name) for k in row]) for row in rows])
-
-        def second(name: str) -> Tree:
-            each = ((getattr(k, f"{name}2"), getattr(k, f"{name}1")) for k in rows[0])
-            return None if alone else along(0, [one if two is None else two for two, one in each])
-
-        nngp, axis = whole("nngp"), first.batch_axis
-        shapes = (
-            s and (*s[:axis], n, *s[axis + 1 :]) for s, n in zip((first.shape1, first.shape2), nngp.shape, strict=False)
-        )
-        return first.replace(
-            nngp=nngp, ntk=whole("ntk"), cov1=along(0, [k.cov1 for k in firsts]), cov2=second("cov"), x1_is_x2=alone,
-            mask1=along(0, [k.mask1 for k in firsts]), mask2=second("mask"),
-            **dict(zip(("shape1", "shape2"), shapes, strict=True)),
-        )  # fmt: skip
-
 
 NAMES = tuple(f.name for f in dataclasses.fields(Kernel))
 _ARRAYS = tuple(f.name for f in dataclasses.fields(Kernel) if f.metadata.get("pytree_node", True))
