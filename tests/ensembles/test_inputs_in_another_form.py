@@ -41,7 +41,7 @@ def deep(x: Any, **settings: Any) -> Any:
     ],
 )
 def test_flat_images_are_told_of_input_shape(fit: Callable[..., Any], settings: dict) -> None:
-    with pytest.raises(et.errors.InvalidArgumentError, match=r"[xX] has .*\(6, 64\).*input_shape=\(8, 8, 1\)"):
+    with pytest.raises(et.errors.InvalidArgumentError, match=r"[xX] has .*\(6, 64\).*input_shape=\(H, W, C\)"):
         fit(FLAT, **settings)
     fit(FLAT, input_shape=(8, 8, 1), **settings)
 

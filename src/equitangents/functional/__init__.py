@@ -8,8 +8,9 @@ from equitangents.functional.empirical import (
     empirical_nngp_fn,
     empirical_ntk_fn,
     empirical_ntk_vp_fn,
+    linearize,
+    taylor_expand,
 )
-from equitangents.functional.taylor import linearize, taylor_expand
 
 __all__ = [
     "EmpiricalKernel",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from equitangents._types import Params, Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.functional.empirical import ApplyFn, KernelFn, empirical_kernel_fn
 from equitangents.kernels.tangent import means
+from equitangents.keywords import Get, named, names_of
 from equitangents.validation import check_whole
 
 
@@ -73,9 +73,11 @@ def _assembled(rows: list[list[Tree]]) -> Tree:
     first = rows[0][0]
     if hasattr(first, "cov1") or hasattr(first, "cov2"):
         raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
-    xp = jnp if isinstance(jax.tree.leaves(first)[0], jax.Array) else np
-    joined = [jax.tree.map(lambda *blocks: xp.concatenate(blocks, axis=1), *row) for row in rows]
-    return jax.tree.map(lambda *blocks: xp.concatenate(blocks, axis=0), *joined)
+    leaves = [[jax.tree.leaves(block) for block in row] for row in rows]
+    xp = jnp if isinstance(leaves[0][0][0], jax.Array) else np
+    count = len(leaves[0][0])
+    parts = [xp.concatenate([xp.concatenate([b[k] for b in row], axis=1) for row in leaves]) for k in range(count)]
+    return jax.tree.unflatten(jax.tree.structure(first), parts)
 
 
 def monte_carlo_kernel_fn(
@@ -102,10 +104,8 @@ def monte_carlo_kernel_fn(
     counts = _counts(n_samples if isinstance(n_samples, Iterable) else (n_samples,))
     empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
 
-    def kernel_fn(
-        x1: Tree, x2: Tree | None = None, get: str | Sequence[str] | None = None, **keywords: Tree
-    ) -> Tree | Iterator[Tree]:
-        names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
+    def kernel_fn(x1: Tree, x2: Tree | None = None, get: Get = None, **keywords: Tree) -> Tree | Iterator[Tree]:
+        names = names_of(get)
 
         @jax.jit
         def sample(one: jax.Array) -> Tree:
@@ -115,7 +115,7 @@ def monte_carlo_kernel_fn(
 
         def estimates() -> Iterator[Tree]:
             for _, found in means(sample, key, counts):
-                yield found[0] if isinstance(get, str) else namedtuple("Kernel", names)(*found)
+                yield named(get, names, found, "Kernel")
 
         return estimates() if several else next(estimates())
 

@@ -1,11 +1,12 @@
 """Kernels of any finite function apply(params, x), the tangent ones by Jacobians, products or structured derivatives.
 
 Θ(x, x') = Σ_μ ∂_μ f(x) ∂_μ f(x')ᵀ, (N1, N2, outputs, outputs), or the mean of its diagonal over outputs, (N1, N2).
+Also their linearisations and Taylor expansions, by derivatives along θ - θ₀.
 """
 
 from __future__ import annotations
 
-from collections import namedtuple
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,7 +22,8 @@ from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
 from equitangents.kernels.tangent import WAYS, At, tangent_kernel
-from equitangents.validation import check_array
+from equitangents.keywords import Get, named, names_of
+from equitangents.validation import check_array, check_whole
 
 ApplyFn = Callable[..., Tree]
 """f(params, x, **keywords)."""
@@ -148,13 +150,9 @@ def empirical_kernel_fn(
         "ntk": empirical_ntk_fn(f, trace_axes, diagonal_axes, vmap_axes, implementation),
     }
 
-    def kernel_fn(x1: Tree, x2: Tree | None, get: str | Sequence[str] | None, params: Params, **keywords: Tree) -> Tree:
-        names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
-        for name in names:
-            if name not in parts:
-                raise InvalidArgumentError("get", name, "'nngp' or 'ntk'")
-        found = [parts[name](x1, x2, params, **keywords) for name in names]
-        return found[0] if isinstance(get, str) else namedtuple("EmpiricalKernel", names)(*found)
+    def kernel_fn(x1: Tree, x2: Tree | None, get: Get, params: Params, **keywords: Tree) -> Tree:
+        names = names_of(get)
+        return named(get, names, [parts[name](x1, x2, params, **keywords) for name in names], "EmpiricalKernel")
 
     return kernel_fn
 
@@ -310,3 +308,41 @@ def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _outputs(f: ApplyFn, keywords: dict[str, Any], params: Params, x: Tree) -> Tree:
     return f(params, x, **keywords)
+
+
+def linearize(f: Callable[..., Tree], params: Params) -> Callable[..., Tree]:
+    """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: the limit of a wide network in training.
+
+    >>> import jax.numpy as jnp
+    >>> float(linearize(lambda w, x: w * w * x, jnp.array(3.0))(jnp.array(4.0), 1.0))
+    15.0
+    """
+    return taylor_expand(f, params, 1)
+
+
+def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callable[..., Tree]:
+    """f_n(θ, *args) = Σ_{k ≤ degree} (1/k!) ∂ᵏf (θ - θ₀)ᵏ about θ₀ = `params`.
+
+    >>> import jax.numpy as jnp
+    >>> float(taylor_expand(lambda w, x: w**3 * x, jnp.array(1.0), 2)(jnp.array(2.0), 1.0))
+    7.0
+    """
+    degree = check_whole("degree", degree, 0)
+    if degree:
+        check_floating(params)
+
+    def expanded(other: Params, *args: Tree, **keywords: Tree) -> Tree:
+        step = jax.tree.map(jnp.subtract, other, params)
+
+        def at(p: Params) -> Tree:
+            return f(p, *args, **keywords)
+
+        if degree == 0:
+            return at(params)
+        derivatives: list[Callable[[Params], Tree]] = [at]
+        for _ in range(degree):  # along the step
+            derivatives.append(lambda p, f=derivatives[-1]: jax.jvp(f, (p,), (step,))[1])  # type: ignore[misc]
+        terms = [derivative(params) for derivative in derivatives]
+        return jax.tree.map(lambda *t: sum(term / math.factorial(k) for k, term in enumerate(t)), *terms)
+
+    return expanded

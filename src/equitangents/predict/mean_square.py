@@ -13,13 +13,12 @@ from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow
 from equitangents.inference.spectrum import Spectrum
+from equitangents.keywords import Get, named, names_of
 from equitangents.predict.outputs import (
-    Get,
     Layout,
     checked,
     decomposed,
-    gaussians,
-    names_of,
+    gaussian,
     precision_of,
     symmetric,
     targets,
@@ -158,7 +157,7 @@ def gradient_descent_mse_ensemble(
         return found
 
     def predict_fn(
-        t: Tree = None, x_test: Tree = None, get: Get | None = None, compute_cov: bool = False, **keywords: Tree
+        t: Tree = None, x_test: Tree = None, get: Get = None, compute_cov: bool = False, **keywords: Tree
     ) -> Tree:
         names = names_of(get)
         mixed = _between(kernel_fn_train_train_kwargs, keywords)
@@ -186,7 +185,7 @@ def gradient_descent_mse_ensemble(
             nngp = train("nngp") if compute_cov and name == "ntk" else None
             both = cross.get("nngp") if compute_cov and name == "ntk" else None
             outcomes.append(through(run, shapes, x_train, t, y, kernel, nngp, given, both, prior))
-        return gaussians(get, names, outcomes)
+        return named(get, names, list(map(gaussian, outcomes)), "Gaussians")
 
     return predict_fn
 
@@ -255,7 +254,7 @@ def gp_inference(
     example = k_train_train if hasattr(k_train_train, "dtype") else getattr(k_train_train, "nngp", None)
     example = getattr(k_train_train, "ntk", None) if example is None else example
 
-    def predict_fn(get: Get | None = None, k_test_train: Tree = None, k_test_test: Tree = None) -> Tree:
+    def predict_fn(get: Get = None, k_test_train: Tree = None, k_test_test: Tree = None) -> Tree:
         names = names_of(get, "ntkgp")
         outcomes = []
         for name in names:
@@ -285,7 +284,7 @@ def gp_inference(
                 return _moments(law, spectrum, flow, layout, None, y, nngp, cross, cross_prior, prior, covariance)
 
             outcomes.append(through(run, layout.moments(given[0], covariance), example, kernel, y, *given))
-        return gaussians(get, names, outcomes)
+        return named(get, names, list(map(gaussian, outcomes)), "Gaussians")
 
     return predict_fn
 
