@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -84,7 +84,7 @@ def monte_carlo_kernel_fn(
     init_fn: Callable[..., tuple[Tree, Params]],
     apply_fn: ApplyFn,
     key: jax.Array,
-    n_samples: int | Iterable[int],
+    n_samples: int,
     batch_size: int = 0,
     device_count: int = -1,
     store_on_device: bool = True,
@@ -95,46 +95,24 @@ def monte_carlo_kernel_fn(
 ) -> KernelFn:
     """kernel_fn(x1, x2=None, get=None): means of "nngp" and "ntk" over `n_samples` networks drawn by init_fn.
 
-    `n_samples` may be several different numbers, such as [1, 2, 4, 8]: then the result is an iterator of the means of
-    so many, in ascending order.
     Standard errors come with `kernels.monte_carlo`. With `batch_size` each network's kernels go in blocks (`batch`).
     All run on one device, whatever `device_count` says.
     """
-    several = isinstance(n_samples, Iterable)
-    counts = _counts(n_samples if isinstance(n_samples, Iterable) else (n_samples,))
+    n_samples = check_whole("n_samples", n_samples, 1)
     empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
 
-    def kernel_fn(x1: Tree, x2: Tree | None = None, get: Get = None, **keywords: Tree) -> Tree | Iterator[Tree]:
+    def kernel_fn(x1: Tree, x2: Tree | None = None, get: Get = None, **keywords: Tree) -> Tree:
         names = names_of(get)
+        draws = getattr(apply_fn, "draws", False) and "rng" not in keywords
 
         @jax.jit
         def sample(one: jax.Array) -> Tree:
             _, params = init_fn(one, jax.tree.map(lambda v: v.shape, x1))
             blocks = batch(partial(empirical, get=names, params=params), batch_size)
-            return tuple(blocks(x1, x2, **_with_key(apply_fn, keywords, one, x2 is None)))
+            first, second = jax.random.split(jax.random.fold_in(one, 1))
+            rng = {"rng": (first, first if x2 is None else second)} if draws else {}
+            return tuple(blocks(x1, x2, **keywords, **rng))
 
-        def estimates() -> Iterator[Tree]:
-            for _, found in means(sample, key, counts):
-                yield named(get, names, found, "Kernel")
-
-        return estimates() if several else next(estimates())
+        return named(get, names, means(sample, key, n_samples)[0], "Kernel")
 
     return kernel_fn
-
-
-def _counts(n_samples: Iterable[int]) -> list[int]:
-    """Different numbers of networks, in ascending order."""
-    given = list(np.asarray(n_samples) if isinstance(n_samples, jax.Array) else n_samples)
-    counts = sorted(check_whole("n_samples", n, 1) for n in given)
-    if not counts or len(set(counts)) < len(counts):
-        raise InvalidArgumentError("n_samples", given, "different whole numbers, at least one of them")
-    return counts
-
-
-def _with_key(apply_fn: ApplyFn, keywords: dict[str, Any], key: jax.Array, same: bool) -> dict[str, Any]:
-    """Keywords with keys for each set of inputs, for functions that draw and are given none."""
-    draws = getattr(apply_fn, "draws", False)
-    if not draws or "rng" in keywords:
-        return keywords
-    first, second = jax.random.split(jax.random.fold_in(key, 1))
-    return {**keywords, "rng": (first, first if same else second)}

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Numbers, Params, Tree
+from equitangents._types import ArrayLike, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
 from equitangents.kernels.tangent import WAYS, At, tangent_kernel
@@ -46,9 +46,6 @@ def empirical_ntk_fn(
     diagonal_axes: int | Sequence[int] = (),
     vmap_axes: int | Tree | None = None,
     implementation: int | str = "auto",
-    _j_rules: object = None,
-    _s_rules: object = None,
-    _fwd: object = None,
 ) -> KernelFn:
     """ntk_fn(x1, x2, params) of f(params, x), (N, outputs): the tangent kernel of one finite network.
 
@@ -57,8 +54,7 @@ def empirical_ntk_fn(
     holds all derivatives of both sets; "vectors" multiplies by one output's unit vector at a time, and holds none;
     "structured" holds both factors of the derivatives by weights that f multiplies by once; "auto" takes the one with
     the least counted work. In neural-tangents they are 1, 2, 3 and 0. f must treat inputs one by one; where it gives
-    another number of rows than inputs, derivatives are of all rows by all parameters, whatever the way. Names that
-    begin with an underscore choose rules of derivatives there, and have no effect here.
+    another number of rows than inputs, derivatives are of all rows by all parameters, whatever the way.
 
     Inputs and outputs may be trees of arrays, and outputs (N, …): then a kernel comes for each of them, with two axes
     for each of its own, without those of `trace_axes` (means), and with one for each of `diagonal_axes`. Such kernels
@@ -78,7 +74,7 @@ def empirical_ntk_fn(
 
     def ntk_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Tree) -> Tree:
         first, second = _sides(keywords)
-        at = partial(_outputs, f, first)
+        at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         x2 = None if not jax.tree.leaves(x2) else x2
         _first_dtype(params)
         together = any(keywords.get(name) is not None for name in _EACH_SIDE)
@@ -94,7 +90,7 @@ def empirical_ntk_fn(
                 return tangent_kernel(at, params, x1, x2, axes.form, way)
         check_floating(params)
         one = _jacobians(at, params, x1, together)
-        other = _jacobians(partial(_outputs, f, second), params, x1 if x2 is None else x2, together)
+        other = _jacobians(at_second, params, x1 if x2 is None else x2, together)
         return jax.tree.map(partial(axes.product, of_slopes=True), one, other)
 
     return ntk_fn
@@ -221,34 +217,6 @@ def _is_floating(leaf: object) -> bool:
     return bool(jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.inexact))
 
 
-def empirical_ntk_vp_fn(
-    f: ApplyFn, x1: Tree, x2: Tree, params: Params, **keywords: Tree
-) -> Callable[[Numbers], jax.Array]:
-    """The function v ↦ Θ(x1, x2) v, with v as f(params, x2) and products as f(params, x1); x2=None is x1.
-
-    No Jacobian is held. Outputs may be trees of arrays, and `keywords` are those of f, of `rng` and `pattern` also two.
-
-    >>> import jax.numpy as jnp
-    >>> x = jnp.array([[1.0, 0.0], [0.0, 2.0]])
-    >>> empirical_ntk_vp_fn(lambda w, x: x @ w, x, None, jnp.ones((2, 1)))(jnp.ones((2, 1))).tolist()
-    [[1.0], [4.0]]
-    """
-    first, second = _sides(keywords)
-    other = x2 if jax.tree.leaves(x2) else x1
-    found = jax.eval_shape(partial(_outputs, f, second), params, other)
-
-    def product(vectors: Numbers) -> jax.Array:
-        held = jax.tree.map(np.shape, vectors, is_leaf=lambda v: hasattr(v, "shape"))
-        wanted = jax.tree.map(lambda leaf: leaf.shape, found)
-        if held != wanted:
-            raise ShapeError("vectors", held, wanted, "the shape of the outputs at x2")
-        _, back = jax.vjp(lambda p: _outputs(f, second, p, other), params)
-        (pulled,) = back(jax.tree.map(lambda v, leaf: jnp.asarray(v, leaf.dtype), vectors, found))
-        return jax.jvp(lambda p: _outputs(f, first, p, x1), (params,), (pulled,))[1]
-
-    return product
-
-
 @dataclass(frozen=True)
 class Axes:
     """Axes of outputs, the first being inputs: kernels are means over `trace`, and both outputs share `diagonal`."""
@@ -306,10 +274,6 @@ def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return first, {name: first[name] if second[name] is None else second[name] for name in second}
 
 
-def _outputs(f: ApplyFn, keywords: dict[str, Any], params: Params, x: Tree) -> Tree:
-    return f(params, x, **keywords)
-
-
 def linearize(f: Callable[..., Tree], params: Params) -> Callable[..., Tree]:
     """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: the limit of a wide network in training.
 
@@ -337,8 +301,6 @@ def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callab
         def at(p: Params) -> Tree:
             return f(p, *args, **keywords)
 
-        if degree == 0:
-            return at(params)
         derivatives: list[Callable[[Params], Tree]] = [at]
         for _ in range(degree):  # along the step
             derivatives.append(lambda p, f=derivatives[-1]: jax.jvp(f, (p,), (step,))[1])  # type: ignore[misc]

@@ -46,14 +46,12 @@ def gradient_descent_mse(
     layout = Layout.of(y, trace_axes)
     layout.check("k_train_train", kernel, train=True)
     dtype = precision_of(k_train_train)
-    known: list[Spectrum] = []
-    if not precision.is_traced(kernel):
-        known.append(decomposed(layout.matrix(kernel), dtype, diag_reg, diag_reg_absolute_scale))
+    decompose = lambda kernel: decomposed(layout.matrix(kernel), dtype, diag_reg, diag_reg_absolute_scale)
+    known = None if precision.is_traced(kernel) else decompose(kernel)
     flow = Flow(learning_rate, int(np.prod(layout.shape)))
 
     def run(kernel: Tree, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree) -> tuple[np.ndarray, ...]:
-        found = known or [decomposed(layout.matrix(kernel), dtype, diag_reg, diag_reg_absolute_scale)]
-        return _outputs(found[0], flow, layout, y, t, train_0, test_0, cross)
+        return _outputs(known or decompose(kernel), flow, layout, y, t, train_0, test_0, cross)
 
     def predict_fn(t: Tree = None, fx_train_0: Tree = 0.0, fx_test_0: Tree = None, k_test_train: Tree = None) -> Tree:
         if fx_test_0 is not None and k_test_train is None:
@@ -266,13 +264,10 @@ def gp_inference(
             if k_test_train is not None:
                 given[0] = _part("k_test_train", k_test_train, kind)
                 layout.check("k_test_train", given[0], train=False)
-                if covariance:
-                    if name == "ntk":
-                        _check_both("k_train_train", k_train_train)
-                        _check_both("k_test_train", k_test_train)
-                        given[3] = _part("k_train_train", k_train_train, "nngp")
-                    given[1] = _part("k_test_train", k_test_train, prior)
-                    given[2] = _part("k_test_test", k_test_test, prior)
+            if k_test_train is not None and covariance:
+                given[1] = _part("k_test_train", k_test_train, prior, both=name == "ntk")
+                given[2] = _part("k_test_test", k_test_test, prior)
+                given[3] = _part("k_train_train", k_train_train, "nngp", both=True) if name == "ntk" else None
 
             def run(
                 kernel: Tree, y: Tree, cross: Tree, cross_prior: Tree, prior: Tree, nngp: Tree,
@@ -289,17 +284,16 @@ def gp_inference(
     return predict_fn
 
 
-def _check_both(name: str, kernels: Tree) -> None:
-    if getattr(kernels, "nngp", None) is None:
+def _part(name: str, kernels: Tree, kind: str, *, both: bool = False) -> Tree:
+    """The kernel of this kind; `both`: an array will not do, since it may be of the other kind."""
+    array = hasattr(kernels, "dtype")
+    if both and (array or getattr(kernels, kind, None) is None):
         raise InvalidArgumentError(
             name,
-            "an array" if hasattr(kernels, "dtype") else "without nngp",
+            "an array" if array else f"without {kind}",
             remedy="the covariance of 'ntk' at test inputs needs both: kernel_fn(x1, x2, ('nngp', 'ntk'))",
         )
-
-
-def _part(name: str, kernels: Tree, kind: str) -> Tree:
-    if hasattr(kernels, "dtype"):
+    if array:
         return checked(name, kernels)
     if getattr(kernels, kind, None) is None:
         raise InvalidArgumentError(f"{name} comes without {kind}; give a named tuple with nngp and ntk")

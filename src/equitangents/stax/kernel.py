@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -18,8 +18,6 @@ from equitangents.nn.branches import Branches
 from equitangents.nn.layer import Grid, Signal
 from equitangents.stax.tree import Axes, Node, Signals
 from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked, is_structured
-
-_KNOWN = {"pytree_node": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +37,13 @@ class Kernel:
     x1_is_x2: Tree = True
     mask1: Tree = None
     mask2: Tree = None
-    is_gaussian: bool = field(default=False, metadata=_KNOWN)
-    is_reversed: bool = field(default=False, metadata=_KNOWN)
-    is_input: bool = field(default=False, metadata=_KNOWN)
-    shape1: Tree = field(default=None, metadata=_KNOWN)
-    shape2: Tree = field(default=None, metadata=_KNOWN)
-    batch_axis: int = field(default=0, metadata=_KNOWN)
-    channel_axis: int = field(default=-1, metadata=_KNOWN)
+    is_gaussian: bool = False
+    is_reversed: bool = False
+    is_input: bool = False
+    shape1: Tree = None
+    shape2: Tree = None
+    batch_axis: int = 0
+    channel_axis: int = -1
 
     def replace(self, **changes: Tree) -> Kernel:
         """A copy of this kernel with some entries changed."""
@@ -53,10 +51,9 @@ class Kernel:
 
 
 NAMES = tuple(f.name for f in dataclasses.fields(Kernel))
-_ARRAYS = tuple(f.name for f in dataclasses.fields(Kernel) if f.metadata.get("pytree_node", True))
-_STATIC = tuple(name for name in NAMES if name not in _ARRAYS)
+_ARRAYS = ("nngp", "ntk", "cov1", "cov2", "x1_is_x2", "mask1", "mask2")
 
-jax.tree_util.register_dataclass(Kernel, data_fields=list(_ARRAYS), meta_fields=list(_STATIC))
+jax.tree_util.register_dataclass(Kernel, data_fields=_ARRAYS, meta_fields=NAMES[len(_ARRAYS) :])
 
 
 Input = ArrayLike | Masked | Graphs
