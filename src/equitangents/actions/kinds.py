@@ -60,7 +60,7 @@ class Kind:
     """The same action of a group whose elements are listed, as networks and kernels use it."""
     recognised: Callable[[Kinds, Shape], bool] = lambda kinds, shape: False
     """Whether an array of this shape is taken to be of this kind if nobody says what it is."""
-    expected: Callable[[Kinds], str] = lambda kinds: ""
+    expected: str = ""
     """Which shapes those are, in words."""
     sought: bool = True
     """Whether outputs of unknown motion are tried as this kind."""
@@ -94,7 +94,7 @@ class Kinds:
 
     def expected(self) -> list[str]:
         """The shapes of arrays whose kind is recognised, in words."""
-        return [said for kind in KINDS[self.space].values() if (said := kind.expected(self))]
+        return [kind.expected for kind in KINDS[self.space].values() if kind.expected]
 
     def angle(self, g: Element) -> float | None:
         """Degrees, if g is a rotation."""
@@ -165,12 +165,6 @@ def _is_shifted(kinds: Kinds, shape: Shape) -> bool:
     return len(shape) == 2 and kinds.group.elements is not None and _turns(kinds) == (shape[1], False)
 
 
-def _expected_shifts(kinds: Kinds) -> str:
-    if kinds.group.elements is None or _turns(kinds)[1]:
-        return ""
-    return f"(N, {_order(kinds)}) for cyclic shifts of features"
-
-
 def _space_tensors(rank: int, name: str) -> Callable[[Kinds, Shape], GroupAction]:
     return lambda kinds, shape: MatrixAction(kinds.group, kinds.motion, 3, f"{name} of space", rank)
 
@@ -214,7 +208,7 @@ _are_sequences = lambda kinds, shape: len(shape) in (2, 3)
 _vectors_of = lambda d: lambda kinds, shape: len(shape) in (2, 3) and shape[-1] == d
 KINDS: dict[Space, dict[str, Kind]] = {
     "plane": {
-        "images": Kind(_images, _listed_images, lambda k, shape: len(shape) == 4, lambda k: "images (N, H, W, C)"),
+        "images": Kind(_images, _listed_images, lambda k, shape: len(shape) == 4, "images (N, H, W, C)"),
         "vectors": Kind(
             _plane_tensors(1, "vectors"),
             lambda kinds, shape: channels(
@@ -222,9 +216,9 @@ KINDS: dict[Space, dict[str, Kind]] = {
                 np.array([plane_matrix(*kinds.motion(g)) for g in range(_order(kinds))]),
             ),
             _vectors_of(2),
-            lambda kinds: "vectors of the plane (N, …, 2)",
+            "vectors of the plane (N, …, 2)",
         ),
-        "features": Kind(None, _shifts, _is_shifted, _expected_shifts),
+        "features": Kind(None, _shifts, _is_shifted, "(N, n) for cyclic shifts of features by C_n"),
         "matrices": Kind(_plane_tensors(2, "matrices")),
         **_VOIGT,
         "states": Kind(lambda kinds, shape: phase_turns(kinds.group, kinds.motion), sought=False),
@@ -234,7 +228,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
             _space_tensors(1, "vectors"),
             lambda kinds, shape: rotations(kinds.group),  # type: ignore[call-overload]
             _vectors_of(3),
-            lambda kinds: "vectors of space (N, 3) or (N, P, 3)",
+            "vectors of space (N, 3) or (N, P, 3)",
         ),
         "pseudovectors": Kind(_pseudovectors),
         "matrices": Kind(_space_tensors(2, "matrices")),
@@ -245,7 +239,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
             _points((1,), "points"),
             _listed_points,
             lambda kinds, shape: len(shape) in (2, 3),
-            lambda kinds: "features (N, P) or points (N, P, C)",
+            "features (N, P) or points (N, P, C)",
         ),
         "pairs": Kind(_points((1, 2), "pairs")),
         "edges": Kind(
@@ -257,7 +251,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
             lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
             lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
             lambda kinds, shape: len(shape) >= 3,
-            lambda kinds: "signals on a grid (N, *positions, C)",
+            "signals on a grid (N, *positions, C)",
         ),
         "sequences": Kind(lambda kinds, shape: circular_shifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
     },
@@ -268,7 +262,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
             ),
             lambda kinds, shape: from_function(kinds.group, _reversed, name="reversal of sequences"),  # type: ignore[return-value]
             _are_sequences,
-            lambda kinds: "sequences (N, T) or (N, T, C)",
+            "sequences (N, T) or (N, T, C)",
         )
     },
     "sign": {
@@ -276,7 +270,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
             lambda kinds, shape: FunctionMap(kinds.group, _negated, "values, with the other sign", check_signed),
             lambda kinds, shape: from_function(kinds.group, _negated, name="change of sign"),  # type: ignore[return-value]
             lambda kinds, shape: len(shape) >= 2,
-            lambda kinds: "arrays of numbers (N, …)",
+            "arrays of numbers (N, …)",
         )
     },
 }
