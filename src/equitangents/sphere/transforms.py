@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from types import ModuleType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -172,13 +170,12 @@ def wigner(R: Float[ArrayLike, "*batch 3 3"], bandlimit: int) -> tuple[Float[Arr
     R = check_rotations("R", R)
     batch = R.shape[:-2]
     R = R.reshape((-1, 3, 3))
-    xp = jnp if isinstance(R, jax.Array) else np
     with precision.scope(R.dtype):
-        blocks = [_block(xp, R, l) for l in range(bandlimit)]
+        blocks = [_block(R, l) for l in range(bandlimit)]
         return tuple(b.reshape((*batch, *b.shape[1:])) for b in blocks)
 
 
-def _block(xp: ModuleType, R: ArrayLike, l: int) -> ArrayLike:
+def _block(R: ArrayLike, l: int) -> ArrayLike:
     grid = gauss_legendre(l + 1)
     points = grid.points.reshape(-1, 3)
     here = slice(l * l, (l + 1) ** 2)
@@ -187,13 +184,9 @@ def _block(xp: ModuleType, R: ArrayLike, l: int) -> ArrayLike:
     size = max(1, _CHUNK // (len(points) * (l + 1) ** 2))
     parts = []
     for start in range(0, len(R), size):
-        moved = xp.einsum("rij,pj->rpi", R[start : start + size], points, **_precise(xp))
-        parts.append(xp.einsum("rpa,pb->rab", polynomials(moved, l + 1)[..., here], analysis, **_precise(xp)))
-    return xp.concatenate(parts)
-
-
-def _precise(xp: ModuleType) -> dict[str, Any]:
-    return {"optimize": True} if xp is np else {"precision": jax.lax.Precision.HIGHEST}
+        moved = _multiply("rij,pj->rpi", R[start : start + size], points)
+        parts.append(_multiply("rpa,pb->rab", polynomials(moved, l + 1)[..., here], analysis))
+    return jnp.concatenate(parts) if isinstance(R, jax.Array) else np.concatenate(parts)
 
 
 def rotate(
@@ -223,10 +216,7 @@ def rotate(
             R = R.astype(c.dtype)
         xp = jnp if isinstance(c, jax.Array) else np
         blocks = wigner(R, bandlimit)
-        parts = [
-            xp.einsum("...ab,nbc->...nac", block, c[:, l * l : (l + 1) ** 2], **_precise(xp))
-            for l, block in enumerate(blocks)
-        ]
+        parts = [_multiply("...ab,nbc->...nac", block, c[:, l * l : (l + 1) ** 2]) for l, block in enumerate(blocks)]
         return xp.concatenate(parts, axis=-2)
 
 
