@@ -113,7 +113,8 @@ _TABLE = {
     },
     "groups": {
         "irreps:Irrep": "matrices numbers; kind text; character? numbers",
-        "matrix_group:MatrixGroup": f"{_GROUP}; matrices floats; _table ints; _is_orthogonal? bool",
+        "matrix_group:MatrixGroup": f"{_GROUP}; matrices floats; _table ints; labels none|(label); "
+        "_is_orthogonal? bool",
         "plane_rotations:PlaneIsometries": "bandlimit int; matrices? floats",
         "plane_rotations:PlaneRotations": "bandlimit int",
         "representations:FiniteMatrices": "matrices floats; name text; digest text",
