@@ -34,7 +34,7 @@ UNIONS = {
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
     "Sizes": "int|(int)",
-    "Window": "text|(int)|((int))|Elements|ZonalWindow",
+    "Window": "text|(int)|((int))|Elements",
     "Place": "path|ObjectPath",
     "Solved": "Problem|SolvedProblem|IrrepProblem",
 }
@@ -91,15 +91,13 @@ _TABLE = {
         "readout:Readout": f"representation Representation; {_WEIGHTS}",
         "branches:Residual": "_body Sequential",
         "sequential:Sequential": "_layers (Layer)",
-        "sphere_lift:SphereLift": f"onto SymmetryGroup; channels int; window ZonalWindow; {_WEIGHTS}; tolerance real; "
-        "resolution none|int",
+        "sphere_lift:SphereLift": f"onto SymmetryGroup; channels int; {_WEIGHTS}; tolerance real; resolution none|int",
         "steerable.nonlinearity:NormNonlinearity": "function Nonlinearity|GaussianSum; tolerance real; largest real; "
         "gaussians GaussianSum; error real; off (real)",
         "steerable.inputs:PointCloud": "group text; features Features",
         "steerable.inputs:PlaneImage": "group text; features Features",
         "steerable.inputs:FeatureVector": "group text; features Features",
         "steerable.inputs:SphereSignal": "group text",
-        "sphere_lift:ZonalWindow": "coefficients (real)",
     },
     "stax": {
         "own_layers:Gabor": "",
