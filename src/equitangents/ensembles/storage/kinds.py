@@ -146,7 +146,7 @@ _TABLE = {
     "kernels": {
         "orbit:OrbitAverage": "base Network; action GroupAction",
         "operations:FrozenArray": "array array; key text",
-        "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int; "
+        "random_features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int; "
         "version int",
         "result:Kernels": "nngp floats; ntk floats; engine text; form text; notes (text); error_estimate none|real; "
         "resolution none|int",

@@ -21,7 +21,7 @@ import numpy as np
 
 from equitangents.ensembles.storage.kinds import Kind, is_of, kinds, name_of
 from equitangents.errors import EquitangentsError, InvalidTypeError
-from equitangents.kernels.random_features.features import VERSION
+from equitangents.kernels.random_features import VERSION
 
 logger = logging.getLogger("equitangents")
 
