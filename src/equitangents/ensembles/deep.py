@@ -18,7 +18,7 @@ from equitangents._types import AnyModel, FileName, Network, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin, check_network
-from equitangents.ensembles.fields.targets import Positions, output_positions
+from equitangents.ensembles.fields import Positions, output_positions
 from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of

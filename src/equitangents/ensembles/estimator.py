@@ -27,8 +27,7 @@ from sklearn.utils.validation import validate_data
 
 from equitangents._types import ArrayLike, InputShape, Numbers, Targets
 from equitangents.actions.action import channels_first, remedy
-from equitangents.ensembles.fields.kernel import equivariant_outputs
-from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.fields import Positions
 from equitangents.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -254,7 +253,7 @@ def label_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np
 def positions_of(estimator: BaseEstimator) -> tuple[int, ...]:
     """The grid on which a fitted estimator's outputs are, () for others and for outputs that turn."""
     net = getattr(getattr(estimator, "ensemble", estimator), "net", None)
-    return () if equivariant_outputs(net) is not None else tuple(getattr(estimator, "positions_", ()))
+    return () if getattr(net, "equivariant_outputs", None) is not None else tuple(getattr(estimator, "positions_", ()))
 
 
 def each_row(sample_weight: Numbers | None, grid: tuple[int, ...]) -> np.ndarray | None:

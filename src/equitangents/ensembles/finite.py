@@ -36,7 +36,7 @@ from equitangents.ensembles.estimator import (
     labels_of,
     target_rows,
 )
-from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
 from equitangents.ensembles.storage import array_folder
 from equitangents.ensembles.training.plan import check_room

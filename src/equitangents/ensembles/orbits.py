@@ -26,7 +26,7 @@ from equitangents.actions import Action, as_action
 from equitangents.actions.action import GroupAction
 from equitangents.actions.compact import check_finite_group
 from equitangents.actions.kinds import ActionLike
-from equitangents.ensembles.fields.targets import FieldRows, field_rows
+from equitangents.ensembles.fields import FieldRows, field_rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.group import FiniteGroupMap, GroupMap, OrbitMap
 from equitangents.inference.draws import as_key

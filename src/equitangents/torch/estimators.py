@@ -12,7 +12,7 @@ from equitangents._types import FileName, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
-from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
 from equitangents.errors import InvalidArgumentError, InvalidTypeError

@@ -168,13 +168,13 @@ _TABLE = {
     "ensembles": {
         "deep:DeepEnsembleClassifier": _DEEP,
         "deep:DeepEnsemble": _DEEP,
-        "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
-        "fields.kernel:FieldKernel": "net Network",
-        "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
-        "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
-        "fields.targets:Positions": "shape (int); turning bool",
-        "fields.kernel:PointAverage": "base Network; action PointAction",
-        "fields.kernel:TurningField": "net Network",
+        "fields:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
+        "fields:FieldKernel": "net Network",
+        "fields:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
+        "fields:FieldPoints": "signals numbers; image ints; position ints; count int",
+        "fields:Positions": "shape (int); turning bool",
+        "fields:PointAverage": "base Network; action PointAction",
+        "fields:TurningField": "net Network",
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
         "calibrate bool; temperature_ none|real",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "

@@ -29,7 +29,7 @@ import optax
 
 from equitangents._aliases import FiniteNetwork
 from equitangents._types import InputShape, Network, Params, Tree
-from equitangents.ensembles.networks.foreign import ForeignNetwork, joined, split
+from equitangents.ensembles.networks import TRAINED, ForeignNetwork, split
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.nn.compiled_windows import compiled_windows
 
@@ -338,7 +338,7 @@ def batchwise_epoch(
         loss, gradient, carried = batch_gradient(recipe, params, offset, x[index], y[index], step_key)
         trained = recipe.trained(params)
         updates, state = update(gradient, state, trained)
-        return (joined(optax.apply_updates(trained, updates), carried), state), loss * samples
+        return ({TRAINED: optax.apply_updates(trained, updates), **carried}, state), loss * samples
 
     order = batches.order(key)
     steps, rest = divmod(batches.samples, batches.batch_size)
@@ -358,7 +358,7 @@ def batch_gradient(
     trained, carried = split(params)
 
     def loss(trained: Params) -> tuple[jax.Array, dict[str, Tree]]:
-        outputs, after = recipe.net.train(joined(trained, carried), x, key)
+        outputs, after = recipe.net.train({TRAINED: trained, **carried}, x, key)
         outputs = flat(outputs)
         after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, carried)
         losses = loss_of(recipe.loss, recipe.classes)(outputs if offset is None else outputs - offset, y)

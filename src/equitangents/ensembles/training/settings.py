@@ -20,7 +20,7 @@ import optax
 from equitangents._types import ArrayLike
 from equitangents.actions.action import GroupAction, flattened, is_infinite
 from equitangents.actions.subset import Augmentation, augmenting_elements, whole_action
-from equitangents.ensembles.fields.targets import moved_targets
+from equitangents.ensembles.fields import moved_targets
 from equitangents.ensembles.training.recipe import LOSSES
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
