@@ -36,7 +36,7 @@ from equitangents.normals import standard_normal
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
 from equitangents.ensembles.training import network_job
-from equitangents.ensembles.training.plan import Workers
+from equitangents.ensembles.training.network_job import Workers
 
 __all__ = [
     "LEFTOVER",

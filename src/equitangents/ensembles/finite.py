@@ -39,8 +39,8 @@ from equitangents.ensembles.estimator import (
 from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
 from equitangents.ensembles.storage import array_folder
-from equitangents.ensembles.training.plan import check_room
-from equitangents.ensembles.training.run import Assignment, Job, Trained, train
+from equitangents.ensembles.training.network_job import check_room
+from equitangents.ensembles.training.run import Job, Trained, train
 from equitangents.ensembles.training.settings import (
     Augmented,
     augment,
@@ -111,13 +111,14 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         for name in _FITTED:  # so that a fit that fails leaves nothing to predict with
             self.__dict__.pop(name, None)
         inputs, targets = self._data(x, y, reset=True)
-        inputs = self._fit_inputs(inputs, self.net, as_action("augmentation", self.augmentation, np.shape(inputs)))
+        augmentation = as_action("augmentation", self.augmentation, np.shape(inputs))
+        inputs = self._fit_inputs(inputs, self.net, augmentation)
         job = self._prepared(inputs, targets, 0, self.members)
         sets, epochs = self._record_sets(record, record_at)
         run = self._run(job, math.prod(targets.shape[1:]), sets, epochs, resume)
         self.n_outputs_ = targets.shape[-1]
         self.positions_ = targets.shape[1:-1]
-        self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(inputs))
+        self.augmentation_ = augmentation
         self.recorded_ = self._recorded(run)
         self.recorded_epochs_ = np.array(run.recorded_epochs, dtype=int)
         self.history_ = run.history
@@ -247,8 +248,8 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         if resume and self.checkpoint_dir is None:
             raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
-        every, progress = self.checkpoint_every, self.progress
-        return train(Assignment(job, self.epochs, sets, epochs, folder, resume, every, progress))
+        how: dict[str, Any] = {"resume": resume, "every": self.checkpoint_every, "progress": self.progress}
+        return train(job, self.epochs, sets, epochs, folder, **how)
 
     def _record_sets(
         self, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None

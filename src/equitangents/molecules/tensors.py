@@ -19,10 +19,9 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.memory import check_fits
 from equitangents.molecules.kernel import compared
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.regressor_base import LearntRows, MolecularRegressor, check_lone_atoms, checked_targets
-from equitangents.molecules.resolution import kernel_for_tensors
+from equitangents.molecules.regressor import LearntRows, MolecularRegressor, check_lone_atoms, checked_targets
 from equitangents.molecules.signals import Neighbourhoods
-from equitangents.molecules.smooth_kernel import SmoothKernel
+from equitangents.molecules.smooth_kernel import SmoothKernel, kernel_for_tensors
 from equitangents.sphere.harmonics import polynomials
 
 _ATOMS = 256  # rows at a time
