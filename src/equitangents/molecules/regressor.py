@@ -90,6 +90,7 @@ class MolecularRegressor:
     kernel: KernelName = "ntk"
     smooth_: SmoothKernel = field(init=False, repr=False)
     _train: Molecules = field(init=False, repr=False)
+    element_energies_: dict[int, float] = field(default_factory=dict, init=False, repr=False)
     notes_: tuple[str, ...] = field(default=(), init=False, repr=False)
     """What a reader of the predictions should know of the last fit."""
 
@@ -111,7 +112,7 @@ class MolecularRegressor:
         check_molecules("molecules", molecules)
         self.smooth_.signals.for_molecules(molecules)
         new = sorted(set(molecules.elements) - set(self._train.elements))
-        if new and not self._knows_other_elements():
+        if new and (self.smooth_.pairs != "all" or self.element_energies_):
             known, remedy = list(self._train.elements), "train on molecules with the element, too"
             raise InvalidArgumentError("molecules", new[0], known, remedy, verb="hold the element")
         return one_time(self.time if time is None else time)
@@ -120,10 +121,6 @@ class MolecularRegressor:
     def _which(self) -> int:
         """Of the two kernels the one that trains."""
         return 1 if self.kernel == "ntk" else 0
-
-    def _knows_other_elements(self) -> bool:
-        """Whether something is learnt of elements that no training molecule held."""
-        return self.smooth_.pairs == "all"
 
     def _learn(
         self,
@@ -305,9 +302,6 @@ class MoleculeRegressor(MolecularRegressor):
         forces = np.zeros(molecules.positions.shape)
         forces[molecules.atomic_numbers > 0] = std[len(molecules) :].reshape(-1, 3)
         return std[: len(molecules)], forces
-
-    def _knows_other_elements(self) -> bool:
-        return super()._knows_other_elements() and not self.element_energies_
 
     def _baseline(self, molecules: Molecules) -> np.ndarray:
         elements = tuple(self.element_energies_)
