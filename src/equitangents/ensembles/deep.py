@@ -1,9 +1,4 @@
-"""Ensembles of finite networks trained together by JAX: their parameters.
-
-f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function of (seed, i) alone; of a classifier with one output a class
-cross_entropy  P(k) = (1/M) Σ_i softmax(f(x; θ_i))_k
-mse            targets one-hot minus 1/K; P(k) = P(output k is the largest) of a Gaussian with the members' mean and std
-"""
+"""Ensembles of finite networks trained together by JAX: their parameters. What they predict: `ensembles.finite`."""
 
 from __future__ import annotations
 

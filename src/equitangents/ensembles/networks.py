@@ -219,12 +219,12 @@ class LinenNetwork(ForeignNetwork):
 
 
 class Parts(NamedTuple):
-    """A module taken apart: arrays that are trained, carried along, and drawn from; and everything else."""
+    """A module taken apart: arrays that are trained, carried along, and drawn from; and everything else, by name."""
 
     trained: Tree
     carried: Tree
     random: Tree
-    static: Any
+    static: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -237,11 +237,6 @@ class _FactoryNetwork(ForeignNetwork):
     @abstractmethod
     def parts(model: AnyModel) -> Parts:
         """What the factory made, taken apart."""
-
-    @staticmethod
-    @abstractmethod
-    def facts(model: AnyModel) -> dict[str, Any]:
-        """What a call has to know of the module besides its parts."""
 
     @abstractmethod
     def _called(self, variables: dict[str, Any], x: jax.Array, key: jax.Array | None) -> tuple[jax.Array, AnyModel]:
@@ -262,11 +257,11 @@ class _FactoryNetwork(ForeignNetwork):
         y, model = self._called(variables, x, key)
         return y, {STATE: _named(self.parts(model).carried)} if STATE in variables else {}
 
-    def _rebuilt(self, variables: dict[str, Any]) -> tuple[Parts, dict[str, Any]]:
-        """(the parts, with these arrays; facts)."""
-        shapes, facts = _structure(self)
+    def _rebuilt(self, variables: dict[str, Any]) -> Parts:
+        """The parts with these arrays."""
+        shapes = _structure(self)
         trained = _filled(shapes.trained, variables[TRAINED])
-        return shapes._replace(trained=trained, carried=_filled(shapes.carried, variables.get(STATE, {}))), facts
+        return shapes._replace(trained=trained, carried=_filled(shapes.carried, variables.get(STATE, {})))
 
 
 @final
@@ -287,12 +282,7 @@ class NnxNetwork(_FactoryNetwork):
 
         apart: Any = nnx.split(model, nnx.Param, nnx.RngState, ...)
         graph, trained, random, carried = apart
-        return Parts(trained, carried, random, graph)
-
-    @staticmethod
-    def facts(model: AnyModel) -> dict[str, Any]:
-        """The parameters of __call__."""
-        return {"names": _parameters(type(model).__call__)}
+        return Parts(trained, carried, random, {"graph": graph, "names": _parameters(type(model).__call__)})
 
     def member(self, variables: dict[str, Any]) -> AnyModel:
         """The module itself, after module.eval()."""
@@ -303,9 +293,9 @@ class NnxNetwork(_FactoryNetwork):
     def _merged(self, variables: dict[str, Any], key: jax.Array) -> tuple[AnyModel, frozenset[str]]:
         from flax import nnx
 
-        parts, facts = self._rebuilt(variables)
-        module = nnx.merge(parts.static, parts.trained, _streams(parts.random, key), parts.carried)
-        return module, facts["names"]
+        parts = self._rebuilt(variables)
+        module = nnx.merge(parts.static["graph"], parts.trained, _streams(parts.random, key), parts.carried)
+        return module, parts.static["names"]
 
     def _called(self, variables: dict[str, Any], x: jax.Array, key: jax.Array | None) -> tuple[jax.Array, AnyModel]:
         from flax import nnx
@@ -340,70 +330,59 @@ class EquinoxNetwork(_FactoryNetwork):
         module, state = model if isinstance(model, tuple) else (model, None)
         trained, rest = eqx.partition(module, eqx.is_inexact_array)
         arrays, static = eqx.partition(rest, eqx.is_array)
-        return Parts(trained, (arrays, state), None, static)
-
-    @staticmethod
-    def facts(model: AnyModel) -> dict[str, Any]:
-        """The parameters of __call__, whether it takes a state, and the name of the batch's axis."""
-        import equinox as eqx
-
-        module = model[0] if isinstance(model, tuple) else model
         is_norm = lambda node: isinstance(node, eqx.nn.BatchNorm)
         norms = filter(is_norm, jax.tree.leaves(module, is_leaf=is_norm))
         axes = list(dict.fromkeys(layer.axis_name for layer in norms)) or ["batch"]
         if len(axes) > 1 or not isinstance(axes[0], str):
             raise NetworkError("net", axes, "one name, that of the batch", verb="normalises over the axes")
-        names = _parameters(type(module).__call__)
-        return {"names": names, "stateful": isinstance(model, tuple), "axis": axes[0]}
+        facts = {"names": _parameters(type(module).__call__), "stateful": state is not None, "axis": axes[0]}
+        return Parts(trained, (arrays, state), None, {"module": static, **facts})
 
     def member(self, variables: dict[str, Any]) -> AnyModel:
         """The module in inference mode; (module, state) if it has a state."""
         import equinox as eqx
 
-        model, state, facts = self._merged(jax.tree.map(jnp.asarray, variables))
+        model, state, static = self._merged(jax.tree.map(jnp.asarray, variables))
         model = eqx.nn.inference_mode(model)
-        return (model, state) if facts["stateful"] else model
+        return (model, state) if static["stateful"] else model
 
     def _merged(self, variables: dict[str, Any]) -> tuple[Any, Tree, dict[str, Any]]:
         import equinox as eqx
 
-        parts, facts = self._rebuilt(variables)
+        parts = self._rebuilt(variables)
         arrays, state = parts.carried
-        return eqx.combine(parts.trained, arrays, parts.static), state, facts
+        return eqx.combine(parts.trained, arrays, parts.static["module"]), state, parts.static
 
     def _called(self, variables: dict[str, Any], x: jax.Array, key: jax.Array | None) -> tuple[jax.Array, AnyModel]:
         import equinox as eqx
 
-        model, state, facts = self._merged(variables)
+        model, state, static = self._merged(variables)
         called = eqx.nn.inference_mode(model) if key is None else model
         dtype, keys = x.dtype, None
         x = jnp.moveaxis(x, -1, 1) if x.ndim > 3 else x
-        if key is not None and "key" in facts["names"]:
+        if key is not None and "key" in static["names"]:
             keys = jax.random.split(key, len(x))
 
         def one(x: jax.Array, state: Tree, key: jax.Array | None) -> tuple[jax.Array, Tree]:
             keywords = {} if key is None else {"key": key}
-            return called(x, state, **keywords) if facts["stateful"] else (called(x, **keywords), state)
+            return called(x, state, **keywords) if static["stateful"] else (called(x, **keywords), state)
 
-        axes, axis = (0, None, None if keys is None else 0), facts["axis"]
+        axes, axis = (0, None, None if keys is None else 0), static["axis"]
         y, state = jax.vmap(one, in_axes=axes, out_axes=(0, None), axis_name=axis)(x, state, keys)
         return y.astype(dtype), (model, state)
 
 
 @lru_cache(maxsize=128)
-def _structure(net: _FactoryNetwork) -> tuple[Parts, dict[str, Any]]:
-    """(parts with shapes in place of arrays, facts), by a trace of the factory."""
-    noted: list[tuple[Any, dict[str, Any]]] = []
+def _structure(net: _FactoryNetwork) -> Parts:
+    """The parts with shapes in place of arrays, by a trace of the factory."""
+    noted: list[dict[str, Any]] = []
 
     def trace(key: jax.Array) -> Parts:
-        model = _made(net.factory, key)
-        parts = net.parts(model)
-        noted.append((parts.static, net.facts(model)))
-        return parts._replace(static=None)
+        parts = net.parts(_made(net.factory, key))
+        noted.append(parts.static)
+        return parts._replace(static={})
 
-    shapes = jax.eval_shape(trace, jax.random.key(0))
-    static, facts = noted[0]
-    return shapes._replace(static=static), facts
+    return jax.eval_shape(trace, jax.random.key(0))._replace(static=noted[0])
 
 
 def _streams(random: Tree, key: jax.Array) -> AnyModel:
