@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from equitangents._types import AnyAction, AnyModel, ArrayLike, DataRows, DType, Element, Elements, Targets
+from equitangents._types import AnyAction, AnyModel, ArrayLike, DataRows, Element, Elements, Targets
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.actions.products import FieldAction
@@ -169,10 +169,10 @@ class PointAction(Action):
         return (self.action, self.table.tobytes())
 
 
-def _values(kernels: AnyKernels | KernelField, dtype: DType | None = None) -> list[np.ndarray]:
+def _values(kernels: AnyKernels | KernelField) -> list[np.ndarray]:
     """The NNGP, and the NTK if there is one."""
     names = ("nngp",) if hasattr(kernels, "reason") else ("nngp", "ntk")
-    return [np.asarray(getattr(kernels, name), dtype) for name in names]
+    return [np.asarray(getattr(kernels, name)) for name in names]
 
 
 def _like(kernels: AnyKernels | KernelField, values: list[np.ndarray]) -> AnyKernels:

@@ -54,7 +54,6 @@ class ModuleJob(Job):
     layout: str
     reason: str | None = None  # why modules are trained one after another
 
-    stacks_state = False
     in_pieces = True
     workers = Here
 

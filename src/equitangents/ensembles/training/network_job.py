@@ -104,7 +104,6 @@ class NetworkJob(Job):
     y: np.ndarray
     copies: int = 1
 
-    stacks_state = True
     in_pieces = False
     workers = Workers
 

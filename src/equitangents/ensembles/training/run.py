@@ -57,8 +57,8 @@ class Job(abc.ABC):
     recipe: of the library that trains; its `variation` is what sets members apart.
     chunk: members that share a call. rows: the most rows of a batch that are computed at once.
     fingerprint: what it depends on, by name.
-    stacks_state: whether what `Chunk.state` gives has an axis of members; otherwise it is one array a chunk.
-    in_pieces: whether a chunk is trained to the end before the next, so that one at a time is held.
+    in_pieces: whether a chunk is trained to the end before the next, so that one at a time is held, in a run of its
+        own; what `Chunk.state` gives has an axis of members otherwise.
     workers: threads, or the calling one, that train and evaluate chunks: `map(fn, items, first_alone=False)`.
     """
 
@@ -71,7 +71,6 @@ class Job(abc.ABC):
     rows: int
     fingerprint: dict[str, str] = field(default_factory=dict, kw_only=True)
 
-    stacks_state: ClassVar[bool]
     in_pieces: ClassVar[bool]
     workers: ClassVar[type[AbstractContextManager[Any]]]
 
@@ -114,9 +113,8 @@ class Run:
             ids = groups[number]
             chunk = job.begin(ids)
             if snapshot is not None:
-                mine, state = slice(ids.start - first, ids.stop - first), snapshot.optimizer_state
-                part = [leaf[mine] for leaf in state] if job.stacks_state else [state[number]]
-                chunk.restore([leaf[mine] for leaf in snapshot.params], part)
+                mine = slice(None) if job.in_pieces else slice(ids.start - first, ids.stop - first)
+                chunk.restore(*([leaf[mine] for leaf in part] for part in (snapshot.params, snapshot.optimizer_state)))
             return chunk
 
         self._chunks: list[Chunk] = workers.map(begun, range(len(groups)), first_alone=True)
@@ -172,11 +170,7 @@ class Run:
 
     def snapshot(self) -> Snapshot:
         """A copy of everything that changes."""
-        if self.job.stacks_state:
-            state = self._stacked(lambda chunk: list(chunk.state()))
-        else:
-            state = [np.array(*chunk.state()) for chunk in self._chunks]
-        params = jax.tree.leaves(self._stacked(lambda chunk: chunk.params()))
+        params, state = self._stacked(lambda chunk: (jax.tree.leaves(chunk.params()), list(chunk.state())))
         plan = {"chunk": self.job.chunk, "rows": self.job.rows}
         return Snapshot(params, state, self.history, list(self.recorded_epochs), self.recorded, plan)
 
