@@ -108,7 +108,7 @@ def test_members_differ_from_one_another_and_with_the_seed(five):
 def test_large_batches_are_computed_in_blocks_that_stay_in_the_cache():
     def plan(samples):
         x, y = np.zeros((samples, 8, 8, 1), np.float32), np.zeros((samples, 2), np.float32)
-        recipe = Recipe(CNN, "mse", "gd", 0.1, 0.9, Batches(samples, samples, samples, shuffle=False))
+        recipe = Recipe(CNN, "mse", optax.sgd(0.1), Batches(samples, samples, samples, shuffle=False))
         shapes = member_shapes(recipe, (8, 8, 1), "float32")
         found = network_job.make_plan(recipe, shapes, x, y, members=10, members_per_chunk=None)
         return found, network_job.working_bytes(recipe, shapes.params, x, y, found[1])

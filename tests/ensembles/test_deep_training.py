@@ -103,7 +103,7 @@ def test_zero_output_is_exactly_zero_at_first_and_trains_the_difference():
 @SLOW
 def test_blocks_of_a_batch_add_up_to_the_batch():
     def trained(rows):
-        recipe = Recipe(MLP, "mse", "sgd", 0.3, 0.9, Batches(7, 5, rows), ZeroOutput())
+        recipe = Recipe(MLP, "mse", optax.sgd(0.3), Batches(7, 5, rows), ZeroOutput())
         with Workers() as workers:
             run = Run(NetworkJob(recipe, 0, 2, 1, "float64", 2, rows, X, Y), workers)
             run.advance(3)

@@ -17,8 +17,9 @@ from equitangents.ensembles.fields import Positions, output_positions
 from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
-from equitangents.ensembles.training.settings import Augmented, check_optimizer, check_settings
+from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
 from equitangents.ensembles.training.variations import Variation
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.nn import Sequential
 from equitangents.progress import ProgressCallback
 
@@ -53,7 +54,10 @@ class DeepEnsembleBase(FiniteEnsemble):
     def _check_settings(self) -> None:
         as_network(self.net)
         check_settings(self)
-        check_optimizer(self.optimizer)
+        optimizer = self.optimizer
+        if not (isinstance(optimizer, optax.GradientTransformation) or optimizer in OPTIMIZERS):
+            kind = InvalidArgumentError if isinstance(optimizer, str) else InvalidTypeError
+            raise kind("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
 
     def _check_net(self, x: np.ndarray) -> None:
         check_network(as_network(self.net), x)

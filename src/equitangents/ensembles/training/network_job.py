@@ -45,6 +45,7 @@ from equitangents.ensembles.training.recipe import (
     init_members,
     loss_and_gradient,
     member_shapes,
+    rule_of,
     run_epochs,
 )
 from equitangents.ensembles.training.run import Job
@@ -137,10 +138,11 @@ def job_of(estimator: Any, data: Augmented, first: int, members: int) -> Network
         expected = "None, or ZeroOutput(), Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles"
         raise InvalidTypeError("variation", variation, expected)
     variation.check(net, loss)
-    batches = Batches(data.samples, size, size, data.copies, size < data.samples, variation.gathers)
+    batches = Batches(data.samples, size, size, data.copies, size < data.samples)
     batchwise, classes = is_batchwise(net, input_shape, dtype), outputs[-1] if len(outputs) > 1 else None
-    rate, momentum = float(p.learning_rate), float(p.momentum)
-    recipe = Recipe(net, loss, p.optimizer, rate, momentum, batches, variation, batchwise, classes)
+    named = isinstance(p.optimizer, str)
+    rule = rule_of(p.optimizer, float(p.learning_rate), float(p.momentum)) if named else p.optimizer
+    recipe = Recipe(net, loss, rule, batches, variation, batchwise, classes)
     with precision.scope(dtype):
         shapes = member_shapes(recipe, input_shape, dtype)
         _check_outputs(net, shapes.params, jax.ShapeDtypeStruct((1, *input_shape), dtype), outputs)
@@ -191,7 +193,7 @@ def planned_job(
     x (N, …), y (N, outputs); in batches that are shuffled in every epoch, unless one holds all.
     """
     size = min(batch_size, len(x))
-    recipe = Recipe(net, "mse", rule, 1.0, 0.0, Batches(len(x), size, size, shuffle=size < len(x)))
+    recipe = Recipe(net, "mse", rule, Batches(len(x), size, size, shuffle=size < len(x)))
     with precision.scope(dtype):
         plan = make_plan(recipe, member_shapes(recipe, x.shape[1:], dtype), x, y, 1, None)
     return NetworkJob(recipe, 0, members, seed, dtype, *plan, x.astype(dtype), y.astype(dtype))

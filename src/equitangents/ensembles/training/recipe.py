@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
@@ -51,6 +51,14 @@ def sample_losses(loss: str, outputs: jax.Array, targets: jax.Array, classes: in
     return found if classes is None else found.sum(axis=-1)
 
 
+@lru_cache(maxsize=128)
+def rule_of(optimizer: str, learning_rate: float, momentum: float) -> optax.GradientTransformation:
+    """An optimiser by its name; one object for equal arguments."""
+    if optimizer == "adam":
+        return optax.adam(learning_rate)
+    return optax.sgd(learning_rate, momentum=momentum if optimizer == "momentum" else None)
+
+
 @dataclass(frozen=True)
 class Batches:
     """How an epoch runs over its samples.
@@ -62,7 +70,6 @@ class Batches:
         copies: 1, or the number of transformed copies that each sample is drawn from: copy g of sample i is row
             g · samples + i of the data.
         shuffle: whether the order is random.
-        gathered: whether each member has rows of its own in the place of the data's.
     """
 
     samples: int
@@ -70,7 +77,6 @@ class Batches:
     rows: int
     copies: int = 1
     shuffle: bool = True
-    gathered: bool = False
 
     @property
     def steps(self) -> int:
@@ -84,9 +90,8 @@ class Batches:
 
     @property
     def whole(self) -> bool:
-        """Whether each step takes all data in their own order, so that nothing is gathered."""
-        own_order = self.shuffle or self.gathered
-        return self.batch_size == self.samples == self.rows and self.copies == 1 and not own_order
+        """Whether each step takes all data in their own order."""
+        return self.batch_size == self.samples == self.rows and self.copies == 1 and not self.shuffle
 
     def draw(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(samples, weights 1 or 0 for padding), each (steps, blocks, rows)."""
@@ -117,9 +122,7 @@ class Recipe:
 
     net: Network
     loss: str
-    optimizer: str | optax.GradientTransformation
-    learning_rate: float
-    momentum: float
+    rule: optax.GradientTransformation
     batches: Batches
     variation: Variation = PLAIN
     batchwise: bool = False  # whether the network needs batches whole
@@ -131,14 +134,8 @@ class Recipe:
 
     @property
     def transformation(self) -> optax.GradientTransformation:
-        """The optimiser, as optax composes it."""
-        if isinstance(self.optimizer, optax.GradientTransformation):
-            base = self.optimizer
-        elif self.optimizer == "adam":
-            base = optax.adam(self.learning_rate)
-        else:
-            base = optax.sgd(self.learning_rate, momentum=self.momentum if self.optimizer == "momentum" else None)
-        return self.variation.transformation(base, self.batches.samples * self.batches.copies)
+        """The optimiser with what the variation adds to it."""
+        return self.variation.transformation(self.rule, self.batches.samples * self.batches.copies)
 
     def losses(self, outputs: jax.Array, offset: jax.Array | None, y: jax.Array) -> jax.Array:
         """The loss of each sample, (N,)."""
@@ -244,7 +241,7 @@ def _epoch(
         updates, state = update(gradient, state, params)
         return (optax.apply_updates(params, updates), state), loss * samples
 
-    if batches.whole:
+    if batches.whole and own.rows is None:
         carry, total = step((params, state), None)
     else:
         carry, totals = jax.lax.scan(step, (params, state), batches.draw(key))
@@ -257,7 +254,7 @@ def loss_and_gradient(
 ) -> tuple[jax.Array, Params, jax.Array | int]:
     """(mean loss, its gradient, number of samples) of one member on one batch, (index, weight) each (blocks, rows)."""
     batches, of = recipe.batches, jax.value_and_grad(partial(_loss, recipe))
-    if batches.whole:
+    if batches.whole and own.rows is None:
         loss, gradient = of(params, own.offsets, x, y, None, batches.samples)
         return loss, gradient, batches.samples
     index, weight = batch

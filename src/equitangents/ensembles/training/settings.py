@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import optax
 
 from equitangents._types import ArrayLike
 from equitangents.actions.action import GroupAction, flattened, is_infinite
@@ -31,14 +30,6 @@ from equitangents.validation import check_choice, check_number, check_whole
 OPTIMIZERS = ("gd", "sgd", "momentum", "adam")
 _BATCH_SIZE = 32  # by default
 _VERIFIED_SAMPLES = 4
-
-
-def check_optimizer(optimizer: object) -> None:
-    """Raise unless `optimizer` is a name of OPTIMIZERS or an optax transformation."""
-    if isinstance(optimizer, optax.GradientTransformation) or optimizer in OPTIMIZERS:
-        return
-    kind = InvalidArgumentError if isinstance(optimizer, str) else InvalidTypeError
-    raise kind("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
 
 
 def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:
