@@ -15,14 +15,7 @@ import numpy as np
 from equitangents.ensembles.training.run import Job
 from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
-from equitangents.torch.modules import (
-    Factory,
-    FieldOutputs,
-    make,
-    member_seeds,
-    outputs_of,
-    to_tensor,
-)
+from equitangents.torch.modules import Factory, FieldOutputs, make, member_seeds, outputs_of, to_tensor
 from equitangents.torch.trainers import Data, OneByOne, Recipe, Vectorised, reason_against
 
 if TYPE_CHECKING:
@@ -112,8 +105,6 @@ class ModuleChunk:
 
     def advance(self, first: int, count: int) -> np.ndarray:
         """Train for `count` more epochs; losses (count, members)."""
-        if not count:
-            return np.zeros((0, len(self._generators)), self._job.dtype)
         losses, job = [], self._job
         with self._trainer.training():
             for _ in range(count):

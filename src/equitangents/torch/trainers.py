@@ -44,7 +44,7 @@ class Recipe:
     variation = PLAIN
 
     def lost(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The mean over a batch of ½ Σ_k (f_k − y_k)², or of −Σ_k y_k log softmax(f)_k, of fields summed over positions.
+        """The mean over a batch of ½ Σ_k (f_k − y_k)² or −Σ_k y_k log softmax(f)_k; of fields summed over positions.
 
         outputs: what a module makes of the batch. targets: (rows, numbers).
         """

@@ -122,9 +122,9 @@ class Run:
     def advance(self, count: int) -> None:
         """Train all members for `count` ≤ SEGMENT more epochs; an interrupt is raised once all of them have."""
         assert 1 <= count <= SEGMENT
-        if not self._compiled:
+        if not self._compiled and len(self._chunks) > 1:
             self._chunks[0].advance(self.epoch, 0)  # once for all chunks
-            self._compiled = True
+        self._compiled = True
         losses: dict[int, np.ndarray] = {}
 
         def one(number: int) -> None:
