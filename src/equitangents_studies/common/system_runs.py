@@ -94,11 +94,9 @@ def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) 
         check(asked <= there, what, asked, f"at most {there}, which {whole.name} has")
     rows = lambda r, count, x: np.arange(r * count, (r + 1) * count) % len(x)
     taken = [(rows(r, train, whole.train_x), rows(r, test, whole.test_x)) for r in range(repetitions)]
-    return [
-        replace(whole, train_x=whole.train_x[a], train_y=whole.train_y[a], test_x=whole.test_x[b], test_y=whole.test_y[b],
-                train_tile=None, test_tile=None)
-        for a, b in taken
-    ]  # fmt: skip
+    learnt = lambda a: {"train_x": whole.train_x[a], "train_y": whole.train_y[a], "train_tile": None}
+    tested = lambda b: {"test_x": whole.test_x[b], "test_y": whole.test_y[b], "test_tile": None}
+    return [replace(whole, **learnt(a), **tested(b)) for a, b in taken]
 
 
 def doubling_in_two_steps(smallest: int, most: int) -> Int[np.ndarray, " sizes"]:

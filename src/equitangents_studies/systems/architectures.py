@@ -101,8 +101,9 @@ def architecture(
 @final
 @dataclass(frozen=True)
 class UniformFirst:
-    """`net` with the weights of its first layer drawn uniformly, of equal variance; hashable, with init and apply alone,
-    since its infinite width is another one.
+    """`net` with the weights of its first layer drawn uniformly, of equal variance: of another infinite width.
+
+    Hashable, with init and apply.
     """
 
     net: Sequential
