@@ -16,6 +16,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -196,8 +197,16 @@ def check_model(spec: str, trust: bool = False) -> Kind:
         raise InvalidArgumentError("model", spec, "a file")
     if suffix == ".onnx":
         return "onnx"
-    if suffix in _TORCH and (program := _program(spec, suffix)) is not None:
-        return program
+    names: list[str] = []
+    if suffix in _TORCH and zipfile.is_zipfile(spec):
+        with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(spec) as archive:
+            names = archive.namelist()
+    if any(name.rpartition("/")[2] in _EXPORTED for name in names):
+        return "exported"
+    if any("/code/" in name and name.endswith(".py") for name in names):
+        return "script"
+    if suffix == ".pt2" and not any(name.endswith("/data.pkl") for name in names):
+        return "exported"  # whose reader says what is wrong with it
     if not trust:
         raise InvalidArgumentError("model", spec, "a model that is trusted, and not weights alone", WHY)
     return "pickle"
@@ -222,18 +231,3 @@ def check_name(spec: str, what: str, expected: str = "package.module:object") ->
     if not known:
         raise InvalidArgumentError(what, spec, remedy=f"no module named {top!r}")
     return module, name
-
-
-def _program(path: str, suffix: str) -> Kind | None:
-    """Which kind of program a file of PyTorch holds, by the names in its archive; None for a pickle."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (OSError, zipfile.BadZipFile):
-        names = []
-    if any(name.rpartition("/")[2] in _EXPORTED for name in names):
-        return "exported"
-    if any("/code/" in name and name.endswith(".py") for name in names):
-        return "script"
-    pickled = any(name.endswith("/data.pkl") for name in names)
-    return "exported" if suffix == ".pt2" and not pickled else None  # whose reader says what is wrong with it
