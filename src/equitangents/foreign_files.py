@@ -120,7 +120,7 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
     if not Path(path).is_file():
         raise InvalidArgumentError(f"{said} is not a file")
     try:
-        with open_regular(path) as file:
+        with open_regular(Path(path)) as file:
             start = file.read(8)
             file.seek(0)
             if start.startswith(b"PK"):
@@ -133,9 +133,10 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
                     raise ValueError(f"it takes {memory_size(size)}, more than the memory there is")
                 return np.asarray(np.load(file, allow_pickle=False))
     except UNREADABLE as error:
-        if "pickle" in str(error).lower():
+        why = " ".join(str(error).split())
+        if "pickle" in why.lower():
             raise InvalidArgumentError(f"{said} is not loaded: {_NO_PICKLES}") from None
-        raise InvalidArgumentError(f"{said} NumPy cannot read: {error or type(error).__name__}") from None
+        raise InvalidArgumentError(f"{said} NumPy cannot read: {why or type(error).__name__}") from None
     raise InvalidArgumentError(
         f"{said} is neither .npy nor .npz; numpy.savez('data.npz', x=x, y=y) writes what is expected"
     )

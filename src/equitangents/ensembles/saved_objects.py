@@ -108,7 +108,7 @@ _SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone
 @cache
 def kinds() -> dict[str, str]:
     """Where each class of the list is, `module:class`, by the name that files call it by."""
-    found = {}
+    found: dict[str, str] = {}
     for room, base in _PUBLIC.items():
         module, kind = importlib.import_module(f"{_PACKAGE}.{room}"), _load(f"{_PACKAGE}.{base}")
         classes = (getattr(module, name) for name in module.__all__)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier, fitted_temperature
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.problem import Part, Problem, Sets
+from equitangents.fit.assessing import Part, Problem, Sets
 from equitangents.formatting import percent
 from equitangents.report import Table
 from equitangents.report.render import text_of
