@@ -12,7 +12,15 @@ from .ensembles.estimator import check_network
 from .extras import check_installed, require
 from .keywords import unknown
 from .statistics.estimate import check_confidence
-from .validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
+from .validation import (
+    check_array,
+    check_choice,
+    check_number,
+    check_same_length,
+    check_shape,
+    check_whole,
+    is_whole,
+)
 
 # files that are there whole or not at all, and what they claim to hold
 from .archives import Archive, write_archive
@@ -35,8 +43,7 @@ from .memory import check_fits, machine_memory, process_memory
 from .normals import standard_normal
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
-from .ensembles.training.network_job import member_outputs, planned_job
-from .ensembles.training.plan import Workers
+from .ensembles.training.network_job import Workers, member_outputs, planned_job
 
 __all__ = [
     "LEFTOVER",
@@ -57,6 +64,7 @@ __all__ = [
     "alone",
     "box_offsets",
     "check_array",
+    "check_choice",
     "check_confidence",
     "check_finite_group",
     "check_fits",

@@ -27,7 +27,7 @@ import jax
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidTypeError
-from equitangents.kernels.random_features.features import VERSION
+from equitangents.kernels.random_features import VERSION
 from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
@@ -38,7 +38,6 @@ _PUBLIC = {"nn": "nn.layer:Layer", "solvers": "solvers.method:Method"}
 _CLASSES = {  # further ones, by module
     "nn.group_conv": "Elements",
     "nn.sequential": "Sequential",
-    "nn.sphere_lift": "ZonalWindow",
     "stax.own_layers": "Gabor Raised Wave",
     "steerable.features": "Features Irrep",
     "steerable.gaussian_sum": "GaussianSum",
@@ -52,16 +51,15 @@ _CLASSES = {  # further ones, by module
     "groups.table_group": "TableGroup",
     "groups.wallpaper_group": "TranslationGroup WallpaperGroup",
     "actions.compact": "ContinuousRotations",
-    "actions.given_maps": "CircularShifts Reversal SignChange",
     "actions.images": "ImageTurns ResampledRotations",
     "actions.positions": "GridMotions Permutations",
     "actions.products": "FieldAction RestrictedAction",
     "actions.rings": "RingRotations",
     "actions.subset": "ActionSubset",
-    "actions.vectors": "LastAxisPermutation LinearAction TrivialAction",
+    "actions.vectors": "LinearAction TrivialAction",
     "kernels.operations": "FrozenArray",
     "kernels.orbit": "OrbitAverage",
-    "kernels.random_features.features": "RandomFeatures",
+    "kernels.random_features": "RandomFeatures",
     "kernels.result": "Kernels",
     "fit.candidates": "FeatureNetwork",
     "inference.data_orbits": "DataOrbits",
@@ -71,9 +69,7 @@ _CLASSES = {  # further ones, by module
     "inference.ridge": "Ridge",
     "inference.spectrum": "Spectrum",
     "ensembles.deep": "DeepEnsemble DeepEnsembleClassifier",
-    "ensembles.fields.kernel": "FieldKernel FieldMatrix PointAverage TurningField",
-    "ensembles.fields.points": "FieldPoints PointAction",
-    "ensembles.fields.targets": "Positions",
+    "ensembles.fields": "FieldKernel FieldMatrix FieldPoints PointAction PointAverage Positions TurningField",
     "ensembles.infinite.classifier": "InfiniteEnsembleClassifier",
     "ensembles.infinite.irrep_problem": "IrrepBlock IrrepProblem",
     "ensembles.infinite.predictor": "SolvedProblem",
@@ -95,11 +91,12 @@ _NAMES = {"ensembles.Training": "ensembles.TrainingProblem"}
 _DYNAMICS = ("inference.Flow", "inference.Descent")  # the classes that are values themselves
 _WRITES = "solvers.OutOfCore"  # where factors are, and go
 # what objects compute once, and is saved with them; other cached properties are computed again
-_CACHED = frozenset(
+_CACHED_NAMES = (
     "_complex_irreps _irreps _is_orthogonal _real_irreps _solutions character conjugacy_classes covariance_problem "
     "covariance_solver delta dimension euler_angles factor generators grid_table inverses is_abelian matrices "
-    "mean_problem reason resolution solver symmetry table unit way weights".split()  # noqa: SIM905
+    "mean_problem reason resolution solver symmetry table unit way weights"
 )
+_CACHED = frozenset(_CACHED_NAMES.split())
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
 _ALONE = (type(None), bool, int, float, str)  # what stands for itself
 _SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone
