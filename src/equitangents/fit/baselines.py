@@ -1,6 +1,6 @@
 """What people would take, on the same folds: majority, nearest neighbours, a random forest, a support vector machine.
 
-Images become features: pixels averaged down to at most 16 of a side, colours, edges and their directions (`candidates`).
+Images become features (`candidates`): pixels averaged down to at most 16 of a side, colours, edges and directions.
 What a fold's rest has to be asked about is asked there: neighbours, the depth of trees, C and γ by three folds of it.
 With a group all copies of the rest are trained on, up to 4,000 rows.
 """
