@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from equitangents._types import AnyModel, FileName, Numbers, Spread, Targets, Tree
 from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
+from equitangents.ensembles import saved_folder
 from equitangents.ensembles.estimator import (
     Estimator,
     centred_one_hot,
@@ -38,7 +39,6 @@ from equitangents.ensembles.estimator import (
 )
 from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
-from equitangents.ensembles import saved_folder
 from equitangents.ensembles.training.network_job import check_room
 from equitangents.ensembles.training.run import Job, Trained, train
 from equitangents.ensembles.training.settings import (
