@@ -52,7 +52,6 @@ _CLASSES = {  # further ones, by module
     "groups.table_group": "TableGroup",
     "groups.wallpaper_group": "TranslationGroup WallpaperGroup",
     "actions.compact": "ContinuousRotations",
-    "actions.given_maps": "CircularShifts Reversal SignChange",
     "actions.images": "ImageTurns ResampledRotations",
     "actions.positions": "GridMotions Permutations",
     "actions.products": "FieldAction RestrictedAction",
