@@ -70,7 +70,7 @@ def empirical_ntk_fn(
 
     Inputs and outputs may be trees of arrays, and outputs (N, …): then a kernel comes for each of them, with two axes
     for each of its own, without those of `trace_axes` (means), and with one for each of `diagonal_axes`. Such kernels
-    are products of Jacobians, whatever the way.
+    are taken from that of all outputs.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[1.0, 2.0]])
@@ -89,44 +89,50 @@ def empirical_ntk_fn(
         at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         x2 = None if not jax.tree.leaves(x2) else x2
         _first_dtype(params)
-        together = any(keywords.get(name) is not None for name in _EACH_SIDE)
-        if not together:
-            found = jax.eval_shape(at, params, x1)
-            for leaf in jax.tree.leaves(found):
-                if len(leaf.shape) < 2:
-                    raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")
-            together = any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found))
-            if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form and not together:
-                if way != "vectors":  # which goes along floating parameters alone
-                    check_floating(params)
-                return tangent_kernel(at, params, x1, x2, axes.form, way)
-        check_floating(params)
-        one = _jacobians(at, params, x1, together)
-        other = _jacobians(at_second, params, x1 if x2 is None else x2, together)
-        return jax.tree.map(partial(axes.product, of_slopes=True), one, other)
+        if way != "vectors":  # which goes along floating parameters alone
+            check_floating(params)
+        sides = (at, x1), (at_second, x1 if x2 is None else x2)
+        if any(keywords.get(name) is not None for name in _EACH_SIDE):
+            return _of_batches(axes, params, *sides)
+        found = jax.eval_shape(at, params, x1)
+        leaves = jax.tree.leaves(found)
+        for leaf in leaves:
+            if len(leaf.shape) < 2:
+                raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")
+        if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in leaves):
+            return _of_batches(axes, params, *sides)
+        if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
+            return tangent_kernel(at, params, x1, x2, axes.form, way)
+        rows = lambda p, x: [leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(p, x))]
+        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", way)
+        parts, start = [], 0
+        for leaf in leaves:
+            here = slice(start, start + math.prod(leaf.shape[1:]))
+            parts.append(axes.of_full(whole[:, :, here, here].reshape((*whole.shape[:2], *leaf.shape[1:] * 2))))
+            start = here.stop
+        return jax.tree.unflatten(jax.tree.structure(found), parts)
 
     return ntk_fn
 
 
-def _jacobians(at: At, params: Params, x: Tree, together: bool) -> Tree:
-    """Derivatives of all outputs by all parameters, (N, …, parameters).
+def _of_batches(axes: Axes, params: Params, *sides: tuple[At, Tree]) -> Tree:
+    """The kernel of functions whose outputs at an input depend on its place among others, as with dropout.
 
-    `together`: outputs at an input depend on its place among others, as with dropout; else inputs go one by one.
+    A side is the function and its inputs, which it is given all at a time.
     """
 
-    def alone(row: Tree) -> Tree:
-        inputs = jax.tree.map(lambda v: v[None], row)
-        return jax.jacrev(lambda p: jax.tree.map(lambda v: v[0], at(p, inputs)))(params)
+    def jacobians(at: At, x: Tree) -> Tree:
+        found = jax.jacrev(lambda p: at(p, x))(params)
+        shapes = jax.eval_shape(at, params, x)
+        outer: Tree = jax.tree.structure(shapes)
 
-    found = jax.jacrev(lambda p: at(p, x))(params) if together else jax.vmap(alone)(x)
-    shapes = jax.eval_shape(at, params, x)
-    outer: Tree = jax.tree.structure(shapes)
+        def flat(leaf: jax.ShapeDtypeStruct, tree: Tree) -> jax.Array:
+            return jnp.concatenate([v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)], axis=-1)
 
-    def flat(leaf: jax.ShapeDtypeStruct, tree: Tree) -> jax.Array:
-        return jnp.concatenate([v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)], axis=-1)
+        parts = outer.flatten_up_to(found)
+        return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
 
-    parts = outer.flatten_up_to(found)
-    return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
+    return jax.tree.map(partial(axes.product, of_slopes=True), *(jacobians(at, x) for at, x in sides))
 
 
 def empirical_nngp_fn(
@@ -271,6 +277,12 @@ class Axes:
         first, second, out, trace = self._letters(a.ndim - of_slopes)
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
+
+    def of_full(self, whole: jax.Array) -> jax.Array:
+        """From the kernel of all pairs, (N1, N2, *outputs, *outputs)."""
+        first, second, out, trace = self._letters(whole.ndim // 2)
+        size = int(np.prod([whole.shape[0] if i == 0 else whole.shape[1 + i] for i in trace], dtype=np.int64))
+        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
 
 
 _EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which there may be two, one for each set

@@ -180,7 +180,9 @@ def check_matrices(name: str, group: Group, matrices: object) -> Float[np.ndarra
     return M
 
 
-def _on_last_axis(group: Group, representation: object, ranks: tuple[int, ...] | None, name: str) -> LinearAction:
+def _on_last_axis(
+    group: Group, representation: object, ranks: tuple[int, ...] | None, name: str
+) -> LinearAction | LastAxisPermutation:
     group = check_group("group", group)
     array = as_rectangular("representation", representation)
     if array.ndim == 2:
