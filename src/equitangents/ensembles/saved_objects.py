@@ -27,7 +27,7 @@ import jax
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidTypeError
-from equitangents.kernels.random_features.features import VERSION
+from equitangents.kernels.random_features import VERSION
 from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
@@ -38,7 +38,6 @@ _PUBLIC = {"nn": "nn.layer:Layer", "solvers": "solvers.method:Method"}
 _CLASSES = {  # further ones, by module
     "nn.group_conv": "Elements",
     "nn.sequential": "Sequential",
-    "nn.sphere_lift": "ZonalWindow",
     "stax.own_layers": "Gabor Raised Wave",
     "steerable.features": "Features Irrep",
     "steerable.gaussian_sum": "GaussianSum",
@@ -57,10 +56,10 @@ _CLASSES = {  # further ones, by module
     "actions.products": "FieldAction RestrictedAction",
     "actions.rings": "RingRotations",
     "actions.subset": "ActionSubset",
-    "actions.vectors": "LastAxisPermutation LinearAction TrivialAction",
+    "actions.vectors": "LinearAction TrivialAction",
     "kernels.operations": "FrozenArray",
     "kernels.orbit": "OrbitAverage",
-    "kernels.random_features.features": "RandomFeatures",
+    "kernels.random_features": "RandomFeatures",
     "kernels.result": "Kernels",
     "fit.candidates": "FeatureNetwork",
     "inference.data_orbits": "DataOrbits",
@@ -70,9 +69,7 @@ _CLASSES = {  # further ones, by module
     "inference.ridge": "Ridge",
     "inference.spectrum": "Spectrum",
     "ensembles.deep": "DeepEnsemble DeepEnsembleClassifier",
-    "ensembles.fields.kernel": "FieldKernel FieldMatrix PointAverage TurningField",
-    "ensembles.fields.points": "FieldPoints PointAction",
-    "ensembles.fields.targets": "Positions",
+    "ensembles.fields": "FieldKernel FieldMatrix FieldPoints PointAction PointAverage Positions TurningField",
     "ensembles.infinite.classifier": "InfiniteEnsembleClassifier",
     "ensembles.infinite.irrep_problem": "IrrepBlock IrrepProblem",
     "ensembles.infinite.predictor": "SolvedProblem",
