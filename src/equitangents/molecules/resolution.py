@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.errors import InvalidArgumentError
 from equitangents.groups import so3
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.rotations import LADDER
@@ -52,8 +52,6 @@ def kernel_for_tensors(
     nothing of it turns.
     """
     kernel = SmoothKernel.unresolved(net, molecules, signals, pairs)
-    if kernel.program.readout != "pool":
-        raise NetworkError("vectors and tensors need a network that ends in GroupPool, which the readout replaces")
     return resolved(kernel, lambda r: steering_error(kernel, molecules, degrees, r), "vectors and tensors")
 
 
