@@ -15,10 +15,10 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin, check_network
 from equitangents.ensembles.fields import Positions, output_positions
-from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
+from equitangents.ensembles.finite import OPTIMIZERS, Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
-from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
+from equitangents.ensembles.training.run import Augmented
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.nn import Sequential
@@ -59,7 +59,7 @@ class DeepEnsembleBase(FiniteEnsemble):
 
     def _check_settings(self) -> None:
         _ = self._network
-        check_settings(self)
+        super()._check_settings()
         optimizer = self.optimizer
         if not (isinstance(optimizer, optax.GradientTransformation) or optimizer in OPTIMIZERS):
             kind = InvalidArgumentError if isinstance(optimizer, str) else InvalidTypeError

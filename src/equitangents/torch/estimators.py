@@ -13,8 +13,8 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.fields import Positions
-from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
-from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
+from equitangents.ensembles.finite import OPTIMIZERS, Classification, FiniteEnsemble, Regression
+from equitangents.ensembles.training.run import Augmented
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extras import require
 from equitangents.progress import ProgressCallback
@@ -67,7 +67,7 @@ class TorchEnsemble(FiniteEnsemble):
             raise InvalidTypeError("factory", type(self.factory), expected, remedy, verb="is a module")
         if not callable(self.factory):
             raise InvalidTypeError("factory", self.factory, "a function without arguments that makes a module")
-        check_settings(self)
+        super()._check_settings()
         check_choice("layout", self.layout, LAYOUTS)
         check_choice("method", self.method, METHODS)
         if not callable(self.optimizer) and self.optimizer not in OPTIMIZERS:

@@ -20,7 +20,6 @@ from equitangents._version import FORMAT
 from equitangents.ensembles.storage.array_folder import MODEL, read_about, write_folder
 from equitangents.ensembles.storage.kinds import is_of
 from equitangents.ensembles.storage.structure import Described, build
-from equitangents.ensembles.training.settings import check_same
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, alone, real
 
@@ -178,3 +177,11 @@ def check_unused(directory: Path, first: int, members: int) -> None:
             "a directory without checkpoints of these members",
             "pass resume=True to fit to go on from there, or choose another directory",
         )
+
+
+def check_same(fingerprint: dict[str, str], other: dict[str, str], what: str) -> None:
+    """Raise InvalidArgumentError, naming what differs, unless the two fingerprints are equal."""
+    differing = [name for name in fingerprint if fingerprint[name] != other.get(name)]
+    if differing:
+        changes = "; ".join(f"{name}: {other.get(name, 'absent')} there, {fingerprint[name]} now" for name in differing)
+        raise InvalidArgumentError(f"{what} is of another run, differing in {changes}")

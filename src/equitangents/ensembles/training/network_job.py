@@ -48,8 +48,7 @@ from equitangents.ensembles.training.recipe import (
     rule_of,
     run_epochs,
 )
-from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size
+from equitangents.ensembles.training.run import Augmented, Job, array_digest, resolve_batch_size
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.memory import check_memory
