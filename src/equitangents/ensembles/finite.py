@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from equitangents._types import AnyModel, FileName, Numbers, Spread, Targets, Tree
 from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
+from equitangents.ensembles import saved_folder
 from equitangents.ensembles.estimator import (
     Estimator,
     centred_one_hot,
@@ -39,7 +40,6 @@ from equitangents.ensembles.estimator import (
 )
 from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
-from equitangents.ensembles.storage import array_folder
 from equitangents.ensembles.training.checkpoints import check_same
 from equitangents.ensembles.training.network_job import check_room
 from equitangents.ensembles.training.recipe import LOSSES
@@ -193,7 +193,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         out: give them to `load`.
         """
         self._check_fitted()
-        array_folder.save_members(self, local("path", path))
+        saved_folder.save_members(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, **parameters: Any) -> Self:
@@ -202,7 +202,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         It runs no code but that of equitangents and of what is given here, whoever wrote the folder. Raises
         StoreError for a folder that is damaged or holds something else.
         """
-        loaded: Self = array_folder.load_members(cls, local("path", path), parameters, cls._variables)
+        loaded: Self = saved_folder.load_members(cls, local("path", path), parameters, cls._variables)
         return loaded
 
     def _prepared(self, x: np.ndarray, targets: np.ndarray, first: int, members: int) -> Job:

@@ -482,7 +482,7 @@ def _approximation(training: Training, time: float) -> Approximation | None:
     trained = max(1, int(_TRAINED * len(x)))
     settings = replace(training.settings, held=None, store=None, solver="auto")
     predicted = []
-    for each in (kernel.exact, kernel):
+    for each in (kernel.net, kernel):
         solved = problem.dense(each, x[:trained], y[:trained], settings)
         predicted.append(solved.means(x[trained:], np.array([time]))[0])
     exact, ours = predicted
