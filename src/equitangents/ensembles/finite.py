@@ -43,7 +43,7 @@ from equitangents.ensembles.standardisation import StandardisedInputs
 from equitangents.ensembles.training.checkpoints import check_same
 from equitangents.ensembles.training.network_job import check_room
 from equitangents.ensembles.training.recipe import LOSSES
-from equitangents.ensembles.training.run import Augmented, Job, Trained, augment, record_fingerprint, train
+from equitangents.ensembles.training.run import Augmented, Job, Trained, augment, joined, record_fingerprint, train
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
@@ -114,13 +114,8 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         self.positions_, self.n_outputs_ = targets.shape[1:-1], targets.shape[-1]
         run = self._run(job, sets, epochs, resume)
         self.augmentation_ = augmentation
-        self.recorded_ = run.recorded
-        self.recorded_epochs_ = np.array(run.recorded_epochs, dtype=int)
-        self.history_ = run.history
-        self.params0_ = run.start
-        self.params_ = run.params
+        self._keep(run)
         self._variation = job.recipe.variation
-        self._chunk = run.chunk
         self._fingerprint = job.fingerprint
         self._recorded_inputs = record_fingerprint(sets)
         self.__dict__.update(job.facts)
@@ -155,12 +150,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         if record_fingerprint(sets) != getattr(self, "_recorded_inputs", None):
             raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
         run = self._run(job, sets, epochs, resume)
-        append = lambda old, new: np.concatenate([old, new])
-        along = lambda old, new: np.concatenate([old, new], axis=1)
-        self.recorded_ = jax.tree.map(along, self.recorded_, run.recorded)
-        self.history_ = along(self.history_, run.history)
-        self.params0_ = jax.tree.map(append, self.params0_, run.start)
-        self.params_ = jax.tree.map(append, self.params_, run.params)
+        epochs_so_far = self.recorded_epochs_.tolist()
+        so_far = Trained(self.params_, self.params0_, self.history_, self.recorded_, epochs_so_far, self._chunk)
+        self._keep(joined([so_far, run]))
         self.members = members
         self.__dict__.update(job.facts)
         self._warn_if_diverged(inputs)
@@ -249,6 +241,10 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         """(the inputs whose outputs are recorded, by name, as networks take them; at which epochs)."""
         sets, epochs = _check_record(record, record_at, self.epochs)
         return {name: self._inputs(x) for name, x in sets.items()}, epochs
+
+    def _keep(self, run: Trained) -> None:
+        self.params_, self.params0_, self.history_, self.recorded_, epochs, self._chunk = run
+        self.recorded_epochs_ = np.array(epochs, dtype=int)
 
     @property
     def _loss(self) -> str:

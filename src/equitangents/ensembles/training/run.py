@@ -293,11 +293,13 @@ def train(
         first, last = max(ids.start, job.first), min(ids.stop, job.first + job.members)
         parts.append(together(False, replace(job, first=first, members=last - first)))
         counted.add(1, 1)
-    params, starts, histories, recorded, recorded_epochs, chunks = zip(*parts, strict=True)
-    stacked = lambda *leaves: np.concatenate(leaves)
-    along = lambda *leaves: np.concatenate(leaves, axis=1)
-    params, start, recorded = (jax.tree.map(*a) for a in ((stacked, *params), (stacked, *starts), (along, *recorded)))
-    return Trained(params, start, along(*histories), recorded, recorded_epochs[0], chunks[0])
+    return joined(parts)
+
+
+def joined(parts: Sequence[Trained]) -> Trained:
+    """The members of all parts, which were trained alike: entry by entry of `Trained` along the members' axis."""
+    of = lambda place, axis: jax.tree.map(lambda *a: np.concatenate(a, axis), *(part[place] for part in parts))
+    return Trained(of(0, 0), of(1, 0), of(2, 1), of(3, 1), parts[0].recorded_epochs, parts[0].chunk)
 
 
 def _together(
