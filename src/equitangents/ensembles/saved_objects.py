@@ -92,7 +92,35 @@ _DYNAMICS = ("inference.Flow", "inference.Descent")  # the classes that are valu
 _WRITES = "solvers.OutOfCore"  # where factors are, and go
 # what objects compute once, and is saved with them; other cached properties are computed again
 _CACHED = frozenset(
-    ["_complex_irreps", "_irreps", "_is_orthogonal", "_real_irreps", "_solutions", "character", "conjugacy_classes", "covariance_problem", "covariance_solver", "delta", "dimension", "euler_angles", "factor", "generators", "grid_table", "inverses", "is_abelian", "matrices", "mean_problem", "reason", "resolution", "solver", "symmetry", "table", "unit", "way", "weights"]
+    [
+        "_complex_irreps",
+        "_irreps",
+        "_is_orthogonal",
+        "_real_irreps",
+        "_solutions",
+        "character",
+        "conjugacy_classes",
+        "covariance_problem",
+        "covariance_solver",
+        "delta",
+        "dimension",
+        "euler_angles",
+        "factor",
+        "generators",
+        "grid_table",
+        "inverses",
+        "is_abelian",
+        "matrices",
+        "mean_problem",
+        "reason",
+        "resolution",
+        "solver",
+        "symmetry",
+        "table",
+        "unit",
+        "way",
+        "weights",
+    ]
 )
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
 _ALONE = (type(None), bool, int, float, str)  # what stands for itself
