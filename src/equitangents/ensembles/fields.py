@@ -450,20 +450,8 @@ def value_keeping(action: AnyAction) -> AnyAction:
 
 
 @dataclass(frozen=True, eq=False)
-class FieldRows:
-    """Outputs on the positions `grid`, `outputs` at each, all numbers in one row, position by position."""
-
-    grid: tuple[int, ...]
-    outputs: int
-
-    def acting(self, output_action: GroupMap | None) -> RowAction | None:
-        """An action on fields (N, *grid, outputs) as one on rows; None stays None."""
-        return None if output_action is None else RowAction(output_action, (*self.grid, self.outputs))
-
-
-@dataclass(frozen=True, eq=False)
 class RowAction:
-    """An action on arrays (N, *shape) that is given rows (N, prod(shape))."""
+    """An action on arrays (N, *shape), given rows (N, prod(shape)) of all their numbers, position by position."""
 
     action: GroupMap
     shape: tuple[int, ...]
@@ -478,7 +466,7 @@ class RowAction:
         return np.asarray(self.action(g, y.reshape(len(y), *self.shape))).reshape(y.shape)
 
 
-def field_rows(ensemble: AnyModel) -> FieldRows | None:
-    """How a fitted ensemble's outputs lie in rows, if they are fields; else None."""
+def field_shape(ensemble: AnyModel) -> tuple[int, ...] | None:
+    """(*positions, outputs) of a fitted ensemble's outputs, if they are fields; else None."""
     grid = tuple(getattr(ensemble, "positions_", ()))
-    return FieldRows(grid, int(ensemble.n_outputs_)) if grid else None
+    return (*grid, int(ensemble.n_outputs_)) if grid else None
