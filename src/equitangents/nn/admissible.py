@@ -99,7 +99,7 @@ def _walked(
     pending: list[int] = []
     for i, layer in enumerate(net.layers):
         pointwise = bool(layer.follows_moves)
-        if layer.inner or layer.joins or layer.needs_structure or layer.steers or layer.is_last:
+        if layer.inner or layer.joins or layer.draws_noise or layer.steers or layer.is_last:
             return None
         if layer.follows_moves is False:
             return None
@@ -169,7 +169,7 @@ def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.n
     matched = np.empty(count, int)
     matched[order] = moved
     yield matched
-    if isinstance(after.positions, OnGroup):
+    if isinstance(after.positions, OnGroup) and after.positions.rotations is None:
         yield from (np.asarray(row) for row in np.asarray(after.positions.group.table))
 
 

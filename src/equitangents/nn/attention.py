@@ -44,11 +44,6 @@ class Aggregate(ByRun, ParameterFree):
     def __hash__(self) -> int:
         return hash((Aggregate, self._matrix))
 
-    @property
-    def needs_structure(self) -> bool:  # type: ignore[override]
-        """Graphs come with the inputs, unless a matrix is given."""
-        return self._matrix is None
-
     def signal(self, signal: Signal) -> Signal:
         """As many positions as come in, or as the matrix has rows; a Gaussian field stays one."""
         positions = signal.positions

@@ -31,9 +31,8 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.wallpaper_group import GridGroup
 from equitangents.kernels.operations import FrozenArray, Table
 from equitangents.kernels.program import GroupFibres, Op
-from equitangents.kernels.rotations import RotationOp
 from equitangents.nn.conv import symmetric_box
-from equitangents.nn.layer import FilterLayer, OnGroup, OnRotations, Signal
+from equitangents.nn.layer import LinearLayer, OnGroup, Signal
 from equitangents.nn.sphere_lift import ZonalWindow, ZonalWindowLike, blocks, rotation_root, wigner_basis, zonal_window
 from equitangents.validation import is_whole
 
@@ -49,9 +48,9 @@ WindowLike = str | Sequence[int] | np.ndarray | Elements
 """A box of sizes (a tuple), a list of numbers of elements, or "full"."""
 
 
-def freeze_window(window: WindowLike) -> str | tuple[int, ...] | Elements:
-    """Hashable form of a window: "full", a box (a tuple), or an explicit list."""
-    if isinstance(window, Elements) or (isinstance(window, str) and window == "full"):
+def freeze_window(window: WindowLike | ZonalWindow) -> str | tuple[int, ...] | Elements | ZonalWindow:
+    """Hashable form of a window: "full", a box (a tuple), an explicit list, or zonal."""
+    if isinstance(window, Elements | ZonalWindow) or (isinstance(window, str) and window == "full"):
         return window
     if isinstance(window, tuple) and window and all(is_whole(w) for w in window):
         return tuple(int(w) for w in window)
@@ -85,7 +84,7 @@ def profile(weights: Sequence[float] | np.ndarray | None, count: int) -> Float[n
     return np.array(weights)
 
 
-def explicit(numbers: Sequence[int], count: int, what: str) -> Int[np.ndarray, " window"]:
+def explicit(numbers: Sequence[int], count: int) -> Int[np.ndarray, " window"]:
     """A list of element numbers, checked."""
     found = np.array(numbers, np.int64)
     if found.min() < 0 or found.max() >= count:
@@ -106,8 +105,27 @@ def box_offsets(window: tuple[int, ...], shape: tuple[int, ...]) -> Int[np.ndarr
     return np.ravel_multi_index(tuple(points.T), shape)
 
 
-class _OnTable(FilterLayer):
+class _OnTable(LinearLayer):
     """A convolution that reads x(index[g, s]) for the elements s of a window."""
+
+    window: Any
+    weights: Sequence[float] | np.ndarray | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "window", freeze_window(self.window))
+        object.__setattr__(self, "weights", freeze_weights(self.weights))
+
+    def chosen(self, count: int, torus: tuple[int, ...] | None) -> Int[np.ndarray, " window"]:
+        """The window's elements among so many; those of a box are points of a torus."""
+        if isinstance(self.window, Elements):
+            return explicit(self.window.numbers, count)
+        if self.window == "full":
+            return np.arange(count)
+        if torus is None or not isinstance(self.window, tuple):
+            wanted = "a list or 'full' where there is no grid of translations"
+            raise NetworkError("window", self.window, wanted, "a zonal window goes with SO(3) and O(3)")
+        return box_offsets(self.window, torus)
 
     @abc.abstractmethod
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
@@ -117,10 +135,10 @@ class _OnTable(FilterLayer):
         """The size of the window, (|S|,)."""
         return (len(self.table(signal)[1]),)
 
-    def window_mean(self, signal: Signal) -> Table | RotationOp:
+    def window_mean(self, signal: Signal) -> tuple[Any, ...]:
         """By the table."""
         index, weights = self.table(signal)
-        return Table(index, FrozenArray(weights))
+        return (Table(index, FrozenArray(weights)),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Signals on the group, (N, |G|, channels): W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b.
@@ -167,15 +185,9 @@ class Lift(_OnTable):
         if isinstance(self.onto, GridGroup):
             object.__setattr__(self, "onto", grid(self.onto))
         if not isinstance(self.onto, Action):
-            raise InvalidTypeError(
-                "onto",
-                self.onto,
-                "a wallpaper or translation group, or an action that permutes positions",
-                "such as actions.permutations(G, table)",
-            )
-        object.__setattr__(self, "window", freeze_window(self.window))
-        object.__setattr__(self, "weights", freeze_weights(self.weights))
-        self._check_scales()
+            wanted = "a wallpaper or translation group, or an action that permutes positions"
+            raise InvalidTypeError("onto", self.onto, wanted, "such as actions.permutations(G, table)")
+        super().__post_init__()
 
     @property
     def action(self) -> Action:
@@ -192,19 +204,6 @@ class Lift(_OnTable):
         except ShapeError as error:
             raise NetworkError(str(error)) from None
 
-    def _window(self, signal: Signal) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of the window, and their weights."""
-        count = signal.positions.count
-        if isinstance(self.window, Elements):
-            chosen = explicit(self.window.numbers, count, "positions")
-        elif self.window == "full":
-            chosen = np.arange(count)
-        elif self.action.group.torus is not None:
-            chosen = box_offsets(cast("tuple[int, ...]", self.window), self.action.group.torus)
-        else:
-            raise NetworkError("window", self.window, "a list or 'full' where an action has no grid")
-        return chosen, profile(self.weights, len(chosen))
-
     def signal(self, signal: Signal) -> Signal:
         """One Gaussian field on the group."""
         self.table(signal)
@@ -213,8 +212,8 @@ class Lift(_OnTable):
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
         """index[g, s] = g·s for positions s of the window."""
         points = self._points(signal)
-        chosen, weights = self._window(signal)
-        return FrozenArray(points.array[:, chosen]), weights
+        chosen = self.chosen(signal.positions.count, self.action.group.torus)
+        return FrozenArray(points.array[:, chosen]), profile(self.weights, len(chosen))
 
     @property
     def lifts_to(self) -> Group:  # type: ignore[override]
@@ -275,12 +274,9 @@ class GroupConv(_OnTable):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        self._check_scales()
-        if callable(self.window) or isinstance(self.window, ZonalWindow):
+        if callable(self.window):
             object.__setattr__(self, "window", zonal_window(self.window))
-        else:
-            object.__setattr__(self, "window", freeze_window(cast(WindowLike, self.window)))
-        object.__setattr__(self, "weights", freeze_weights(self.weights))
+        super().__post_init__()
         object.__setattr__(self, "rotations", _freeze_rotations(self.rotations))
 
     def signal(self, signal: Signal) -> Signal:
@@ -290,20 +286,20 @@ class GroupConv(_OnTable):
 
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
         """(|S|,); on SO(3) one entry for each entry of the D^l, (parities, Σ_l (2l + 1)²)."""
-        if isinstance(signal.positions, OnRotations):
-            group = signal.positions.group
+        group = _rotations(signal)
+        if group is not None:
             return (2 if group.reflections else 1, blocks(group.bandlimit)[-1].stop)
         return super().filter_shape(signal)
 
-    def window_mean(self, signal: Signal) -> Any:
+    def window_mean(self, signal: Signal) -> tuple[Any, ...]:
         """By the table of the window's elements, or over a zonal window."""
-        return self._zonal().op if isinstance(signal.positions, OnRotations) else super().window_mean(signal)
+        return super().window_mean(signal) if _rotations(signal) is None else (self._zonal().op,)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Convolved signals on the group, (N, |G|, channels)."""
-        if not isinstance(signal.positions, OnRotations):
+        group = _rotations(signal)
+        if group is None:
             return super().apply(params, x, signal)
-        group = signal.positions.group
         root = jnp.asarray(rotation_root(self._zonal(), group.bandlimit), x.dtype)
         filters = jnp.einsum("ij,sjcd->sicd", root, self.scales.scaled(params, x.shape[-1]))
         return self.scales.add_bias(params, convolve_rotations(x, filters, group))
@@ -320,29 +316,16 @@ class GroupConv(_OnTable):
 
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
         """index[g, s] = g·s for elements s of the window."""
-        if not isinstance(signal.positions, OnGroup):
+        group = getattr(signal.positions, "group", None)
+        if not isinstance(group, Group):
             raise NetworkError("signal", signal.positions, "a signal on a group", "put a Lift before it", verb="is on")
-        group = signal.positions.group
-        chosen = self._elements(group)
-        return right_translations(group, tuple(chosen.tolist())), profile(self.weights, len(chosen))
-
-    def _elements(self, group: Group) -> np.ndarray:
-        """The elements of the window."""
-        window = self.window
-        if isinstance(window, ZonalWindow):
-            raise NetworkError("group", group, "SO(3) or O(3) with a zonal window")
-        if self.rotations is not None and not (isinstance(group, WallpaperGroup) and isinstance(window, tuple)):
+        box = isinstance(group, WallpaperGroup) and isinstance(self.window, tuple)
+        if self.rotations is not None and not box:
             raise NetworkError("rotations= goes with a box window on a wallpaper group")
-        if isinstance(window, Elements):
-            return explicit(window.numbers, group.order, "elements")
-        if window == "full":
-            return np.arange(group.order)
-        if group.torus is None:
-            raise NetworkError("window", window, "a list or 'full' on a group without translations")
-        offsets = box_offsets(cast("tuple[int, ...]", window), group.torus)
-        if not isinstance(group, WallpaperGroup):
-            return offsets
-        return (np.array(self._points(group))[:, None] * math.prod(group.shape) + offsets).ravel()
+        chosen = self.chosen(group.order, group.torus)
+        if isinstance(group, WallpaperGroup) and box:
+            chosen = (np.array(self._points(group))[:, None] * math.prod(group.shape) + chosen).ravel()
+        return right_translations(group, tuple(chosen.tolist())), profile(self.weights, len(chosen))
 
     def _points(self, group: WallpaperGroup) -> list[int]:
         """The numbers of the rotations and reflections in the window."""
@@ -351,9 +334,8 @@ class GroupConv(_OnTable):
         rotations = cast("tuple[tuple[int, int], ...]", self.rotations)
         for rotation, reflection in rotations:
             if not (0 <= rotation < group.rotations and 0 <= reflection <= group.reflections):
-                raise NetworkError(
-                    "rotations", (rotation, reflection), (range(group.rotations), range(int(group.reflections) + 1))
-                )
+                wanted = range(group.rotations), range(int(group.reflections) + 1)
+                raise NetworkError("rotations", (rotation, reflection), wanted)
         return [reflection * group.rotations + rotation for rotation, reflection in rotations]
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
@@ -361,6 +343,11 @@ class GroupConv(_OnTable):
         uniform = self.weights is None and self.rotations is None
         box = symmetric_box(self.window, group) if uniform else None
         return None if box is None else (box, self.scales.affine(signal.channels))
+
+
+def _rotations(signal: Signal) -> RotationGroup | None:
+    """The group of a signal on sampled rotations; None for others."""
+    return signal.positions.rotations if isinstance(signal.positions, OnGroup) else None
 
 
 def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:

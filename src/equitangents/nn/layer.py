@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -21,28 +21,47 @@ from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operations import Affine, Dual, Flatten, Pool, RatedAffine
+from equitangents.kernels.duals.geometry import traits_of
+from equitangents.kernels.operations import Affine, Dual, DualActivation, Flatten, RatedAffine
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import Sphere
-from equitangents.kernels.structured import BlockSums
 from equitangents.normals import standard_normal
-from equitangents.steerable.features import OnPoints, OnWhole
+from equitangents.steerable import Features
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice, check_number, check_whole
 
 
-class _Plain:
-    """Positions of plain channels, which are no steerable features; all of them count alike unless they say more."""
+class _Positions:
+    """Positions that are no grid, and count alike, unless they say more."""
 
-    steerable: ClassVar[Literal[False]] = False
     axes: ClassVar[int | None] = None
     weights: ClassVar[np.ndarray | None] = None
 
 
-class _Elements(_Plain):
-    """One position for every element of a group, or for every one that it is sampled at."""
+@dataclass(frozen=True)
+class Grid(_Positions):
+    """A grid of positions; the shape () is a plain vector of channels, and a point set is a grid of one dimension."""
 
-    on_group: ClassVar[Literal[True]] = True
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of positions of the grid."""
+        return math.prod(self.shape)
+
+    @property
+    def axes(self) -> int:  # type: ignore[override]
+        """The number of axes of the grid."""
+        return len(self.shape)
+
+    def __str__(self) -> str:
+        return f"a grid of shape {self.shape}" if self.shape else "a plain vector"
+
+
+@dataclass(frozen=True)
+class OnGroup(_Positions):
+    """One position for every element of a group, or for every one that SO(3) or O(3) is sampled at."""
+
     group: Group | RotationGroup
 
     @property
@@ -55,44 +74,23 @@ class _Elements(_Plain):
         """The number of elements."""
         return self.group.order
 
+    @property
+    def rotations(self) -> RotationGroup | None:
+        """The group, if it is sampled; None for a finite one."""
+        return self.group if isinstance(self.group, RotationGroup) else None
+
+    @property
+    def weights(self) -> np.ndarray | None:  # type: ignore[override]
+        """Quadrature weight of each sampled position, (count,), summing to 1."""
+        return None if self.rotations is None else self.rotations.weights
+
     def __str__(self) -> str:
         return f"the group {self.group.name}"
 
 
 @dataclass(frozen=True)
-class Grid(_Plain):
-    """A grid of positions; the shape () is a plain vector of channels, and a point set is a grid of one dimension."""
-
-    on_group: ClassVar[Literal[False]] = False
-
-    shape: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        """The number of positions of the grid."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def axes(self) -> int:  # type: ignore[override]
-        """The number of axes of the grid."""
-        return len(self.shape)
-
-    def __str__(self) -> str:
-        return f"a grid of shape {self.shape}" if self.shape else "a plain vector"
-
-
-@dataclass(frozen=True)
-class OnGroup(_Elements):
-    """One position for every element of a group."""
-
-    group: Group
-
-
-@dataclass(frozen=True)
-class Blocks(_Plain):
+class Blocks(_Positions):
     """Positions that are cosets of a subgroup: only pooling, flattening and dense layers may follow."""
-
-    on_group: ClassVar[Literal[False]] = False
 
     count: int
 
@@ -106,19 +104,39 @@ class Blocks(_Plain):
 
 
 @dataclass(frozen=True)
-class OnRotations(_Elements):
-    """One position for every sample point of SO(3) or O(3), with quadrature weights."""
+class Steered(_Positions):
+    """Steerable features on `points`, whose channels are coordinates and then features; None: of a whole input.
 
-    group: RotationGroup
+    `given`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
+    `grid`: that of the pixels that the points are, if they are.
+    """
+
+    features: Features
+    points: int | None = None
+    given: bool = True
+    grid: tuple[int, ...] = ()
 
     @property
-    def weights(self) -> np.ndarray:  # type: ignore[override]
-        """Weight of each position, (count,), summing to 1."""
-        return self.group.weights
+    def shape(self) -> tuple[int, ...]:
+        """One axis of points, none of a whole input."""
+        return () if self.points is None else (self.points,)
+
+    @property
+    def count(self) -> int:
+        """The number of points; 1 of a whole input."""
+        return 1 if self.points is None else self.points
+
+    @property
+    def coordinates(self) -> int:
+        """How many channels are coordinates, 2 or 3 of points."""
+        return 0 if self.points is None else self.features.space
+
+    def __str__(self) -> str:
+        at = "a whole input" if self.points is None else f"{self.points} points"
+        return f"{at} with features {self.features} of {self.features.group}"
 
 
-# `steerable`: features of which are made by `nn.steerable`; `on_group`: with a position an element of a group.
-Positions = Grid | OnGroup | Blocks | OnRotations | OnPoints | OnWhole
+Positions = Grid | OnGroup | Blocks | Steered
 
 
 @dataclass(frozen=True)
@@ -177,17 +195,6 @@ class Structure:
         return jnp.where(mask[..., None], y, 0), replace(self, mask=mask)
 
 
-def pooled(x: jax.Array, mask: ArrayLike, op: Pool | BlockSums, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """Means (or sums) over the positions of each block that the mask leaves: (N, *shape, C), and the blocks' mask."""
-    member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
-    weights = (member & mask.reshape((len(x), 1, -1))).astype(x.dtype)
-    there = weights.sum(axis=2) > 0
-    if op.is_pool:
-        weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
-    y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
-    return y.reshape((len(x), *shape, x.shape[-1])), there.reshape((len(x), *shape))
-
-
 def plain(value: Any) -> Any:
     """A Python number for a NumPy scalar or 0-d array; also inside tuples and lists."""
     if isinstance(value, tuple | list) and type(value) in (tuple, list):
@@ -216,8 +223,6 @@ class Layer(metaclass=_OfPlainNumbers):
 
     has_weights: ClassVar[bool] = True
     """Whether it, or a layer inside it, has parameters."""
-    needs_structure: ClassVar[bool] = False
-    """Whether it cannot run without a `Structure`, such as graphs or a key: `apply` then says what is missing."""
     draws_noise: ClassVar[bool] = False
     """Whether each input meets noise of its own, so that it is not with itself as with an equal one."""
     takes_numpy: ClassVar[bool] = False
@@ -272,18 +277,15 @@ class Layer(metaclass=_OfPlainNumbers):
 
         Layers that say nothing else act as without it, and leave missing positions at zero.
         """
-        return structure.after(self.apply(params, x, signal), self.mask_after(structure.mask, signal))
-
-    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """Which positions of the output exist, (N, *positions) or None; NetworkError if the layer takes no masks."""
+        y, mask = self.apply(params, x, signal), structure.mask
         if mask is None:
-            return None
+            return y, structure
         positions = self.signal(signal).positions
-        if positions.shape == () and not positions.steerable:
-            return mask.reshape((len(mask), -1)).any(axis=1)  # type: ignore[return-value]
-        if positions.shape != signal.positions.shape or positions.on_group:
+        if positions.shape == () and not isinstance(positions, Steered):
+            mask = mask.reshape((len(mask), -1)).any(axis=1)
+        elif positions.shape != signal.positions.shape or isinstance(positions, OnGroup):
             raise NetworkError("layers", self, "layers that take masks", verb="hold")
-        return mask
+        return structure.after(y, mask)
 
     def fibres(self, signal: Signal) -> GroupFibres | Sphere | None:
         """Moves of positions by group elements, for a layer that lifts to a group; else None."""
@@ -297,6 +299,14 @@ class Layer(metaclass=_OfPlainNumbers):
         """
         ops = self.lower(signal)
         return ops if all(isinstance(op, Affine | Dual | Flatten) for op in ops) else None
+
+
+def every(layers: Iterable[Layer]) -> Iterator[Layer]:
+    """The layers, each followed by those inside it, one branch after another."""
+    for layer in layers:
+        yield layer
+        for branch in layer.inner:
+            yield from every(branch)
 
 
 class ByRun(Layer):
@@ -319,6 +329,43 @@ class ParameterFree(Layer):
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """An empty tuple, since nothing is trained."""
         return ()
+
+
+class Nonlinearity(ParameterFree):
+    """A function φ of every channel at every position: `function` of arrays, and `dual`, its activation kernel."""
+
+    follows_moves: ClassVar[bool | None] = True
+
+    @property
+    @abc.abstractmethod
+    def dual(self) -> DualActivation:
+        """Activation kernel of φ on Gaussian fields."""
+
+    @property
+    def no_ntk(self) -> str | None:  # type: ignore[override]
+        """Why there is no tangent kernel, for functions with a jump."""
+        return traits_of(self.dual).no_ntk
+
+    @abc.abstractmethod
+    def function(self, x: jax.Array) -> jax.Array:
+        """The nonlinearity φ on an array, entry by entry."""
+
+    def signal(self, signal: Signal) -> Signal:
+        """A field on the positions that come in, no longer Gaussian."""
+        if not (signal.gaussian or signal.given):
+            raise NetworkError(
+                "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "
+                "another nonlinearity compose the two with Elementwise, and put it before Flatten, not after"
+            )
+        return replace(signal, gaussian=False)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """The nonlinearity φ of every entry of x."""
+        return self.function(x)
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """One operation: the nonlinearity's activation kernel."""
+        return (Dual(self.dual),)
 
 
 PARAMETRISATIONS = ("ntk", "standard")
@@ -390,7 +437,7 @@ class Weights:
 
 
 class LinearLayer(Layer):
-    """A layer with weights and bias of one linear map, in a parametrisation (see `Weights`)."""
+    """Weights for each entry of a filter and each channel in, one bias a channel out; see `Weights`."""
 
     channels: int
     W_std: float
@@ -404,8 +451,7 @@ class LinearLayer(Layer):
         shown = [f for f in fields(self) if f.repr or getattr(self, f.name) != f.default]  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
-    def _check_scales(self) -> None:
-        """Raise InvalidArgumentError or InvalidTypeError unless channels and scales are, in a known parametrisation."""
+    def __post_init__(self) -> None:
         check_whole("channels", self.channels, 1)
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
@@ -419,26 +465,26 @@ class LinearLayer(Layer):
         """The scales of weights and bias."""
         return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
 
-
-class FilterLayer(LinearLayer):
-    """A convolution with filters: weights for each entry of a filter and each channel in, one bias a channel out."""
-
-    @abc.abstractmethod
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
-        """How many entries a filter has, along one or more axes."""
+        """How many entries a filter has, along one or more axes; none without a window."""
+        return ()
 
-    @abc.abstractmethod
-    def window_mean(self, signal: Signal) -> Any:
-        """The operation that takes kernels to their mean over the window."""
+    def window_mean(self, signal: Signal) -> tuple[Any, ...]:
+        """Operations that take kernels to their means over the window."""
+        return ()
+
+    def fan_in(self, signal: Signal) -> int:
+        """The inputs n that one weight each is for, at one entry of a filter."""
+        return signal.channels
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (*entries, n, channels), b (channels,)."""
-        shape = (*self.filter_shape(signal), signal.channels, self.channels)
+        shape = (*self.filter_shape(signal), self.fan_in(signal), self.channels)
         return self.scales.init(key, shape, (self.channels,), dtype)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Mean over the window, then weights and bias."""
-        return (self.window_mean(signal), self.scales.affine(signal.channels))
+        return (*self.window_mean(signal), self.scales.affine(self.fan_in(signal)))
 
 
 def check_scale(name: str, value: object) -> None:

@@ -1,11 +1,11 @@
-"""Average pooling in blocks, over a grid, a group or the cosets of a subgroup; and flattening."""
+"""Average pooling in blocks, over a grid, a group or the cosets of a subgroup."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,11 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group
 from equitangents.groups.table_group import Subgroup
 from equitangents.kernels.operations import Box, FrozenArray, Pool, WindowPool
-from equitangents.kernels.operations import Flatten as FlattenOp
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import HaarMean, RotationOp
 from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
-from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, per_dimension, window_box
-from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure, pooled
+from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, padded, per_dimension, taps, window_box
+from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice
 
@@ -36,8 +35,7 @@ class _Pool(ParameterFree):
         op = self.lower_masked(signal)[0] if structure.masks == SMALLER else self.lower(signal)[0]
         shape = self.signal(signal).positions.shape
         if op.box is None:
-            y, mask = pooled(x, structure.mask, op, shape)
-            return y, replace(structure, mask=mask)
+            return _pooled(x, structure, op, shape)
         count = len(x)
         flat = structure.mask.reshape((count, -1))
         if isinstance(op, Fitted):
@@ -47,6 +45,19 @@ class _Pool(ParameterFree):
         else:
             y, mask = self.apply(params, x, signal), flat[:, deciding(op.box, structure.masks)]
         return structure.after(y, mask.reshape((count, *shape)))
+
+
+def _pooled(
+    x: jax.Array, structure: Structure, op: Pool | BlockSums, shape: tuple[int, ...]
+) -> tuple[jax.Array, Structure]:
+    """Means (or sums) over the positions of each block that the mask leaves: (N, *shape, C), and the blocks' mask."""
+    member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
+    weights = (member & structure.mask.reshape((len(x), 1, -1))).astype(x.dtype)
+    there = weights.sum(axis=2) > 0
+    if op.is_pool:
+        weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
+    y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
+    return y.reshape((len(x), *shape, x.shape[-1])), replace(structure, mask=there.reshape((len(x), *shape)))
 
 
 @dataclass(frozen=True)
@@ -108,20 +119,16 @@ def _in_blocks(box: Box) -> bool:
 
 def _blocks(box: Box) -> tuple[FrozenArray, int, Box]:
     """(the block of each position, -1 at ragged edges, how many there are, the windows that they are)."""
-    labels = np.zeros(box.in_shape, np.int32)
-    for axis, (w, n) in enumerate(zip(box.window, box.out_shape, strict=True)):
-        along = np.arange(labels.shape[axis]) // w
-        along = np.where(along < n, along, -(10**9)).reshape((-1,) + (1,) * (labels.ndim - axis - 1))
-        labels = labels * n + along
-    labels = np.where(labels < 0, -1, labels).astype(np.int32)
-    return FrozenArray(labels.ravel()), int(np.prod(box.out_shape)), box
+    along = (-1,) + (1,) * len(box.window)
+    block = np.indices(box.in_shape) // np.reshape(box.window, along)
+    inside = (block < np.reshape(box.out_shape, along)).all(axis=0)
+    labels = np.where(inside, np.ravel_multi_index(tuple(block), box.out_shape, mode="clip"), -1)
+    return FrozenArray(labels.ravel().astype(np.int32)), math.prod(box.out_shape), box
 
 
 def _window_means(x: jax.Array, box: Box) -> jax.Array:
     """Means over a box of x, (N, *grid, C), one dimension after the other."""
-    if any(box.low) or any(box.high):
-        widths = [(0, 0), *zip(box.low, box.high, strict=True), (0, 0)]
-        x = jnp.pad(x, widths, mode="wrap" if box.wrap else "constant")
+    x = padded(x, box)
     for axis, (w, s, n) in enumerate(zip(box.window, box.stride, box.out_shape, strict=True), start=1):
         reads = s * np.arange(n)[:, None] + np.arange(w)
         x = jnp.take(x, reads, axis=axis).mean(axis=axis + 1)
@@ -143,8 +150,8 @@ class SumPool(_Pool):
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Sums over blocks of positions; ragged edges are dropped."""
-        size = int(np.prod(per_dimension("window", self.window, len(grid_shape(signal)))))
-        return size * AvgPool(self.window).apply(params, x, signal)
+        pool = AvgPool(self.window)
+        return taps(pool.box(signal)) * pool.apply(params, x, signal)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Sums by block number."""
@@ -206,33 +213,6 @@ class GlobalAvgPool(_Pool):
 
 
 @dataclass(frozen=True)
-class Flatten(ParameterFree):
-    """All positions' channels side by side.  Before a dense layer K' = mean over p of K(p,p)."""
-
-    takes_numpy: ClassVar[bool] = True
-
-    def signal(self, signal: Signal) -> Signal:
-        """A plain vector; features of different positions have different variances, so it is Gaussian no more."""
-        positions = signal.positions
-        single = positions.count == 1
-        channels = positions.count * signal.channels
-        uneven = signal.uneven or not (signal.gaussian or single)
-        gaussian = signal.gaussian and single
-        return replace(signal, positions=Grid(()), channels=channels, gaussian=gaussian, uneven=uneven)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """(N, positions·channels), times the roots of positions' weights where these differ."""
-        weights = signal.positions.weights
-        if weights is not None:
-            x = x * np.sqrt(len(weights) * weights).astype(x.dtype)[:, None]
-        return x.reshape((x.shape[0], -1))
-
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation that reads positions as channels; none where there are no positions."""
-        return () if signal.positions.shape == () else (FlattenOp(),)
-
-
-@dataclass(frozen=True)
 class GroupPool(ParameterFree):
     """Mean over the group, or over each coset g·H of a subgroup H: a Subgroup, or a list of its elements.
 
@@ -253,13 +233,13 @@ class GroupPool(ParameterFree):
     def _labels(self, signal: Signal) -> np.ndarray:
         """The number of each position's coset."""
         positions, subgroup = signal.positions, self.subgroup
-        group = positions.group if isinstance(positions, OnGroup) else None
-        cosets = isinstance(positions, Blocks)
-        if not (cosets or positions.on_group) or (cosets and subgroup is not None):
+        if not isinstance(positions, OnGroup) and not (isinstance(positions, Blocks) and subgroup is None):
             raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
         if subgroup is None:
             return np.zeros(positions.count, np.int32)
-        if group is None:
+        assert isinstance(positions, OnGroup)
+        group = positions.group
+        if not isinstance(group, Group):
             raise NetworkError("subgroup", subgroup, "None on SO(3) and O(3)")
         if not isinstance(subgroup, Subgroup):
             try:
@@ -299,11 +279,9 @@ class GroupPool(ParameterFree):
         return (Pool(FrozenArray(np.zeros(math.prod(group.torus), np.int32)), 1),)
 
 
-class MaxPool:
+def MaxPool(*args: object, **keywords: object) -> NoReturn:
     """Refused: the maximum over Gaussian positions has no closed form and is not Gaussian."""
-
-    def __init__(self, *args: object, **keywords: object) -> NoReturn:
-        raise NetworkError(
-            "MaxPool has no kernel: the covariance of maxima over jointly Gaussian positions has no closed form beyond "
-            "pairs; use AvgPool, or a convolution with a stride"
-        )
+    raise NetworkError(
+        "MaxPool has no kernel: the covariance of maxima over jointly Gaussian positions has no closed form beyond "
+        "pairs; use AvgPool, or a convolution with a stride"
+    )

@@ -64,14 +64,9 @@ class Readout(Layer):
     def matrices(self, signal: Signal) -> np.ndarray:
         """ρ at every position of a signal on a group, (positions, d, d)."""
         positions = signal.positions
-        if not positions.on_group:
-            raise NetworkError(
-                "signal",
-                positions,
-                "a signal on a group",
-                "put a Lift or SphereLift before it, and no pool between",
-                verb="is on",
-            )
+        if not isinstance(positions, OnGroup):
+            remedy = "put a Lift or SphereLift before it, and no pool between"
+            raise NetworkError("signal", positions, "a signal on a group", remedy, verb="is on")
         try:
             return self._turned.at(positions.group)
         except InvalidArgumentError as error:
@@ -123,7 +118,6 @@ class Readout(Layer):
     def _moves(self, fibres: GroupFibres | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
         if isinstance(fibres, GroupFibres):
             assert isinstance(signal.positions, OnGroup)
-            group = signal.positions.group
-            sources = fibres.points.array[group.inverses]
+            sources = fibres.points.array[signal.positions.group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho))
         return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)

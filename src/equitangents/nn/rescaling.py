@@ -57,11 +57,6 @@ class Dropout(ByRun, ParameterFree):
         check_number("rate", self.rate, "a probability, at least 0 and below 1", lambda rate: 0 <= rate < 1)
         check_choice("mode", self.mode, ("train", "test"))
 
-    @property
-    def needs_structure(self) -> bool:  # type: ignore[override]
-        """In training it draws from a key."""
-        return self.mode == "train"
-
     def signal(self, signal: Signal) -> Signal:
         """A field on the positions that come in; in training no longer Gaussian."""
         return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
@@ -154,11 +149,9 @@ class LayerNorm(ByRun, ParameterFree):
         return (Normalise(bool(dimensions), float(self.eps), signal.gaussian, groups),)
 
 
-class BatchNorm:
+def BatchNorm(*args: object, **keywords: object) -> NoReturn:
     """Refused: outputs depend on the other inputs of the batch, so that a pair of inputs has no kernel."""
-
-    def __init__(self, *args: object, **keywords: object) -> NoReturn:
-        raise NetworkError(
-            "BatchNorm has no kernel: what it does to an input depends on the others of the batch, so a pair of inputs "
-            "has no kernel of its own, and its gradients explode with depth; use LayerNorm"
-        )
+    raise NetworkError(
+        "BatchNorm has no kernel: what it does to an input depends on the others of the batch, so a pair of inputs "
+        "has no kernel of its own, and its gradients explode with depth; use LayerNorm"
+    )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +26,8 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operations import FrozenArray
-from equitangents.kernels.rotations import FULL, Accuracy, RotationOp, Sphere, Zonal
-from equitangents.nn.layer import FilterLayer, OnGroup, OnRotations, Signal
+from equitangents.kernels.rotations import FULL, Accuracy, Sphere, Zonal
+from equitangents.nn.layer import LinearLayer, OnGroup, Signal
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.directions import legendre_coefficients
 from equitangents.sphere.harmonics import check_bandlimit, polynomials
@@ -148,7 +149,7 @@ def _root(covariance: Float[np.ndarray, "*stack d d"]) -> Float[np.ndarray, "*st
 
 
 @dataclass(frozen=True)
-class SphereLift(FilterLayer):
+class SphereLift(LinearLayer):
     """A convolution of a signal on the sphere with filters at every rotation.
 
     N(f)(R) = W_std/√n ∫ √v(x) κ(x) f(Rx) dx/4π + b_std · b;  K'(R,R') = W_std² ∫ v(x) K(Rx, R'x) dx/4π + b_std².
@@ -185,7 +186,7 @@ class SphereLift(FilterLayer):
             )
         if isinstance(self.onto, MatrixGroup) and not self.onto.turns_space:
             raise InvalidArgumentError("group", self.onto, "orthogonal 3×3 matrices")
-        self._check_scales()
+        super().__post_init__()
         object.__setattr__(self, "window", zonal_window(self.window))
         check_number("tolerance", self.tolerance, "a number between 0 and 1", lambda v: 0 < v < 1)
         if self.resolution is not None:
@@ -223,16 +224,15 @@ class SphereLift(FilterLayer):
     def signal(self, signal: Signal) -> Signal:
         """One Gaussian field on the rotations."""
         self._bandlimit(signal)
-        positions = OnRotations(self.onto) if isinstance(self.onto, RotationGroup) else OnGroup(self.onto)
-        return Signal(positions, self.channels, gaussian=True)
+        return Signal(OnGroup(self.onto), self.channels, gaussian=True)
 
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
         """One entry a harmonic, (B²,)."""
         return (self._bandlimit(signal) ** 2,)
 
-    def window_mean(self, signal: Signal) -> RotationOp:
+    def window_mean(self, signal: Signal) -> tuple[Any, ...]:
         """The window's mean over the sphere."""
-        return self._window.op
+        return (self._window.op,)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """(N, order, channels): Σ_lmn c_lm D^l_mn(R) g_ln, g the filter's coefficients."""

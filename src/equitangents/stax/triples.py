@@ -18,7 +18,7 @@ from equitangents import nn, precision
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn.layer import Layer, Structure
-from equitangents.nn.lowering import chain, check_entries, run_layers, why_no_ntk
+from equitangents.nn.sequential import chain, check_entries, run_layers, why_no_ntk
 from equitangents.stax.by_layers import evaluated
 from equitangents.stax.kernel import (
     NAMES,

@@ -86,10 +86,10 @@ _TABLE = {
         "pooling:GroupPool": "subgroup none|(int)",
         "group_conv:Elements": "numbers (int)",
         "group_conv:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
-        "branches:Parallel": "_branches ((Layer))",
+        "branches:Parallel": "inner ((Layer))",
         "nonlinearities:Polynomial": "coefficients (real)",
         "readout:Readout": f"representation Representation; {_WEIGHTS}",
-        "branches:Residual": "_body Sequential",
+        "branches:Residual": "inner ((Layer))",
         "sequential:Sequential": "_layers (Layer)",
         "sphere_lift:SphereLift": f"onto SymmetryGroup; channels int; window ZonalWindow; {_WEIGHTS}; tolerance real; "
         "resolution none|int",
