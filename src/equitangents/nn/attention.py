@@ -57,7 +57,6 @@ class Aggregate(ByRun, ParameterFree):
         return signal if rows == columns else replace(signal, positions=Grid((rows,)))
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """Weighted sums over positions, by the matrix or by each input's graph."""
         flat = x.reshape((x.shape[0], -1, x.shape[-1]))
         if self._matrix is None:
             if structure.graphs is None:
@@ -71,7 +70,6 @@ class Aggregate(ByRun, ParameterFree):
         return structure.after(y, structure.mask if y.shape == x.shape else None)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation, with the matrix if there is one."""
         return (Mix(self._matrix),)
 
 
@@ -114,7 +112,6 @@ class Attention(ByRun):
         check_choice("mechanism", self.mechanism, _MECHANISMS)
 
     def signal(self, signal: Signal) -> Signal:
-        """A Gaussian field on the positions that come in."""
         if not signal.axes:
             raise NetworkError("signal", signal.positions, "positions of a grid (N, *grid, channels)", verb="is on")
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
@@ -163,7 +160,6 @@ class Attention(ByRun):
         return how(logits) if there is None else jnp.where(there, how(logits), 0)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation that reads each input's kernel with itself."""
         if self.scaling == "root" and self.mechanism != "identity":
             raise NetworkError(
                 "mechanism",

@@ -53,11 +53,9 @@ class _Holding(ByRun):
         """One operation that holds those of all branches; `masked`: with windows that fit each input's mask."""
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation that holds those of all branches."""
         return self._lowered(signal, masked=False)
 
     def lower_masked(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation that holds the branches, with windows of smaller inputs."""
         return self._lowered(signal, masked=True)
 
 
@@ -81,12 +79,10 @@ class Parallel(_Holding):
         object.__setattr__(self, "inner", found)
 
     def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Parallel:
-        """As many branches of other layers."""
         return Parallel(*inner)
 
     @property
     def has_weights(self) -> bool:  # type: ignore[override]
-        """Whether a layer of some branch has parameters."""
         return any(layer.has_weights for branch in self.inner for layer in branch)
 
     def __repr__(self) -> str:
@@ -109,7 +105,6 @@ class Parallel(_Holding):
         return [chain(branch, before) for branch, before in zip(self.inner, self._before(signal)[0], strict=True)]
 
     def signal(self, signal: Signals) -> Signals:
-        """The signals that leave the branches."""
         _, origins, stage = self._before(signal)
         parts = tuple(signals[-1] for signals in self._chains(signal))
         for i, part in enumerate(parts):
@@ -186,11 +181,9 @@ class Sum(_Joining):
         return replace(found, uneven=uneven)
 
     def apply(self, params: Params, x: Tree, signal: Signals) -> jax.Array:
-        """The sum of the signals."""
         return _summed(x, self.parts(signal)[0])
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation that adds all fields."""
         return (program.Parallel((), joined=True),)
 
 
@@ -211,11 +204,9 @@ class Concatenate(_Joining):
         return replace(parts[0], channels=sum(part.channels for part in parts), gaussian=False, uneven=True)
 
     def apply(self, params: Params, x: Tree, signal: Signals) -> jax.Array:
-        """Channels side by side, along the last axis."""
         return jnp.concatenate(x, axis=-1)
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation with each branch's share of channels."""
         counts = [part.channels for part in self.parts(signal)]
         return (program.Parallel((), joined=True, shares=tuple(c / sum(counts) for c in counts)),)
 
@@ -254,12 +245,10 @@ class Residual(_Holding):
         return chain(self.layers, replace(signal, given=False))
 
     def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Residual:
-        """This block with other layers in its branch."""
         return Residual(*inner[0])
 
     @property
     def steers(self) -> bool:  # type: ignore[override]
-        """Whether its layers read steerable features."""
         return any(layer.steers for layer in self.layers)
 
     def __repr__(self) -> str:
@@ -279,7 +268,6 @@ class Residual(_Holding):
         return init_layers(self.layers, key, self.signals(signal), dtype)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """The input plus the branch's output, with masks, graphs and keys."""
         y, after = run_layers(self.layers, params, x, structure, self.signals(signal))
         return after.after(_summed((x, y), signal), structure.mask)
 
@@ -287,7 +275,6 @@ class Residual(_Holding):
         return (residual(lowered(self.layers, self.signals(signal), masked=masked)),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """A branch, if all of its layers fold."""
         inner = fold_layers(self.layers, self.signals(signal), group)
         return None if inner is None else (residual(inner),)
 

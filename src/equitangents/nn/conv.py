@@ -50,7 +50,6 @@ class Dense(LinearLayer):
     width_scale: float = field(default=1.0, repr=False)
 
     def signal(self, signal: Signal) -> Signal:
-        """A Gaussian field on the positions that come in."""
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
@@ -81,7 +80,6 @@ class Flatten(ParameterFree):
         return x.reshape((x.shape[0], -1))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation that reads positions as channels; none where there are no positions."""
         return () if signal.positions.shape == () else (operations.Flatten(),)
 
 
@@ -211,11 +209,9 @@ class WindowLayer(LinearLayer):
         return taps(self.box(signal)) * signal.channels
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
-        """The box of the window."""
         return (self.box(signal),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Every window's values times the weights, plus the bias."""
         return self.combined(params, patches(x, self.box(signal)), signal)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
@@ -239,7 +235,6 @@ class WindowLayer(LinearLayer):
         return structure.after(self.combined(params, cut, signal), there.reshape((count, *box.out_shape)))
 
     def signal(self, signal: Signal) -> Signal:
-        """The grid that the windows leave, Gaussian."""
         return Signal(Grid(self.box(signal).out_shape), self.channels, gaussian=True)
 
 
@@ -261,7 +256,6 @@ class Conv(WindowLayer):
         return super().apply(params, x, signal)
 
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
-        """Window values times the weights, plus the bias."""
         return self.scales.multiply(params, cut)
 
 
@@ -283,5 +277,4 @@ class LocallyConnected(WindowLayer):
         return y.reshape((*cut.shape[:-1], self.channels))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """A convolution, then nothing shared between positions."""
         return (*super().lower(signal), Decouple())

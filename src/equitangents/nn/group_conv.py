@@ -136,7 +136,6 @@ class _OnTable(LinearLayer):
         return (len(self.table(signal)[1]),)
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
-        """By the table."""
         index, weights = self.table(signal)
         return (Table(index, FrozenArray(weights)),)
 
@@ -205,7 +204,6 @@ class Lift(_OnTable):
             raise NetworkError(str(error)) from None
 
     def signal(self, signal: Signal) -> Signal:
-        """One Gaussian field on the group."""
         self.table(signal)
         return Signal(OnGroup(self.action.group), self.channels, gaussian=True)
 
@@ -217,7 +215,6 @@ class Lift(_OnTable):
 
     @property
     def lifts_to(self) -> Group:  # type: ignore[override]
-        """The group of the action."""
         return self.action.group
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
@@ -280,7 +277,6 @@ class GroupConv(_OnTable):
         object.__setattr__(self, "rotations", _freeze_rotations(self.rotations))
 
     def signal(self, signal: Signal) -> Signal:
-        """A Gaussian field on the same group."""
         self.window_mean(signal)
         return Signal(signal.positions, self.channels, gaussian=True)
 
@@ -292,7 +288,6 @@ class GroupConv(_OnTable):
         return super().filter_shape(signal)
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
-        """By the table of the window's elements, or over a zonal window."""
         return super().window_mean(signal) if _rotations(signal) is None else (self._zonal().op,)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:

@@ -38,11 +38,9 @@ class LeakyRelu(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Arc-cosine kernels, for this slope below zero."""
         return duals.PiecewiseLinear(float(self.negative_slope))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """max(x, 0) + negative_slope · min(x, 0)."""
         return jnp.where(x > 0, x, self.negative_slope * x)
 
 
@@ -101,7 +99,6 @@ class Heaviside(Nonlinearity):
     dual: ClassVar[DualActivation] = duals.Heaviside()  # moments of the step, which has no derivative
 
     def function(self, x: jax.Array) -> jax.Array:
-        """1 for positive entries, 0 for others."""
         return jnp.where(x > 0, 1, 0).astype(x.dtype)
 
 
@@ -114,15 +111,12 @@ class Identity(ParameterFree):
     follows_moves: ClassVar[bool | None] = True
 
     def signal(self, signal: Signal) -> Signal:
-        """The kind of signal that comes in."""
         return signal
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The input as it came in."""
         return x
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """No operation: the kernel does not change."""
         return ()
 
 
@@ -184,11 +178,9 @@ class Elementwise(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Moments to the tolerance."""
         return duals.Quadrature(self.fn, self.tolerance)
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The user's function of every entry."""
         return self.fn(x)
 
 
@@ -231,7 +223,6 @@ class Polynomial(_Polynomial):
         object.__setattr__(self, "coefficients", tuple(map(float, values)))
 
     def powers(self) -> tuple[float, ...]:
-        """The coefficients of the layer, from the constant on."""
         return tuple(self.coefficients)
 
 
@@ -245,7 +236,6 @@ class Monomial(_Polynomial):
         check_whole("degree", self.degree, 0, _HIGHEST)
 
     def powers(self) -> tuple[float, ...]:
-        """One coefficient, that of the highest power."""
         return (0.0,) * self.degree + (1.0,)
 
 
@@ -285,7 +275,6 @@ class RectifiedMonomial(Nonlinearity):
         return duals.PiecewiseLinear(0.0) if self.degree == 1 else duals.RectifiedMonomial(self.degree)
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The power of positive entries, 0 for others."""
         return jnp.where(x > 0, jnp.where(x > 0, x, 1) ** self.degree, 0).astype(x.dtype)
 
 
@@ -302,11 +291,9 @@ class Exp(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Moments of the exponential in closed form."""
         return duals.Exp(float(self.a), float(self.b))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The exponential a·exp(b x) of every entry."""
         return self.a * jnp.exp(self.b * x)
 
 
@@ -323,11 +310,9 @@ class Gaussian(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Moments of the Gaussian in closed form."""
         return duals.Gaussian(float(self.a), float(self.b))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The Gaussian a·exp(b x²) of every entry."""
         return self.a * jnp.exp(self.b * x * x)
 
 
@@ -342,11 +327,9 @@ class Rbf(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """The kernel of radial basis functions."""
         return duals.Rbf(float(self.gamma))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The shifted sine √2 sin(√(2γ) x + π/4) of every entry."""
         return math.sqrt(2) * jnp.sin(math.sqrt(2 * self.gamma) * x + math.pi / 4)
 
 
@@ -365,11 +348,9 @@ class Exponential(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """The exponential of the angle's cosine."""
         return duals.NormalisedExponential(float(self.gamma))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The normalised exponential r exp(√γ x/r - γ), r² the mean of x² over the last axis."""
         square = jnp.mean(x * x, axis=-1, keepdims=True)
         r = jnp.sqrt(jnp.where(square > 0, square, 1))
         return jnp.where(square > 0, r * jnp.exp(math.sqrt(self.gamma) * x / r - self.gamma), 0)

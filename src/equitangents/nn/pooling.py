@@ -88,7 +88,6 @@ class AvgPool(_Pool):
         return replace(signal, positions=Grid(self.box(signal).out_shape))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Means over windows of positions."""
         box = self.box(signal)
         if not _in_blocks(box):
             return _window_means(x, box)
@@ -98,7 +97,6 @@ class AvgPool(_Pool):
         return x
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """Pool by block number, or over windows where these are no blocks."""
         box = self.box(signal)
         if not _in_blocks(box):
             return (WindowPool(box),)
@@ -145,16 +143,13 @@ class SumPool(_Pool):
         object.__setattr__(self, "window", check_sizes("window", self.window))
 
     def signal(self, signal: Signal) -> Signal:
-        """The grid of blocks; a Gaussian field stays one."""
         return AvgPool(self.window).signal(signal)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Sums over blocks of positions; ragged edges are dropped."""
         pool = AvgPool(self.window)
         return taps(pool.box(signal)) * pool.apply(params, x, signal)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """Sums by block number."""
         return (BlockSums(*_blocks(AvgPool(self.window).box(signal))),)
 
 
@@ -163,15 +158,12 @@ class GlobalSumPool(_Pool):
     """The sum over all positions of a grid; under a mask, over those that exist."""
 
     def signal(self, signal: Signal) -> Signal:
-        """A plain vector; a Gaussian field stays Gaussian."""
         return GlobalAvgPool().signal(signal)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Sums over all positions, (N, channels)."""
         return x.sum(axis=tuple(range(1, x.ndim - 1)))
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation that sums over all positions."""
         return (BlockSums(FrozenArray(np.zeros(signal.positions.count, np.int32)), 1),)
 
 
@@ -201,12 +193,10 @@ class GlobalAvgPool(_Pool):
         return replace(signal, positions=Grid(()))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Means over positions, (N, channels)."""
         x = x[(slice(None), *self._steps(signal))] if self.every != 1 else x
         return x.mean(axis=tuple(range(1, x.ndim - 1)))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation that pools positions into one block."""
         labels = np.full(signal.positions.shape, -1, np.int32)
         labels[self._steps(signal)] = 0
         return (Pool(FrozenArray(labels.ravel()), 1),)
@@ -266,14 +256,12 @@ class GroupPool(ParameterFree):
         return jnp.mean(x[:, np.argsort(labels, kind="stable").reshape((blocks, -1))], axis=2)
 
     def lower(self, signal: Signal) -> tuple[Op | RotationOp, ...]:
-        """One operation that averages kernels over cosets."""
         labels = self._labels(signal)
         if signal.positions.weights is not None:
             return (HaarMean(),)
         return (Pool(FrozenArray(labels), int(labels.max()) + 1),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """The mean over the grid, if the pool is over the whole group."""
         if self.subgroup is not None or group.torus is None:
             return None
         return (Pool(FrozenArray(np.zeros(math.prod(group.torus), np.int32)), 1),)

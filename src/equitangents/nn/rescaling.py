@@ -29,15 +29,12 @@ class Scale(ParameterFree):
         check_number("factor", self.factor, "a finite number", math.isfinite)
 
     def signal(self, signal: Signal) -> Signal:
-        """The kind of signal that comes in."""
         return signal
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Every entry times the factor."""
         return self.factor * x
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation that multiplies kernels by the square."""
         return (Times(float(self.factor)),)
 
 
@@ -75,11 +72,9 @@ class Dropout(ByRun, ParameterFree):
 
     @property
     def draws_noise(self) -> bool:  # type: ignore[override]
-        """Whether units are dropped: in every mode but "test"."""
         return self.mode != "test"
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation in training, none at test time."""
         return () if self.mode == "test" else (Drop(1 - float(self.rate)),)
 
 
@@ -110,7 +105,6 @@ class LayerNorm(ByRun, ParameterFree):
         return isinstance(self.positions, bool)
 
     def signal(self, signal: Signal) -> Signal:
-        """The kind of signal that comes in."""
         self._dimensions(signal)
         return signal
 

@@ -194,7 +194,6 @@ class SphereLift(LinearLayer):
 
     @property
     def samples_rotations(self) -> bool:  # type: ignore[override]
-        """Whether the resolution is that of the inputs of each call."""
         return self.resolution is None
 
     @property
@@ -222,7 +221,6 @@ class SphereLift(LinearLayer):
         return bandlimit
 
     def signal(self, signal: Signal) -> Signal:
-        """One Gaussian field on the rotations."""
         self._bandlimit(signal)
         return Signal(OnGroup(self.onto), self.channels, gaussian=True)
 
@@ -231,7 +229,6 @@ class SphereLift(LinearLayer):
         return (self._bandlimit(signal) ** 2,)
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
-        """The window's mean over the sphere."""
         return (self._window.op,)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
@@ -248,5 +245,4 @@ class SphereLift(LinearLayer):
         return self.scales.add_bias(params, jnp.einsum("rk,zkd->zrd", basis, jnp.concatenate(entries, axis=1)))
 
     def fibres(self, signal: Signal) -> Sphere:
-        """Relative rotations, and how finely they are sampled."""
         return Sphere(self._bandlimit(signal), self.onto, Accuracy(float(self.tolerance), self.resolution))

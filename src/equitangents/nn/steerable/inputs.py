@@ -77,13 +77,11 @@ class FeatureVector(InputLayer):
     features: Features | str
 
     def signal(self, signal: Signal) -> Signal:
-        """The features of the whole input."""
         features = Features(self.features, self.group)
         self._check(signal, features.dimension, "give as many as the features have")
         return Signal(Steered(features), signal.channels, given=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The features as they came."""
         return x
 
 
@@ -159,7 +157,6 @@ class PointCloud(InputLayer):
     features: Features | str | None = None
 
     def signal(self, signal: Signal) -> Signal:
-        """The points, with their features."""
         n, number = SPACES[self.group_name], str(trivial(self.group_name))
         features = Features(self.features or number, self.group)
         own = 0 if self.features is None else features.dimension

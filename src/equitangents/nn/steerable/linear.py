@@ -80,7 +80,6 @@ class _Linear(Layer):
         return params
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Coordinates, if there are any, and new features."""
         into, out, kernels = self._between(signal)
         points, before = parted(x, signal)
         values: dict[Irrep, Any] = {}
@@ -144,7 +143,6 @@ class SteerableConv(_Linear):
             check_whole("max_frequency", self.max_frequency, 0)
 
     def signal(self, signal: Signal) -> Signal:
-        """The new features at the points that come in, Gaussian."""
         if steered(signal).points is None:
             raise NetworkError("SteerableConv reads points; use SteerableDense for features of a whole input")
         return super().signal(signal)
@@ -167,7 +165,6 @@ class SteerableConv(_Linear):
         return _compiled(self, params, x, signal)
 
     def lower(self, signal: Signal) -> tuple[Filter, ...]:
-        """One filter over points."""
         into, out, _ = self._between(signal)
         return (Filter(into, out, self.radii, self.width, self.max_frequency, self.W_std**2, self.b_std**2),)
 
@@ -199,7 +196,6 @@ class SteerableDense(_Linear):
         return jnp.einsum("kab,kcd,...cb->...da", maps, w, values, precision="highest")
 
     def lower(self, signal: Signal) -> tuple[PointMap, ...]:
-        """One map at every point."""
         into, out, _ = self._between(signal)
         return (PointMap(into, out, self.W_std**2, self.b_std**2),)
 
@@ -283,5 +279,4 @@ class SteerablePool(ByRun, ParameterFree):
         return y, replace(structure, mask=None)
 
     def lower(self, signal: Signal) -> tuple[PointMean, ...]:
-        """One mean over points."""
         return (PointMean(),)

@@ -44,7 +44,6 @@ class SteerableNonlinearity(ParameterFree):
         return with_features(signal, self.after(features), gaussian=False)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Coordinates as they come, and features after the nonlinearity."""
         features = steered(signal).features
         points, values = parted(x, signal)
         return joined(points, self.after(features), self.moved(features, values))
@@ -72,7 +71,6 @@ class GatedNonlinearity(SteerableNonlinearity):
 
     @property
     def no_ntk(self) -> str | None:  # type: ignore[override]
-        """Why there is no tangent kernel, for functions with a jump."""
         return self.scalars.no_ntk or self.gate.no_ntk
 
     def after(self, features: Features) -> Features:
@@ -87,7 +85,6 @@ class GatedNonlinearity(SteerableNonlinearity):
         return Features.of(features.group, tuple((n, kind) for n, kind in entries if n))
 
     def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
-        """Numbers through φ, others times their gates."""
         number, start = trivial(features.group), 0
         left = self.after(features).copies(number)
         factors = self.gate.function(values[number][..., left:, :])
@@ -99,7 +96,6 @@ class GatedNonlinearity(SteerableNonlinearity):
         return values
 
     def lower(self, signal: Signal) -> tuple[Gate, ...]:
-        """One operation with the activation kernels of both functions."""
         into = steered(signal).features
         out = self.after(into)
         scalars = self.scalars.dual if out.copies(trivial(into.group)) else None
@@ -134,11 +130,9 @@ class FourierNonlinearity(SteerableNonlinearity):
 
     @property
     def no_ntk(self) -> str | None:  # type: ignore[override]
-        """Why there is no tangent kernel, for functions with a jump."""
         return self.function.no_ntk
 
     def after(self, features: Features) -> Features:
-        """The features that come in, if they are signals."""
         largest = max(kind.degree for kind in features.irreps)
         wanted = signals_on_directions(features.group, features.entries[0][0], largest + 1)
         if set(wanted.entries) != set(features.entries):
@@ -165,7 +159,6 @@ class FourierNonlinearity(SteerableNonlinearity):
         return {k: jnp.einsum("as,...cs->...ca", a, moved, precision="highest") for k, a in analysis.items()}
 
     def lower(self, signal: Signal) -> tuple[Sampled, ...]:
-        """One operation with the function's dual."""
         features = steered(signal).features
         return (Sampled(features.irreps, self.function.dual, self._resolution(features)),)
 
@@ -214,11 +207,9 @@ class NormNonlinearity(SteerableNonlinearity):
         return isinstance(self.function, GaussianSum)
 
     def after(self, features: Features) -> Features:
-        """The features that come in: only their norms change."""
         return features
 
     def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
-        """Vectors with the norms η(|u|)."""
         return {kind: self._moved(v) for kind, v in values.items()}
 
     def _moved(self, u: jax.Array) -> jax.Array:
@@ -235,7 +226,6 @@ class NormNonlinearity(SteerableNonlinearity):
         return self.function(small) / small
 
     def lower(self, signal: Signal) -> tuple[Norm, ...]:
-        """One operation with the sum of Gaussians."""
         sums = self.gaussians
         if self._is_sum:
             return (Norm(sums.coefficients, sums.rates),)
