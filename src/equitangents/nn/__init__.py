@@ -28,9 +28,7 @@ from equitangents.nn.nonlinearities import (
     Sin,
 )
 from equitangents.nn.pooling import AvgPool, GlobalAvgPool, GlobalSumPool, GroupPool, SumPool
-from equitangents.nn.pooling import MaxPool as MaxPool
 from equitangents.nn.readout import Readout
-from equitangents.nn.rescaling import BatchNorm as BatchNorm
 from equitangents.nn.rescaling import Dropout, LayerNorm, Scale
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.sphere_lift import SphereLift

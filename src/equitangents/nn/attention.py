@@ -22,6 +22,7 @@ from equitangents.normals import standard_normal
 from equitangents.validation import check_array, check_choice, check_whole
 
 
+@dataclass(frozen=True)
 class Aggregate(ByRun, ParameterFree):
     """y(p) = Σ_r A(p, r) x(r): K' = A K A'ᵀ, Θ' = A Θ A'ᵀ.
 
@@ -30,19 +31,17 @@ class Aggregate(ByRun, ParameterFree):
     pool over them.
     """
 
-    def __init__(self, matrix: npt.ArrayLike | None = None) -> None:
-        self._matrix: FrozenArray | None = None
-        if matrix is not None:
-            self._matrix = FrozenArray(np.asarray(check_array("matrix", matrix, rank=2), np.float64))
+    matrix: npt.ArrayLike | FrozenArray | None = None
 
-    def __repr__(self) -> str:
-        return "Aggregate()" if self._matrix is None else f"Aggregate({self._matrix!r})"
+    def __post_init__(self) -> None:
+        if not isinstance(self.matrix, FrozenArray | None):
+            matrix = np.asarray(check_array("matrix", self.matrix, rank=2), np.float64)
+            object.__setattr__(self, "matrix", FrozenArray(matrix))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Aggregate) and self._matrix == other._matrix
-
-    def __hash__(self) -> int:
-        return hash((Aggregate, self._matrix))
+    @property
+    def _matrix(self) -> FrozenArray | None:
+        assert isinstance(self.matrix, FrozenArray | None)
+        return self.matrix
 
     def signal(self, signal: Signal) -> Signal:
         """As many positions as come in, or as the matrix has rows; a Gaussian field stays one."""

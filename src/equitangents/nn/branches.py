@@ -78,9 +78,6 @@ class Parallel(_Holding):
         found = tuple(_layers(f"branches[{i}]", branch) for i, branch in enumerate(branches))
         object.__setattr__(self, "inner", found)
 
-    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Parallel:
-        return Parallel(*inner)
-
     @property
     def has_weights(self) -> bool:  # type: ignore[override]
         return any(layer.has_weights for branch in self.inner for layer in branch)
@@ -88,34 +85,34 @@ class Parallel(_Holding):
     def __repr__(self) -> str:
         return f"Parallel({', '.join(repr(list(branch)) for branch in self.inner)})"
 
-    def _before(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
-        """(the signal that each branch reads, from which weights it comes, the number of stages before)."""
+    def _before(self, signal: Signal | Branches) -> Branches:
+        """The signal that each branch reads."""
         count = len(self.inner)
-        if not signal.several:
+        if not isinstance(signal, Branches):
             # Nothing in a branch is a function of the input alone: the other branches read it, too.
-            return (replace(signal, given=False),) * count, (frozenset({"input"}),) * count, 0
+            return Branches((replace(signal, given=False),) * count, (frozenset({"input"}),) * count)
         if len(signal.parts) == 1:
-            return signal.parts * count, signal.origins * count, signal.stage
+            return Branches(signal.parts * count, signal.origins * count, signal.stage)
         if len(signal.parts) != count:
             raise NetworkError("branches", count, len(signal.parts), "give one for each signal", verb="number")
-        return signal.parts, signal.origins, signal.stage
+        return signal
 
     def _chains(self, signal: Signal | Branches) -> list[tuple[Signals, ...]]:
         """The signals of each branch, before each of its layers and after the last."""
-        return [chain(branch, before) for branch, before in zip(self.inner, self._before(signal)[0], strict=True)]
+        return [chain(branch, before) for branch, before in zip(self.inner, self._before(signal).parts, strict=True)]
 
     def signal(self, signal: Signals) -> Signals:
-        _, origins, stage = self._before(signal)
+        before = self._before(signal)
         parts = tuple(signals[-1] for signals in self._chains(signal))
         for i, part in enumerate(parts):
             if part.several:
                 remedy = "join them inside it"
                 raise NetworkError("branches", len(part.parts), "one signal", remedy, verb="ends in signals,", at=i)
-        found = (
-            frozenset({(stage, i)}) if any(layer.has_weights for layer in branch) else origin
-            for i, (branch, origin) in enumerate(zip(self.inner, origins, strict=True))
+        origins = (
+            frozenset({(before.stage, i)}) if any(layer.has_weights for layer in branch) else origin
+            for i, (branch, origin) in enumerate(zip(self.inner, before.origins, strict=True))
         )
-        return Branches(parts, tuple(found), stage + 1)
+        return Branches(parts, tuple(origins), before.stage + 1)
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
         """A tuple with one entry a branch, of one entry a layer."""
@@ -243,9 +240,6 @@ class Residual(_Holding):
         """Input signals of each layer of the branch, and its output signal."""
         # Nothing in the branch is a function of the input alone: the sum reads the input, too.
         return chain(self.layers, replace(signal, given=False))
-
-    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Residual:
-        return Residual(*inner[0])
 
     @property
     def steers(self) -> bool:  # type: ignore[override]

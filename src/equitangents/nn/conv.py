@@ -11,7 +11,7 @@ import abc
 import itertools
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 
 from equitangents._types import ArrayLike, DType, Params, Tree
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels import operations
 from equitangents.kernels.operations import Box, Decouple
@@ -28,7 +28,7 @@ from equitangents.kernels.structured import Fitted, deciding, fitted_windows, ke
 from equitangents.nn.compiled_windows import why_not, window_product
 from equitangents.nn.layer import Grid, LinearLayer, ParameterFree, Signal, Structure
 from equitangents.structured import SMALLER
-from equitangents.validation import check_choice
+from equitangents.validation import check_choice, check_whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,8 +61,6 @@ class Dense(LinearLayer):
 class Flatten(ParameterFree):
     """All positions' channels side by side.  Before a dense layer K' = mean over p of K(p,p)."""
 
-    takes_numpy: ClassVar[bool] = True
-
     def signal(self, signal: Signal) -> Signal:
         """A plain vector; features of different positions have different variances, so it is Gaussian no more."""
         positions = signal.positions
@@ -90,13 +88,9 @@ Sizes = tuple[int, ...] | int
 
 def check_sizes(name: str, value: Tree) -> Sizes:
     """A positive whole number, or a tuple of them, one for each spatial dimension."""
-    parts = value if isinstance(value, tuple | list) else (value,)
-    for part in parts:
-        if isinstance(part, bool) or not hasattr(part, "__index__"):
-            raise InvalidTypeError(name, value, "a whole number or a tuple of them")
-        if int(part) < 1:
-            raise InvalidArgumentError(name, value, "at least 1 in every dimension")
-    return tuple(int(p) for p in parts) if isinstance(value, tuple | list) else int(value)
+    if isinstance(value, tuple | list):
+        return tuple(check_whole(name, part, 1) for part in value)
+    return check_whole(name, value, 1)
 
 
 def per_dimension(name: str, value: Sizes, dimensions: int) -> tuple[int, ...]:
@@ -196,9 +190,7 @@ class WindowLayer(LinearLayer):
 
     def positions_read(self, grid: tuple[int, ...]) -> np.ndarray:
         """(windows, |S|): which position of the grid each tap of a window reads, row-major; −1 outside of it."""
-        numbers = 1 + np.arange(int(np.prod(grid)), dtype=np.float32).reshape(1, *grid, 1)
-        read = np.asarray(patches(numbers, window_box(self.window, self.stride, self.padding, grid)))
-        return read.reshape(-1, read.shape[-1]).astype(int) - 1
+        return window_box(self.window, self.stride, self.padding, grid).table
 
     @abc.abstractmethod
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:

@@ -131,6 +131,15 @@ class _OnTable(LinearLayer):
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
         """(index, (|G|, |S|), and v(s), the weight of each of the window's elements)."""
 
+    @abc.abstractmethod
+    def _folds(self, signal: Signal, group: Group) -> bool:
+        """Whether a uniform box in space that the rotations map to itself is the same window at each of them."""
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
+        """A window on the grid, where it folds."""
+        box = symmetric_box(self.window, group) if self.weights is None else None
+        return (box, self.scales.affine(signal.channels)) if box and self._folds(signal, group) else None
+
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
         """The size of the window, (|S|,)."""
         return (len(self.table(signal)[1]),)
@@ -217,14 +226,7 @@ class Lift(_OnTable):
     def lifts_to(self) -> Group:  # type: ignore[override]
         return self.action.group
 
-    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """A window on the grid, if it is a uniform box that the rotations keep and positions are the grid's points."""
-        box = None if self.weights is not None else symmetric_box(self.window, group)
-        if box is None or not self._on_grid(signal, group):
-            return None
-        return (box, self.scales.affine(signal.channels))
-
-    def _on_grid(self, signal: Signal, group: Group) -> bool:
+    def _folds(self, signal: Signal, group: Group) -> bool:
         """Whether the action moves position number p as the group moves grid point number p."""
         assert isinstance(group, GridGroup)
         standard = grid(group)
@@ -301,12 +303,10 @@ class GroupConv(_OnTable):
 
     def _zonal(self) -> ZonalWindow:
         """The window on SO(3) and O(3)."""
-        if self.rotations is not None or self.weights is not None:
-            raise NetworkError(
-                "window", self.window, "'full' or a profile on SO(3) and O(3)", "leave rotations and weights out"
-            )
-        if isinstance(self.window, tuple | Elements):
-            raise NetworkError("window", self.window, "'full', a profile or a ZonalWindow on SO(3) and O(3)")
+        listed = isinstance(self.window, tuple | Elements)
+        if listed or self.rotations is not None or self.weights is not None:
+            wanted = "'full', a profile or a ZonalWindow on SO(3) and O(3)"
+            raise NetworkError("window", self.window, wanted, "leave rotations and weights out")
         return zonal_window(cast(ZonalWindowLike, self.window))
 
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
@@ -333,11 +333,9 @@ class GroupConv(_OnTable):
                 raise NetworkError("rotations", (rotation, reflection), wanted)
         return [reflection * group.rotations + rotation for rotation, reflection in rotations]
 
-    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """A window on the grid, if it is a uniform box that the rotations map to itself, with all of them in it."""
-        uniform = self.weights is None and self.rotations is None
-        box = symmetric_box(self.window, group) if uniform else None
-        return None if box is None else (box, self.scales.affine(signal.channels))
+    def _folds(self, signal: Signal, group: Group) -> bool:
+        """Whether all rotations are in the window."""
+        return self.rotations is None
 
 
 def _rotations(signal: Signal) -> RotationGroup | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import inspect
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -34,8 +34,16 @@ from equitangents.validation import check_choice, check_number, check_whole
 class _Positions:
     """Positions that are no grid, and count alike, unless they say more."""
 
+    shape: tuple[int, ...]
     axes: ClassVar[int | None] = None
+    """The number of axes of a grid."""
     weights: ClassVar[np.ndarray | None] = None
+    """Quadrature weight of each position, (count,), summing to 1; None where all count alike."""
+
+    @property
+    def count(self) -> int:
+        """The number of positions."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -45,13 +53,7 @@ class Grid(_Positions):
     shape: tuple[int, ...]
 
     @property
-    def count(self) -> int:
-        """The number of positions of the grid."""
-        return math.prod(self.shape)
-
-    @property
     def axes(self) -> int:  # type: ignore[override]
-        """The number of axes of the grid."""
         return len(self.shape)
 
     def __str__(self) -> str:
@@ -65,14 +67,8 @@ class OnGroup(_Positions):
     group: Group | RotationGroup
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """One position an element, (|G|,)."""
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         return (self.group.order,)
-
-    @property
-    def count(self) -> int:
-        """The number of elements."""
-        return self.group.order
 
     @property
     def rotations(self) -> RotationGroup | None:
@@ -81,7 +77,6 @@ class OnGroup(_Positions):
 
     @property
     def weights(self) -> np.ndarray | None:  # type: ignore[override]
-        """Quadrature weight of each sampled position, (count,), summing to 1."""
         return None if self.rotations is None else self.rotations.weights
 
     def __str__(self) -> str:
@@ -92,15 +87,14 @@ class OnGroup(_Positions):
 class Blocks(_Positions):
     """Positions that are cosets of a subgroup: only pooling, flattening and dense layers may follow."""
 
-    count: int
+    cosets: int
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """One position a block, (count,)."""
-        return (self.count,)
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (self.cosets,)
 
     def __str__(self) -> str:
-        return f"{self.count} cosets"
+        return f"{self.cosets} cosets"
 
 
 @dataclass(frozen=True)
@@ -117,14 +111,8 @@ class Steered(_Positions):
     grid: tuple[int, ...] = ()
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """One axis of points, none of a whole input."""
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         return () if self.points is None else (self.points,)
-
-    @property
-    def count(self) -> int:
-        """The number of points; 1 of a whole input."""
-        return 1 if self.points is None else self.points
 
     @property
     def coordinates(self) -> int:
@@ -163,7 +151,7 @@ class Signal:
 
     @property
     def axes(self) -> int | None:
-        """The number of axes of its grid; None if its positions are not a grid."""
+        """The number of axes of its grid; None where there is no grid."""
         return self.positions.axes
 
 
@@ -225,16 +213,12 @@ class Layer(metaclass=_OfPlainNumbers):
     """Whether it, or a layer inside it, has parameters."""
     draws_noise: ClassVar[bool] = False
     """Whether each input meets noise of its own, so that it is not with itself as with an equal one."""
-    takes_numpy: ClassVar[bool] = False
-    """Whether `apply` makes NumPy arrays of NumPy arrays, without JAX; of a layer without parameters."""
     joins: ClassVar[bool] = False
     """Whether it reads several signals side by side, as `Sum` does."""
     is_last: ClassVar[bool] = False
     """Whether no layer may follow it, as after `Readout`."""
     ends_on_points: ClassVar[bool] = False
     """Whether a network that ends with it has its outputs on points, and a kernel field of them."""
-    equivariant_outputs: ClassVar[int | None] = None
-    """How many outputs, which turn into one another with the input, a network that ends with it has; else None."""
     steers: ClassVar[bool] = False
     """Whether it works on steerable features: features that rotations turn by irreps."""
     follows_moves: ClassVar[bool | None] = None
@@ -247,10 +231,6 @@ class Layer(metaclass=_OfPlainNumbers):
     """Whether kernels sample rotations as finely as the inputs of each call ask for."""
     no_ntk: ClassVar[str | None] = None
     """Why a network with this layer has no neural tangent kernel, or None if it has."""
-
-    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Layer:
-        """A copy with other inner layers; the layer itself if it has none."""
-        return self
 
     @abc.abstractmethod
     def signal(self, signal: Signal) -> Signal:
@@ -294,7 +274,7 @@ class Layer(metaclass=_OfPlainNumbers):
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """Operations on the grid of `group`, if they are the same at every rotation and reflection; else None.
 
-        A network all of whose layers fold takes the shortcut of `nn.lowering`. Unless a layer says more, operations
+        A network all of whose layers fold takes the shortcut of `nn.sequential`. Unless a layer says more, operations
         fold that act at each position alike, or are its mean over all.
         """
         ops = self.lower(signal)

@@ -106,7 +106,6 @@ class Heaviside(Nonlinearity):
 class Identity(ParameterFree):
     """A layer that changes nothing, such as an empty residual branch."""
 
-    takes_numpy: ClassVar[bool] = True
     steers: ClassVar[bool] = True  # it passes on steerable features, too
     follows_moves: ClassVar[bool | None] = True
 

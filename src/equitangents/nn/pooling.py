@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
@@ -88,19 +89,20 @@ class AvgPool(_Pool):
         return replace(signal, positions=Grid(self.box(signal).out_shape))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Means over windows, one dimension after the other."""
         box = self.box(signal)
-        if not _in_blocks(box):
-            return _window_means(x, box)
-        for axis, (w, n) in enumerate(zip(box.window, box.out_shape, strict=True), start=1):
-            x = jnp.moveaxis(x, axis, 0)[: w * n]
-            x = jnp.moveaxis(x.reshape((n, w, *x.shape[1:])).mean(axis=1), 0, axis)
+        x = padded(x, box)
+        for axis, (w, s, n) in enumerate(zip(box.window, box.stride, box.out_shape, strict=True), start=1):
+            if w == s:
+                x = lax.slice_in_dim(x, 0, w * n, axis=axis)
+                x = x.reshape((*x.shape[:axis], n, w, *x.shape[axis + 1 :])).mean(axis=axis + 1)
+            else:
+                x = jnp.take(x, s * np.arange(n)[:, None] + np.arange(w), axis=axis).mean(axis=axis + 1)
         return x
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         box = self.box(signal)
-        if not _in_blocks(box):
-            return (WindowPool(box),)
-        return (Pool(*_blocks(box)),)
+        return (Pool(*_blocks(box)) if box.stride == box.window and not box.is_padded else WindowPool(box),)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """A mean over windows of the smaller inputs, where these are other windows."""
@@ -110,11 +112,6 @@ class AvgPool(_Pool):
         return (Fitted(box, self.padding, pools=True),)
 
 
-def _in_blocks(box: Box) -> bool:
-    """Whether windows neither overlap nor leave gaps nor reach beyond the grid."""
-    return box.stride == box.window and not (box.wrap or any(box.low) or any(box.high))
-
-
 def _blocks(box: Box) -> tuple[FrozenArray, int, Box]:
     """(the block of each position, -1 at ragged edges, how many there are, the windows that they are)."""
     along = (-1,) + (1,) * len(box.window)
@@ -122,15 +119,6 @@ def _blocks(box: Box) -> tuple[FrozenArray, int, Box]:
     inside = (block < np.reshape(box.out_shape, along)).all(axis=0)
     labels = np.where(inside, np.ravel_multi_index(tuple(block), box.out_shape, mode="clip"), -1)
     return FrozenArray(labels.ravel().astype(np.int32)), math.prod(box.out_shape), box
-
-
-def _window_means(x: jax.Array, box: Box) -> jax.Array:
-    """Means over a box of x, (N, *grid, C), one dimension after the other."""
-    x = padded(x, box)
-    for axis, (w, s, n) in enumerate(zip(box.window, box.stride, box.out_shape, strict=True), start=1):
-        reads = s * np.arange(n)[:, None] + np.arange(w)
-        x = jnp.take(x, reads, axis=axis).mean(axis=axis + 1)
-    return x
 
 
 @dataclass(frozen=True)
@@ -265,11 +253,3 @@ class GroupPool(ParameterFree):
         if self.subgroup is not None or group.torus is None:
             return None
         return (Pool(FrozenArray(np.zeros(math.prod(group.torus), np.int32)), 1),)
-
-
-def MaxPool(*args: object, **keywords: object) -> NoReturn:
-    """Refused: the maximum over Gaussian positions has no closed form and is not Gaussian."""
-    raise NetworkError(
-        "MaxPool has no kernel: the covariance of maxima over jointly Gaussian positions has no closed form beyond "
-        "pairs; use AvgPool, or a convolution with a stride"
-    )

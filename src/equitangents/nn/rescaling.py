@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -141,11 +141,3 @@ class LayerNorm(ByRun, ParameterFree):
             numbers = np.arange(np.prod(kept), dtype=np.int32).reshape(kept)
             groups = FrozenArray(np.ascontiguousarray(np.broadcast_to(numbers, shape)).ravel())
         return (Normalise(bool(dimensions), float(self.eps), signal.gaussian, groups),)
-
-
-def BatchNorm(*args: object, **keywords: object) -> NoReturn:
-    """Refused: outputs depend on the other inputs of the batch, so that a pair of inputs has no kernel."""
-    raise NetworkError(
-        "BatchNorm has no kernel: what it does to an input depends on the others of the batch, so a pair of inputs "
-        "has no kernel of its own, and its gradients explode with depth; use LayerNorm"
-    )

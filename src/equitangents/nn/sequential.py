@@ -36,7 +36,6 @@ from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.program import GroupFibres, Op, Positions, Program
 from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernels
-from equitangents.kernels.rotations import Sphere
 from equitangents.kernels.rotations import sample as hardest
 from equitangents.kernels.steerable import Points
 from equitangents.kernels.structured import StructuredPositions
@@ -89,8 +88,8 @@ class Sequential:
 
         None for other networks.
         """
-        own = self._layers[-1].equivariant_outputs
-        return equivariant_dimension(self._layers) if own is None else own
+        last = self._layers[-1]
+        return last.channels if isinstance(last, Readout) else equivariant_dimension(self._layers)
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
@@ -124,17 +123,18 @@ class Sequential:
 
         x may be `Masked` or `Graphs`. A network with dropout in training takes a `key`, from which it draws.
         """
-        check_entries("params", params, self._layers)
         if key is not None:
             check_key(key)
         if is_structured(x):
             x = checked("x", x)
         elif np.ndim(x) < 2:
             raise ShapeError("x", np.shape(x), "(N, channels) or (N, *positions, channels)")
-        leaves, signals = jax.tree.leaves(params), self.signals(np.shape(getattr(x, "x", x))[1:])
-        dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
-        with precision.scope(dtype), _naming_misfits(self._layers, params, signals):
-            return run_layers(self._layers, params, *_values(x, dtype, key), signals=signals)[0]
+        signals = self.signals(np.shape(getattr(x, "x", x))[1:])
+        with naming_misfits(self._layers, params, signals):
+            leaves = jax.tree.leaves(params)
+            dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
+            with precision.scope(dtype):
+                return run_layers(self._layers, params, *_values(x, dtype, key), signals=signals)[0]
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
@@ -297,9 +297,10 @@ class Sequential:
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
-        dtype, layers, signals = precision.working_dtype(x), self._layers[:count], self.signals(x.shape[1:])
+        dtype, layers = precision.working_dtype(x), self._layers[:count]
+        signals = self.signals(x.shape[1:])[: count + 1]
         params, graphs = ((),) * count, getattr(x, "adjacency", None)
-        if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in layers):
+        if isinstance(x, np.ndarray) and all(isinstance(layer, Flatten) for layer in layers):
             return run_layers(layers, params, x.astype(dtype, copy=False), Structure(), signals)[0]
         with precision.scope(dtype):
             y, after = run_layers(layers, params, *_values(x, dtype), signals=signals)
@@ -311,7 +312,7 @@ class Sequential:
 
 
 @contextmanager
-def _naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Signal, ...]) -> Iterator[None]:
+def naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Signals, ...]) -> Iterator[None]:
     """ShapeError, where applying layers fails, for the first whose parameters are of other shapes than `init` gives.
 
     They are compared after the failure alone, since users' own layers may change theirs.
@@ -319,18 +320,16 @@ def _naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Si
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError):
+        held = len(params) if isinstance(params, tuple | list) else type(params)
+        if held != len(layers):
+            remedy = "one for each layer, as init gives"
+            raise ShapeError("params", held, len(layers), remedy, verb="has entries,") from None
         made = jax.eval_shape(lambda key: init_layers(layers, key, signals, jnp.dtype("float32")), jax.random.key(0))
+        remedy = "give inputs of the shape that init was given, or init for these"
         for i, both in enumerate(zip(params, made, strict=True)):
             held, needed = (jax.tree.map(np.shape, p) for p in both)
             if held != needed:
-                raise ShapeError(
-                    "params",
-                    held,
-                    needed,
-                    "give inputs of the shape that init was given, or init for these",
-                    verb="has shapes",
-                    at=i,
-                ) from None
+                raise ShapeError("params", held, needed, remedy, verb="has shapes", at=i) from None
         raise
 
 
@@ -412,9 +411,8 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
             if signals[-1].several and not layer.joins:
                 raise NetworkError("it follows a Parallel, whose branches Sum or Concatenate is to join first")
             if i and layers[i - 1].is_last:
-                raise NetworkError(
-                    "layers", layers[i - 1], "no layer after it", "its outputs transform with the input", at=i - 1
-                )
+                remedy = "its outputs transform with the input"
+                raise NetworkError("layers", layers[i - 1], "no layer after it", remedy, at=i - 1)
             if not (layer.joins or layer.steers) and isinstance(signals[-1].positions, Steered):
                 remedy = "read it by SteerableConv, SteerableDense, SteerablePool or a steerable nonlinearity"
                 raise NetworkError("signal", signals[-1].positions, remedy=remedy)
@@ -426,36 +424,18 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
 
 def init_layers(layers: tuple[Layer, ...], key: jax.Array, signals: tuple[Signals, ...], dtype: DType) -> Params:
     """Parameters, a tuple with one entry per layer, each from its own key."""
-    keys = jax.random.split(key, max(1, len(layers)))
-    return tuple(layer.init(k, s, dtype) for layer, k, s in zip(layers, keys, signals, strict=False))
+    keys = jax.random.split(key, max(1, len(layers)))[: len(layers)]
+    return tuple(layer.init(k, s, dtype) for layer, k, s in zip(layers, keys, signals[:-1], strict=True))
 
 
 def run_layers(
     layers: tuple[Layer, ...], params: Params, x: Tree, structure: Tree, signals: Signals
 ) -> tuple[Tree, Tree]:
     """(output, structure after it) of layers one after another on a signal with masks, graphs and keys."""
-    for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):
+    for i, (layer, p, s) in enumerate(zip(layers, params, signals[:-1], strict=True)):
         beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
         x, structure = layer.run(p, x, s, beside)
     return x, structure
-
-
-def check_entries(name: str, params: Params, layers: tuple[Layer, ...]) -> None:
-    """Raise ShapeError unless `params` has one entry for each layer, and so within each branch."""
-    _check_count(name, params, len(layers))
-    for i, (layer, entry) in enumerate(zip(layers, params, strict=True)):
-        if layer.inner and not layer.joins:
-            check_entries(f"{name}[{i}]", entry, layer.inner[0])
-        elif layer.inner:
-            _check_count(f"{name}[{i}]", entry, len(layer.inner))
-            for j, inner in enumerate(layer.inner):
-                check_entries(f"{name}[{i}][{j}]", entry[j], inner)
-
-
-def _check_count(name: str, entries: Params, count: int) -> None:
-    held = len(entries) if isinstance(entries, tuple | list) else type(entries)
-    if held != count:
-        raise ShapeError(name, held, count, "one for each layer or branch, as init gives", verb="has entries,")
 
 
 @lru_cache(maxsize=256)
@@ -554,16 +534,12 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: st
         space = Points(begin.count, begin.features, end.features, whole=whole, field=field)
         return Program(space, lowered(layers, signals, masked=False))
     if masks is None:
-        return of_operations(begin.shape, lowered(layers, signals, masked=False), _lift(layers, signals))
+        pairs = zip(layers, signals, strict=False)
+        lift = next((moves for layer, signal in pairs if (moves := layer.fibres(signal)) is not None), None)
+        return of_operations(begin.shape, lowered(layers, signals, masked=False), lift)
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
     return Program(StructuredPositions(begin.shape, masks), lowered(layers, signals, masked=masks == SMALLER))
-
-
-def _lift(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> GroupFibres | Sphere | None:
-    """How the group of the first layer that lifts moves positions; None where none lifts."""
-    pairs = zip(layers, signals, strict=False)
-    return next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
 
 
 def lowered(layers: tuple[Layer, ...], signals: tuple[Signal, ...], *, masked: bool) -> tuple[Any, ...]:

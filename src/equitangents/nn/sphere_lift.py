@@ -10,6 +10,7 @@ tangent kernels have the same distribution as with one parameter for each point,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,7 +69,16 @@ def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
         return window
     if isinstance(window, str) and window == "full":
         return FULL_WINDOW
-    numbers = legendre_coefficients(window, _DEGREES + 8) if callable(window) else _listed(window)
+    if callable(window):
+        numbers = legendre_coefficients(window, _DEGREES + 8)
+    else:
+        try:
+            numbers = np.asarray(window, np.float64)
+        except (TypeError, ValueError):
+            numbers = np.zeros((0, 0))
+        if numbers.ndim != 1 or not numbers.size:
+            wanted = "'full', a function of the cosine of the polar angle, or its Legendre coefficients"
+            raise InvalidTypeError("window", window, wanted)
     if not np.isfinite(numbers).all() or numbers[0] <= 1e-12 * np.abs(numbers).max():
         raise InvalidArgumentError("window must have finite Legendre coefficients, and a positive mean")
     numbers = numbers / numbers[0]
@@ -89,18 +99,6 @@ def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
     return ZonalWindow(tuple(numbers.tolist()))
 
 
-def _listed(window: ZonalWindowLike) -> Float[np.ndarray, " degrees"]:
-    try:
-        numbers = np.asarray(window, np.float64)
-    except (TypeError, ValueError):
-        numbers = np.zeros((0, 0))
-    if numbers.ndim != 1 or not numbers.size:
-        raise InvalidTypeError(
-            "window", window, "'full', a function of the cosine of the polar angle, or its Legendre coefficients"
-        )
-    return numbers
-
-
 def _series(coefficients: Float[np.ndarray, " degrees"], cosine: np.ndarray) -> np.ndarray:
     """Σ_l (2l + 1) v_l P_l(cos ϑ)."""
     return np.polynomial.legendre.legval(cosine, (2 * np.arange(len(coefficients)) + 1) * coefficients)
@@ -110,6 +108,17 @@ def _series(coefficients: Float[np.ndarray, " degrees"], cosine: np.ndarray) -> 
 def wigner_basis(group: RotationGroup | MatrixGroup, bandlimit: int) -> np.ndarray:
     """Wigner functions D^l_mn(R) at the group's rotations, (order, Σ_l (2l + 1)²), all (l, m, n) side by side."""
     return np.concatenate([d.reshape(group.order, -1) for d in wigner(group.matrices, bandlimit)], axis=1)
+
+
+def bandlimit_of(signal: Signal, most: int | None, remedy: str) -> int:
+    """B of a signal of B² harmonic coefficients, B at most `most`; NetworkError for others."""
+    count = signal.positions.count
+    bandlimit = math.isqrt(count)
+    if bandlimit**2 != count:
+        raise NetworkError("signal", count, "B² coefficients, a square number", verb="has length")
+    if most is not None and bandlimit > most:
+        raise NetworkError("signal", bandlimit, range(1, most + 1), remedy, verb="has bandlimit")
+    return bandlimit
 
 
 def blocks(bandlimit: int) -> list[slice]:
@@ -181,9 +190,8 @@ class SphereLift(LinearLayer):
 
     def __post_init__(self) -> None:
         if not isinstance(self.onto, RotationGroup | MatrixGroup):
-            raise InvalidTypeError(
-                "onto", self.onto, "so3(bandlimit), o3(bandlimit) or a finite group of rotations such as octahedral()"
-            )
+            wanted = "so3(bandlimit), o3(bandlimit) or a finite group of rotations such as octahedral()"
+            raise InvalidTypeError("onto", self.onto, wanted)
         if isinstance(self.onto, MatrixGroup) and not self.onto.turns_space:
             raise InvalidArgumentError("group", self.onto, "orthogonal 3×3 matrices")
         super().__post_init__()
@@ -202,20 +210,10 @@ class SphereLift(LinearLayer):
         return self.window
 
     def _bandlimit(self, signal: Signal) -> int:
-        positions = signal.positions
         if signal.axes != 1:
-            raise NetworkError("signal", positions, "harmonic coefficients (N, B², C)", verb="is on")
-        bandlimit = round(positions.count**0.5)
-        if bandlimit**2 != positions.count:
-            raise NetworkError("signal", positions.count, "B² coefficients, a square number", verb="has length")
-        if isinstance(self.onto, RotationGroup) and bandlimit > self.onto.bandlimit:
-            raise NetworkError(
-                "signal",
-                bandlimit,
-                range(1, self.onto.bandlimit + 1),
-                "sample the group for more",
-                verb="has bandlimit",
-            )
+            raise NetworkError("signal", signal.positions, "harmonic coefficients (N, B², C)", verb="is on")
+        most = self.onto.bandlimit if isinstance(self.onto, RotationGroup) else None
+        bandlimit = bandlimit_of(signal, most, "sample the group for more")
         if isinstance(self.onto, MatrixGroup) and self._window != FULL_WINDOW:
             raise NetworkError("windows narrower than the sphere go with so3 and o3; on finite groups use 'full'")
         return bandlimit

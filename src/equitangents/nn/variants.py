@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.nn.branches import Residual
+from equitangents.nn.branches import Parallel, Residual
 from equitangents.nn.layer import Layer, Nonlinearity, check_scale, plain
 from equitangents.nn.nonlinearities import Abs, Cos, Erf, Gelu, LeakyRelu, Relu, Sin
 from equitangents.nn.sequential import Sequential
@@ -47,26 +47,23 @@ def vary(
     scales = {name: plain(value) for name, value in (("W_std", W_std), ("b_std", b_std)) if value is not None}
     for name, value in scales.items():
         check_scale(name, value)
-    phi = None if nonlinearity is None else as_nonlinearity(nonlinearity)
+    phi = nonlinearity
+    if isinstance(phi, str) and phi.lower() in _NAMED:
+        phi = _NAMED[phi.lower()]()
+    if not isinstance(phi, Nonlinearity | None):
+        raise InvalidArgumentError("nonlinearity", phi, [Nonlinearity.__name__, *_NAMED])
 
     def changed(layer: Layer) -> Layer:
-        if layer.inner:
-            return layer.with_inner([list(map(changed, branch)) for branch in layer.inner])
+        if isinstance(layer, Residual):
+            return Residual(*map(changed, layer.layers))
+        if isinstance(layer, Parallel):
+            return Parallel(*(list(map(changed, branch)) for branch in layer.inner))
         if isinstance(layer, Nonlinearity):
             return phi or layer
         mine = {name: value for name, value in scales.items() if hasattr(layer, name)}
         return replace(layer, **mine) if mine else layer  # type: ignore[type-var]
 
     return Sequential(*map(changed, layers))
-
-
-def as_nonlinearity(value: object) -> Nonlinearity:
-    """A nonlinearity, or one by its name."""
-    if isinstance(value, str) and value.lower() in _NAMED:
-        return _NAMED[value.lower()]()
-    if not isinstance(value, Nonlinearity):
-        raise InvalidArgumentError("nonlinearity", value, [Nonlinearity.__name__, *_NAMED])
-    return value
 
 
 def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:

@@ -134,7 +134,10 @@ class Features:
             raise InvalidTypeError("features", text, "a text such as '8x0+4x1'")
         object.__setattr__(self, "group", group_name(group))
         object.__setattr__(self, "entries", tuple(_entry(part, self.group) for part in text.split("+")))
-        _check_distinct(self)
+        kinds = self.irreps
+        if twice := [kind for i, kind in enumerate(kinds) if kind in kinds[:i]]:
+            wanted = "each irrep once, with all of its copies"
+            raise InvalidArgumentError("features", twice[0], wanted, verb="name twice the irrep")
 
     @classmethod
     def of(cls, group: str, entries: tuple[tuple[int, Irrep], ...]) -> Features:
@@ -212,12 +215,3 @@ def _entry(text: str, group: str) -> tuple[int, Irrep]:
     if match is None or match[1] == "0":
         raise InvalidArgumentError("features", text, "copies and an irrep, such as '4x1'", verb="hold")
     return int(match[1] or 1), irrep(match[2], group)
-
-
-def _check_distinct(features: Features) -> None:
-    kinds = features.irreps
-    twice = [kind for i, kind in enumerate(kinds) if kind in kinds[:i]]
-    if twice:
-        raise InvalidArgumentError(
-            "features", twice[0], "each irrep once, with all of its copies", verb="name twice the irrep"
-        )

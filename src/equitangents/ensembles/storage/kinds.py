@@ -81,7 +81,7 @@ _WORDS = {
 
 _TABLE = {
     "nn": {
-        "attention:Aggregate": "_matrix none|FrozenArray",
+        "attention:Aggregate": "matrix none|FrozenArray",
         "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
         "pooling:GroupPool": "subgroup none|(int)",
         "group_conv:Elements": "numbers (int)",

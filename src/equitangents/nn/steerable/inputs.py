@@ -14,6 +14,7 @@ from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import SymmetryGroup
 from equitangents.nn.layer import ParameterFree, Signal, Steered
+from equitangents.nn.sphere_lift import bandlimit_of
 from equitangents.steerable import Features
 from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, group_name, trivial
 
@@ -113,13 +114,7 @@ class SphereSignal(InputLayer):
     def signal(self, signal: Signal) -> Signal:
         """One copy of every degree for each channel of the input."""
         self._check(signal)
-        count = signal.positions.count
-        bandlimit = math.isqrt(count)
-        if bandlimit**2 != count:
-            raise NetworkError("signal", count, "B² coefficients, a square number", verb="has length")
-        if bandlimit > MAX_DEGREE + 1:
-            remedy = "give fewer coefficients, or begin with SphereLift"
-            raise NetworkError("signal", bandlimit, range(1, MAX_DEGREE + 2), remedy, verb="has bandlimit")
+        bandlimit = bandlimit_of(signal, MAX_DEGREE + 1, "give fewer coefficients, or begin with SphereLift")
         features = signals_on_directions(self.group_name, signal.channels, bandlimit)
         return Signal(Steered(features), features.dimension, given=True)
 

@@ -45,6 +45,10 @@ class _Linear(Layer):
 
     steers: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        check_scale("W_std", self.W_std)
+        check_scale("b_std", self.b_std)
+
     def signal(self, signal: Signal) -> Signal:
         """The new features at the points that come in, Gaussian."""
         _, out, kernels = self._between(signal)
@@ -137,8 +141,7 @@ class SteerableConv(_Linear):
             raise InvalidArgumentError("radii", self.radii, "different radii, at least one")
         object.__setattr__(self, "radii", radii)
         check_number("width", self.width, "a positive number", lambda v: v > 0)
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
+        super().__post_init__()
         if self.max_frequency is not None:
             check_whole("max_frequency", self.max_frequency, 0)
 
@@ -183,10 +186,6 @@ class SteerableDense(_Linear):
     features: str | Features
     W_std: float = 1.0
     b_std: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
 
     def _kernels(self, into: Features, out: Features) -> Kernels:
         return point_kernels(into, out)
