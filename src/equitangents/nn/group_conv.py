@@ -31,9 +31,10 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.wallpaper_group import GridGroup
 from equitangents.kernels.operations import FrozenArray, Table
 from equitangents.kernels.program import GroupFibres, Op
+from equitangents.kernels.rotations import FullMean
 from equitangents.nn.conv import symmetric_box
 from equitangents.nn.layer import LinearLayer, OnGroup, Signal
-from equitangents.nn.sphere_lift import ZonalWindow, ZonalWindowLike, blocks, rotation_root, wigner_basis, zonal_window
+from equitangents.nn.sphere_lift import blocks, wigner_basis
 from equitangents.validation import is_whole
 
 
@@ -48,9 +49,9 @@ WindowLike = str | Sequence[int] | np.ndarray | Elements
 """A box of sizes (a tuple), a list of numbers of elements, or "full"."""
 
 
-def freeze_window(window: WindowLike | ZonalWindow) -> str | tuple[int, ...] | Elements | ZonalWindow:
-    """Hashable form of a window: "full", a box (a tuple), an explicit list, or zonal."""
-    if isinstance(window, Elements | ZonalWindow) or (isinstance(window, str) and window == "full"):
+def freeze_window(window: WindowLike) -> str | tuple[int, ...] | Elements:
+    """Hashable form of a window: "full", a box (a tuple), or an explicit list."""
+    if isinstance(window, Elements) or (isinstance(window, str) and window == "full"):
         return window
     if isinstance(window, tuple) and window and all(is_whole(w) for w in window):
         return tuple(int(w) for w in window)
@@ -122,9 +123,8 @@ class _OnTable(LinearLayer):
             return explicit(self.window.numbers, count)
         if self.window == "full":
             return np.arange(count)
-        if torus is None or not isinstance(self.window, tuple):
-            wanted = "a list or 'full' where there is no grid of translations"
-            raise NetworkError("window", self.window, wanted, "a zonal window goes with SO(3) and O(3)")
+        if torus is None:
+            raise NetworkError("window", self.window, "a list or 'full' where there is no grid of translations")
         return box_offsets(self.window, torus)
 
     @abc.abstractmethod
@@ -261,20 +261,17 @@ class GroupConv(_OnTable):
     Follows a Lift. `window` S: a centred box of translations (wallpaper and translation groups) with all rotations and
     reflections, or with those of `rotations` alone (a number r for the rotation r, a pair (r, f) for r with reflection
     f); a list of group elements; or "full". `weights` v: a profile over S, normalised to sum 1; uniform by default.
-    On SO(3) and O(3) a window is "full" or zonal, v(n·hn) with n the pole: a profile or Legendre coefficients as of
-    `SphereLift`, the latter as a ZonalWindow.
+    On SO(3) and O(3) the window is "full".
     """
 
     channels: int
-    window: WindowLike | ZonalWindowLike = "full"
+    window: WindowLike = "full"
     rotations: Sequence[int | tuple[int, int]] | None = None
     weights: Sequence[float] | np.ndarray | None = None
     W_std: float = 1.0
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        if callable(self.window):
-            object.__setattr__(self, "window", zonal_window(self.window))
         super().__post_init__()
         object.__setattr__(self, "rotations", _freeze_rotations(self.rotations))
 
@@ -290,24 +287,20 @@ class GroupConv(_OnTable):
         return super().filter_shape(signal)
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
-        return super().window_mean(signal) if _rotations(signal) is None else (self._zonal().op,)
+        if _rotations(signal) is None:
+            return super().window_mean(signal)
+        if self.window != "full" or self.rotations is not None or self.weights is not None:
+            raise NetworkError("window", self.window, "'full' on SO(3) and O(3)", "leave rotations and weights out")
+        return (FullMean(),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Convolved signals on the group, (N, |G|, channels)."""
         group = _rotations(signal)
         if group is None:
             return super().apply(params, x, signal)
-        root = jnp.asarray(rotation_root(self._zonal(), group.bandlimit), x.dtype)
-        filters = jnp.einsum("ij,sjcd->sicd", root, self.scales.scaled(params, x.shape[-1]))
+        root = np.sqrt(degree_dimensions(group.bandlimit)).astype(x.dtype)
+        filters = self.scales.scaled(params, x.shape[-1]) / root[:, None, None]
         return self.scales.add_bias(params, convolve_rotations(x, filters, group))
-
-    def _zonal(self) -> ZonalWindow:
-        """The window on SO(3) and O(3)."""
-        listed = isinstance(self.window, tuple | Elements)
-        if listed or self.rotations is not None or self.weights is not None:
-            wanted = "'full', a profile or a ZonalWindow on SO(3) and O(3)"
-            raise NetworkError("window", self.window, wanted, "leave rotations and weights out")
-        return zonal_window(cast(ZonalWindowLike, self.window))
 
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
         """index[g, s] = g·s for elements s of the window."""
@@ -383,10 +376,14 @@ def convolve_rotations(x: jax.Array, filters: jax.Array, group: RotationGroup) -
     return jnp.concatenate(outputs, axis=1)
 
 
+def degree_dimensions(bandlimit: int) -> np.ndarray:
+    """2l + 1 for each entry of the D^l."""
+    return np.concatenate([np.full((2 * l + 1) ** 2, 2 * l + 1) for l in range(bandlimit)])
+
+
 @lru_cache(maxsize=8)
 def _transforms(group: RotationGroup) -> tuple[np.ndarray, np.ndarray]:
     """(from coefficients F to values, from values to coefficients) on the proper rotations of a group."""
     proper = RotationGroup(group.bandlimit, reflections=False)
     D = wigner_basis(proper, group.bandlimit)
-    dimension = np.concatenate([np.full((2 * l + 1) ** 2, 2 * l + 1) for l in range(group.bandlimit)])
-    return D * dimension, (D * proper.weights[:, None]).T
+    return D * degree_dimensions(group.bandlimit), (D * proper.weights[:, None]).T
