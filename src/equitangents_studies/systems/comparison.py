@@ -259,12 +259,18 @@ def compare_architectures(
         return part if group is None else np.asarray(rotate(part, group.name, seed), np.float32)
 
     for name, group in keys:
-        along = partial(_along, progress, len(curves), len(keys))
         curves[name, AS_THEY_ARE if group is None else group.name] = learning_curve(
-            architecture(name, depth), moved(used, group), labels, sizes=sizes, repetitions=repetitions,
-            test=_TEST_SHARE if apart is None else (moved(apart[0], group), apart[1]), ridge=ridge, predict=None, seed=seed,
-            progress=along,
-        )  # fmt: skip
+            architecture(name, depth),
+            moved(used, group),
+            labels,
+            test=_TEST_SHARE if apart is None else (moved(apart[0], group), apart[1]),
+            sizes=sizes,
+            repetitions=repetitions,
+            ridge=ridge,
+            predict=None,
+            seed=seed,
+            progress=partial(_along, progress, len(curves), len(keys)),
+        )
     of = [curve.classification for curve in curves.values()]
     known = all(errors is not None and (errors.mean(axis=1) > 0).all() for errors in of)
     chosen = error or ("classification" if known else "squared")
