@@ -123,8 +123,7 @@ def reproduce(
         claims = [claim for claim in result.claims if claim.kind == kind]
         rows = [(c.outcome, c.statement, c.number_cell, c.interval_cell, c.bound_cell) for c in claims]
         if rows:
-            header = ("outcome", "claim", "number", "interval", "bound")
-            typer.echo(text_of(Table(title, header, rows, text=True)))
+            typer.echo(text_of(Table(title, ("outcome", "claim", "number", "interval", "bound"), rows, text=True)))
     typer.echo(f"report: {result.report}")
 
 
