@@ -139,7 +139,7 @@ def turned_images(
 def _coefficients(x: np.ndarray, order: int) -> np.ndarray:
     """Spline coefficients, (pixels, N·C)."""
     c = spline_coefficients(x, order)
-    return np.ascontiguousarray(np.moveaxis(c, 0, 2).reshape(x.shape[1] * x.shape[2], -1))
+    return np.ascontiguousarray(np.moveaxis(np.asarray(c), 0, 2).reshape(x.shape[1] * x.shape[2], -1))
 
 
 class _Matrices:

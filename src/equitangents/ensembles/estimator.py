@@ -106,8 +106,8 @@ def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, 
     checks x against them.
     """
     if is_structured(x):
-        remedy = "solve with net.kernel(X), which takes masks and graphs, by equitangents.predict"
-        raise InvalidTypeError("X", type(x), "arrays", remedy, verb="is")
+        solve = "solve with net.kernel(X), which takes masks and graphs, by equitangents.predict"
+        raise InvalidTypeError("X", type(x), "arrays", solve, verb="is")
     if hasattr(x, "columns"):
         validate_data(estimator, x, skip_check_array=True, reset=reset)
     found: np.ndarray = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)
