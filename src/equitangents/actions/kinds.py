@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import AnyAction, Element
-from equitangents.actions.action import Action, GroupAction, check_group, remedy
+from equitangents.actions.action import Action, GroupAction, check_group, image_hint
 from equitangents.actions.compact import from_function
 from equitangents.actions.given_maps import (
     FunctionMap,
@@ -297,7 +297,7 @@ def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAc
     recognised = kinds.recognised(shape)
     if not recognised:
         inputs = "X" if argument == "augmentation" else "x"
-        hint = remedy(inputs, shape) if named.family in ("C", "D", "translations") else ""
+        hint = image_hint(inputs, shape) if named.family in ("C", "D", "translations") else ""
         wanted = "; ".join(kinds.expected())
         raise ShapeError(f"{argument} is {action!r} and {inputs} has shape {shape}; expected {wanted}{hint}")
     return kinds.listed(recognised[0], shape)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import ArrayLike
-from equitangents.actions.action import GroupAction, is_infinite
+from equitangents.actions.action import GroupAction, image_hint, is_infinite
 from equitangents.actions.subset import Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles.fields import moved_targets
 from equitangents.ensembles.training.recipe import LOSSES
@@ -90,7 +90,7 @@ def check_actions(
             if name == "label_action":
                 raise
             message = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
-            raise ShapeError(f"augmentation by {action.name}: {message}{remedy('X', np.shape(values))}") from None
+            raise ShapeError(f"augmentation by {action.name}: {message}{image_hint('X', np.shape(values))}") from None
 
 
 def check_probabilities(y: np.ndarray) -> None:
