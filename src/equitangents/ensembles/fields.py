@@ -309,17 +309,11 @@ PointKernel: TypeAlias = FieldKernel | PointAverage
 def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) -> str | None:
     """What the network says its kernel of points x is: "invariant" or "equivariant"; None if it says nothing.
 
-    Its methods `field_invariant_under` and `field_equivariant_under` say so of all inputs of their shape.
+    Its method `field_symmetry` says so of all inputs of their shape.
     """
     shape, moves = tuple(x.signals.shape[1:]), action.table[list(action.group.generators)]
-
-    def says(name: str) -> bool:
-        method = getattr(kernel.net, name, None)
-        return method is not None and bool(method(action.action, shape, moves))
-
-    if not says("field_invariant_under"):
-        return None
-    return "equivariant" if says("field_equivariant_under") else "invariant"
+    says = getattr(kernel.net, "field_symmetry", None)
+    return None if says is None else says(action.action, shape, moves)
 
 
 class TurningField:
