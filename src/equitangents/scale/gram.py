@@ -21,12 +21,13 @@ from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError
+from equitangents.extras import require
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.content import VERSION
 from equitangents.memory import check_fits
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors, record
-from equitangents.scale.chunks import LARGEST, Chunks, Tile, Values, ZarrTiles, check_library, tile_bytes
+from equitangents.scale.chunks import LARGEST, Chunks, Tile, Values, ZarrTiles, tile_bytes
 from equitangents.scale.executors import part_of
 from equitangents.scale.place import DamagedTileError, Place, check_room, place, remove_all, store_errors, sweep
 from equitangents.scale.record import FIELDS, Data, Record, read_record
@@ -176,7 +177,7 @@ class GramStore:
         tile: int | None = None,
         precision: str | None = None,
     ) -> None:
-        check_library()
+        require("google_crc32c", "scale", "a store of tiles")
         self.path = place("path", path)
         self._data: Data = {"x1": record.opened("x1", x1)} | ({} if x2 is None else {"x2": record.opened("x2", x2)})
         if tile is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equitangents.extending import check_installed, there
+from equitangents.extending import require, there
 
 if TYPE_CHECKING:
     from equitangents_studies.framework.catalogue import Place
@@ -112,7 +112,7 @@ def reproduce(
     from equitangents_studies.framework.catalogue import lookup
 
     lookup(study, preset)  # before JAX is imported: a wrong name is told within a second
-    check_installed("pooch", "studies", "equitangents reproduce")
+    require("pooch", "studies", "equitangents reproduce")
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
