@@ -256,7 +256,7 @@ class GramStore:
                 executor of `concurrent.futures`, whose workers see the same folder.
             resume: False removes all tiles first.
             shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays: each job computes one.
-            check: read all metadata, inputs and tiles that are there against their checksums, and repair what is damaged.
+            check: read metadata, inputs and the tiles that are there against their checksums; repair what is damaged.
             progress: True shows it on stderr; a function is called as progress(tiles that are there, all tiles, seconds
                 left); False: it is logged.
         """
