@@ -121,8 +121,8 @@ def auto(images: Images, group: str | None, seed: int, minutes: float) -> Found:
 def simple(images: Images, group: str | None, seed: int, minutes: float) -> Found:
     """By the baselines of `fit`, trained on all training images, the test images being their one fold."""
     from equitangents.actions import as_action
-    from equitangents.fit.baselines import baselines
     from equitangents.fit.assessing import Problem
+    from equitangents.fit.baselines import baselines
 
     x = np.concatenate([images.x, images.test_x])
     n, m = len(images.x), len(images.test_x)
