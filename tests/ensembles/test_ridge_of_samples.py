@@ -148,10 +148,3 @@ class TestAsAParameter:
             et.InfiniteEnsemble(NET, ridge=ridge[1:]).fit(x, y)
         with pytest.raises(ShapeError, match="ridge has length 5; expected 6"):
             solve(np.eye(6), y, ridge=ridge[1:])
-
-    def test_resamples_take_their_own(self):
-        x, y, ridge = data(0)
-        bagged = et.ensembles.BaggedInfiniteEnsemble(et.InfiniteEnsemble(NET, ridge=ridge), resamples=2).fit(x, y)
-        for member in bagged.ensembles_:
-            at = [int(np.flatnonzero((x == row).all(axis=1))[0]) for row in member._data[0]]
-            np.testing.assert_array_equal(member.ridge, ridge[at])

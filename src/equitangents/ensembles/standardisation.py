@@ -74,16 +74,14 @@ class StandardisedInputs:
     standardise: bool
     standardisation_: Standardisation | None = None
 
-    def _fit_inputs(
-        self, x: np.ndarray, net: Network, augmentation: Augmentation | None, known: Standardisation | None = None
-    ) -> np.ndarray:
-        """x (N, …, channels) as it is trained on, and how is kept; `known`: by that of a larger set."""
+    def _fit_inputs(self, x: np.ndarray, net: Network, augmentation: Augmentation | None) -> np.ndarray:
+        """x (N, …, channels) as it is trained on, and how is kept."""
         check_standardise(self.standardise)
-        self.standardisation_ = known
-        if self.standardise and known is None:
+        self.standardisation_ = None
+        if self.standardise:
             self.standardisation_ = fitted_standardisation(x, net, augmentation)
             logger.info("inputs are standardised: %s", self.standardisation_.how)
-        elif not self.standardise:
+        else:
             _warn_of_units(x)
         trained = self._as_trained(x)
         if self.standardisation_ is not None and not np.any(trained):

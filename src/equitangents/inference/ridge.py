@@ -77,8 +77,3 @@ class Ridge:
         if self.above is None or other.above is None:
             return self.above is other.above
         return np.array_equal(self.above, other.above)
-
-
-def of_samples(ridge: object, kept: np.ndarray) -> object:
-    """The argument `ridge` of the samples with the indices `kept`."""
-    return ridge if isinstance(ridge, int | float | np.number) else np.asarray(ridge)[kept]

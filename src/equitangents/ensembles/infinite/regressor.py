@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, cast, overload
@@ -36,7 +35,7 @@ from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits import OrbitQuestions
-from equitangents.ensembles.standardisation import Standardisation, StandardisedInputs, check_standardise
+from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import DYNAMICS, as_times
@@ -69,50 +68,6 @@ class Approximation:
     difference: float
     samples: int
     predicted: int
-
-
-class TimedPredictions:
-    """`predict` of regressions whose law is known in closed form at every training time."""
-
-    @overload
-    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
-    ) -> Spread: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
-    ) -> Spread: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread: ...
-
-    @named_also(X="x")
-    def predict(
-        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread:
-        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
-
-        `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
-        result. Of fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
-        (M, *positions, M, *positions), which is refused where it does not fit into memory.
-
-        Of a `BaggedInfiniteEnsemble` the mean is one over resamples, and the spread that of one member. Outputs share
-        the resample, but each has its own mean: the std has the mean's shape, and the covariance an axis of outputs
-        behind, if y has one.
-        """
-        if return_std and return_cov:
-            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
-        return self._predicted(x, time, return_std, return_cov)
-
-    @abstractmethod
-    def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
-        """What `predict` returns, at most one of both flags being set."""
 
 
 @dataclass(eq=False, repr=False)
@@ -194,16 +149,12 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
 
         Source: Rasmussen & Williams 2006, section 5.4.2.
         """
-        return tune(self, grid, *self._given_or_fitted(x, y))
-
-    def _given_or_fitted(self, x: Numbers | None, y: Numbers | None) -> tuple[Any, Any]:
-        """x and y, or those of `fit` where neither is given."""
-        if x is not None:
-            return x, y
-        if y is not None:
-            raise InvalidArgumentError("y is given without X; give both, or neither after fit")
-        self._check_fitted()
-        return self._data
+        if x is None:
+            if y is not None:
+                raise InvalidArgumentError("y is given without X; give both, or neither after fit")
+            self._check_fitted()
+            x, y = self._data
+        return tune(self, grid, x, y)
 
     @property
     def log_marginal_likelihood_(self) -> float:
@@ -245,7 +196,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         return ensemble
 
 
-class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBase):
+class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
 
     Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
@@ -328,11 +279,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         """
         return self._solve(self._prepare(x, y))
 
-    def _prepare(self, X: Numbers, y: Numbers, standardisation: Standardisation | None = None) -> Training:
-        """The problem, checked and not yet solved.
-
-        `standardisation`: that of the set from which X was drawn, in place of its own.
-        """
+    def _prepare(self, X: Numbers, y: Numbers) -> Training:
+        """The problem, checked and not yet solved."""
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
@@ -345,7 +293,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
             check_network(self.net, x)
         self._data = x, y
         Ridge.read(self.ridge, len(x))
-        x = self._fit_inputs(x, self.net, self.augmentation_, standardisation)
+        x = self._fit_inputs(x, self.net, self.augmentation_)
         return make_training(self.net, self.augmentation_, self.label_action, x, targets, positions, settings)
 
     def _solve(self, training: Training) -> InfiniteEnsemble:
@@ -405,7 +353,36 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         units = "all samples" if self.standardise else "nothing"
         return LeaveOneOut(predictions, targets - predictions, time, name, units)
 
-    def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
+    @overload
+    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread: ...
+
+    @named_also(X="x")
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread:
+        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
+
+        `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
+        result. Of fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
+        (M, *positions, M, *positions), which is refused where it does not fit into memory.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         x, times, single = self._check_query(x, time)
         training = self._training
         # the covariance first: what is too large is refused before anything is computed
