@@ -108,12 +108,11 @@ class Projection:
         return self.cross @ (self.response(time)[:, None] * self.process.targets)
 
     def covariance(self, prior: np.ndarray, time: float) -> np.ndarray:
-        """Σ_t of one output, (M, M), symmetric; `prior` is K(x, x), (M, M). Positive semidefinite up to rounding."""
-        return covariance([(1.0, self)], prior, time)
+        """Σ_t of one output, (M, M), symmetric, for `prior` K(x, x); for its diagonal (M,) that of Σ_t, clipped at 0.
 
-    def variance(self, prior: np.ndarray, time: float) -> np.ndarray:
-        """The diagonal of Σ_t, (M,), clipped at 0; `prior` is the diagonal of K(x, x), (M,)."""
-        return variance([(1.0, self)], prior, time)
+        Positive semidefinite up to rounding.
+        """
+        return covariance([(1.0, self)], prior, time)
 
     def response(self, time: float) -> np.ndarray:
         """φ of every eigenvalue; raises if the process cannot be evaluated at `time`."""
@@ -138,22 +137,16 @@ Weighted = Sequence[tuple[float, Projection]]
 
 
 def covariance(blocks: Weighted, prior: np.ndarray, time: float) -> np.ndarray:
-    """Σ_t of one output, (M, M), symmetric: K(x, x′) and what each block changes of it."""
+    """Σ_t of one output, (M, M) or its diagonal (M,), clipped at 0: the prior's, and what each block changes of it."""
     total = np.array(prior, np.float64)
     for weight, at in blocks:
         A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
-        change = (A @ B.conj().T).real
-        total += weight / 2 * (change + change.T)
-    return total
-
-
-def variance(blocks: Weighted, prior: np.ndarray, time: float) -> np.ndarray:
-    """The diagonal of Σ_t, (M,), clipped at 0; `prior` is the diagonal of K(x, x)."""
-    total = np.array(prior, np.float64)
-    for weight, at in blocks:
-        A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
-        total += weight * np.einsum("mn,mn->m", A, B.conj()).real
-    return np.maximum(total, 0.0)
+        if total.ndim == 1:
+            total += weight * np.einsum("mn,mn->m", A, B.conj()).real
+        else:
+            change = (A @ B.conj().T).real
+            total += weight / 2 * (change + change.T)
+    return np.maximum(total, 0.0) if total.ndim == 1 else total
 
 
 def _matrix(name: str, a: np.ndarray, columns: int | None = None) -> np.ndarray:

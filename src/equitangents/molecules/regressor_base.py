@@ -62,7 +62,7 @@ class LearntRows:
         """Variances of networks, given NNGP and NTK with the rows, (2, M, R), and the prior variances."""
         if self.process is None:
             return np.maximum(prior, 0.0)
-        return self.process.project(*self._asked(cross)).variance(prior, time)
+        return self.process.project(*self._asked(cross)).covariance(prior, time)
 
     def covariance(self, cross: np.ndarray, prior: Float[np.ndarray, "m m"], time: float) -> Float[np.ndarray, "m m"]:
         """The covariance of these rows after training for this time."""

@@ -10,7 +10,7 @@ from equitangents import actions
 from equitangents.ensembles.fields import kernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.targets import moved_targets
-from equitangents.ensembles.infinite import problem
+from equitangents.ensembles.infinite import predictor
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 
 NET = PatchKernels()
@@ -142,7 +142,7 @@ def test_blocks_of_a_kernel_of_points_with_themselves_fill_both_halves(monkeypat
 
 def test_matrices_that_are_not_held_are_computed_tile_by_tile(monkeypatch):
     x, y, x_test = fields(n=4, seed=3)
-    for module, name, value in ((problem, "_BOTH", 0.0), (problem, "_ONE", 0.0), (kernel, "_TILE", 20)):
+    for module, name, value in ((predictor, "_BOTH", 0.0), (predictor, "_ONE", 0.0), (kernel, "_TILE", 20)):
         monkeypatch.setattr(module, name, value)  # as if they were too large
     monkeypatch.setattr(kernel, "_ENTRIES", 200)
     model = et.InfiniteEnsemble(NET, ridge=0.1, solver=et.solvers.PCG(rank=8)).fit(x, y)

@@ -32,7 +32,7 @@ from equitangents.ensembles.estimator import (
 )
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
-from equitangents.ensembles.infinite.problem import Settings
+from equitangents.ensembles.infinite.predictor import Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, NotFiniteError

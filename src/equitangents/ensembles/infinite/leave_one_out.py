@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
-from equitangents.ensembles.infinite.problem import Problem
+from equitangents.ensembles.infinite.predictor import Problem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow, TrainedProcess

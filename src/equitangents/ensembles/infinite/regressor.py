@@ -29,9 +29,9 @@ from equitangents.ensembles.estimator import (
 )
 from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.ensembles.fields.targets import output_positions
-from equitangents.ensembles.infinite import problem, saving
+from equitangents.ensembles.infinite import predictor, saving
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, held_out_predictions, target_evidence
-from equitangents.ensembles.infinite.problem import Settings
+from equitangents.ensembles.infinite.predictor import Settings
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits import OrbitQuestions
@@ -388,9 +388,9 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         # the covariance first: what is too large is refused before anything is computed
         spread = np.empty(0)
         if return_cov:
-            spread = training.covariances(x, times)
+            spread = training.covariances(x, times, diagonal=False)
         elif return_std:
-            spread = np.sqrt(training.variances(x, times))
+            spread = np.sqrt(training.covariances(x, times, diagonal=True))
         mean = training.means(x, times)
         mean = mean[..., 0] if self._squeeze else mean
         if not (return_std or return_cov):
@@ -461,7 +461,7 @@ def _approximation(training: Training, time: float) -> Approximation | None:
     settings = replace(training.settings, held=None, store=None, solver="auto")
     predicted = []
     for each in (kernel.exact, kernel):
-        solved = problem.dense(each, x[:trained], y[:trained], settings)
+        solved = predictor.dense(each, x[:trained], y[:trained], settings)
         predicted.append(solved.means(x[trained:], np.array([time]))[0])
     exact, ours = predicted
     difference = float(np.linalg.norm(ours - exact) / (np.linalg.norm(exact) or np.inf))

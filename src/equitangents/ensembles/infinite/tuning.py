@@ -58,15 +58,13 @@ E = TypeVar("E", bound=BaseEstimator)
 class Tuning(Generic[E]):
     """The candidates of a grid, in the grid's order; `print` shows the best ten.
 
-    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy"). larger_is_better: of
-        scores.
-    best: the best candidate's ensemble, fitted to all samples. matrices: how many
-    kernel matrices were made and decomposed. seconds: by the clock, the fit of the best included. standardised_by: of
-    which samples the inputs' mean and deviation are: see `LeaveOneOut`.
+    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy").
+    best: the best candidate's ensemble, fitted to all samples. matrices: how many kernel matrices were made and
+    decomposed. seconds: by the clock, the fit of the best included. standardised_by: of which samples the inputs' mean
+    and deviation are: see `LeaveOneOut`.
     """
 
     measure: str
-    larger_is_better: bool
     candidates: tuple[Candidate, ...]
     best: E
     best_index: int
@@ -90,22 +88,24 @@ class Tuning(Generic[E]):
         return tuple(c for i, c in enumerate(self.candidates) if c.tied and i != self.best_index)
 
     def __repr__(self) -> str:
-        sign = -1 if self.larger_is_better else 1
-        best = self.candidates[self.best_index]
-        scored = [c for c in self.candidates if not math.isnan(c.score)]
-        scored.sort(key=lambda c: (c is not best, sign * c.score))
-        facts = [
-            ("score", self.measure),
-            ("inputs standardised by", self.standardised_by),
-            ("candidates", str(len(self.candidates))),
-            ("without a score", str(len(self.candidates) - len(scored))),
-            ("tied with the best", str(len(self.ties))),
-            ("kernel matrices", str(self.matrices)),
-            ("time", duration(self.seconds)),
+        best, sign = self.candidates[self.best_index], -1 if is_classifier(self.best) else 1
+        scored = sorted(
+            (c for c in self.candidates if not math.isnan(c.score)), key=lambda c: (c is not best, sign * c.score)
+        )
+        facts = {
+            "score": self.measure,
+            "inputs standardised by": self.standardised_by,
+            "candidates": len(self.candidates),
+            "without a score": len(self.candidates) - len(scored),
+            "tied with the best": len(self.ties),
+            "kernel matrices": self.matrices,
+            "time": duration(self.seconds),
+        }
+        marks = ["best" if c is best else "tied" if c.tied else "" for c in scored[:_SHOWN]]
+        rows = [
+            (f"{c.score:.4g}", f"{dict(c.params)}  {mark}".rstrip()) for c, mark in zip(scored, marks, strict=False)
         ]
-        mark = lambda c: "best" if c is best else "tied" if c.tied else ""
-        rows = [(f"{c.score:.4g}", f"{dict(c.params)}  {mark(c)}".rstrip()) for c in scored[:_SHOWN]]
-        return "\n".join(f"{name:<24}{value}" for name, value in [*facts, *rows])
+        return "\n".join(f"{name:<24}{value}" for name, value in [*facts.items(), *rows])
 
 
 @dataclass(frozen=True)
@@ -179,13 +179,20 @@ class Score:
     rank: tuple[float, ...]
     samples: np.ndarray
 
+    @classmethod
+    def of(cls, found: LeaveOneOut | LabelsLeftOut) -> Score:
+        """That of what was predicted of left-out samples."""
+        if isinstance(found, LabelsLeftOut):
+            rank = (-found.accuracy, found.outputs.mean_squared_error)
+            return cls(found.accuracy, rank, found.hits.astype(np.float64))
+        return cls(found.mean_squared_error, (found.mean_squared_error,), found.squared_errors)
+
 
 def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
     """Score every candidate of the grid on x, y and fit the best; `InfiniteEnsemble.tune` says how."""
-    candidates, start = points(model, grid), time.perf_counter()
+    candidates, start, matrices = points(model, grid), time.perf_counter(), 0
     scores: dict[int, Score] = {}
     errors: dict[int, Exception] = {}
-    matrices = 0
     solved: Training | None = None  # the best candidate's so far
     sharing: dict[tuple[int, ...], list[int]] = {}  # by kernel matrix
     for i, point in enumerate(candidates):
@@ -206,7 +213,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
             try:
                 if each is not first:
                     here = training.with_settings(replace(each._check_parameters(), solver="eigh"))
-                scores[i] = _score(first._left_out(here, float(each.time)))
+                scores[i] = Score.of(first._left_out(here, float(each.time)))
             except InvalidArgumentError as error:
                 errors[i] = error
             else:
@@ -225,7 +232,6 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
     classifies = is_classifier(chosen)
     result = Tuning(
         "leave-one-out accuracy" if classifies else "leave-one-out mean squared error",
-        classifies,
         _table(candidates, scores, errors, best, (-1.0, 1.0) if classifies else None),
         chosen,
         best,
@@ -248,18 +254,10 @@ def _as_its_own(scored: Training, own: Training) -> bool:
 
     A decomposition serves "auto" in place of each exact solver, but is none of the features of a kernel of theirs.
     """
-    settings = own.settings
-    if scored.settings.solver == settings.solver:
+    solver = own.settings.solver
+    if scored.settings.solver == solver or isinstance(as_method(solver), Eigh):
         return True
-    method = as_method(settings.solver)
-    return isinstance(method, Eigh) or (method is None and not isinstance(own.kernel, RandomFeatures))
-
-
-def _score(found: LeaveOneOut | LabelsLeftOut) -> Score:
-    if isinstance(found, LabelsLeftOut):
-        rank = (-found.accuracy, found.outputs.mean_squared_error)
-        return Score(found.accuracy, rank, found.hits.astype(np.float64))
-    return Score(found.mean_squared_error, (found.mean_squared_error,), found.squared_errors)
+    return solver == "auto" and not isinstance(own.kernel, RandomFeatures)
 
 
 def _table(

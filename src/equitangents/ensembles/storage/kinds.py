@@ -67,8 +67,7 @@ _TORCH = f"{_MEMBERS}; layout text; method text; device text; reason_ none|text;
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "
     "none|ensembles.Positions; settings Settings; action Augmentation; rows Inputs; labels floats; "
-    "mean_problem? Solved; covariance_problem? Solved; way? text; solver? text; covariance_solver? text; "
-    "reason? none|text; _irreps? (FourierIrrep); symmetry? none|text"
+    "mean_problem? Solved; covariance_problem? Solved; way text; reason none|text"
 )
 _MATRIX = "size int; dtype dtype; tile int; words text"
 
@@ -181,9 +180,9 @@ _TABLE = {
         "irreps (FourierIrrep); blocks (IrrepBlock); orbits DataOrbits; consistent bool; bound real; "
         "self_kernels floats",
         "infinite.irrep_problem:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool",
-        "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
+        "infinite.predictor:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
         "row ints; weight floats; trace floats; residual real; seconds real; above none|floats",
-        "infinite.problem:Settings": "field text; dynamics class; learning_rate real; ridge Ridge; "
+        "infinite.predictor:Settings": "field text; dynamics class; learning_rate real; ridge Ridge; "
         "memory_limit none|real; store none|path; solver text|Method; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
