@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference.ridge import Ridge
+from equitangents.inference.spectrum import Ridge
 from equitangents.solvers import solve
 
 NET = et.nn.Sequential(et.nn.Dense(8, W_std=1.3, b_std=0.3), et.nn.Erf(), et.nn.Dense(1, b_std=0.2))

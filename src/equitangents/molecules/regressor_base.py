@@ -16,10 +16,8 @@ from jaxtyping import Bool, Float
 
 from equitangents._types import KernelName, Network, Numbers, Times
 from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError, ShapeError
-from equitangents.inference.dynamics import Flow, one_time
-from equitangents.inference.gaussian import TrainedProcess
-from equitangents.inference.ridge import Ridge
-from equitangents.inference.spectrum import Spectrum, decompose
+from equitangents.inference.dynamics import Flow, TrainedProcess, one_time
+from equitangents.inference.spectrum import Ridge, Spectrum, decompose
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals

@@ -162,13 +162,6 @@ class StoreMatrix(ArrayMatrix):
         super().__init__(getattr(store, field), f"the {field.upper()} in {store.path}")
         self.store, self.folder, self._field = store, store.path, field
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the open Zarr array."""
-        return {name: value for name, value in vars(self).items() if name != "array"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
     @cached_property
     def array(self) -> Any:  # of what was unpickled or loaded; means do not need it
         """The Zarr array, opened when entries are first asked for; StoreError where it is gone."""

@@ -107,10 +107,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         classes_: the K distinct labels, sorted, of any type.
         positions_: the grid that labels are on, () for one label a sample.
         ensemble_: the fitted `InfiniteEnsemble`, for means, covariances and samples of the K outputs.
-        solver_: as there.
-        solution_: as there.
-        max_learning_rate_: as there.
-        n_features_in_: as there.
+            `solver_`, `solution_`, `max_learning_rate_` and `n_features_in_` as there.
 
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(512), et.nn.Relu(), et.nn.Dense(2))
@@ -201,17 +198,15 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         ensemble, x = self._fitted(x)
         if self.temperature_ is not None:
             times, single = as_times(self.time if time is None else time)
-            means = ensemble.predict(x, times)
-            found = np.stack([self._softmax(mean, float(t)) for mean, t in zip(means, times, strict=True)])
+            temperatures = [
+                self.temperature_ if t == float(ensemble.time) else self._temperature(float(t)) for t in times
+            ]
+            pairs = zip(ensemble.predict(x, times), temperatures, strict=True)
+            found = np.stack([scipy.special.softmax(mean / T, axis=-1) for mean, T in pairs])
             return found[0] if single else found
         mean, std = ensemble.predict(x, time, return_std=True)
         K = len(self.classes_)
         return argmax_probabilities(mean.reshape(-1, K), std.reshape(-1)).reshape(mean.shape)
-
-    def _softmax(self, mean: np.ndarray, time: float) -> np.ndarray:
-        fitted = self.temperature_ is not None and time == float(self.ensemble_.time)
-        T = self.temperature_ if fitted else self._temperature(time)
-        return np.asarray(scipy.special.softmax(mean / T, axis=-1))
 
     def _temperature(self, time: float) -> float:
         left_out = self.ensemble_._left_out(self._solved, time)

@@ -38,8 +38,7 @@ from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.inference.draws import sample_on_orbits
-from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.gaussian import Projection, Weighted
+from equitangents.inference.dynamics import Dynamics, Projection, Weighted
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.spectrum import relative_resolution
 from equitangents.kernels import KernelFunction

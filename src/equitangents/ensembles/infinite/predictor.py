@@ -29,10 +29,8 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.data_orbits import find_orbits
-from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.gaussian import Weighted, covariance
-from equitangents.inference.ridge import Ridge
-from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
+from equitangents.inference.dynamics import Dynamics, Weighted, covariance
+from equitangents.inference.spectrum import Ridge, Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import RandomFeatures

@@ -39,7 +39,7 @@ from equitangents.ensembles.standardisation import StandardisedInputs, check_sta
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import DYNAMICS, as_times
-from equitangents.inference.ridge import Ridge
+from equitangents.inference.spectrum import Ridge
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.kernels.result import FieldFunction
@@ -94,8 +94,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     @property
     def _solved(self) -> Training:
         """What was solved: this ensemble's training, or that of the regression behind a classifier."""
-        regression: Any = getattr(self, "ensemble_", self)
-        return cast(Training, regression._training)
+        return cast(Training, getattr(self, "ensemble_", self)._training)
 
     def _check_parameters(self) -> Settings:
         if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
@@ -111,18 +110,10 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
-        trained: KernelName = "ntk" if self.kernel == "ntk" else "nngp"
         as_method(self.solver)  # raises for what is none
         check_standardise(self.standardise)
-        return Settings(
-            trained,
-            dynamics,
-            self.learning_rate,
-            Ridge.read(self.ridge),
-            self.memory_limit,
-            self.store,
-            self.solver,
-        )
+        ridge = Ridge.read(self.ridge)
+        return Settings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, self.solver)
 
     @named_also(X="x")
     def tune(
@@ -327,7 +318,19 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         Both are computed on at most 256 of the training inputs: see `Approximation`. None where the kernel is exact.
         """
         self._check_fitted()
-        return _approximation(self._training, float(self.time))
+        training = self._training
+        if not isinstance(training.kernel, RandomFeatures):
+            return None
+        chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
+        x, y, trained = np.asarray(training.x)[chosen], training.y[chosen], max(1, int(_TRAINED * len(chosen)))
+        settings = replace(training.settings, held=None, store=None, solver="auto")
+        solved = (
+            predictor.dense(kernel, x[:trained], y[:trained], settings)
+            for kernel in (training.kernel.exact, training.kernel)
+        )
+        exact, ours = (each.means(x[trained:], np.array([float(self.time)]))[0] for each in solved)
+        difference = float(np.linalg.norm(ours - exact) / (np.linalg.norm(exact) or np.inf))
+        return Approximation(difference, len(x), len(x) - trained)
 
     @property
     def leave_one_out_(self) -> LeaveOneOut:
@@ -348,7 +351,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         predictions, targets = held_out_predictions(training, time), training.y
         if self._squeeze:
             predictions, targets = predictions[..., 0], targets[..., 0]
-        bayesian = self.kernel == "nngp" and np.isinf(time)
+        bayesian = self.kernel == "nngp" and math.isinf(time)
         name = "posterior mean of the NNGP" if bayesian else "mean of infinitely wide networks"
         units = "all samples" if self.standardise else "nothing"
         return LeaveOneOut(predictions, targets - predictions, time, name, units)
@@ -384,17 +387,13 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         if return_std and return_cov:
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         x, times, single = self._check_query(x, time)
-        training = self._training
         # the covariance first: what is too large is refused before anything is computed
-        spread = np.empty(0)
-        if return_cov:
-            spread = training.covariances(x, times, diagonal=False)
-        elif return_std:
-            spread = np.sqrt(training.covariances(x, times, diagonal=True))
-        mean = training.means(x, times)
+        spread = self._training.covariances(x, times, diagonal=return_std) if return_std or return_cov else None
+        mean = self._training.means(x, times)
         mean = mean[..., 0] if self._squeeze else mean
-        if not (return_std or return_cov):
+        if spread is None:
             return mean[0] if single else mean
+        spread = np.sqrt(spread) if return_std else spread
         return (mean[0], spread[0]) if single else (mean, spread)
 
     def predict_orbit_means(self, x: Numbers, time: Times | None = None) -> np.ndarray:
@@ -448,21 +447,3 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         if once is not None and not single:
             raise InvalidArgumentError("time", times.shape, once, verb="has shape")
         return self._as_trained(x), times, single
-
-
-def _approximation(training: Training, time: float) -> Approximation | None:
-    """What features cost a training in accuracy; None for an exact kernel."""
-    kernel = training.kernel
-    if not isinstance(kernel, RandomFeatures):
-        return None
-    chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
-    x, y = np.asarray(training.x)[chosen], training.y[chosen]
-    trained = max(1, int(_TRAINED * len(x)))
-    settings = replace(training.settings, held=None, store=None, solver="auto")
-    predicted = []
-    for each in (kernel.exact, kernel):
-        solved = predictor.dense(each, x[:trained], y[:trained], settings)
-        predicted.append(solved.means(x[trained:], np.array([time]))[0])
-    exact, ours = predicted
-    difference = float(np.linalg.norm(ours - exact) / (np.linalg.norm(exact) or np.inf))
-    return Approximation(difference, len(x), len(x) - trained)

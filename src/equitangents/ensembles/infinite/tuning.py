@@ -22,7 +22,7 @@ from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOn
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
-from equitangents.inference.ridge import Ridge
+from equitangents.inference.spectrum import Ridge
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary

@@ -157,10 +157,10 @@ _TABLE = {
         "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",
         "dynamics:Flow": "learning_rate real; samples int",
-        "gaussian:TrainedProcess": "spectrum Spectrum; dynamics Dynamics; scale none|floats; targets numbers; "
+        "dynamics:TrainedProcess": "spectrum Spectrum; dynamics Dynamics; scale none|floats; targets numbers; "
         "prior none|numbers",
         "group_fourier:FourierIrrep": "matrices numbers; count int",
-        "ridge:Ridge": "least real; above none|floats",
+        "spectrum:Ridge": "least real; above none|floats",
         "spectrum:Spectrum": "eigenvalues floats; vectors numbers; ridge real; ridge_unit real; resolution real; "
         "smallest real; scale real; name text",
     },
@@ -212,7 +212,7 @@ _TABLE = {
         "spectral:Primal": "features int",
         "method:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
         "smallest real; largest real; iterations int; seconds real; forecast_memory int; "
-        "ridge real; time real; rank none|int; error real; notes (text)",
+        "ridge real; time real; rank none|int; error real",
         "method:Solution": "coefficients floats; report Report; support none|ints",
         "solving:Solver": "system System; _method none|Method; _consumed bool; _limit real",
         "method:System": "matrix SymmetricMatrix; ridge real; dynamics Dynamics; given_unit none|real; scale real; "
