@@ -1,7 +1,7 @@
 """How good one kernel is: its best ridge by left-out samples, among all samples and in each fold's rest.
 
 Left-out samples of one set I leave together. With Θ = U Λ Uᵀ and G = (Θ + δ_I)⁻¹ the training without them predicts
-y − e there, e = G_II⁻¹ (G y)_I, δ_I being the ridge times the mean diagonal of the others (`inference.leave_out`).
+y − e there, e = G_II⁻¹ (G y)_I, δ_I being the ridge times the mean diagonal of the others (`inference.choosing`).
 
 The score is the log loss, the mean over classes of −log softmax(β f_i) at the label, f_i being outputs without the set
 of sample i and β that of the smallest. A fold's samples are predicted by the rest, with the ridge and β that it chose.
@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.problem import Part, Problem, Sets
 from equitangents.inference import decompose
-from equitangents.inference.leave_out import errors_without
+from equitangents.inference.choosing import errors_without
 from equitangents.inference.spectrum import Spectrum, is_positive
 
 RIDGES = tuple(float(10.0**power) for power in (*range(-16, -9), *np.arange(-9.0, 4.5, 0.5), 5, 6, 7))
@@ -110,7 +110,7 @@ def calibrated(
 ) -> Float[np.ndarray, " ridges"]:
     """β of the smallest log loss of softmax(β·outputs): 0 where they tell nothing, NaN if they are not finite.
 
-    1/β is the temperature of `classifier.fitted_temperature`, whose targets these are.
+    1/β is the temperature of `inference.probabilities.fitted_temperature`, whose targets these are.
     """
     ridges, n, K = outputs.shape
     size = np.abs(outputs).max(axis=(1, 2))

@@ -256,7 +256,11 @@ class Projection:
 
     def mean(self, time: float) -> np.ndarray:
         """The mean μ_t at the queries after training for this time, (M, outputs)."""
-        return self.cross @ (self.response(time)[:, None] * self.process.targets)
+        return self.cross @ self.pull(time)
+
+    def pull(self, time: float) -> np.ndarray:
+        """φ_t(Λ) UᵀY, (N, outputs): the targets' part in the mean, in the eigenbasis."""
+        return self.response(time)[:, None] * self.process.targets
 
     def covariance(self, prior: np.ndarray, time: float) -> np.ndarray:
         """Σ_t of one output, (M, M), symmetric, for `prior` K(x, x); for its diagonal (M,) that of Σ_t, clipped at 0.

@@ -157,17 +157,18 @@ class Ends:
         if not (self.smallest >= -_INDEFINITE * max(self.blur, 0.0) and self.largest >= 0):
             raise self._refused("indefinite", "", "")
 
-    def refused(self, longest: str | None = None) -> NotPositiveDefiniteError:
-        """The error for training to the end, or for a time beyond the `longest` that rounding permits."""
-        what = "not positive definite to working precision"
-        if longest is None:
-            return self._refused(what, "", ", or take a finite time")
-        hidden = ", and the time is so long that training moves along what rounding hides"
-        return self._refused(what, hidden, f", or take a time of at most {longest}")
+    def refused(self, so: str = "", other: str = ", or take a finite time") -> NotPositiveDefiniteError:
+        """The error for what needs an inverse: what follows `so`, and what `other` than the ridge would help."""
+        return self._refused("not positive definite to working precision", so, other)
 
-    def _refused(self, what: str, hidden: str, other: str) -> NotPositiveDefiniteError:
+    def too_long(self, longest: str) -> NotPositiveDefiniteError:
+        """The error for a time beyond the `longest` that rounding permits."""
+        hidden = ", and the time is so long that training moves along what rounding hides"
+        return self.refused(hidden, f", or take a time of at most {longest}")
+
+    def _refused(self, what: str, so: str, other: str) -> NotPositiveDefiniteError:
         ends = f"smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}"
-        text = f"the {self.name} is {what} ({ends}){hidden}; cause: {self.cause()}; {self.remedy()}{other}"
+        text = f"the {self.name} is {what} ({ends}){so}; cause: {self.cause()}; {self.remedy()}{other}"
         return NotPositiveDefiniteError(text)
 
     def cause(self) -> str:
@@ -254,7 +255,7 @@ class Spectrum:
             return
         known = is_positive(self.smallest, self.largest, self.blur) or not hides(rate, time, self.blur)
         if not known and not self._is_positive_row_by_row:
-            raise self.ends.refused(longest_time(rate, self.blur))
+            raise self.ends.too_long(longest_time(rate, self.blur))
 
     @cached_property
     def _is_positive_row_by_row(self) -> bool:
@@ -326,6 +327,12 @@ def decompose(
     spectrum = Spectrum(np.maximum(values, 0.0), vectors, ridge, unit, resolution, float(values[0]), scale, name)
     spectrum.ends.check_semidefinite()
     return spectrum
+
+
+def relative(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """|V|/|Y| of each column, |V| where Y is 0."""
+    sizes = np.linalg.norm(targets, axis=0)
+    return np.linalg.norm(vectors, axis=0) / np.where(sizes > 0, sizes, 1.0)
 
 
 def relative_resolution(n: int, precision: np.dtype | type | str) -> float:

@@ -182,7 +182,7 @@ def _check_known(system: System, smallest: float, largest: float, time: float) -
     said.check_semidefinite()
     rate, rounding = system.dynamics.rate, system.size * float(np.finfo(float).eps) * largest
     if hides(rate, time, rounding) and not is_positive(smallest, largest, rounding):
-        raise said.refused(longest_time(rate, rounding))
+        raise said.too_long(longest_time(rate, rounding))
 
 
 def basis_bytes(size: int, columns: int, steps: int) -> int:

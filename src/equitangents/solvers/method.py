@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.spectrum import relative_resolution
+from equitangents.inference.spectrum import relative, relative_resolution
 from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.validation import check_whole
 
@@ -118,12 +118,6 @@ class System:
     def left(self, targets: np.ndarray, solutions: np.ndarray) -> np.ndarray:
         """|Y − (Θ + δ) α|/|Y| of each column."""
         return relative(targets - self.product(solutions), targets)
-
-
-def relative(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """|V|/|Y| of each column, |V| where Y is 0."""
-    sizes = np.linalg.norm(targets, axis=0)
-    return np.linalg.norm(vectors, axis=0) / np.where(sizes > 0, sizes, 1.0)
 
 
 def rounding_of(largest: float) -> float:

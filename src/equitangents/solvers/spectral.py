@@ -17,9 +17,9 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.inference.spectrum import decompose, dense_solve_bytes
+from equitangents.inference.spectrum import decompose, dense_solve_bytes, relative
 from equitangents.solvers.matrices import Index, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Report, Respond, Solution, System, Task, relative
+from equitangents.solvers.method import Method, Report, Respond, Solution, System, Task
 
 
 @dataclass(frozen=True)

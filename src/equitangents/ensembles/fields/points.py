@@ -16,8 +16,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, DataRows, Elements
 from equitangents.actions import Action
-from equitangents.inference.augmented import row_digests
-from equitangents.inference.data_orbits import DataOrbits, find_orbits
+from equitangents.inference.augmented import DataOrbits, find_orbits, row_digests
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,9 +36,9 @@ from equitangents.ensembles.fields.points import PointAction
 from equitangents.ensembles.infinite.predictor import Decomposed, Settings, kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
-from equitangents.inference.data_orbits import DataOrbits, find_orbits
+from equitangents.inference.augmented import DataOrbits, find_orbits
 from equitangents.inference.draws import sample_on_orbits
-from equitangents.inference.dynamics import Dynamics, Projection, Weighted
+from equitangents.inference.dynamics import Dynamics, Weighted
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.spectrum import relative_resolution
 from equitangents.kernels import KernelFunction
@@ -62,10 +62,6 @@ class IrrepBlock:
     irrep: FourierIrrep
     process: TrainedProcess
     labelled: bool
-
-    def pull(self, at: Projection, time: float) -> Inexact[np.ndarray, "n columns"]:
-        """φ_t Ŷ along eigenvectors, columns (a, outputs)."""
-        return at.response(time)[:, None] * self.process.targets
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,7 @@ class IrrepProblem(Decomposed):
                     continue
                 cross = at.cross.reshape(len(rows), -1)
                 for i, t in enumerate(times):
-                    moved = block.pull(at, t).reshape(-1, block.irrep.dimension, self.outputs).transpose(1, 0, 2)
+                    moved = at.pull(t).reshape(-1, block.irrep.dimension, self.outputs).transpose(1, 0, 2)
                     total[i] += weight * (cross @ moved.reshape(cross.shape[1], -1)).real
             parts.append(total)
         return np.concatenate(parts, axis=1)
@@ -200,7 +196,7 @@ class IrrepProblem(Decomposed):
         found = []
         for block, (_, at) in zip(self.blocks, projected, strict=True):
             d = block.irrep.dimension
-            W = (at.cross @ block.pull(at, time)).reshape(len(at.cross) // d, d, d, -1)
+            W = (at.cross @ at.pull(time)).reshape(len(at.cross) // d, d, d, -1)
             found.append(W.conj().transpose(0, 3, 2, 1))
         return self.transform.inverse(found).transpose(0, 2, 1)
 

@@ -27,17 +27,16 @@ from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, Point
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose
-from equitangents.inference.augmented import kinds, row_digests
-from equitangents.inference.data_orbits import find_orbits
+from equitangents.inference.augmented import find_orbits, kinds, row_digests
 from equitangents.inference.dynamics import Dynamics, Weighted, covariance
-from equitangents.inference.spectrum import Ridge, Spectrum, dense_solve_bytes
+from equitangents.inference.spectrum import Ridge, Spectrum, dense_solve_bytes, relative
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Report, Solution, System, relative
+from equitangents.solvers.method import Method, Report, Solution, System
 from equitangents.solvers.solving import DECOMPOSED, Solver, as_method
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 from equitangents.validation import check_array
@@ -109,6 +108,8 @@ def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
 
 def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:
     """The kernel of every input with itself, (N,), in float64."""
+    if hasattr(kernel, "kernel_diagonal"):
+        return np.asarray(getattr(kernel.kernel_diagonal(x), field), np.float64)
     return KernelMatrix(kernel, x, field).diagonal()
 
 
@@ -406,7 +407,7 @@ def dense(
     y: np.ndarray,
     settings: Settings,
     weights: np.ndarray | None = None,
-    remedy: str = "train on fewer samples",
+    remedy: str = "train on fewer samples, or take solver='pcg' or 'nystrom'",
     copies: int = 1,
 ) -> Problem | SolvedProblem:
     """Train on the N inputs x (N, …) with targets y (N, outputs) as they are; equal samples are merged.

@@ -93,19 +93,18 @@ class Training:
     @property
     def solver(self) -> str:
         """What gives the mean."""
-        n = self.size
-        if self.way == "dense" and isinstance(self.kernel, RandomFeatures) and self.settings.solver == "auto":
-            return f"primal {n}×{self.kernel.features}"
+        n, kernel = self.size, self.kernel
         if self.way == "irreps":
             solved = cast(IrrepProblem, self.mean_problem).transform.irreps
             return irrep_problem.name_of(self.action, solved) + n[1:]
         if self.way == "explicit":
             return f"explicit {n}|G| ({self.reason})"
-        if self.way == "averages":
-            return f"orbit-averaged {n}×{n}"
-        if self.way == "dense":
-            return f"dense {n}×{n}"
-        return f"dense {n}×{n} (the network is equivariant under {self.action.group.name}: each copy is its sample)"
+        if self.way == "equivariant":
+            group = self.action.group.name
+            return f"dense {n}×{n} (the network is equivariant under {group}: each copy is its sample)"
+        if self.way == "dense" and isinstance(kernel, RandomFeatures) and self.settings.solver == "auto":
+            return f"primal {n}×{kernel.features}"
+        return f"{'dense' if self.way == 'dense' else 'orbit-averaged'} {n}×{n}"
 
     @property
     def covariance_solver(self) -> str:
@@ -125,10 +124,7 @@ class Training:
             return self._explicit()
         if not self.by_irreps:
             copies = 1 if self.augmentation is None else self.action.group.order
-            remedy = "train on fewer samples" + (
-                "" if self.positions is None else ", or take solver='pcg' or 'nystrom'"
-            )
-            return predictor.dense(self.kernel, self.rows, self.labels, settings, remedy=remedy, copies=copies)
+            return predictor.dense(self.kernel, self.rows, self.labels, settings, copies=copies)
         if self.way == "averages":
             return predictor.orbit_averaged(self.kernel, self.action, self.rows, self.labels, settings)
         name = irrep_problem.name_of(self.action, self._irreps)

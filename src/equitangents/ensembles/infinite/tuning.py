@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 
-from equitangents._types import Network, Numbers, Targets
+from equitangents._types import Numbers, Targets
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -89,23 +89,17 @@ class Tuning(Generic[E]):
 
     def __repr__(self) -> str:
         best, sign = self.candidates[self.best_index], -1 if is_classifier(self.best) else 1
-        scored = sorted(
-            (c for c in self.candidates if not math.isnan(c.score)), key=lambda c: (c is not best, sign * c.score)
-        )
-        facts = {
-            "score": self.measure,
-            "inputs standardised by": self.standardised_by,
-            "candidates": len(self.candidates),
-            "without a score": len(self.candidates) - len(scored),
-            "tied with the best": len(self.ties),
-            "kernel matrices": self.matrices,
-            "time": duration(self.seconds),
-        }
-        marks = ["best" if c is best else "tied" if c.tied else "" for c in scored[:_SHOWN]]
+        scored = [c for c in self.candidates if not math.isnan(c.score)]
+        scored.sort(key=lambda c: (c is not best, sign * c.score))
+        mark = lambda c: "best" if c is best else "tied" if c.tied else ""
         rows = [
-            (f"{c.score:.4g}", f"{dict(c.params)}  {mark}".rstrip()) for c, mark in zip(scored, marks, strict=False)
+            ("score", self.measure),
+            ("inputs standardised by", self.standardised_by),
+            ("candidates with a score", f"{len(scored)} of {len(self.candidates)}"),
+            ("kernel matrices, time", f"{self.matrices}, {duration(self.seconds)}"),
+            *((f"{c.score:.4g}", f"{dict(c.params)}  {mark(c)}".rstrip()) for c in scored[:_SHOWN]),
         ]
-        return "\n".join(f"{name:<24}{value}" for name, value in [*facts.items(), *rows])
+        return "\n".join(f"{name:<24}{value}" for name, value in rows)
 
 
 @dataclass(frozen=True)
@@ -125,13 +119,10 @@ def points(model: BaseEstimator, grid: object) -> list[Point]:
     found: list[Point] = []
     for number, one in enumerate(grid if isinstance(grid, list | tuple) else [grid]):
         lists = _lists(model, one)
-        nets: dict[tuple[int, ...], Any] = {}
         for places in itertools.product(*(range(len(values)) for values in lists.values())):
             values = {name: lists[name][i] for name, i in zip(lists, places, strict=True)}
-            fixed = tuple(i for name, i in zip(lists, places, strict=True) if name not in PATH)
-            ensemble = _ensemble(model, values, nets.get(fixed))
-            nets[fixed] = ensemble.net
-            found.append(Point(values, ensemble, (number, *fixed)))
+            fixed = (i for name, i in zip(lists, places, strict=True) if name not in PATH)
+            found.append(Point(values, _ensemble(model, values), (number, *fixed)))
     if not found:
         raise InvalidArgumentError("grid", grid, remedy="it holds no candidate")
     return found
@@ -153,16 +144,14 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     return lists
 
 
-def _ensemble(model: BaseEstimator, values: Mapping[str, Any], known: Network) -> Any:
-    """`model` with these values, not fitted and checked; `known` is the network that they make, if it is known."""
+def _ensemble(model: BaseEstimator, values: Mapping[str, Any]) -> Any:
+    """`model` with these values, not fitted and checked."""
     params = {name: value for name, value in values.items() if name not in NETWORK}
     if params.get("augmentation", model.augmentation) is None and "label_action" not in values:
         params["label_action"] = None  # it moves labels along with inputs, which stay
     varied = {name: values[name] for name in NETWORK if name in values}
     net = params.get("net", model.net)
-    if known is not None:
-        params["net"] = known
-    elif callable(net) and not hasattr(net, "kernel"):
+    if callable(net) and not hasattr(net, "kernel"):
         params["net"] = net(**varied)
     elif varied:
         params["net"] = vary(net, **varied)

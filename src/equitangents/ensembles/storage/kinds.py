@@ -154,7 +154,7 @@ _TABLE = {
     },
     "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real); cells int; colours bool"},
     "inference": {
-        "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
+        "augmented:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",
         "dynamics:Flow": "learning_rate real; samples int",
         "dynamics:TrainedProcess": "spectrum Spectrum; dynamics Dynamics; scale none|floats; targets numbers; "
