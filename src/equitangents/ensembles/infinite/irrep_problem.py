@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import jax
 import numpy as np
@@ -33,7 +33,7 @@ from jaxtyping import Inexact
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields.points import PointAction
-from equitangents.ensembles.infinite.predictor import Decomposed, Settings, kernel_diagonal
+from equitangents.ensembles.infinite.predictor import Decomposed, kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import DataOrbits, find_orbits
@@ -44,6 +44,9 @@ from equitangents.inference.spectrum import relative_resolution
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
 from equitangents.solvers.matrices import spans
+
+if TYPE_CHECKING:
+    from equitangents.ensembles.infinite.training import Training
 
 Embedding: TypeAlias = "scipy.sparse.csr_array | None"  # from a block's reduced basis; None where nothing is reduced
 
@@ -104,9 +107,8 @@ class IrrepProblem(Decomposed):
             spectrum = max(self.spectra, key=lambda s: s.blur)
             if spectrum.delta <= spectrum.blur:
                 raise NotPositiveDefiniteError(
-                    "some augmented training inputs are equal and their labels are not (an input that the augmentation "
-                    "fixes or repeats, with labels at odds with that), so training never ends (time=inf) at one "
-                    f"function; {spectrum.remedy(spectrum.delta)}, or take a finite time"
+                    "some augmented training inputs are equal and their labels are not, so the time=inf solution is "
+                    f"not unique; {spectrum.remedy(spectrum.delta)}, or take a finite time"
                 )
 
     def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
@@ -120,9 +122,6 @@ class IrrepProblem(Decomposed):
     def transform(self) -> GroupFourier:
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.blocks))
-
-    def mean(self, time: float) -> None:
-        """None: the mean takes the kernels with whole orbits."""
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
@@ -201,21 +200,13 @@ class IrrepProblem(Decomposed):
         return self.transform.inverse(found).transpose(0, 2, 1)
 
 
-def solve(
-    kernel: KernelFunction,
-    action: Action,
-    x: DataRows,
-    labels: np.ndarray,
-    settings: Settings,
-    irreps: Sequence[FourierIrrep],
-    solved: IrrepProblem | None,
-    *,
-    labelled_only: bool,
-) -> IrrepProblem:
-    """Solve the augmented problem in those of `irreps` that hold labels (enough for the mean), or in all (with K).
+def solve(training: Training, solved: IrrepProblem | None, *, labelled_only: bool) -> IrrepProblem:
+    """Solve the augmented problem in those irreps that hold labels (enough for the mean), or in all (with K).
 
-    labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
+    solved: the problem in some of the irreps, whose spectra are taken.
     """
+    kernel, action, x, settings = training.kernel, training.action, training.rows, training.settings
+    labels, irreps = training.augmented_labels(), training.irreps  # (|G|, N, outputs): that of ρ(g) x_i
     settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means alone")
     n, order = len(x), action.group.order
     orbits = action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)

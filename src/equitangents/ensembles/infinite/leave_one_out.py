@@ -103,12 +103,9 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
         return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:
-        raise InvalidArgumentError(
-            "solver",
-            training.solver,
-            "one whole decomposition, for leaving fields out",
-            "hold samples back, or compare by log_marginal_likelihood_",
-        )
+        expected = "one whole decomposition, for leaving fields out"
+        other = "hold samples back, or compare by log_marginal_likelihood_"
+        raise InvalidArgumentError("solver", training.solver, expected, other)
     problem = cast(IrrepProblem, training.mean_problem)
     if not problem.consistent:
         raise InvalidArgumentError(
@@ -153,9 +150,6 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(samples, their rows, the weights that leave with them), samples with equally many different rows together."""
-    if row.shape[1] == 1:
-        yield np.arange(len(row)), row, weight
-        return
     different = [np.unique(r, return_inverse=True) for r in row]
     sizes = np.array([len(rows) for rows, _ in different])
     for size in np.unique(sizes):
@@ -209,12 +203,10 @@ def _of_rows(problem: Problem) -> Evidence:
     """With weights ω of samples their noise is δ/ω, and equal samples add one row and directions of noise alone."""
     process = problem.process
     outputs = process.targets.shape[1]
-    rows = evidence(process.spectrum, process.targets, repeats=outputs)
-    scale = Evidence(log_determinant=-outputs * float(np.log(problem.weight).sum()))
-    found, spectrum = rows + scale, process.spectrum
-    if problem.above is None:
-        return found + noise(spectrum, (len(problem.row) - len(process.targets)) * outputs)
+    found = evidence(process.spectrum, process.targets, repeats=outputs)
+    found += Evidence(log_determinant=-outputs * float(np.log(problem.weight).sum()))
     equal = np.bincount(problem.row, minlength=len(process.targets)) - 1
-    for count, above in zip(equal * outputs, problem.above, strict=True):
-        found += noise(spectrum, int(count), above=float(above))
+    above = np.zeros(len(equal)) if problem.above is None else problem.above
+    for each in np.unique(above[equal > 0]):
+        found += noise(process.spectrum, int(equal[above == each].sum()) * outputs, above=float(each))
     return found

@@ -175,9 +175,9 @@ class KernelPredictor(abc.ABC):
     def report(self, time: float) -> Report:
         """How it was solved."""
 
-    @abc.abstractmethod
     def mean(self, time: float) -> MeansAtATime | None:
         """μ_t as coefficients; None where it takes the kernels with whole orbits."""
+        return None
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
@@ -188,9 +188,9 @@ class KernelPredictor(abc.ABC):
     def covariances(self, x: DataRows, times: np.ndarray, *, diagonal: bool) -> np.ndarray:
         """Σ_t of one output at every time, (T, M, M), or its `diagonal`, (T, M)."""
 
-    @abc.abstractmethod
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
+        return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
 
 
 class Decomposed(KernelPredictor):
@@ -297,10 +297,6 @@ class Problem(Decomposed):
         """μ_t as coefficients α = φ_t(Θ) Y, (N, outputs)."""
         return MeansAtATime(self.kernel, self.field, self.inputs, self.process.weights(time)).compact()
 
-    def query_bytes(self, m: int, times: int) -> int:
-        """Bytes that the joint covariance of m inputs takes at so many times."""
-        return 8 * (6 * m * len(self.inputs) + (times + 3) * m * m)
-
     def projected(self, x: DataRows, *, prior: bool) -> Weighted:
         """Kernels of x with the inputs, along eigenvectors."""
         kernels = self.kernel.kernel(x, self.inputs)
@@ -371,10 +367,6 @@ class SolvedProblem(KernelPredictor):
             for i, (back, other) in enumerate(self._changes(x[rows], times)):
                 found[i, rows] = np.maximum(prior[rows] + (back * other).sum(axis=0), 0.0)
         return found
-
-    def query_bytes(self, m: int, times: int) -> int:
-        """Bytes that the joint covariance of m inputs takes at so many times."""
-        return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
 
     def _changes(self, x: DataRows, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """B and (K + noise) B − 2K(X, x), (N, M), at every time; of a posterior the noise on its targets is δ."""
@@ -519,12 +511,8 @@ def _matrices(
     method, field = as_method(settings.solver), settings.field
     if method is not None and not method.exact:
         if draws_noise(kernel):
-            raise InvalidArgumentError(
-                "solver",
-                settings.solver,
-                "an exact one, since net draws noise for each input, as in dropout",
-                "such as 'cholesky' or 'pcg'",
-            )
+            expected = "an exact one, since net draws noise for each input, as in dropout"
+            raise InvalidArgumentError("solver", settings.solver, expected, "such as 'cholesky' or 'pcg'")
         settings.ridge.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
     if method is None and isinstance(kernel, RandomFeatures):
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")

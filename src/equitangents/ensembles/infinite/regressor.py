@@ -98,12 +98,8 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
 
     def _check_parameters(self) -> Settings:
         if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
-            raise InvalidTypeError(
-                "net",
-                self.net,
-                "a network or an object with kernel(x1, x2=None), or with kernel_field(x1, x2=None) for "
-                "targets that are fields",
-            )
+            expected = "a network or an object with kernel(x1, x2=None), or kernel_field(x1, x2=None) for fields"
+            raise InvalidTypeError("net", self.net, expected)
         check_choice("kernel", self.kernel, ("ntk", "nngp"))
         check_choice("dynamics", self.dynamics, DYNAMICS)
         if not as_times(self.time)[1]:
@@ -340,9 +336,8 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         `standardise` these are the mean and deviation of all samples, the left-out one included, which the result says
         (`standardised_by`). A field is left out with all its positions. Of an approximating solver it is what exact
         training predicts. Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), for ridges
-        that differ between samples, where the augmentation's elements leave out the
-        identity, and for fields whose `solver_` is that of irreps: scikit-learn's
-        `cross_val_predict(ensemble, x, y, cv=LeaveOneOut())` fits N times.
+        that differ between samples, where the augmentation's elements leave out the identity, and for fields whose
+        `solver_` is that of irreps: scikit-learn's `cross_val_predict(ensemble, x, y, cv=LeaveOneOut())` fits N times.
         """
         self._check_fitted()
         return self._left_out(self._training, float(self.time))

@@ -109,7 +109,7 @@ class Training:
     @property
     def covariance_solver(self) -> str:
         """How covariances are computed: irrep by irrep, or as the mean is."""
-        return irrep_problem.name_of(self.action, self._irreps) + self.size[1:] if self.by_irreps else self.solver
+        return irrep_problem.name_of(self.action, self.irreps) + self.size[1:] if self.by_irreps else self.solver
 
     @property
     def by_irreps(self) -> bool:
@@ -127,14 +127,14 @@ class Training:
             return predictor.dense(self.kernel, self.rows, self.labels, settings, copies=copies)
         if self.way == "averages":
             return predictor.orbit_averaged(self.kernel, self.action, self.rows, self.labels, settings)
-        name = irrep_problem.name_of(self.action, self._irreps)
+        name = irrep_problem.name_of(self.action, self.irreps)
         if settings.store is not None:
             expected = "None for labels whose problem has several kernel matrices"
             raise InvalidArgumentError("store", str(settings.store), expected, name)
         if settings.solver != "auto" and not settings.decomposes(len(self.rows)):
             expected = "'eigh' or 'auto', since the problem of these labels is decomposed"
             raise InvalidArgumentError("solver", settings.solver, expected, name)
-        return self._solve_irreps(None, labelled_only=True)
+        return irrep_problem.solve(self, None, labelled_only=True)
 
     @cached_property
     def covariance_problem(self) -> KernelPredictor:
@@ -142,7 +142,7 @@ class Training:
         if self.by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
             known = cast(IrrepProblem, self.mean_problem) if self.way == "irreps" else None
-            return self._solve_irreps(known, labelled_only=False)
+            return irrep_problem.solve(self, known, labelled_only=False)
         solved = self.mean_problem
         if isinstance(solved, Decomposed) or self.settings.solver != "auto" or isinstance(self.kernel, RandomFeatures):
             return solved
@@ -165,12 +165,10 @@ class Training:
         settings = replace(settings, points=self.settings.points)
         training = replace(self, settings=settings)
         dynamics = partial(settings.dynamics, settings.learning_rate)
-        retuned: dict[int, KernelPredictor] = {}
         for name in ("mean_problem", "covariance_problem"):
             solved = vars(self).get(name)
             if isinstance(solved, Decomposed) and settings.ridge.same_above(self.settings.ridge):
-                found = retuned.get(id(solved)) or solved.retuned(settings.ridge.least, dynamics)
-                vars(training)[name] = retuned[id(solved)] = found
+                vars(training)[name] = solved.retuned(settings.ridge.least, dynamics)
         return training
 
     def means(self, x: ArrayLike, times: np.ndarray) -> np.ndarray:
@@ -235,27 +233,22 @@ class Training:
         return np.broadcast_to(self.labels, (self.action.group.order, *self.labels.shape)) if one else self.labels
 
     @cached_property
-    def _irreps(self) -> tuple[FourierIrrep, ...]:
+    def irreps(self) -> tuple[FourierIrrep, ...]:
+        """All irreps of the augmentation's group: those of the problem that is solved, where one is."""
         solved = vars(self).get("mean_problem")
         return solved.irreps if isinstance(solved, IrrepProblem) else fourier_irreps(self.action.group)
 
-    def _solve_irreps(self, solved: IrrepProblem | None, *, labelled_only: bool) -> IrrepProblem:
-        labels, irreps = self.augmented_labels(), self._irreps
-        return irrep_problem.solve(
-            self.kernel, self.action, self.rows, labels, self.settings, irreps, solved, labelled_only=labelled_only
-        )
-
     def _explicit(self) -> KernelPredictor:
         """Trained on all copies one by one, each with all its rows."""
-        elements, n, limit = augmenting_elements(self.augmentation), len(self.x), self.settings.memory_limit
-        given = getattr(self.augmentation, "weights", None)
-        weights = np.ones(len(elements)) if given is None else given
+        n, given = len(self.x), getattr(self.augmentation, "weights", None)
+        weights = np.ones(len(augmenting_elements(self.augmentation))) if given is None else given
         copies, total = len(weights), len(weights) * len(self.rows)
         remedy = f"take fewer samples or fewer of the augmentation's {copies} elements (equitangents.actions.subset)"
         needed = dense_solve_bytes(total) if self.settings.decomposes(total) else 0
         if self.positions is None:
             needed += 2 * copies * np.asarray(self.x[:1]).nbytes * n
-        check_memory(f"the explicit problem of {n}·{copies} augmented samples", needed, limit, remedy)
+        task = f"the explicit problem of {n}·{copies} augmented samples"
+        check_memory(task, needed, self.settings.memory_limit, remedy)
         logger.info("solving the explicit N|G| problem, %d·%d samples", n, copies)
         rows = self.rows_of(self.augmentation.orbit(self.x).reshape(-1, *self.x.shape[1:]))
         y = self.copies().reshape(len(rows), -1)

@@ -136,8 +136,7 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     for name, values in grid.items():
         if name not in known:
             raise unknown("grid", name, sorted(known))
-        if isinstance(values, np.ndarray):
-            values = np.atleast_1d(values).tolist()
+        values = np.atleast_1d(values).tolist() if isinstance(values, np.ndarray) else values
         lists[name] = list(values) if isinstance(values, list | tuple | range) else [values]  # else the only one
         if not lists[name]:
             raise InvalidArgumentError("grid", values, "at least one value", at=name)
