@@ -12,7 +12,15 @@ from equitangents.ensembles.estimator import check_network
 from equitangents.extras import check_installed, require
 from equitangents.keywords import unknown
 from equitangents.statistics.estimate import check_confidence
-from equitangents.validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
+from equitangents.validation import (
+    check_array,
+    check_choice,
+    check_number,
+    check_same_length,
+    check_shape,
+    check_whole,
+    is_whole,
+)
 
 # files that are there whole or not at all, and what they claim to hold
 from equitangents.archives import Archive, write_archive
@@ -58,6 +66,7 @@ __all__ = [
     "box_offsets",
     "check_array",
     "check_arrays",
+    "check_choice",
     "check_confidence",
     "check_finite_group",
     "check_fits",

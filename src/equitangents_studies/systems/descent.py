@@ -35,12 +35,13 @@ import optax
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFiniteError
+from equitangents.errors import InvalidArgumentError, NetworkError, NotFiniteError
 from equitangents.extending import (
     FiniteNetwork,
     Numbers,
     Params,
     check_array,
+    check_choice,
     check_number,
     check_whole,
     network_job,
@@ -48,7 +49,6 @@ from equitangents.extending import (
 )
 from equitangents.kernels import KernelFunction
 from equitangents_studies.systems.architectures import coupled
-from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.transformations import Transformation
 
 _ROWS = 32  # inputs differentiated at once
@@ -141,7 +141,6 @@ class GradientInference:
     """Finite networks by stochastic gradient descent with momentum; the module says what η and λ are.
 
     Args:
-        name: what reports call it.
         c: η in units of 2/λ_max.
         weight_decay: λ of the penalty (λ/2) Σ |θ|².
         momentum: m.
@@ -154,7 +153,6 @@ class GradientInference:
         dtype: "float32" or "float64".
     """
 
-    name: str = "NN"
     c: float = 1.0
     weight_decay: float = 0.0
     momentum: float = 0.9
@@ -357,7 +355,6 @@ class KernelInference:
     Kernels are computed in the precision of the inputs.
     """
 
-    name: str = "NTK"
     kernel: Literal["ntk", "nngp"] = "ntk"
     time: float = math.inf
     ridge: float = 0.0
@@ -367,7 +364,7 @@ class KernelInference:
     def fit(self, net: KernelFunction, x: np.ndarray, y: np.ndarray) -> InfiniteEnsemble:
         """The ensemble of inputs x (N, …) and targets y (N, K)."""
         if not callable(getattr(net, "kernel", None)):
-            raise NetworkError("net", net, "a network with a kernel of infinite width", self.name)
+            raise NetworkError("net", net, "a network with a kernel of infinite width")
         return InfiniteEnsemble(net, kernel=self.kernel, time=self.time, ridge=self.ridge).fit(x, y)
 
 
@@ -382,16 +379,12 @@ def inference(name: str, **settings: Any) -> Inference:
     """
     known: dict[str, Inference] = {
         "NTK": KernelInference(),
-        "NNGP": KernelInference("NNGP", "nngp"),
+        "NNGP": KernelInference("nngp"),
         "NN": GradientInference(),
-        "NN+": GradientInference("NN+", c=8.0, weight_decay=1e-7),
+        "NN+": GradientInference(c=8.0, weight_decay=1e-7),
     }
-    if not isinstance(name, str):
-        raise InvalidTypeError("name", name, list(known))
-    if name not in known:
-        raise InvalidArgumentError("name", name, list(known))
-    unknown = [key for key in settings if key not in vars(known[name]) or key == "name"]
+    check_choice("name", name, known)
+    unknown = [key for key in settings if key not in vars(known[name])]
     if unknown:
-        takes = ", ".join(key for key in vars(known[name]) if key != "name")
-        raise InvalidArgumentError(name, unknown[0], takes, verb="has no setting")
+        raise InvalidArgumentError(name, unknown[0], list(vars(known[name])), verb="has no setting")
     return replace(known[name], **settings)
