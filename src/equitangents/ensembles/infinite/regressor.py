@@ -141,7 +141,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
                 raise InvalidArgumentError("y is given without X; give both, or neither after fit")
             self._check_fitted()
             x, y = self._data
-        return tune(self, grid, x, y)
+        return tune(self, grid, x, cast(Numbers, y))
 
     @property
     def log_marginal_likelihood_(self) -> float:

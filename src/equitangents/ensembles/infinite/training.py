@@ -316,7 +316,7 @@ def make_training(
         labels = y.reshape(len(rows), -1)
         if augmentation is not None:
             table = moved_positions(augmentation, label_action, positions)
-            action = PointAction(whole_action(augmentation), table)
+            action = PointAction(cast(Action, whole_action(augmentation)), table)
         if settings.store is not None:
             raise InvalidArgumentError("store", str(settings.store), "None for targets that are fields")
         settings = replace(settings, points=positions.count)  # the loss is a mean over samples, not over points
