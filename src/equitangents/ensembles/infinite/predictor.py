@@ -30,8 +30,9 @@ from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import find_orbits, kinds, row_digests
 from equitangents.inference.dynamics import Dynamics, Weighted, covariance
 from equitangents.inference.spectrum import Ridge, Spectrum, dense_solve_bytes, relative
-from equitangents.kernels import KernelFunction, Kernels, orbit_average
+from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
+from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
@@ -428,11 +429,11 @@ def orbit_averaged(
     variances = kernel_diagonal(kernel, x, settings.field)
     equal, traces = _equal_orbits(action, x, variances), variances / action.group.order
     size = float(variances.mean()) * math.sqrt(len(x))  # means of numbers of that size may all but vanish
-    if isinstance(kernel, FieldKernel):
-        kernel = cast(KernelFunction, PointAverage(kernel, cast(PointAction, action)))
-    else:
-        kernel = orbit_average(kernel, action)
-    return _train(kernel, x, y, settings, equal, traces=traces, size=size)
+    points = isinstance(kernel, FieldKernel)
+    mean = (
+        PointAverage(cast(FieldKernel, kernel), cast(PointAction, action)) if points else OrbitAverage(kernel, action)
+    )
+    return _train(cast(KernelFunction, mean), x, y, settings, equal, traces=traces, size=size)
 
 
 def _equal_orbits(action: AnyAction, x: DataRows, variances: np.ndarray) -> list[bytes]:

@@ -44,7 +44,6 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.kernels.result import FieldFunction
-from equitangents.kernels.rotations import sampled_for
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
@@ -302,7 +301,8 @@ def make_training(
     """
     x = x if positions is None else np.asarray(x)
     turning = positions is not None and positions.turning
-    net = sampled_for(net, lambda: x)  # predictions do not depend on one another
+    if getattr(net, "samples_rotations", False):
+        net = cast(Any, net).sampled_for(x)  # predictions do not depend on one another
     check_actions(augmentation, label_action, x, y[..., 0] if turning else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
         whole: Any = augmentation.action
