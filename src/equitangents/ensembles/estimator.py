@@ -26,7 +26,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from equitangents._types import ArrayLike, InputShape, Numbers, Targets
-from equitangents.actions.action import channels_first, remedy
+from equitangents.actions.action import remedy
 from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.errors import (
@@ -143,7 +143,7 @@ def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, 
             )
     features = math.prod(found.shape[1:])
     if reset:
-        if hint := channels_first("X", found.shape):
+        if found.ndim == 4 and (hint := remedy("X", found.shape)):
             logger.warning("X may be transposed%s", hint)
         estimator.n_features_in_ = features
         estimator.sample_shape_ = found.shape[1:]

@@ -38,7 +38,7 @@ from equitangents.ensembles.estimator import (
 )
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
-from equitangents.ensembles.storage import array_folder
+from equitangents.ensembles import saved_folder
 from equitangents.ensembles.training.plan import check_room
 from equitangents.ensembles.training.run import Assignment, Job, Trained, train
 from equitangents.ensembles.training.settings import (
@@ -198,7 +198,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         out: give them to `load`.
         """
         self._check_fitted()
-        array_folder.save_members(self, local("path", path))
+        saved_folder.save_members(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, **parameters: Any) -> Self:
@@ -207,7 +207,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         It runs no code but that of equitangents and of what is given here, whoever wrote the folder. Raises
         StoreError for a folder that is damaged or holds something else.
         """
-        loaded: Self = array_folder.load_members(cls, local("path", path), parameters, cls._variables)
+        loaded: Self = saved_folder.load_members(cls, local("path", path), parameters, cls._variables)
         return loaded
 
     def _prepared(self, x: np.ndarray, targets: np.ndarray, first: int, members: int) -> Job:

@@ -15,20 +15,20 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
-from equitangents._types import AnyModel, Key, Numbers, Targets, Times
+from equitangents._types import AnyAction, AnyModel, Key, Numbers, Targets, Times
 from equitangents.actions import Action, as_action
 from equitangents.actions.action import GroupAction
 from equitangents.actions.compact import check_finite_group
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.fields.targets import FieldRows, field_rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups.group import FiniteGroupMap, GroupMap, OrbitMap
+from equitangents.groups.group import GroupMap
 from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import one_time
 from equitangents.memory import check_memory
@@ -47,7 +47,7 @@ _TEMPORARIES = 3  # arrays of all draws that sampling holds at once
 _ROUNDING = 1e-12  # of a share that a whole number of draws makes
 
 
-def orbit_batch(action: OrbitMap, x: Numbers) -> np.ndarray:
+def orbit_batch(action: AnyAction, x: Numbers) -> np.ndarray:
     """All ρ(g)x_i as one batch (n·|G|, …), g fastest."""
     orbit = np.moveaxis(np.asarray(action.orbit(x)), 0, 1)
     return orbit.reshape(-1, *orbit.shape[2:])
@@ -135,7 +135,7 @@ class OrbitMeasures:
     """
 
     identity: int
-    output_action: FiniteGroupMap | None = None
+    output_action: AnyAction | None = None
     truth: np.ndarray | None = None
     fields: FieldRows | None = None
 
@@ -310,7 +310,7 @@ def check_measures(
         check_same_length("x", x, "y", truth)
     if fields is not None:
         output_action = fields.acting(output_action)
-    return OrbitMeasures(action.group.identity, cast(FiniteGroupMap | None, output_action), truth, fields)
+    return OrbitMeasures(action.group.identity, output_action, truth, fields)
 
 
 def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:

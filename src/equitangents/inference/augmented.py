@@ -18,15 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import ArrayLike, Element, Numbers
+from equitangents._types import AnyAction, ArrayLike, Element, Numbers
 from equitangents.errors import ShapeError
 from equitangents.groups import Group
-from equitangents.groups.group import FiniteGroupMap, GroupMap, OrbitMap
+from equitangents.groups.group import GroupMap
 
 _LABEL_TOLERANCE = 1e-11  # of the largest label, to which labels of equal inputs must agree
 
 
-def augment_inputs(action: OrbitMap, x: ArrayLike) -> ArrayLike:
+def augment_inputs(action: AnyAction, x: ArrayLike) -> ArrayLike:
     """All ρ_X(g) x_i, shape (|G|·N, …), in the order of `action.orbit`; of a subset of an action its elements alone."""
     orbit = action.orbit(x)
     return orbit.reshape(-1, *x.shape[1:])
@@ -136,7 +136,7 @@ class DataOrbits:
         return mean, bool(np.max(spreads) <= _LABEL_TOLERANCE * float(np.abs(y).max()))
 
 
-def find_orbits(action: FiniteGroupMap, x: Numbers) -> DataOrbits:
+def find_orbits(action: AnyAction, x: Numbers) -> DataOrbits:
     """The orbits of x (N, …) under an exact action."""
     rows = np.asarray(x)
     n, order, identity = len(rows), action.group.order, action.group.identity

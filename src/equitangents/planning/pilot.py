@@ -52,7 +52,6 @@ from equitangents.errors import (
     NotFittedError,
 )
 from equitangents.groups import Group
-from equitangents.groups.group import FiniteGroupMap
 from equitangents.inference.dynamics import one_time
 from equitangents.memory import check_memory
 from equitangents.metrics.on_orbits import carried_back, moved
@@ -107,7 +106,7 @@ class PilotDraws:
 
     outputs: Float[np.ndarray, "networks n order outputs"]
     group: Group
-    output_action: FiniteGroupMap | None
+    output_action: AnyAction | None
     equivariant: bool
     about: Float[np.ndarray, "n outputs"] | None
     rng: np.random.Generator

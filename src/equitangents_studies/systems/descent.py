@@ -44,7 +44,8 @@ from equitangents.extending import (
     check_choice,
     check_number,
     check_whole,
-    network_job,
+    member_outputs,
+    planned_job,
     precision,
 )
 from equitangents.kernels import KernelFunction
@@ -257,7 +258,7 @@ class TrainedMembers:
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
         """Outputs of all members one by one."""
-        return network_job.member_outputs(self.net, self.params, np.asarray(x), self.dtype)
+        return member_outputs(self.net, self.params, np.asarray(x), self.dtype)
 
 
 def train(
@@ -276,9 +277,7 @@ def train(
     `prepared` changes stacked initial parameters.
     """
     rule = _rule(how.momentum, how.weight_decay * y.shape[1])
-    job = network_job.planned_job(
-        net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
-    )
+    job = planned_job(net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype)
     dtype, outputs = job.dtype, y.shape[1]
 
     def some(ids: range) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -319,7 +318,7 @@ def train(
 
 def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
     """The share of inputs that each member classifies rightly, (members,); outputs that are not finite are wrong."""
-    y = network_job.member_outputs(net, params, x, dtype)
+    y = member_outputs(net, params, x, dtype)
     right = (y.argmax(axis=-1) == index) & np.isfinite(y).all(axis=-1)
     return right.mean(axis=1)
 

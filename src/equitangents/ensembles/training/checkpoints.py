@@ -1,7 +1,7 @@
 """Checkpoints of training runs, each a file with checksums that takes its place in one step.
 
 A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it. The folder `3` in it holds
-the checkpoint of epoch 3, written as saved models are (`storage.array_folder`). What a run depends on is digested, so
+the checkpoint of epoch 3, written as saved models are (`saved_folder`). What a run depends on is digested, so
 that a checkpoint is continued by the same run or not at all.
 """
 
@@ -10,27 +10,23 @@ from __future__ import annotations
 import logging
 import shutil
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
 from equitangents._version import FORMAT
-from equitangents.ensembles.storage.array_folder import MODEL, read_about, write_folder
-from equitangents.ensembles.storage.kinds import is_of
-from equitangents.ensembles.storage.structure import Described, build
+from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
+from equitangents.ensembles.saved_objects import Described, build
 from equitangents.ensembles.training.settings import check_same
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, alone, real
+from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
 
 _KEPT = 2
 _LOCK = ".training"
-_FIELDS = {
-    "params": "(array)", "optimizer_state": "(array)", "history": "floats", "recorded_epochs": "(int)",
-    "recorded": "{array}", "plan": "{int}",
-}  # fmt: skip
 
 
 @dataclass
@@ -48,6 +44,14 @@ class Snapshot:
     def epoch(self) -> int:
         """How many epochs have been trained."""
         return len(self.history)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all entries are of their types; errors of others, which a file may hold, are TypeErrors and such."""
+        arrays = [self.history, *self.params, *self.optimizer_state, *self.recorded.values()]
+        numbers = [*self.recorded_epochs, *self.plan.values()]
+        typed = all(isinstance(each, np.ndarray) for each in arrays) and all(map(is_whole, numbers))
+        return typed and self.history.ndim == 2 and self.plan.keys() == {"chunk", "rows"}
 
 
 class CheckpointStore:
@@ -130,14 +134,13 @@ class CheckpointStore:
         try:
             about = read_about(self.directory / str(epoch))
             fingerprint, held = dict(about["fingerprint"]), build(about["snapshot"], about.array)
-            fields = {name: held[name] for name in _FIELDS}
-            right = all(is_of(words, fields[name]) for name, words in _FIELDS.items()) and fields["history"].ndim == 2
-            if about["format"] != FORMAT or not right or fields["plan"].keys() != {"chunk", "rows"}:
+            found = Snapshot(**{each.name: held[each.name] for each in fields(Snapshot)})
+            if about["format"] != FORMAT or not found.is_sound:
                 raise ValueError("it is not what this version saves")
         except (StoreError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{name} is damaged: {error}") from None
         check_same(self._fingerprint, fingerprint, name)
-        return Snapshot(**fields)
+        return found
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(

@@ -18,7 +18,7 @@ import numpy as np
 import optax
 
 from equitangents._types import ArrayLike
-from equitangents.actions.action import GroupAction, flattened, is_infinite
+from equitangents.actions.action import GroupAction, remedy, is_infinite
 from equitangents.actions.subset import Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles.fields.targets import moved_targets
 from equitangents.ensembles.training.recipe import LOSSES
@@ -116,7 +116,7 @@ def check_actions(
             if name == "label_action":
                 raise
             message = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
-            raise ShapeError(f"augmentation by {action.name}: {message}{flattened('X', np.shape(values))}") from None
+            raise ShapeError(f"augmentation by {action.name}: {message}{remedy('X', np.shape(values))}") from None
 
 
 def check_probabilities(y: np.ndarray) -> None:

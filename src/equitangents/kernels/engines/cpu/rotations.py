@@ -164,7 +164,7 @@ def sphere_plan(program: RotationSections, resolution: int) -> SpherePlan:
         bandlimit=program.bandlimit,
         rings=s,
         legendre=FrozenArray(_legendre(grid.points[:northern, 0], degrees)),
-        points=FrozenArray(grid.ring_weights[:northern]),
+        points=FrozenArray(grid.weights[:northern, 0].copy()),
         turns=_turns(program, resolution, degrees),
         single=program.readout == "flatten",
     )
