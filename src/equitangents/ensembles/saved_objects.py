@@ -27,7 +27,7 @@ import jax
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidTypeError
-from equitangents.kernels.random_features.features import VERSION
+from equitangents.kernels.random_features import VERSION
 from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
@@ -38,7 +38,6 @@ _PUBLIC = {"nn": "nn.layer:Layer", "solvers": "solvers.method:Method"}
 _CLASSES = {  # further ones, by module
     "nn.group_conv": "Elements",
     "nn.sequential": "Sequential",
-    "nn.sphere_lift": "ZonalWindow",
     "stax.own_layers": "Gabor Raised Wave",
     "steerable.features": "Features Irrep",
     "steerable.gaussian_sum": "GaussianSum",
@@ -52,16 +51,15 @@ _CLASSES = {  # further ones, by module
     "groups.table_group": "TableGroup",
     "groups.wallpaper_group": "TranslationGroup WallpaperGroup",
     "actions.compact": "ContinuousRotations",
-    "actions.given_maps": "CircularShifts Reversal SignChange",
     "actions.images": "ImageTurns ResampledRotations",
     "actions.positions": "GridMotions Permutations",
     "actions.products": "FieldAction RestrictedAction",
     "actions.rings": "RingRotations",
     "actions.subset": "ActionSubset",
-    "actions.vectors": "LastAxisPermutation LinearAction TrivialAction",
+    "actions.vectors": "LinearAction TrivialAction",
     "kernels.operations": "FrozenArray",
     "kernels.orbit": "OrbitAverage",
-    "kernels.random_features.features": "RandomFeatures",
+    "kernels.random_features": "RandomFeatures",
     "kernels.result": "Kernels",
     "fit.candidates": "FeatureNetwork",
     "inference.augmented": "DataOrbits",

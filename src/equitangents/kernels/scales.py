@@ -96,7 +96,7 @@ def with_affine(program: P, change: Callable[[Affine], Affine]) -> P:
     def changed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
         return tuple((change(op) if isinstance(op, Affine) else op).with_held(changed) for op in ops)
 
-    parts = [part for part in ("ops", "sphere", "field", "vector") if hasattr(program, part)]
+    parts = [part for part in ("ops", "field", "vector") if hasattr(program, part)]
     return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]
 
 
@@ -157,7 +157,7 @@ def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[flo
 
 
 def _top(program: Any) -> Iterator[Any]:
-    for part in ("sphere", "field", "vector") if hasattr(program, "sphere") else ("ops",):
+    for part in ("ops",) if hasattr(program, "ops") else ("field", "vector"):
         yield from getattr(program, part)
 
 

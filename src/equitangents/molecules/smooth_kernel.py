@@ -68,10 +68,10 @@ class SmoothKernel:
     def unresolved(
         cls, net: KernelFunction, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs
     ) -> SmoothKernel:
-        """For a network of full windows and smooth nonlinearities, before a resolution is chosen.
+        """For a network of smooth nonlinearities, before a resolution is chosen.
 
-        Raises NetworkError for others: of windows narrower than the sphere, nonlinearities after the readout, and
-        nonlinearities such as ReLU whose kernel has no second derivative at equal inputs.
+        Raises NetworkError for others: of nonlinearities after the readout, and of nonlinearities such as ReLU whose
+        kernel has no second derivative at equal inputs.
         """
         check_molecules("molecules", molecules)
         check_question(net, "lower", signals, pairs)
@@ -80,8 +80,8 @@ class SmoothKernel:
         if given or not isinstance(lowered.space, Sphere):
             raise NetworkError("forces need a network on spherical signals, which begins with a SphereLift")
         program = sections(lowered)
-        if program.sphere or any(not isinstance(op, Affine) for op in program.vector):
-            raise NetworkError("forces need full windows, and linear layers only after the readout")
+        if any(not isinstance(op, Affine) for op in program.vector):
+            raise NetworkError("forces need linear layers only after the readout")
         _check_smooth(program.field)
         return cls(program, signals, pairs, 0, None)
 

@@ -322,7 +322,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         settings = replace(training.settings, held=None, store=None, solver="auto")
         solved = (
             predictor.dense(kernel, x[:trained], y[:trained], settings)
-            for kernel in (training.kernel.exact, training.kernel)
+            for kernel in (training.kernel.net, training.kernel)
         )
         exact, ours = (each.means(x[trained:], np.array([float(self.time)]))[0] for each in solved)
         difference = float(np.linalg.norm(ours - exact) / (np.linalg.norm(exact) or np.inf))

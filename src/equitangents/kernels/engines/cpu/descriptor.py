@@ -3,10 +3,8 @@
 `code` holds the levels and operations, `reals` all factors and weights, `tables` all tables of indices; code refers to
 the other two by position. Grids get leading axes of length 1 up to three.
 
-Plans for programs on rotations have a field at every relative rotation. Behind a full window it has one position, and
-signals are their harmonic coefficients, one vector (B²·C,) each, scaled so that their kernel is the mean of products.
-Under windows narrower than the sphere it has the points of a Gauss–Legendre grid, and signals are their values there,
-(N, points, C); the kernel of two signals at two points is the mean of products over channels.
+Plans for programs on rotations have a field of one position at every relative rotation; signals are their harmonic
+coefficients, one vector (B²·C,) each, scaled so that their kernel is the mean of products.
 """
 
 from __future__ import annotations
@@ -35,13 +33,12 @@ from equitangents.kernels.operations import (
     Decouple,
     Dual,
     FrozenArray,
-    Operation,
     Pool,
     RatedAffine,
     Standardise,
     Table,
 )
-from equitangents.kernels.plans import Level, Levels, PairPlan, TableLevel, grid_levels, index_tables, still
+from equitangents.kernels.plans import Level, Levels, PairPlan, grid_levels, index_tables
 from equitangents.kernels.program import Op
 from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
 from equitangents.kernels.stages import (
@@ -98,107 +95,6 @@ class RotationPlan:
     def labels(self) -> FrozenArray:
         """One label for all positions: the readout is a mean over all of them."""
         return FrozenArray(np.zeros(1, np.int32))
-
-
-@dataclass(frozen=True)
-class ZonalMean(Operation):
-    """Multiplies degree l of a field on the sphere by coefficients[l]; degrees beyond are dropped."""
-
-    coefficients: FrozenArray
-
-
-@dataclass(frozen=True)
-class SphereMean(Operation):
-    """The mean over the sphere: the sum with these weights of its points."""
-
-    weights: FrozenArray
-
-
-@dataclass(frozen=True)
-class Turns:
-    """Rotations ± R_z(α) R_y(β) R_z(γ) for all α and γ of `azimuths`; `matrices` has a row for each β.
-
-    That holds, degree after degree, the matrix of R_y(-β) among orders m ≥ 0, then that among m = -1, -2, ….
-    """
-
-    azimuths: FrozenArray
-    matrices: FrozenArray
-    weights: FrozenArray  # of one rotation, for each β
-    signs: int
-
-    @property
-    def count(self) -> int:
-        """The number of rotations."""
-        return int(self.signs * self.weights.array.size * self.azimuths.array.size**2)
-
-
-@dataclass(frozen=True)
-class SpherePlan:
-    """At every rotation run `sphere`, which ends with a SphereMean, then `after`; average, then run `vector`.
-
-    `legendre` (degrees, degrees, northern rings): harmonics of degree l and order m at azimuth 0. `points`: for each
-    northern ring, the weight of its points in ∫ dx. `single`: one rotation, the readout being a mean over the sphere.
-    """
-
-    sphere: tuple[Op | ZonalMean | SphereMean, ...]
-    after: tuple[Op, ...]
-    vector: tuple[Op, ...]
-    bandlimit: int
-    rings: int
-    legendre: FrozenArray
-    points: FrozenArray
-    turns: Turns
-    single: bool
-    any_norms: bool = False  # whether norms of signals may differ as they like
-
-    form: ClassVar[Literal["sphere"]] = "sphere"
-    block_weight = 1.0
-
-    @property
-    def field(self) -> tuple[Op | ZonalMean | SphereMean, ...]:
-        """Everything that runs at every rotation."""
-        return self.sphere + self.after
-
-    @property
-    def windows(self) -> list[int]:
-        """The degrees that each window on the sphere keeps."""
-        return [op.coefficients.array.size for op in self.sphere if isinstance(op, ZonalMean)]
-
-    @property
-    def positions(self) -> int:
-        """Points of the sphere."""
-        return self.rings * (2 * self.rings - 1)
-
-    @property
-    def degrees(self) -> int:
-        """The most degrees of a signal or a window."""
-        return len(self.legendre.array)
-
-    @cached_property
-    def levels(self) -> Levels:
-        """The points, then a single position."""
-        points, one = (TableLevel(FrozenArray(np.arange(n, dtype=np.int32)[None])) for n in (self.positions, 1))
-        after = still(self.after, one)
-        return Levels((points,) * len(self.sphere) + after.levels, ((),) * len(self.sphere) + after.branches)
-
-    @cached_property
-    def fibres(self) -> FrozenArray:
-        """As many as there are rotations."""
-        return FrozenArray(np.zeros(self.turns.count, np.int32))
-
-    @property
-    def labels(self) -> FrozenArray:
-        """The label of the single position."""
-        return FrozenArray(np.zeros(1, np.int32))
-
-    def tables(self) -> list[np.ndarray]:
-        """Cosines and sines along a ring, Legendre functions, weights of points; the same of the rotations."""
-        m = np.arange(self.degrees)
-        azimuths = 2 * np.pi * np.arange(self.rings) / (2 * self.rings - 1)
-        packed = np.concatenate([self.legendre.array[k:, k].ravel() for k in m])
-        along, around = np.outer(m, azimuths), np.outer(self.turns.azimuths.array, m)
-        ours = [np.cos(along), np.sin(along), packed, self.points.array]
-        return [*ours, np.cos(around), np.sin(around), self.turns.matrices.array, self.turns.weights.array]
 
 
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -285,7 +181,7 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def describe(plan: AlongFibres | RotationPlan | SpherePlan, channels: int) -> Description:
+def describe(plan: AlongFibres | RotationPlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
     return _Writer(plan).description(channels)
 
@@ -296,7 +192,7 @@ def _three(values: Any, filler: int) -> list[int]:
 
 
 class _Writer(Numbers):
-    def __init__(self, plan: AlongFibres | RotationPlan | SpherePlan) -> None:
+    def __init__(self, plan: AlongFibres | RotationPlan) -> None:
         super().__init__()
         self.plan, self.stages, self.steps = plan, stages_of(plan), steps_of(plan)
         self.bent = bends_what_is_smooth(self.steps)
@@ -312,7 +208,7 @@ class _Writer(Numbers):
         self.code += [PLAN_VERSION, channels, len(self.stages), vectors, int(in_double), int(plan.single)]
         bias = unit_bias(self.steps) if self.units_behind is None else self.units_behind.pop(0)
         self.code += [int(bias is not None), int(self.units_behind is not None), self.real(bias or 0.0)]
-        self.code += [self.table(plan.labels), *self.rotations(), *self.sphere()]
+        self.code += [self.table(plan.labels), *self.rotations(), *_NO_SPHERE]
         for i, stage in enumerate(self.stages):
             self.stage(stage, self.stages[:i])
         for op in self.steps:
@@ -364,14 +260,6 @@ class _Writer(Numbers):
         arrays = (plan.waves, plan.mixing, plan.weights)
         return [plan.bandlimit, plan.weights.array.size, plan.azimuths, *(self.real(x.array) for x in arrays)]
 
-    def sphere(self) -> list[int]:
-        plan = self.plan
-        if plan.form != "sphere":
-            return [0] * 14
-        turns = plan.turns
-        sizes = [turns.weights.array.size, turns.azimuths.array.size, turns.signs]
-        return [plan.rings, plan.degrees, plan.bandlimit, *sizes, *map(self.real, plan.tables())]
-
     def level(self, level: Level, torus: tuple[int, ...]) -> None:
         if level.on_grid:
             shape, step = _three(level.shape, 1), _three(level.step, 1)
@@ -380,7 +268,7 @@ class _Writer(Numbers):
             rows = len(level.table.array)
             self.code += [0, *_three(torus, 1), *[1] * AXES, 1, level.positions, self.table(level.table), rows]
 
-    def operation(self, op: Step | ZonalMean | SphereMean) -> None:
+    def operation(self, op: Step) -> None:
         made = _CODES[type(op)](self, op)
         self.code += [int(made.kind), *made.box, made.index, made.weights, made.count, int(made.flag), int(made.dual)]
         self.code += [made.slot, self.real(made.numbers)]
@@ -397,6 +285,7 @@ class _Writer(Numbers):
         return _Code(OpKind.DUAL, flag=changed, dual=DualKind.STANDARDISED, numbers=(op.eps, 0.0, 0.0, bias))
 
 
+_NO_SPHERE = [0] * 14  # sizes and tables of a grid of points, which no plan has
 _NO_BOX = (*[1] * 4 * AXES, *[0] * AXES, 1)
 
 
@@ -439,10 +328,6 @@ def _add_saved(to: _Writer, op: AddSaved) -> _Code:
     return _Code(OpKind.JOIN, slot=op.slot, flag=op.shares is not None, numbers=numbers)
 
 
-def _weighed(to: _Writer, kind: OpKind, weights: FrozenArray) -> _Code:
-    return _Code(kind, weights=to.real(weights.array), count=weights.array.size)
-
-
 _CODES: dict[type, Callable[[_Writer, Any], _Code]] = {
     Box: _box,
     Table: _table,
@@ -454,6 +339,4 @@ _CODES: dict[type, Callable[[_Writer, Any], _Code]] = {
     Fork: lambda to, op: _Code(OpKind.FORK, slot=op.slot),
     AddSaved: _add_saved,
     Restore: lambda to, op: _Code(OpKind.BACK, slot=op.slot, flag=op.moves),
-    ZonalMean: lambda to, op: _weighed(to, OpKind.ZONAL, op.coefficients),
-    SphereMean: lambda to, op: _weighed(to, OpKind.AVERAGE, op.weights),
 }

@@ -18,14 +18,14 @@ from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu.activations import at_any_norms, has_tables
-from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, SpherePlan, describe
+from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
 from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.scales import Law, check_representable, limits
 from equitangents.kernels.stages import AlongFibres, stages_of
 from equitangents.memory import threads
 
-Runnable = AlongFibres | RotationPlan | SpherePlan
+Runnable = AlongFibres | RotationPlan
 
 _Message = ctypes.c_char * 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
