@@ -23,7 +23,7 @@ import scipy.linalg
 
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
-from equitangents.solvers.matrices import ArrayMatrix, PartMatrix, SymmetricMatrix, spans
+from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Method, Report, Respond, Solution, System, Task
 from equitangents.validation import check_whole
 
@@ -31,14 +31,17 @@ _BLOCK = 64  # pivots drawn at once, at most
 _NEGATIVE = 1e3  # times the rounding of entries: below minus that a diagonal entry is no matter of rounding
 
 
-def pivoted_cholesky(matrix: SymmetricMatrix, rank: int) -> tuple[np.ndarray, np.ndarray]:
+def pivoted_cholesky(
+    matrix: SymmetricMatrix, rank: int, rows: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """F (N, rank), and its pivots in their order, drawn with probability proportional to the residual diagonal.
 
-    Ends early where nothing is left.
+    rows: of the part of the matrix that is factorised; None: all of it. Ends early where nothing is left.
     """
     rng = np.random.default_rng(0)
-    n = matrix.size
-    left = matrix.diagonal()
+    rows = np.arange(matrix.size) if rows is None else rows
+    n, whole = len(rows), len(rows) == matrix.size
+    left = matrix.diagonal()[rows]
     first = float(left.sum())
     rounding = float(np.finfo(matrix.dtype).eps) * max(float(left.max(initial=0.0)), 0.0)
     _check_diagonal(matrix.finite(left), rounding, matrix.words)
@@ -53,7 +56,8 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int) -> tuple[np.ndarray, np
         count = min(_BLOCK, max(1, rank // 10), rank - held)
         drawn = rng.choice(n, count, p=left / total)
         proposed, where = np.unique(drawn, return_inverse=True)
-        residual = matrix.finite(matrix.columns(proposed) - factor[:, :held] @ factor[proposed, :held].T)
+        columns = matrix.columns(proposed) if whole else matrix.block(rows, rows[proposed]).astype(np.float64)
+        residual = matrix.finite(columns - factor[:, :held] @ factor[proposed, :held].T)
         chosen, corner = _accepted(residual[proposed], where, left[proposed], rng)
         if not len(chosen):
             break
@@ -62,7 +66,7 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int) -> tuple[np.ndarray, np
         pivots[held : held + len(chosen)] = proposed[chosen]
         held += len(chosen)
         left = left - np.einsum("nk,nk->n", new, new)
-    return factor[:, :held], pivots[:held]
+    return factor[:, :held], rows[pivots[:held]]
 
 
 def cheap_pivots(matrix: SymmetricMatrix, rank: int) -> np.ndarray | None:
@@ -151,7 +155,7 @@ class Nystrom(Method):
         if matrix.size <= _OVERSAMPLED * rank:
             return pivoted_cholesky(matrix, rank)[1]
         drawn = np.sort(np.random.default_rng(0).choice(matrix.size, _OVERSAMPLED * rank, replace=False))
-        return drawn[pivoted_cholesky(PartMatrix(matrix, drawn), rank)[1]]
+        return pivoted_cholesky(matrix, rank, drawn)[1]
 
     def rank_of(self, size: int) -> int:
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""

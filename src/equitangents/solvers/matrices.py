@@ -220,23 +220,6 @@ class KernelMatrix(SymmetricMatrix):
         return rows
 
 
-class PartMatrix(SymmetricMatrix):
-    """Some rows and columns of a matrix, for pivoting."""
-
-    def __init__(self, matrix: SymmetricMatrix, rows: np.ndarray) -> None:
-        self.matrix, self.rows = matrix, rows
-        self.size, self.dtype, self.words = len(rows), matrix.dtype, matrix.words
-        self.tile = matrix.tile
-
-    def block(self, rows: Index, columns: Index) -> np.ndarray:
-        """Entries of some rows and columns."""
-        return self.matrix.block(self.rows[rows], self.rows[columns])
-
-    def diagonal(self) -> np.ndarray:
-        """Part of the diagonal."""
-        return self.matrix.diagonal()[self.rows]
-
-
 class ScaledMatrix(SymmetricMatrix):
     """The matrix s_i A_ij s_j + d_i δ_ij, as training has it on rows that each stand for s_i² equal samples.
 
