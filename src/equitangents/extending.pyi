@@ -43,8 +43,7 @@ from .memory import check_fits, machine_memory, process_memory
 from .normals import standard_normal
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
-from .ensembles.training.network_job import member_outputs, planned_job
-from .ensembles.training.plan import Workers
+from .ensembles.training.network_job import Workers, member_outputs, planned_job
 
 __all__ = [
     "LEFTOVER",

@@ -193,7 +193,7 @@ def _check_place(out: Path) -> None:
 
 def _classifies(task: str, network: KernelFunction, x: np.ndarray, y: np.ndarray) -> bool:
     """Whether --task is or, of auto, y are labels, one an input or one at every position on which the network ends."""
-    from equitangents.ensembles.fields.targets import output_positions
+    from equitangents.ensembles.fields import output_positions
 
     labels = task != "regression" and y.dtype.kind in "iuUSb"
     if task == "auto" and labels and y.ndim > 1:

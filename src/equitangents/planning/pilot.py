@@ -38,9 +38,17 @@ from equitangents.ensembles import (
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
 )
-from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
-from equitangents.ensembles.fields.points import FieldPoints, PointAction
-from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
+from equitangents.ensembles.fields import (
+    FieldKernel,
+    FieldPoints,
+    FieldRows,
+    PointAction,
+    Positions,
+    field_rows,
+    kernel_symmetry,
+    moved_positions,
+    value_keeping,
+)
 from equitangents.ensembles.finite import Classification, FiniteEnsemble
 from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.orbits import OrbitLaw

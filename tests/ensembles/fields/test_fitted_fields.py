@@ -7,9 +7,8 @@ import pytest
 import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels, flat, literal_fit
 from equitangents import actions
-from equitangents.ensembles.fields import kernel
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.targets import moved_targets
+from equitangents.ensembles import fields as kernel
+from equitangents.ensembles.fields import FieldPoints, moved_targets
 from equitangents.ensembles.infinite import predictor
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 

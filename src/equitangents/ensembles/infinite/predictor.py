@@ -6,7 +6,7 @@ SolvedProblem   one matrix that a solver answers for, time by time
 
 The matrix is the kernel of the samples as given or of all their copies (`dense`), or for invariant labels its mean
 over orbits, (1/|G|) Σ_g Θ(x, ρ(g)x′) with the ridge δ/|G| (`orbit_averaged`): the explicit problem's mean.
-Inputs are signals, or points of fields: a field is a kernel function on points (`ensembles.fields.points`).
+Inputs are signals, or points of fields: a field is a kernel function on points (`ensembles.fields`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ import numpy as np
 
 from equitangents._types import AnyAction, DataRows, FileName, KernelName
 from equitangents.actions import Action
-from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage
-from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents.ensembles.fields import FieldKernel, FieldMatrix, FieldPoints, PointAction, PointAverage
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import find_orbits, kinds, row_digests

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -65,20 +66,24 @@ class CheckpointStore:
         self.directory = real(directory)  # what a link points to
         self._fingerprint = fingerprint
         self._held = ExitStack()
-        self._forbidden: OSError | None = None
+        self._forbidden: StoreError | None = None
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             busy = f"another process is training into {self.directory}; wait for it"
             self._held.enter_context(alone(self.directory / _LOCK, busy))
         except OSError as error:
+            self._forbidden = StoreError(
+                f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there "
+                "are kept, and fit(..., resume=True) goes on from them"
+            )
             if error.errno not in FORBIDDEN or not self.directory.is_dir():
-                raise self._unwritable(error) from None
-            self._forbidden = error  # nobody else trains there, and only reading is left
+                raise self._forbidden from None
+            # nobody else trains there, and only reading is left
 
     def check_writable(self) -> None:
         """Raise StoreError where no checkpoint can be written."""
         if self._forbidden is not None:
-            raise self._unwritable(self._forbidden)
+            raise self._forbidden
 
     def latest(self) -> Snapshot | None:
         """The newest checkpoint that is whole; None if there is none.
@@ -142,11 +147,13 @@ class CheckpointStore:
         check_same(self._fingerprint, fingerprint, name)
         return found
 
-    def _unwritable(self, error: OSError) -> StoreError:
-        return StoreError(
-            f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there are "
-            "kept, and fit(..., resume=True) goes on from them"
-        )
+
+def _runs(directory: Path) -> Iterator[tuple[int, int]]:
+    """(first, last) of the members of every run in the directory that has checkpoints."""
+    for run in directory.glob("members-*-*"):
+        if any(step.name.isdigit() for step in run.iterdir()):
+            first, last = run.name.split("-")[1:]
+            yield int(first), int(last)
 
 
 def run_directory(directory: Path, first: int, members: int) -> Path:
@@ -155,26 +162,22 @@ def run_directory(directory: Path, first: int, members: int) -> Path:
     Raises InvalidArgumentError if `directory` has checkpoints of another number of members from `first` on: a run is
     one part, or one for each chunk.
     """
-    own = directory / f"members-{first}-{first + members - 1}"
-    for other in directory.glob(f"members-{first}-*"):
-        if other != own and any(step.name.isdigit() for step in other.iterdir()):
-            there = int(other.name.rsplit("-", 1)[1]) + 1 - first
-            raise InvalidArgumentError(
-                f"checkpoint_dir {directory} is written in parts, of which one has {there} members from member {first} "
-                f"on, this run {members}; take the same members (more can be added with extend) and members_per_chunk, "
-                "or another directory"
-            )
-    return own
+    others = [end + 1 - begin for begin, end in _runs(directory) if begin == first and end != first + members - 1]
+    if others:
+        raise InvalidArgumentError(
+            f"checkpoint_dir {directory} is written in parts, of which one has {others[0]} members from member {first} "
+            f"on, this run {members}; take the same members (more can be added with extend) and members_per_chunk, or "
+            "another directory"
+        )
+    return directory / f"members-{first}-{first + members - 1}"
 
 
 def check_unused(directory: Path, first: int, members: int) -> None:
     """Raise InvalidArgumentError if `directory` has checkpoints of some of these members."""
-    for own in directory.glob("members-*-*"):
-        begin, end = map(int, own.name.split("-")[1:])
-        if begin < first + members and end >= first and any(step.name.isdigit() for step in own.iterdir()):
-            raise InvalidArgumentError(
-                "checkpoint_dir",
-                str(directory),
-                "a directory without checkpoints of these members",
-                "pass resume=True to fit to go on from there, or choose another directory",
-            )
+    if any(begin < first + members and end >= first for begin, end in _runs(directory)):
+        raise InvalidArgumentError(
+            "checkpoint_dir",
+            str(directory),
+            "a directory without checkpoints of these members",
+            "pass resume=True to fit to go on from there, or choose another directory",
+        )
