@@ -29,6 +29,7 @@ from equitangents.ensembles import saved_folder
 from equitangents.ensembles.estimator import (
     Estimator,
     centred_one_hot,
+    check_actions,
     check_inputs,
     check_targets,
     classes_of,
@@ -44,7 +45,6 @@ from equitangents.ensembles.training.run import Job, Trained, train
 from equitangents.ensembles.training.settings import (
     Augmented,
     augment,
-    check_actions,
     check_probabilities,
     check_record,
     check_same,

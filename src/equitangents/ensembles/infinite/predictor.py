@@ -37,7 +37,7 @@ from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
 from equitangents.solvers.method import Method, Report, Solution, System
-from equitangents.solvers.solving import DECOMPOSED, Solver, as_method
+from equitangents.solvers.solving import DECOMPOSED, Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 from equitangents.validation import check_array
 
@@ -51,7 +51,8 @@ _BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision f
 class Settings:
     """How an ensemble trains: what `InfiniteEnsemble` was given.
 
-    points: rows of a problem that make one sample, over which the loss is a sum: those of a field.
+    method: of solving; None for "auto". points: rows of a problem that make one sample, over which the loss is a sum:
+    those of a field.
     """
 
     field: KernelName
@@ -60,7 +61,7 @@ class Settings:
     ridge: Ridge
     memory_limit: int | None
     store: FileName | None = None  # the folder in which the training kernel is kept
-    solver: str | Method = "auto"
+    method: Method | None = None
     held: Kernels | None = None  # the training kernel, if it is there already
     points: int = 1
 
@@ -93,10 +94,9 @@ class Settings:
 
     def decomposes(self, samples: int, kernel: KernelFunction | None = None) -> bool:
         """Whether a problem of so many samples is solved by an eigendecomposition; of features their weights are."""
-        method = as_method(self.solver)
-        if method is None and not isinstance(kernel, RandomFeatures):
+        if self.method is None and not isinstance(kernel, RandomFeatures):
             return samples <= DECOMPOSED and dense_solve_bytes(samples) <= self.limit
-        return isinstance(method, Eigh)
+        return isinstance(self.method, Eigh)
 
 
 def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
@@ -508,11 +508,11 @@ def _matrices(
     kernel: KernelFunction, x: DataRows, settings: Settings, scale: np.ndarray | None
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None, Method | None]:
     """(the kernel that trains, K(X, X), both if they are held, the method) of a solver that does not decompose."""
-    method, field = as_method(settings.solver), settings.field
+    method, field = settings.method, settings.field
     if method is not None and not method.exact:
         if draws_noise(kernel):
             expected = "an exact one, since net draws noise for each input, as in dropout"
-            raise InvalidArgumentError("solver", settings.solver, expected, "such as 'cholesky' or 'pcg'")
+            raise InvalidArgumentError("solver", method.name, expected, "such as 'cholesky' or 'pcg'")
         settings.ridge.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
     if method is None and isinstance(kernel, RandomFeatures):
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")

@@ -105,10 +105,10 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
-        as_method(self.solver)  # raises for what is none
+        method = None if self.solver == "auto" else as_method(self.solver)
         check_standardise(self.standardise)
         ridge = Ridge.read(self.ridge)
-        return Settings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, self.solver)
+        return Settings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, method)
 
     @named_also(X="x")
     def tune(
@@ -318,7 +318,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
             return None
         chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
         x, y, trained = np.asarray(training.x)[chosen], training.y[chosen], max(1, int(_TRAINED * len(chosen)))
-        settings = replace(training.settings, held=None, store=None, solver="auto")
+        settings = replace(training.settings, held=None, store=None, method=None)
         solved = (
             predictor.dense(kernel, x[:trained], y[:trained], settings)
             for kernel in (training.kernel.net, training.kernel)

@@ -25,6 +25,7 @@ from equitangents._types import AnyAction, ArrayLike, DataRows
 from equitangents.actions import Action, restrict
 from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
+from equitangents.ensembles.estimator import check_actions
 from equitangents.ensembles.fields import (
     FieldKernel,
     FieldPoints,
@@ -40,7 +41,6 @@ from equitangents.ensembles.infinite import irrep_problem, predictor
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, Settings, SolvedProblem
 from equitangents.ensembles.orbits import orbit_batch
-from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
 from equitangents.groups.table_group import Subgroup
@@ -53,6 +53,7 @@ from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.kernels.result import FieldFunction
 from equitangents.memory import check_memory
+from equitangents.solvers.spectral import Eigh
 
 logger = logging.getLogger("equitangents")
 
@@ -109,7 +110,7 @@ class Training:
         if self.way == "equivariant":
             group = self.action.group.name
             return f"dense {n}×{n} (the network is equivariant under {group}: each copy is its sample)"
-        if self.way == "dense" and isinstance(kernel, RandomFeatures) and self.settings.solver == "auto":
+        if self.way == "dense" and isinstance(kernel, RandomFeatures) and self.settings.method is None:
             return f"primal {n}×{kernel.features}"
         return f"{'dense' if self.way == 'dense' else 'orbit-averaged'} {n}×{n}"
 
@@ -138,9 +139,9 @@ class Training:
         if settings.store is not None:
             expected = "None for labels whose problem has several kernel matrices"
             raise InvalidArgumentError("store", str(settings.store), expected, name)
-        if settings.solver != "auto" and not settings.decomposes(len(self.rows)):
+        if settings.method is not None and not settings.decomposes(len(self.rows)):
             expected = "'eigh' or 'auto', since the problem of these labels is decomposed"
-            raise InvalidArgumentError("solver", settings.solver, expected, name)
+            raise InvalidArgumentError("solver", settings.method.name, expected, name)
         return irrep_problem.solve(self, None, labelled_only=True)
 
     @cached_property
@@ -151,7 +152,11 @@ class Training:
             known = cast(IrrepProblem, self.mean_problem) if self.way == "irreps" else None
             return irrep_problem.solve(self, known, labelled_only=False)
         solved = self.mean_problem
-        if isinstance(solved, Decomposed) or self.settings.solver != "auto" or isinstance(self.kernel, RandomFeatures):
+        if (
+            isinstance(solved, Decomposed)
+            or self.settings.method is not None
+            or isinstance(self.kernel, RandomFeatures)
+        ):
             return solved
         fits = dense_solve_bytes(len(solved.inputs)) <= self.settings.limit
         return self.decomposed.covariance_problem if fits else solved
@@ -164,7 +169,7 @@ class Training:
             return self
         logger.info("decomposing the training kernel: what is asked for needs its eigenvalues")
         held = cast(SolvedProblem, solved).kernels
-        return self.with_settings(replace(self.settings, solver="eigh", held=held))
+        return self.with_settings(replace(self.settings, method=Eigh(), held=held))
 
     def with_settings(self, settings: Settings) -> Training:
         """The kernel and data of this one with another ridge or learning rate: what is decomposed already stays so."""

@@ -26,7 +26,6 @@ from equitangents.inference.spectrum import Ridge
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
-from equitangents.solvers.solving import as_method
 from equitangents.solvers.spectral import Eigh
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
 
@@ -200,7 +199,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
             here, each = training, candidates[i].ensemble
             try:
                 if each is not first:
-                    here = training.with_settings(replace(each._check_parameters(), solver="eigh"))
+                    here = training.with_settings(replace(each._check_parameters(), method=Eigh()))
                 scores[i] = Score.of(first._left_out(here, float(each.time)))
             except InvalidArgumentError as error:
                 errors[i] = error
@@ -242,10 +241,10 @@ def _as_its_own(scored: Training, own: Training) -> bool:
 
     A decomposition serves "auto" in place of each exact solver, but is none of the features of a kernel of theirs.
     """
-    solver = own.settings.solver
-    if scored.settings.solver == solver or isinstance(as_method(solver), Eigh):
+    method = own.settings.method
+    if scored.settings.method == method or isinstance(method, Eigh):
         return True
-    return solver == "auto" and not isinstance(own.kernel, RandomFeatures)
+    return method is None and not isinstance(own.kernel, RandomFeatures)
 
 
 def _table(

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import ArrayLike
-from equitangents.actions.action import GroupAction, is_infinite
-from equitangents.actions.subset import Augmentation, augmenting_elements, whole_action
+from equitangents.actions.action import GroupAction
+from equitangents.actions.subset import Augmentation, augmenting_elements
 from equitangents.ensembles.fields import moved_targets
 from equitangents.ensembles.training.recipe import LOSSES
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import augment_inputs
 from equitangents.inference.augmented import augment_targets
 from equitangents.progress import told_by
@@ -29,7 +29,6 @@ from equitangents.validation import check_choice, check_number, check_whole
 
 OPTIMIZERS = ("gd", "sgd", "momentum", "adam")
 _BATCH_SIZE = 32  # by default
-_VERIFIED_SAMPLES = 4
 
 
 def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:
@@ -58,39 +57,6 @@ def check_settings(estimator: Any) -> None:
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
     told_by(p.progress)
-
-
-def check_actions(
-    augmentation: Augmentation | None, label_action: GroupAction | None, x: ArrayLike, y: ArrayLike
-) -> None:
-    """Raise unless the two are actions of one group; NotAnActionError if they are not actions on the first samples.
-
-    augmentation: an action, some of its elements (`ActionSubset`), or None.
-    """
-    if augmentation is None:
-        if label_action is not None:
-            raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
-        return
-    if is_infinite(augmentation):
-        expected = "a finite group, such as actions.rotations(groups.icosahedral())"
-        remedy = "or take elements that stand for all: actions.sampled(augmentation, count)"
-        raise InvalidTypeError("augmentation", augmentation.group, expected, remedy, verb="is of")
-    whole = whole_action(augmentation)
-    for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
-        if action is None:
-            continue
-        if not callable(action) or not hasattr(action, "group"):
-            raise InvalidTypeError(name, action, "an action (equitangents.actions) or None")
-        if action.group != whole.group:
-            remedy = "the group of augmentation"
-            raise InvalidArgumentError("label_action", action.group, whole.group, remedy, verb="is of")
-        try:
-            action.verify(values[:_VERIFIED_SAMPLES])
-        except ShapeError as error:
-            if name == "label_action":
-                raise
-            message = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
-            raise ShapeError(f"augmentation by {action.name}: {message}{remedy('X', np.shape(values))}") from None
 
 
 def check_probabilities(y: np.ndarray) -> None:
