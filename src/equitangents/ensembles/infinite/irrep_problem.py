@@ -175,11 +175,11 @@ class IrrepProblem(Decomposed):
         """Transforms of the kernels between x and the orbits of the training data, along eigenvectors."""
         kernels = OrbitKernels(self.kernel, self.action, self.transform, _fields(self.field, prior))
         found = kernels.cross(x, self.inputs)
-        projections = []
-        for i, (block, E) in enumerate(zip(self.blocks, self._embeddings, strict=True)):
-            at = block.process.project(_rows(found[0][i], E), _rows(found[-1][i], E) if prior else None)
-            projections.append((block.irrep.weight, at))
-        return projections
+        of_blocks = zip(self.blocks, self._embeddings, found[0], found[-1], strict=True)
+        return [
+            (block.irrep.weight, block.process.project(_rows(cross, E), _rows(other, E) if prior else None))
+            for block, E, cross, other in of_blocks
+        ]
 
     def blocks_of(self, x: DataRows, copies: int = 1) -> Iterator[DataRows]:
         """x in parts: each input has its whole orbit, and as many entries of the transforms."""

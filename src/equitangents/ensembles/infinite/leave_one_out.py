@@ -91,9 +91,8 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     if n < 2:
         raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
-        raise InvalidArgumentError(
-            "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
-        )
+        expected = "inf or 0 for leaving samples out of gradient descent"
+        raise InvalidArgumentError("time", time, expected, "take dynamics='flow' or time=inf")
     training.settings.ridge.check_one("leaving one out has a closed form for one: give a number, or hold samples back")
     labels, training = training.y, training.decomposed
     training.mean_problem.check(time)
@@ -108,9 +107,8 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         raise InvalidArgumentError("solver", training.solver, expected, other)
     problem = cast(IrrepProblem, training.mean_problem)
     if not problem.consistent:
-        raise InvalidArgumentError(
-            "y", "labels that differ", "one label where augmented inputs are equal", "hold samples back", verb="has"
-        )
+        expected = "one label where augmented inputs are equal"
+        raise InvalidArgumentError("y", "labels that differ", expected, "hold samples back", verb="has")
     return _by_irreps(problem, labels, time)
 
 

@@ -178,8 +178,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
 
         Raises StoreError for a folder that is damaged, holds something else, or is of another version.
         """
-        ensemble: Self = saving.load(cls, local("path", path), net)
-        return ensemble
+        return cast(Self, saving.load(cls, local("path", path), net))
 
 
 class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):

@@ -190,8 +190,13 @@ class Training:
 
     def covariances(self, x: ArrayLike, times: np.ndarray, *, diagonal: bool) -> np.ndarray:
         """Σ_t of one output at every time, (T, M, *positions, M, *positions), or its diagonal, (T, M, *positions)."""
-        rows = self.rows_of(x)
-        solved = self._covariance_problem_at(times, points=0 if diagonal else len(rows))
+        rows, solved, count = self.rows_of(x), self.covariance_problem, len(times)
+        for t in times:
+            solved.check(t)
+        points = 0 if diagonal else len(rows)
+        needed = solved.query_bytes(points, count) + 8 * points**2 * count
+        task, remedy = f"the joint covariance of {points} inputs", "ask for fewer inputs at once, or for return_std"
+        check_memory(task, needed, self.settings.memory_limit, remedy)
         found = solved.covariances(rows, times, diagonal=diagonal)
         return found.reshape(len(times), *((len(x), *self.grid) * (1 if diagonal else 2)))
 
@@ -221,8 +226,8 @@ class Training:
         if self.turning or not self.by_irreps:
             found = self.sample(orbit_batch(self.augmentation, x), draws, time, key=key)
             return found.reshape(draws, len(x), order, *found.shape[2:])
-        solved = cast(IrrepProblem, self._covariance_problem_at(np.array([time]), points=0))
-        limit = self.settings.memory_limit
+        solved, limit = cast(IrrepProblem, self.covariance_problem), self.settings.memory_limit
+        solved.check(time)
         return self._by_element(solved.sample_orbits(self.rows_of(x), draws, time, key=key, limit=limit))
 
     def rows_of(self, x: ArrayLike) -> DataRows:
@@ -241,8 +246,8 @@ class Training:
 
     def augmented_labels(self) -> np.ndarray:
         """The label of every augmented copy, (|G|, rows, outputs)."""
-        one = self.labels.ndim == 2
-        return np.broadcast_to(self.labels, (self.action.group.order, *self.labels.shape)) if one else self.labels
+        copies = () if self.labels.ndim == 3 else (self.action.group.order,)
+        return np.broadcast_to(self.labels, (*copies, *self.labels.shape))
 
     @cached_property
     def irreps(self) -> tuple[FourierIrrep, ...]:
@@ -284,19 +289,6 @@ class Training:
         values = values.reshape(first, -1, self.positions.count, order, outputs).swapaxes(2, 3).copy()
         moved = cast(PointAction, self.action).at_positions(values, 2)
         return moved.reshape(first, -1, order, *self.grid, outputs)
-
-    def _covariance_problem_at(self, times: np.ndarray, points: int) -> KernelPredictor:
-        """The problem that gives covariances; raises if it cannot be evaluated at some time, or at so many points."""
-        solved = self.covariance_problem
-        for t in times:
-            solved.check(t)
-        check_memory(
-            f"the joint covariance of {points} inputs",
-            solved.query_bytes(points, len(times)) + 8 * points**2 * len(times),
-            self.settings.memory_limit,
-            "ask for fewer inputs at once, or for return_std",
-        )
-        return solved
 
 
 def make_training(
@@ -370,8 +362,10 @@ def _way(training: Training) -> tuple[str, str | None]:
         symmetry = turning_symmetry(net, action, training.label_action, training.x, training.positions.count)
     else:
         symmetry = kernel_symmetry(cast(FieldKernel, kernel), training.action, cast(FieldPoints, training.rows))
-    if symmetry is None and training.turning:
-        return "explicit", "outputs are not known to turn as the targets of copies do"
     if symmetry is None:
-        return "explicit", "the kernel is not known to be invariant under the augmentation"
+        turning = "outputs are not known to turn as the targets of copies do"
+        return (
+            "explicit",
+            turning if training.turning else "the kernel is not known to be invariant under the augmentation",
+        )
     return "irreps" if training.labels.ndim == 3 else "equivariant" if symmetry == "equivariant" else "averages", None

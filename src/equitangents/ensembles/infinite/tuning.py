@@ -242,9 +242,8 @@ def _as_its_own(scored: Training, own: Training) -> bool:
     A decomposition serves "auto" in place of each exact solver, but is none of the features of a kernel of theirs.
     """
     method = own.settings.method
-    if scored.settings.method == method or isinstance(method, Eigh):
-        return True
-    return method is None and not isinstance(own.kernel, RandomFeatures)
+    any_exact = method is None and not isinstance(own.kernel, RandomFeatures)
+    return any_exact or scored.settings.method == method or isinstance(method, Eigh)
 
 
 def _table(
