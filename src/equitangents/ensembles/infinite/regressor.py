@@ -22,6 +22,7 @@ from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import (
     Estimator,
     FieldRegressorMixin,
+    StandardisedInputs,
     check_inputs,
     check_network,
     check_targets,
@@ -34,7 +35,6 @@ from equitangents.ensembles.infinite.predictor import Settings
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits import OrbitQuestions
-from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import DYNAMICS, as_times
@@ -106,7 +106,6 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         method = None if self.solver == "auto" else as_method(self.solver)
-        check_standardise(self.standardise)
         ridge = Ridge.read(self.ridge)
         return Settings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, method)
 
