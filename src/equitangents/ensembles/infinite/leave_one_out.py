@@ -148,6 +148,9 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(samples, their rows, the weights that leave with them), samples with equally many different rows together."""
+    if row.shape[1] == 1:
+        yield np.arange(len(row)), row, weight
+        return
     different = [np.unique(r, return_inverse=True) for r in row]
     sizes = np.array([len(rows) for rows, _ in different])
     for size in np.unique(sizes):
