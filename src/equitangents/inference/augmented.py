@@ -23,6 +23,7 @@ from equitangents.errors import ShapeError
 from equitangents.groups import Group
 from equitangents.groups.group import GroupMap
 
+_ROWS = 256  # whose digests are made together
 _LABEL_TOLERANCE = 1e-11  # of the largest label, to which labels of equal inputs must agree
 
 
@@ -61,15 +62,15 @@ def row_digests(a: Numbers) -> list[bytes]:
     """A digest of each row: the same for rows that agree to rounding, as `row_tolerances` has it."""
     a = np.asarray(a)
     # Powers of two, as equal rows agree in their largest entry only to rounding; 1.37 moves steps off round numbers.
-    with np.errstate(divide="ignore"):
-        grids = np.exp2(np.floor(np.log2(1.37 * row_tolerances(a))))
-    rows = a.reshape(len(a), -1).astype(np.float64)
-    return [_digest(row, grid) if grid > 0 else b"" for row, grid in zip(rows, grids, strict=True)]
-
-
-def _digest(row: np.ndarray, grid: float) -> bytes:
-    steps = np.append(np.rint(row / grid), np.log2(grid))
-    return hashlib.blake2b(steps.astype(np.int64).tobytes(), digest_size=16).digest()
+    tolerances = 1.37 * row_tolerances(a)
+    powers = np.floor(np.log2(np.where(tolerances > 0, tolerances, 1.0)))[:, None]
+    rows, found = a.reshape(len(a), -1), []
+    for start in range(0, len(a), _ROWS):
+        at = slice(start, start + _ROWS)
+        steps = np.rint(rows[at].astype(np.float64) / np.exp2(powers[at]))
+        keys = np.concatenate([steps, powers[at]], axis=1).astype(np.int64)
+        found += [hashlib.blake2b(key.tobytes(), digest_size=16).digest() for key in keys]
+    return [digest if tolerance > 0 else b"" for digest, tolerance in zip(found, tolerances, strict=True)]
 
 
 def kinds(*digests: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
