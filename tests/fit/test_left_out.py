@@ -8,8 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
-from equitangents.fit.assessing import RIDGES, Gram, Solved, calibrated, log_losses, weights_of
-from equitangents.fit.problem import make_problem, near_duplicates
+from equitangents.fit.assessing import (
+    RIDGES,
+    Gram,
+    Solved,
+    calibrated,
+    log_losses,
+    make_problem,
+    near_duplicates,
+    weights_of,
+)
 from equitangents.inference.probabilities import fitted_temperature
 
 

@@ -21,7 +21,7 @@ from equitangents.kernels.fields import part_of
 from equitangents.kernels.rotations import sections
 from equitangents.kernels.stages import stages_of
 from equitangents.kernels.structured import batch_of
-from equitangents.nn.lowering import lower_field
+from equitangents.nn.sequential import lower_field
 from kernels.random_structured import grids, lines
 from kernels.test_compiled_rotations import networks as rotation_networks
 from laws.networks import network

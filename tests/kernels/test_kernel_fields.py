@@ -10,7 +10,7 @@ import equitangents as et
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NetworkError
 from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.fields import field_bytes, field_plan, part_of
-from equitangents.nn.lowering import lower_field
+from equitangents.nn.sequential import lower_field
 
 n = et.nn
 net_program = lambda net, shape: lower_field(net.layers, net.signals(shape))[1]

@@ -91,8 +91,8 @@ class Estimator(BaseEstimator):
                 raise unknown("parameter", outer, sorted(known))
             value = params.get(outer, known[outer])
             if nested and not hasattr(value, "set_params"):
-                remedy, verb = "give another one: set_params(net=...)", "cannot be set in a"
-                raise InvalidArgumentError(name, type(value), "an object with parameters", remedy, verb=verb)
+                instead, verb = "give another one: set_params(net=...)", "cannot be set in a"
+                raise InvalidArgumentError(name, type(value), "an object with parameters", instead, verb=verb)
         return super().set_params(**params)
 
     def _check_fitted(self) -> None:

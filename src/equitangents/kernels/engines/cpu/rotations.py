@@ -18,7 +18,6 @@ from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.engines.reference.rotations import pairs_in_tile
 from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.plans import FibrePlan, grid_levels
-from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import Rings, RotationSections, rings_of
 from equitangents.kernels.scales import law_of
 
@@ -29,7 +28,8 @@ class CompiledRotations(RotationRules):
     """Signals as vectors, correlated and carried through all layers in C++."""
 
     def obstacle(self, program: RotationSections) -> str | None:
-        steps = _at_once(program.field, program.vector)
+        one, none = FrozenArray(np.zeros(1, np.int32)), FrozenArray(np.zeros((1, 0), np.int32))
+        steps = FibrePlan((), grid_levels((), ()), none, one, 1.0, program.field + program.vector)  # on plain vectors
         if activations.has_tables(steps):
             return "it has no dual of Quadrature on rotations"
         return descriptor.obstacle(steps)
@@ -91,23 +91,13 @@ def vectors(x: Any) -> Any:
     return (x * np.asarray(scale, x.dtype)).reshape(len(x), -1)
 
 
-def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
-    """All of it on plain vectors: what a flattening readout makes of a network."""
-    one, none = FrozenArray(np.zeros(1, np.int32)), FrozenArray(np.zeros((1, 0), np.int32))
-    return FibrePlan((), grid_levels((), ()), none, one, 1.0, field + vector)
-
-
 @lru_cache(maxsize=16)
-def plan_of(
-    program: RotationSections, resolution: int, itemsize: int, any_norms: bool = False
-) -> FibrePlan | RotationPlan:
+def plan_of(program: RotationSections, resolution: int, itemsize: int, any_norms: bool = False) -> RotationPlan:
     """The engine's plan; raises MemoryLimitError if it is too large."""
     if any_norms:
-        found: FibrePlan | RotationPlan = at_any_norms(plan_of(program, resolution, 8))
+        found: RotationPlan = at_any_norms(plan_of(program, resolution, 8))
         return found
     pairs_in_tile(program, resolution, itemsize)
-    if program.readout == "flatten":
-        return _at_once(program.field, program.vector)
     rings = rings_of(program.bandlimit, program.group, resolution)
     arrays = _of_circles(rings, program.bandlimit) if isinstance(program.group, RotationGroup) else _of_list(rings)
     azimuths, waves, mixing, weights = arrays
