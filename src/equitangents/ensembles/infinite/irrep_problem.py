@@ -19,7 +19,7 @@ orbits are computed tile by tile, and only their transforms are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, TypeAlias
@@ -33,12 +33,12 @@ from jaxtyping import Inexact
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields import PointAction
-from equitangents.ensembles.infinite.predictor import Decomposed, kernel_diagonal
+from equitangents.ensembles.infinite.predictor import Decomposed, Settings, kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import DataOrbits, find_orbits
 from equitangents.inference.draws import sample_on_orbits
-from equitangents.inference.dynamics import Dynamics, Weighted
+from equitangents.inference.dynamics import Weighted
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.spectrum import relative_resolution
 from equitangents.kernels import KernelFunction
@@ -111,10 +111,11 @@ class IrrepProblem(Decomposed):
                     f"not unique; {spectrum.remedy(spectrum.delta)}, or take a finite time"
                 )
 
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+    def retuned(self, settings: Settings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
-        first, trained = self.spectra[0], dynamics(self.processes[0].samples)
-        blocks = tuple(replace(block, process=block.process.retuned(ridge, trained)) for block in self.blocks)
+        first, ridge = self.spectra[0], settings.ridge.least
+        dynamics = settings.dynamics(settings.learning_rate, self.processes[0].samples)
+        blocks = tuple(replace(block, process=block.process.retuned(ridge, dynamics)) for block in self.blocks)
         bound = self.bound + (ridge - first.ridge) * first.ridge_unit if self.bound else self.bound
         return replace(self, blocks=blocks, bound=bound)
 

@@ -244,7 +244,7 @@ class Decomposed(KernelPredictor):
         )
 
     @abc.abstractmethod
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+    def retuned(self, settings: Settings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
 
     @abc.abstractmethod
@@ -289,9 +289,10 @@ class Problem(Decomposed):
         """The only one."""
         return [self.process]
 
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+    def retuned(self, settings: Settings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
-        return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
+        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
+        return replace(self, process=self.process.retuned(settings.ridge.least, dynamics))
 
     def mean(self, time: float) -> MeansAtATime:
         """μ_t as coefficients α = φ_t(Θ) Y, (N, outputs)."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, cast
 
 import jax
@@ -25,18 +25,9 @@ from equitangents._types import AnyAction, ArrayLike, DataRows
 from equitangents.actions import Action, restrict
 from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
+from equitangents.ensembles import fields
 from equitangents.ensembles.estimator import check_actions
-from equitangents.ensembles.fields import (
-    FieldKernel,
-    FieldPoints,
-    PointAction,
-    Positions,
-    TurningField,
-    kernel_symmetry,
-    moved_positions,
-    moved_targets,
-    turning_symmetry,
-)
+from equitangents.ensembles.fields import FieldKernel, FieldPoints, PointAction, Positions, TurningField
 from equitangents.ensembles.infinite import irrep_problem, predictor
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, Settings, SolvedProblem
@@ -176,11 +167,10 @@ class Training:
         assert settings.field == self.settings.field
         settings = replace(settings, points=self.settings.points)
         training = replace(self, settings=settings)
-        dynamics = partial(settings.dynamics, settings.learning_rate)
         for name in ("mean_problem", "covariance_problem"):
             solved = vars(self).get(name)
             if isinstance(solved, Decomposed) and settings.ridge.same_above(self.settings.ridge):
-                vars(training)[name] = solved.retuned(settings.ridge.least, dynamics)
+                vars(training)[name] = solved.retuned(settings)
         return training
 
     def means(self, x: ArrayLike, times: np.ndarray) -> np.ndarray:
@@ -237,7 +227,7 @@ class Training:
     def copies(self) -> np.ndarray:
         """ρ_Y(g) y_i for every augmenting element, (|G|, N, *positions, outputs)."""
         if self.positions is not None and not self.turning:
-            return moved_targets(self.augmentation, self.label_action, self.y)
+            return fields.moved_targets(self.augmentation, self.label_action, self.y)
         elements = augmenting_elements(self.augmentation)
         if self.label_action is None:
             return np.broadcast_to(self.y, (len(elements), *self.y.shape))
@@ -320,7 +310,7 @@ def make_training(
         kernel, rows = cast(KernelFunction, FieldKernel(field)), FieldPoints.of(x, positions.count)
         labels = y.reshape(len(rows), -1)
         if augmentation is not None:
-            table = moved_positions(augmentation, label_action, positions)
+            table = fields.moved_positions(augmentation, label_action, positions)
             action = PointAction(cast(Action, whole_action(augmentation)), table)
         if settings.store is not None:
             raise InvalidArgumentError("store", str(settings.store), "None for targets that are fields")
@@ -337,8 +327,8 @@ def make_training(
 def _labels_of_points(training: Training) -> np.ndarray:
     """Labels of points, (|G|, rows, outputs), copy g at π_g p; (rows, outputs) where all copies of one agree."""
     table, copies = training.action.table, training.copies()
-    fields = copies.reshape(len(copies), len(training.x), table.shape[1], -1)
-    at = np.stack([fields[g][:, table[g]] for g in range(len(table))])
+    values = copies.reshape(len(copies), len(training.x), table.shape[1], -1)
+    at = np.stack([values[g][:, table[g]] for g in range(len(table))])
     apart = np.abs(at - at[training.action.group.identity]).max()
     same = apart <= _SAME * max(float(np.abs(at).max()), 1e-300)
     return training.labels if same else at.reshape(len(at), len(training.rows), -1)
@@ -359,13 +349,10 @@ def _way(training: Training) -> tuple[str, str | None]:
         symmetry = "invariant" if is_invariant(kernel, action, training.x) else None
     elif training.turning:
         net = cast(TurningField, cast(FieldKernel, kernel).net).net
-        symmetry = turning_symmetry(net, action, training.label_action, training.x, training.positions.count)
+        symmetry = fields.turning_symmetry(net, action, training.label_action, training.x, training.positions.count)
     else:
-        symmetry = kernel_symmetry(cast(FieldKernel, kernel), training.action, cast(FieldPoints, training.rows))
+        symmetry = fields.kernel_symmetry(cast(FieldKernel, kernel), training.action, cast(FieldPoints, training.rows))
     if symmetry is None:
-        turning = "outputs are not known to turn as the targets of copies do"
-        return (
-            "explicit",
-            turning if training.turning else "the kernel is not known to be invariant under the augmentation",
-        )
+        kernels = "the kernel is not known to be invariant under the augmentation"
+        return "explicit", "outputs are not known to turn as targets of copies do" if training.turning else kernels
     return "irreps" if training.labels.ndim == 3 else "equivariant" if symmetry == "equivariant" else "averages", None
