@@ -25,7 +25,7 @@ def cases(rng):
     """Calls without arguments, each with enough work for several threads."""
     x = rng.standard_normal((60, 10, 10, 3)).astype(np.float32)
     net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
-    plan = engine_of("cpu").steps(net.lower(x.shape[1:])[1])
+    plan = engine_of("cpu").plan(net.lower(x.shape[1:])[1])
     yield "matrix", lambda: run.kernels(plan, x, None)
     yield "two sets", lambda: run.kernels(plan, x[:40], x[20:].copy())
     many = np.tile(x, (30, 1, 1, 1))
@@ -35,12 +35,12 @@ def cases(rng):
     pooled = nn.Sequential(
         nn.Conv(1, 3), nn.Relu(), nn.AvgPool(2, 1, "circular"), nn.Conv(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1)
     )
-    staged = engine_of("cpu").steps(pooled.lower(small.shape[1:])[1])
+    staged = engine_of("cpu").plan(pooled.lower(small.shape[1:])[1])
     yield "pools", lambda: run.kernels(staged, small, None)
 
     body = nn.Sequential(nn.Conv(1, 3), nn.Relu())
     part = part_of("all", 25)
-    field = engine_of("cpu").field_steps(lower_field(body.layers, body.signals(small.shape[1:]))[1], part)
+    field = engine_of("cpu").field_plan(lower_field(body.layers, body.signals(small.shape[1:]))[1], part)
     yield "field", lambda: run.field_kernels(field, small, None)
 
     mixed = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Attention(1), nn.GlobalAvgPool(), nn.Dense(1))

@@ -171,7 +171,7 @@ def addresses_left(left):
 @linux
 def test_threads_that_find_no_room_for_their_stacks_are_done_without(rng, monkeypatch):
     x = rng.standard_normal((60, 10, 10, 3))
-    plan = engine_of("cpu").steps(NET.lower(x.shape[1:])[1])
+    plan = engine_of("cpu").plan(NET.lower(x.shape[1:])[1])
     wanted = run.kernels(plan, x, None)
     monkeypatch.setattr(run, "threads", lambda: 64)
     with addresses_left(48 << 20):  # stacks take 8 MiB each
@@ -182,7 +182,7 @@ def test_threads_that_find_no_room_for_their_stacks_are_done_without(rng, monkey
 @linux
 def test_results_that_find_no_room_are_an_error_that_says_how_much_they_take(rng):
     x = rng.standard_normal((4000, 3))
-    plan = engine_of("cpu").steps(nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1)).lower((3,))[1])
+    plan = engine_of("cpu").plan(nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1)).lower((3,))[1])
     with addresses_left(48 << 20), pytest.raises(MemoryLimitError, match=r"256 MB of its results.*fewer inputs"):
         run.kernels(plan, x, None)
 
@@ -205,7 +205,7 @@ from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import run
 net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
 x = np.random.default_rng(0).standard_normal((60, 10, 10, 3))
-plan = engine_of("cpu").steps(net.lower(x.shape[1:])[1])
+plan = engine_of("cpu").plan(net.lower(x.shape[1:])[1])
 run.threads = lambda: 1
 wanted = run.kernels(plan, x, None)
 run._WATCH_FROM = 0  # so that a thread of Python's is wanted, too

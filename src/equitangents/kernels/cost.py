@@ -10,7 +10,7 @@ seconds = pairs × the seconds of a pair in a block of random inputs, which the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -24,8 +24,8 @@ from equitangents.formatting import duration, memory_size
 from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.engines.select import engine_of
 from equitangents.kernels.fields import result_bytes
-from equitangents.kernels.plans import PairPlan
-from equitangents.kernels.program import Op, Positions, Program, flat
+from equitangents.kernels.plans import FibrePlan, PairPlan, unrolled
+from equitangents.kernels.program import Positions, Program, flat
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers
 from equitangents.kernels.rotations import (
     LADDER,
@@ -40,7 +40,6 @@ from equitangents.kernels.rotations import (
     sphere_resolution,
 )
 from equitangents.kernels.runs import programs, rotations, steerable, structured
-from equitangents.kernels.stages import AlongFibres, Step, stages_of
 from equitangents.kernels.steerable import Points, SteerableProgram
 from equitangents.kernels.structured import StructuredPositions, StructuredProgram, positions, reads_graphs
 from equitangents.memory import threads
@@ -235,65 +234,36 @@ class Work:
 
 
 @lru_cache(maxsize=256)
-def count(plan: AlongFibres | PairPlan) -> Work:
+def count(plan: FibrePlan | PairPlan) -> Work:
     """The work of `plan` for one pair of inputs; fibres are those of all stages."""
     if plan.form == "pairs":
-        found = list(_pair_layers(plan.ops, plan.positions_in))
-        return Work(plan.positions, plan.positions, len(found), sum(found), plan.positions_in**2)
-    stages = stages_of(plan)
-    found = [stage.levels[at + 1].held(stage.fibres.array) for stage in stages for at, _ in _layers(stage.steps)]
-    found += vector_layers(plan.vector)
-    products, fibres = stages[0].levels[0].held(stages[0].fibres.array), sum(len(s.fibres.array) for s in stages)
+        found = [plan.sizes[at + 1] ** 2 for at in _layers(plan.steps)]
+        return Work(max(plan.sizes), max(plan.sizes), len(found), sum(found), plan.sizes[0] ** 2)
+    found = [stage.levels[at + 1].held(stage.fibres.array) for stage in plan.stages for at in _layers(stage.steps)]
+    found += [1] * len(_layers(plan.vector))
+    products = plan.stages[0].levels[0].held(plan.stages[0].fibres.array)
+    fibres = sum(len(stage.fibres.array) for stage in plan.stages)
     return Work(fibres, plan.positions, len(found), sum(found), products)
 
 
-def vector_layers(ops: tuple[Any, ...]) -> Iterator[int]:
-    """1 for each layer of operations at a single position."""
-    for _, inner in _layers(ops):
-        if inner is None:
-            yield 1
-        else:
-            for branch in inner:
-                yield from vector_layers(branch)
-
-
-def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[int]:
-    sizes = [positions]
-    for op in ops:
-        sizes.append(op.positions_after(sizes[-1]))
-    for at, inner in _layers(ops):
-        if inner is None:
-            yield sizes[at + 1] ** 2
-        else:
-            for branch in inner:
-                yield from _pair_layers(branch, sizes[at])
-
-
-def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[int, tuple[tuple[Op, ...], ...] | None]]:
-    """(number of the operation after which a layer ends, operations of branches in its place)."""
+def _layers(steps: tuple[Any, ...]) -> list[int]:
+    """The number of the step after which each layer ends: a nonlinearity, or the last window before a field is kept."""
+    found: list[int] = []
     window: int | None = None
-    for at, op in enumerate(ops):
-        if op.nonlinearity is not None:
-            yield at, None
+    for at, step in enumerate(steps):
+        if step.nonlinearity is not None:
+            found.append(at)
             window = None
-            continue
-        if not (op.is_window or op.held or op.ends_layer):
-            continue
-        if window is not None:
-            yield window, None
-            window = None
-        if op.is_window or op.is_total:
-            window = at
-        elif op.held:
-            yield at, op.held
-    if window is not None:
-        yield window, None
+        elif step.is_window or step.ends_layer:
+            found += [] if window is None else [window]
+            window = at if step.is_window or step.is_total else None
+    return found if window is None else [*found, window]
 
 
 def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None) -> _Counted:
     """The work of a program on positions, along its fibres."""
     choice = programs.choice_of(program, engine, np.dtype(dtype))
-    steps = choice.engine.steps(program)
+    steps = choice.engine.plan(program)
     sizes = channels, n1, n2 or n1, np.dtype(dtype).itemsize
     work = count(steps)
     cost = KernelCost(
@@ -371,7 +341,7 @@ def _of_rotations(
     signals = min(max(n1, n2 or n1), _MOST_SIGNALS)
     found = _resolution(program, signals, channels, dtype, choice.engine.name)
     turns, points = nodes(program, found.value), field_points(program, found.value)
-    layers = [sum(vector_layers(ops)) for ops in (program.sphere, program.field, program.vector)]
+    layers = [len(_layers(unrolled(ops))) for ops in (program.sphere, program.field, program.vector)]
     cost = KernelCost(
         fibres=turns,
         field_size=points,

@@ -21,7 +21,16 @@ from equitangents._types import DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.operations import Box, Pool, Standardise
-from equitangents.kernels.program import GroupFibres, Op, Parallel, Positions, Program, residual
+from equitangents.kernels.program import (
+    GroupFibres,
+    Op,
+    Parallel,
+    Positions,
+    Program,
+    is_structured,
+    residual,
+    why_structured,
+)
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, diagonal, numbers, one_orbit, resolve
 from equitangents.kernels.result import Kernels, result
 from equitangents.kernels.rotations import Resolution, Sphere
@@ -32,8 +41,6 @@ from equitangents.kernels.structured import (
     Normalise,
     StructuredPositions,
     Times,
-    is_structured,
-    why_structured,
 )
 from equitangents.memory import check_fits
 from equitangents.structured import Inputs

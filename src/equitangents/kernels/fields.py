@@ -17,18 +17,10 @@ import numpy as np
 from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import memory_size
-from equitangents.kernels.operations import FrozenArray, NoFibresError
-from equitangents.kernels.plans import (
-    FibrePlan,
-    Level,
-    PairPlan,
-    collapse_total_windows,
-    grid_levels,
-    lifted_levels,
-    over_all_pairs,
-)
+from equitangents.kernels.levels import Level
+from equitangents.kernels.operations import NoFibresError
+from equitangents.kernels.plans import FibrePlan, PairPlan, over_all_pairs, plan_of_field
 from equitangents.kernels.program import Program
-from equitangents.kernels.stages import StagedPlan, staged_field
 from equitangents.memory import check_fits
 from equitangents.precision import is_traced
 
@@ -109,19 +101,19 @@ def part_of(positions: str, count: int) -> Part:
 
 @dataclass(frozen=True)
 class FieldPlan:
-    """Run `steps`, which has no readout, and keep the wanted pairs of positions of the level `last`.
+    """Run `plan`, which has no readout, and keep the wanted pairs of positions of the level `last`.
 
     Along fibres there are values (fibres, first positions), over all pairs (positions, positions); see `places`.
     """
 
-    steps: FibrePlan | StagedPlan | PairPlan
+    plan: FibrePlan | PairPlan
     part: Part
     last: Level | None  # None of a `PairPlan`
 
     @property
     def settled(self) -> bool:
         """Whether the field of each fibre is constant, so that one number represents it."""
-        return isinstance(self.steps, FibrePlan) and self.steps.levels.levels[-1].positions < self.part.count
+        return self.plan.form == "fibre" and self.plan.levels[-1].positions < self.part.count
 
     @property
     def values(self) -> int:
@@ -133,27 +125,15 @@ class FieldPlan:
 
 
 @lru_cache(maxsize=64)
-def field_plan(program: Program, part: Part) -> FieldPlan:
-    """The cheaper exact way to the wanted part of a program's field."""
+def field_plan(program: Program, part: Part, staged: bool = False) -> FieldPlan:
+    """The cheaper exact way to the wanted part of a program's field; `staged`: of an engine that runs stages."""
+    if staged and (found := field_plan(program, part)).plan.form == "fibre":
+        return found
     try:
-        lift = program.lift
-        levels = grid_levels(program.ops, program.shape) if lift is None else lifted_levels(program.ops, lift)
+        plan, last = plan_of_field(program, lambda last: last.fibres(_wanted(part, last)), staged)
     except NoFibresError as error:
         return FieldPlan(over_all_pairs(program, str(error)), part, None)
-    last = levels.levels[-1]
-    fibres = FrozenArray(fibres_of(part, last))
-    field = program.ops
-    if (short := collapse_total_windows(field, levels)) is not None:
-        field, levels = short
-    labels = FrozenArray(np.full(levels.levels[-1].positions, -1, np.int32))  # no position is read out
-    return FieldPlan(FibrePlan(field, levels, fibres, labels, 1.0, ()), part, last)
-
-
-@lru_cache(maxsize=64)
-def staged_field_plan(program: Program, part: Part) -> FieldPlan:
-    """The plan of a program with pools between layers; raises NoFibresError if it has no stages."""
-    steps = staged_field(program, lambda last: fibres_of(part, last))
-    return FieldPlan(steps, part, steps.stages[-1].levels[-1])
+    return FieldPlan(plan, part, last)
 
 
 @lru_cache(maxsize=8)
@@ -164,11 +144,6 @@ def places(plan: FieldPlan) -> np.ndarray:
         return first * plan.part.count + second
     numbers = np.searchsorted(_wanted(plan.part, plan.last), plan.last.fibre_numbers(first, second))
     return numbers if plan.settled else numbers * plan.part.count + first
-
-
-def fibres_of(part: Part, last: Level) -> np.ndarray:
-    """The fibres that hold the wanted pairs: int32 (F, d) offsets on grids, (F,) elements of a group."""
-    return last.fibres(_wanted(part, last))
 
 
 def _wanted(part: Part, last: Level) -> np.ndarray:

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-import numpy as np
-
 from equitangents.kernels.operations import (
     Affine,
     Box,
@@ -107,6 +105,18 @@ def flat(ops: Iterable[Any]) -> Iterator[Any]:
             yield from flat(held)
 
 
+def why_structured(ops: tuple[Any, ...]) -> str:
+    """Reason why a structured program does not run along fibres."""
+    names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
+    held = ", ".join(names) or "masks"
+    return f"it holds {held}"
+
+
+def is_structured(ops: tuple[Any, ...]) -> bool:
+    """Whether any operation is one of structured programs."""
+    return any(op.is_structured for op in flat(ops))
+
+
 Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Parallel | Standardise
 
 
@@ -166,13 +176,3 @@ class Program(HashedOnce, Generic[S]):
     def lift(self: Program[Positions]) -> GroupFibres | None:
         """Moves of positions by the group of a lifted network."""
         return self.space.lift
-
-
-def arrays_of(program: Program) -> dict[str, np.ndarray]:
-    """Every table of the program, by key: engines take them as run-time arguments rather than as constants."""
-    found = {key: table for op in flat(program.ops) for key, table in op.tables.items()}
-    lift = program.lift
-    if lift is not None:
-        found[lift.points.key] = lift.points.array
-        found[lift.elements.key] = lift.elements.array
-    return found

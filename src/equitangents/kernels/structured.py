@@ -172,18 +172,6 @@ class StructuredPositions:
 StructuredProgram = Program[StructuredPositions]
 
 
-def why_structured(ops: tuple[Any, ...]) -> str:
-    """Reason why a structured program does not run along fibres."""
-    names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
-    held = ", ".join(names) or "masks"
-    return f"it holds {held}"
-
-
-def is_structured(ops: tuple[Any, ...]) -> bool:
-    """Whether any operation is one of structured programs."""
-    return any(op.is_structured for op in flat(ops))
-
-
 def centres(box: Box) -> np.ndarray:
     """The number of the position that each window is centred on, (positions_out,)."""
     axes = []

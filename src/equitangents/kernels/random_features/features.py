@@ -17,10 +17,10 @@ from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.fields import check_result
 from equitangents.kernels.operations import Decouple, Dual
 from equitangents.kernels.orbit import OrbitAverage, as_array
-from equitangents.kernels.program import Op, Parallel, Positions, Program, flat
+from equitangents.kernels.program import Op, Parallel, Positions, Program, flat, why_structured
 from equitangents.kernels.random_features.network import BLOCK, draws, run, sketch, sketch_draws, start
 from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
-from equitangents.kernels.structured import StructuredPositions, why_structured
+from equitangents.kernels.structured import StructuredPositions
 from equitangents.memory import check_fits
 from equitangents.structured import Inputs, is_structured
 from equitangents.validation import check_array, check_choice, check_whole

@@ -25,11 +25,11 @@ from equitangents._types import ArrayLike, DType
 from equitangents.kernels import scales
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines import Choice, Engine, choose, choose_where
-from equitangents.kernels.engines.protocol import Steps
+from equitangents.kernels.engines.protocol import Plan
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check_result
 from equitangents.kernels.plans import FibrePlan, PairPlan, plan
-from equitangents.kernels.program import Program, flat
+from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels, result_at
 from equitangents.kernels.scales import Law, Values, has_bias, law_of, unit_bias, with_biases, with_derivatives_of
 
@@ -78,8 +78,7 @@ def compute(
             nngp, ntk = _traced(chosen, program, x1, x2, dtype, part)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            listed = (np.arange(len(x1)),) * 2 if own else None
-            nngp, ntk, added = scales.all_pairs(law, backends, *arrays, layout, listed)
+            nngp, ntk, added = scales.all_pairs(law, backends, *arrays, layout, own)
             notes = (*notes, *added)
             if doubt is not None:
                 nngp, ntk, mended = _mend(
@@ -102,12 +101,7 @@ def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | N
     return choose_where(obstacle, engine)
 
 
-def steps_of(program: Program, engine: Engine, part: Part | None) -> Steps:
-    """How the engine runs `program`, or a part of its field."""
-    return engine.steps(program) if part is None else engine.field_steps(program, part).steps
-
-
-def notes_of(choice: Choice, steps: Steps, part: Part | None = None) -> tuple[str, ...]:
+def notes_of(choice: Choice, steps: Plan, part: Part | None = None) -> tuple[str, ...]:
     """Notes on the choice for the result."""
     for why in steps.notes:
         logger.debug("kernel %sover %s", "" if part is None else "field ", why)
@@ -131,7 +125,7 @@ def check_memory(
 class _Prepared(NamedTuple):
     """What the calls of a program by an engine have in common, whatever their inputs and the state of the process."""
 
-    steps: Steps
+    plan: Plan
     law: Law
     backends: scales.Backends
     layout: Layout
@@ -143,7 +137,7 @@ def _prepared(
     program: Program, engine: Engine, channels: int, dtype: np.dtype, part: Part | None, own: bool = False
 ) -> _Prepared:
     return _Prepared(
-        steps=steps_of(program, engine, part),
+        plan=engine.plan(program) if part is None else engine.field_plan(program, part).plan,
         law=law_of(program),
         backends=_backends(program, engine, part, own),
         layout=MATRIX if part is None else part.layout,
@@ -265,19 +259,18 @@ def parallel_too(program: Program) -> bool | None:
     None: none are in doubt.
     """
     steps = plan(program)
-    dense = _is_dense(steps)
-    ops = [op for part in steps.parts for op in flat(part)]
+    dense, ops = _is_dense(steps), steps.steps
     kinks = [n for n, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
     before = ops[: max(kinks, default=0)]
     biased, curved = any(map(has_bias, before)), any(map(_is_curved, before))
-    whole = unit_bias(*steps.parts) is not None
+    whole = unit_bias(ops) is not None
     if (not biased and not curved) or (dense and whole):
         return None
     return (biased or dense) and not whole
 
 
 def _is_dense(steps: FibrePlan | PairPlan) -> bool:
-    if steps.form == "pairs" or steps.field or not steps.single:
+    if steps.form == "pairs" or steps.last.steps or not steps.single:
         return False
     return len(set(steps.labels.array)) == 1
 

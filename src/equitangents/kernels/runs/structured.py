@@ -17,9 +17,10 @@ from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
 from equitangents.kernels.engines.protocol import StructuredRules
 from equitangents.kernels.engines.reference import structured as by_reference
 from equitangents.kernels.fields import Part, check_field, check_result
+from equitangents.kernels.program import why_structured
 from equitangents.kernels.result import KernelField, Kernels, result_at
 from equitangents.kernels.scales import any_traced, cast, norms
-from equitangents.kernels.structured import StructuredProgram, batch_of, check_alike, why_structured
+from equitangents.kernels.structured import StructuredProgram, batch_of, check_alike
 from equitangents.structured import Inputs
 
 logger = logging.getLogger("equitangents")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any
 
@@ -13,19 +12,18 @@ import numpy as np
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.kernels.engines.cpu import activations, descriptor, run
 from equitangents.kernels.engines.cpu.activations import at_any_norms
-from equitangents.kernels.engines.cpu.descriptor import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
-from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
+from equitangents.kernels.engines.cpu.descriptor import RotationPlan, SphereMean, SphereTurns, Turns, ZonalMean
+from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.engines.reference.rotations import pairs_in_tile
+from equitangents.kernels.levels import GridLevel, TableLevel
 from equitangents.kernels.operations import FrozenArray
-from equitangents.kernels.plans import FibrePlan, grid_levels
+from equitangents.kernels.plans import FibrePlan, Stage, unrolled
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import Rings, RotationSections, Zonal, rings_of, sphere_resolution
 from equitangents.kernels.scales import law_of
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 from equitangents.sphere.transforms import wigner
-
-_GATHERED = 32 << 20  # bytes of signals that are gathered at a time for a list of pairs
 
 
 class CompiledRotations(RotationRules):
@@ -44,36 +42,20 @@ class CompiledRotations(RotationRules):
         resolution: int,
         x1: np.ndarray,
         x2: np.ndarray | None,
-        listed: Listed | None = None,
+        paired: bool = False,
         any_norms: bool = False,
     ) -> Pair:
         plan = plan_of(program, resolution, x1.dtype.itemsize, any_norms)
         a = inputs(program, resolution, x1)
         b = x2 if x2 is None else inputs(program, resolution, x2)
-        if listed is None:
-            return run.kernels(plan, a, b)
-        i, j = listed
-        b = a if b is None else b
-        nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
-        for start in range(0, len(i), step := _pairs_at_once(a)):
-            here = slice(start, start + step)
-            nngp[here], ntk[here] = run.listed(plan, a[i[here]], b[j[here]])
-        return nngp, ntk
+        return run.listed(plan, a, b) if paired else run.kernels(plan, a, b)
 
-    def traced(
-        self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, listed: Listed | None = None
-    ) -> Pair:
+    def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, paired: bool = False) -> Pair:
         """As `kernels`, inside a JAX program; without derivatives."""
         plan, law = plan_of(program, resolution, x1.dtype.itemsize), law_of(program)
         a = inputs(program, resolution, x1)
         b = x2 if x2 is None else inputs(program, resolution, x2)
-        if listed is None:
-            return run.traced(plan, law, a, b)
-        b, count = a if b is None else b, len(listed[0])
-        size = min(max(count, 1), _pairs_at_once(a))
-        index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in listed)
-        nngp, ntk = jax.lax.map(lambda here: run.traced(plan, law, a[here[0]], b[here[1]], listed=True), index)
-        return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
+        return run.traced(plan, law, a, b, listed=paired)
 
     def working_bytes(
         self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
@@ -88,10 +70,6 @@ class CompiledRotations(RotationRules):
         return scaled + run.working_bytes(plan, channels, n1, n2 or n1, itemsize)
 
 
-def _pairs_at_once(vectors: Any) -> int:
-    return max(64, _GATHERED // (math.prod(vectors.shape[1:]) * vectors.dtype.itemsize))
-
-
 def inputs(program: RotationSections, resolution: int, x: Any) -> Any:
     """Signals (N, B², C) as the engine takes them: as vectors, or at the points of the sphere."""
     return values(program, resolution, x) if program.sphere else vectors(x)
@@ -103,32 +81,37 @@ def vectors(x: Any) -> Any:
     return (x * np.asarray(scale, x.dtype)).reshape(len(x), -1)
 
 
+_LABEL = FrozenArray(np.zeros(1, np.int32))  # of the single position of vectors
+
+
+def _at_one_position(ops: tuple[Op, ...], rotations: int = 1) -> Stage:
+    """A stage on fields of one position, at so many rotations."""
+    steps = unrolled(ops)
+    return Stage(steps, (GridLevel((), wrap=True),) * (len(steps) + 1), FrozenArray(np.zeros((rotations, 0), np.int32)))
+
+
 def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
     """All of it on plain vectors: what a flattening readout makes of a network."""
-    one, none = FrozenArray(np.zeros(1, np.int32)), FrozenArray(np.zeros((1, 0), np.int32))
-    return FibrePlan((), grid_levels((), ()), none, one, 1.0, field + vector)
+    return FibrePlan((_at_one_position(()),), _LABEL, 1.0, unrolled(field + vector))
 
 
 @lru_cache(maxsize=16)
-def plan_of(
-    program: RotationSections, resolution: int, itemsize: int, any_norms: bool = False
-) -> FibrePlan | RotationPlan | SpherePlan:
+def plan_of(program: RotationSections, resolution: int, itemsize: int, any_norms: bool = False) -> FibrePlan:
     """The engine's plan; raises MemoryLimitError if it is too large."""
     if any_norms:
-        found: FibrePlan | RotationPlan | SpherePlan = at_any_norms(plan_of(program, resolution, 8))
+        found: FibrePlan = at_any_norms(plan_of(program, resolution, 8))
         return found
     pairs_in_tile(program, resolution, itemsize)
     if program.sphere:
-        return sphere_plan(program, resolution)
+        return _on_sphere(program, resolution)
     if program.readout == "flatten":
         return _at_once(program.field, program.vector)
     rings = rings_of(program.bandlimit, program.group, resolution)
     arrays = _of_circles(rings, program.bandlimit) if isinstance(program.group, RotationGroup) else _of_list(rings)
-    azimuths, waves, mixing, weights = arrays
+    turns = Turns(program.bandlimit, *arrays)
     return RotationPlan(
-        program.field, program.vector, program.bandlimit, azimuths,
-        FrozenArray(waves), FrozenArray(mixing), FrozenArray(weights),
-    )  # fmt: skip
+        (_at_one_position(program.field, turns.count),), _LABEL, 1.0, unrolled(program.vector), turns=turns
+    )
 
 
 def _of_circles(rings: Rings, bandlimit: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
@@ -147,27 +130,28 @@ def _of_list(rings: Rings) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
     return 0, np.zeros((1, 1)), matrices.reshape(len(weights), matrices.shape[-1])[kept], weights[kept]
 
 
-@lru_cache(maxsize=16)
-def sphere_plan(program: RotationSections, resolution: int) -> SpherePlan:
+def _on_sphere(program: RotationSections, resolution: int) -> FibrePlan:
     """The engine's plan for a program on fields over the sphere."""
     s = sphere_resolution(program.bandlimit, resolution)
     grid = gauss_legendre(s)
     kept = (op for op in program.sphere if not op.is_total)
     ops = tuple(ZonalMean(FrozenArray(op.coefficients.array[:s])) if isinstance(op, Zonal) else op for op in kept)
-    windows = [op.coefficients.array.size for op in ops if isinstance(op, ZonalMean)]
-    degrees = max([program.bandlimit, *windows])
-    northern = (s + 1) // 2
-    return SpherePlan(
-        sphere=(*ops, SphereMean(FrozenArray(grid.weights.ravel() / (4 * np.pi)))),
-        after=program.field,
-        vector=program.vector,
-        bandlimit=program.bandlimit,
-        rings=s,
-        legendre=FrozenArray(_legendre(grid.points[:northern, 0], degrees)),
-        points=FrozenArray(grid.ring_weights[:northern]),
-        turns=_turns(program, resolution, degrees),
-        single=program.readout == "flatten",
+    degrees = max([program.bandlimit, *(op.coefficients.array.size for op in ops if isinstance(op, ZonalMean))])
+    northern, count = (s + 1) // 2, s * (2 * s - 1)
+    turns = SphereTurns(
+        program.bandlimit,
+        s,
+        _legendre(grid.points[:northern, 0], degrees),
+        grid.ring_weights[:northern],
+        *_turns(program, resolution, degrees),
     )
+    after = unrolled(program.field)
+    steps: tuple[Any, ...] = (*ops, SphereMean(FrozenArray(grid.weights.ravel() / (4 * np.pi))), *after)
+    points, one = (TableLevel(FrozenArray(np.arange(n, dtype=np.int32)[None])) for n in (count, 1))
+    levels = (*[points] * (len(ops) + 1), *[one] * (len(after) + 1))
+    stage = Stage(steps, levels, FrozenArray(np.zeros(turns.count, np.int32)))
+    vector, flattens = unrolled(program.vector), program.readout == "flatten"
+    return RotationPlan((stage,), _LABEL, 1.0, vector, turns=turns, flattens=flattens)
 
 
 def values(program: RotationSections, resolution: int, x: Any) -> Any:
@@ -192,8 +176,8 @@ def _legendre(x: np.ndarray, degrees: int) -> np.ndarray:
     return found
 
 
-def _turns(program: RotationSections, resolution: int, degrees: int) -> Turns:
-    """All rotations of the quadrature; for a flattening readout the identity."""
+def _turns(program: RotationSections, resolution: int, degrees: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """(azimuths, matrices, weights, signs) of all rotations of the quadrature; to flatten, of the identity."""
     azimuths, cosine, weights, signs = np.zeros(1), np.ones(1), np.ones(1), 1
     if program.readout == "pool":
         assert isinstance(program.group, RotationGroup)
@@ -206,4 +190,4 @@ def _turns(program: RotationSections, resolution: int, degrees: int) -> Turns:
         orders = np.arange(l + 1)
         for kept in (l + orders, l - orders[1:]):
             blocks.append(block[:, kept][:, :, kept].reshape(len(cosine), -1))
-    return Turns(FrozenArray(azimuths), FrozenArray(np.concatenate(blocks, axis=1)), FrozenArray(weights), signs)
+    return azimuths, np.concatenate(blocks, axis=1), weights, signs

@@ -18,14 +18,12 @@ from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu.activations import at_any_norms, has_tables
-from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, SpherePlan, describe
+from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
 from equitangents.kernels.fields import FieldPlan, places
+from equitangents.kernels.plans import FibrePlan
 from equitangents.kernels.scales import Law, check_representable, limits
-from equitangents.kernels.stages import AlongFibres, stages_of
 from equitangents.memory import threads
-
-Runnable = AlongFibres | RotationPlan | SpherePlan
 
 _Message = ctypes.c_char * 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
@@ -53,7 +51,7 @@ class Arrays(ctypes.Structure):
 
 
 @lru_cache(maxsize=64)
-def _described(plan: Runnable, channels: int) -> tuple[Arrays, Description, int]:
+def _described(plan: FibrePlan, channels: int) -> tuple[Arrays, Description, int]:
     """(Where the description of a plan lies, that description, how many numbers a pair takes)."""
     description = describe(plan, channels)
     return Arrays.of(description), description, _work_of_pair(plan, channels)
@@ -90,7 +88,7 @@ class Kept(NamedTuple):
 
 
 def kernels(
-    plan: Runnable, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost).
 
@@ -102,10 +100,10 @@ def kernels(
     return _run(plan, x1, x2, (n1, n2), instruction_set)
 
 
-def _lists_pairs(plan: Runnable, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
+def _lists_pairs(plan: FibrePlan, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
     """Whether few pairs fill at most half as many vectors as a list than if each first input has its own."""
     n1 = len(x1)
-    if not 1 < n1 * n2 <= _MOST_LISTED or plan.form != "fibre":
+    if not 1 < n1 * n2 <= _MOST_LISTED or isinstance(plan, RotationPlan):
         return False
     least, each = _LISTED_FROM
     if _work_of_pair(plan, x1.shape[-1]) < max(least, each * x1[0].size):
@@ -116,7 +114,7 @@ def _lists_pairs(plan: Runnable, x1: np.ndarray, symmetric: bool, n2: int) -> bo
 
 
 def _by_pairs(
-    plan: Runnable, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int
+    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """`kernels` with a pair in every lane of a vector; of x1 with itself only pairs i <= j."""
     shape = (len(x1), len(x1 if x2 is None else x2))
@@ -131,13 +129,13 @@ def _by_pairs(
     return found
 
 
-def listed(plan: Runnable, x1: np.ndarray, x2: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def listed(plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number (None: itself), each (N,)."""
     return _run(plan, x1, x2, (len(x1),), -1)
 
 
 def _run(
-    plan: Runnable,
+    plan: FibrePlan,
     x1: np.ndarray,
     x2: np.ndarray | None,
     shape: tuple[int, ...],
@@ -205,7 +203,7 @@ _NOBODY = _holders([np.empty(0, np.uint8)], 0)  # but the list
 
 
 def working_bytes(
-    plan: Runnable,
+    plan: FibrePlan,
     channels: int,
     n1: int,
     n2: int,
@@ -218,7 +216,9 @@ def working_bytes(
 
 
 @lru_cache(maxsize=256)
-def _held(plan: Runnable, channels: int, n1: int, n2: int, itemsize: int, kind: FieldKind, numbers: int, n: int) -> int:
+def _held(
+    plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int, kind: FieldKind, numbers: int, n: int
+) -> int:
     arrays, described, _ = _described(plan, channels)
     held = ctypes.c_int64(0)
     problem = _Problem(n1=n1, n2=n2, threads=n, instructions=-1, field=kind, field_numbers=numbers)
@@ -249,10 +249,10 @@ def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel
 
 
 @lru_cache(maxsize=256)
-def _work_of_pair(plan: Runnable, channels: int) -> int:
+def _work_of_pair(plan: FibrePlan, channels: int) -> int:
     """Roughly how many numbers are computed for a pair of inputs."""
-    each = (plan.positions * (len(stage.steps) + channels) + 1 for stage in stages_of(plan))
-    return sum(len(stage.fibres.array) * n for stage, n in zip(stages_of(plan), each, strict=True))
+    positions = plan.positions
+    return sum(len(s.fibres.array) * (positions * (len(s.steps) + channels) + 1) for s in plan.stages)
 
 
 def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
@@ -273,7 +273,7 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced(plan: Runnable, law: Law, x1: ArrayLike, x2: Any | None = None, listed: bool = False) -> tuple[Any, Any]:
+def traced(plan: FibrePlan, law: Law, x1: ArrayLike, x2: Any | None = None, listed: bool = False) -> tuple[Any, Any]:
     """As `kernels`, or as `listed`, for traced JAX arrays of any norms; without derivatives."""
     size = (len(x1),) if listed else (len(x1), len(x1 if x2 is None else x2))
     shape, channels = jax.ShapeDtypeStruct(size, x1.dtype), x1.shape[-1]
@@ -295,7 +295,7 @@ def field_kernels(
     what, picked = _kept(plan)
     results = []
     shape = len(x1), len(x1 if x2 is None else x2)
-    for values in _run(_steps(plan), x1, x2, shape, instruction_set, kept=what):
+    for values in _run(_fibres(plan), x1, x2, shape, instruction_set, kept=what):
         found = values
         if picked is not None:
             found = layout.zeros((len(x1), values.shape[1]), values.dtype)
@@ -312,14 +312,14 @@ def field_kernels(
 def field_diagonal(plan: FieldPlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x with itself, each (N, *tail)."""
     what, picked = _kept(plan)
-    nngp, ntk = _run(_steps(plan), x, None, (len(x),), -1, kept=what)
+    nngp, ntk = _run(_fibres(plan), x, None, (len(x),), -1, kept=what)
     return (nngp, ntk) if picked is None else (nngp[:, picked], ntk[:, picked])
 
 
 def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes that a run holds beyond inputs and results."""
     what, picked = _kept(plan)
-    held = working_bytes(_steps(plan), channels, n1, n2, itemsize, what.kind, what.numbers)
+    held = working_bytes(_fibres(plan), channels, n1, n2, itemsize, what.kind, what.numbers)
     if what.targets is not None:
         held += what.targets.nbytes
     if picked is not None:
@@ -327,9 +327,9 @@ def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsi
     return held
 
 
-def _steps(plan: FieldPlan) -> AlongFibres:
-    assert plan.steps.form != "pairs"  # see `CpuEngine.obstacle`
-    return plan.steps
+def _fibres(plan: FieldPlan) -> FibrePlan:
+    assert plan.plan.form != "pairs"  # see `CpuEngine.obstacle`
+    return plan.plan
 
 
 def _kept(plan: FieldPlan) -> tuple[Kept, np.ndarray | None]:

@@ -21,7 +21,6 @@ from equitangents.kernels.fields import MATRIX, FieldPlan, Part, field_plan
 from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans import plan
 from equitangents.kernels.program import Program
-from equitangents.kernels.scales import with_affine
 from equitangents.progress import Progress
 
 Scales = tuple[tuple[Any, Any], ...]  # W_var and b_var of layers
@@ -61,7 +60,7 @@ class ReferenceEngine(Engine):
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         rows, columns = tile.tile_sides(steps, n1, n2, x1.dtype.itemsize)
         symmetric = x2 is None
-        tables = jax.device_put(tile.tables_of(steps, program))
+        tables = jax.device_put(tile.tables_of(steps))
         bare, scales = _without_scales(steps)
         blocks1 = blocks2 = Blocks(steps, tables, x1, rows)
         if x2 is None:
@@ -93,7 +92,7 @@ class ReferenceEngine(Engine):
         x2 = x1 if x2 is None else x2
         steps = plan_of(program, part)
         rows, columns = tile.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
-        tables = {key: jnp.asarray(table) for key, table in tile.tables_of(steps, program).items()}
+        tables = {key: jnp.asarray(table) for key, table in tile.tables_of(steps).items()}
 
         def stacked(x: Any, size: int) -> Any:
             y = by_position(x)
@@ -118,7 +117,7 @@ class ReferenceEngine(Engine):
     def traced_diagonal(self, program: Program, x: Any, part: Part | None) -> Pair:
         """As `diagonal` inside a JAX program."""
         steps, y = plan_of(program, part), by_position(x)
-        tables = {key: jnp.asarray(table) for key, table in tile.tables_of(steps, program).items()}
+        tables = {key: jnp.asarray(table) for key, table in tile.tables_of(steps).items()}
         return tile.diagonal(steps, tables, y, tile.prepare(steps, tables, y))
 
     def working_bytes(
@@ -136,7 +135,7 @@ def _one_by_one(
         empty = np.zeros((0, *(() if part is None else part.layout.tail)), dtype)
         return empty, empty.copy()
     rows, columns = tile.tile_sides(steps, count, count, dtype.itemsize)
-    tables = jax.device_put(tile.tables_of(steps, program))
+    tables = jax.device_put(tile.tables_of(steps))
     bare, scales = _without_scales(steps)
     size = min(rows * columns, 1 << (count - 1).bit_length())
     sides = [Blocks(steps, tables, x, size) for x in inputs]
@@ -151,10 +150,17 @@ def by_position(x: Any) -> Any:
     return x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
 
 
-def _changed(steps: Plan, change: Callable[[Affine], Affine]) -> Plan:
-    if isinstance(steps, FieldPlan):
-        return replace(steps, steps=with_affine(tile.steps_of(steps), change))
-    return with_affine(steps, change)
+def _changed(plan: Plan, change: Callable[[Affine], Affine]) -> Plan:
+    """The plan with all its `Affine` changed, in order."""
+
+    def changed(steps: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(change(op) if isinstance(op, Affine) else op for op in steps)
+
+    if isinstance(plan, FieldPlan):
+        return replace(plan, plan=_changed(plan.plan, change))
+    if plan.form == "pairs":
+        return replace(plan, steps=changed(plan.steps))
+    return replace(plan, stages=(replace(plan.last, steps=changed(plan.last.steps)),), vector=changed(plan.vector))
 
 
 def _without_scales(steps: Plan) -> tuple[Plan, Scales]:

@@ -379,7 +379,7 @@ def _plain(op: Op, state: State, context: Context) -> State:
     )
 
     def rule(pairs: Pairs, before: Ends, after: Ends) -> Pairs:
-        moments = (Moments([v.q, w.q], [v.mean, w.mean], [[]]) for v, w in zip(before, after, strict=True))
+        moments = (Moments([v.q, w.q], [v.mean, w.mean]) for v, w in zip(before, after, strict=True))
         return fields.execute((op,), PairGeometry(context.tables), pairs, *moments)
 
     return pointwise(state, sides, rule)
