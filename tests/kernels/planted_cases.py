@@ -14,7 +14,7 @@ from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import structured as joint
-from equitangents.kernels.fields import part_of
+from equitangents.kernels.result import part_of
 from equitangents.kernels.structured import batch_of
 from equitangents.nn.lowering import lower_field
 

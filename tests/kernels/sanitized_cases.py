@@ -17,7 +17,7 @@ from equitangents.kernels.engines.cpu import descriptor, library
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.engines.cpu import run as runs
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
-from equitangents.kernels.fields import part_of
+from equitangents.kernels.result import part_of
 from equitangents.kernels.rotations import sections
 from equitangents.kernels.structured import batch_of
 from equitangents.nn.lowering import lower_field

@@ -14,7 +14,7 @@ import pytest
 import equitangents as et
 from equitangents import memory, nn
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels import fields
+from equitangents.kernels import result
 from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.tangent import empirical_matrix
@@ -63,17 +63,17 @@ def test_a_result_is_refused_exactly_where_it_exceeds_the_memory(monkeypatch):
         leave(monkeypatch, limit)
         if refused:
             with pytest.raises(MemoryLimitError):
-                fields.check_result(x, y, np.float32, 500)
+                result.check_result(x, y, np.float32, 500)
         else:
-            fields.check_result(x, y, np.float32, 500)
+            result.check_result(x, y, np.float32, 500)
 
 
 def test_jax_results_are_copies_and_count_twice(monkeypatch):
     leave(monkeypatch, 3 * 10**4)
     x = copies((2,), n=50)  # two matrices of 50² float32 numbers are 20 kB
-    fields.check_result(x, None, np.float32, 0)
+    result.check_result(x, None, np.float32, 0)
     with pytest.raises(MemoryLimitError):
-        fields.check_result(jax.numpy.asarray(x), None, np.float32, 0)
+        result.check_result(jax.numpy.asarray(x), None, np.float32, 0)
 
 
 def test_a_covariance_of_too_many_inputs_is_refused(rng):

@@ -19,7 +19,6 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.operations import Box, Pool, Standardise
 from equitangents.kernels.program import (
     GroupFibres,
@@ -32,7 +31,7 @@ from equitangents.kernels.program import (
     why_structured,
 )
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, diagonal, numbers, one_orbit, resolve
-from equitangents.kernels.result import Kernels, result
+from equitangents.kernels.result import Kernels, Part, check_result, result
 from equitangents.kernels.rotations import Resolution, Sphere
 from equitangents.kernels.runs import programs, rotations, steerable, structured
 from equitangents.kernels.steerable import Points
@@ -63,7 +62,7 @@ def compute(
 ) -> Any:
     """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); with `part` the `KernelField` there.
 
-    `own`: of each input of x1 with itself, each (N,), or (N, *part.layout.tail). Of d equivariant outputs kernels are
+    `own`: of each input of x1 with itself, each (N,), or (N, *part.tail). Of d equivariant outputs kernels are
     (N1, N2, d, d) and (N, d, d).
     """
     if isinstance(program.space, EquivariantOutputs):

@@ -30,6 +30,7 @@ import numpy as np
 from equitangents.kernels.levels import GridLevel, Level, TableLevel
 from equitangents.kernels.operations import FrozenArray, HashedOnce, NoFibresError, Operation, Pool, WindowPool
 from equitangents.kernels.program import Op, Program, flat
+from equitangents.kernels.result import Part
 
 
 @dataclass(frozen=True)
@@ -221,17 +222,65 @@ def plan(program: Program, staged: bool = False) -> FibrePlan | PairPlan:
     return FibrePlan(_stages(parts, fibres), FrozenArray(labels), weight, unrolled(affine + vector))
 
 
-def plan_of_field(program: Program, fibres_of: Callable[[Level], np.ndarray], staged: bool) -> tuple[FibrePlan, Level]:
-    """(The plan of a program without a readout, its last level), of which `fibres_of` says which fibres are wanted.
+@dataclass(frozen=True)
+class FieldPlan:
+    """Run `plan`, which has no readout, and keep the wanted pairs of positions of the level `last`.
 
-    No position has a label, since none is read out. Raises NoFibresError where these are mixed.
+    Along fibres there are values (fibres, first positions), over all pairs (positions, positions); see `places`.
     """
-    parts = _parts(program.ops, program, staged)
+
+    plan: FibrePlan | PairPlan
+    part: Part
+    last: Level | None  # None of a `PairPlan`
+
+    @property
+    def settled(self) -> bool:
+        """Whether the field of each fibre is constant, so that one number represents it."""
+        return self.plan.form == "fibre" and self.plan.levels[-1].positions < self.part.count
+
+    @property
+    def values(self) -> int:
+        """Numbers per pair of inputs before the wanted ones are selected."""
+        count = self.part.count
+        if self.last is None:
+            return count**2
+        return len(_wanted(self.part, self.last)) * (1 if self.settled else count)
+
+
+@lru_cache(maxsize=64)
+def field_plan(program: Program, part: Part, staged: bool = False) -> FieldPlan:
+    """The cheaper exact way to the wanted part of a program's field; `staged`: of an engine that runs stages.
+
+    What a readout would sum is kept: no position has a label.
+    """
+    if staged and (found := field_plan(program, part)).plan.form == "fibre":
+        return found
+    try:
+        parts = _parts(program.ops, program, staged)
+    except NoFibresError as error:
+        return FieldPlan(over_all_pairs(program, str(error)), part, None)
     last = parts[-1].levels[-1]
     if len(parts) == 1:
         parts = [_shortened(program.ops, parts[0]) or parts[0]]
     labels = FrozenArray(np.full(parts[-1].levels[-1].positions, -1, np.int32))
-    return FibrePlan(_stages(parts, fibres_of(last)), labels, 1.0, ()), last
+    return FieldPlan(FibrePlan(_stages(parts, last.fibres(_wanted(part, last))), labels, 1.0, ()), part, last)
+
+
+@lru_cache(maxsize=8)
+def places(plan: FieldPlan) -> np.ndarray:
+    """Where each wanted pair lies among the values, one after another: int64 of the shape `part.tail`."""
+    first, second = plan.part.positions()
+    if plan.last is None:
+        return first * plan.part.count + second
+    numbers = np.searchsorted(_wanted(plan.part, plan.last), plan.last.fibre_numbers(first, second))
+    return numbers if plan.settled else numbers * plan.part.count + first
+
+
+def _wanted(part: Part, last: Level) -> np.ndarray:
+    """The numbers of these fibres among all, in ascending order."""
+    if part.kind == "all":
+        return np.arange(last.fibre_count)
+    return np.unique(last.fibre_numbers(*part.positions()))
 
 
 def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op, ...]]:

@@ -44,8 +44,8 @@ from equitangents._types import ArrayLike, DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.fields import MATRIX, Layout
 from equitangents.kernels.program import flat
+from equitangents.kernels.result import READOUT, Part
 
 logger = logging.getLogger("equitangents")
 
@@ -339,12 +339,12 @@ def all_pairs(
     backends: Backends,
     x1: np.ndarray,
     x2: np.ndarray | None,
-    layout: Layout = MATRIX,
+    part: Part = READOUT,
     paired: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *layout.tail), by an engine.
+    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *part.tail), by an engine.
 
-    If `paired` of the pairs (x1[p], x2[p]), each (P, *layout.tail). In the `precision.scope` of the inputs.
+    If `paired` of the pairs (x1[p], x2[p]), each (P, *part.tail). In the `precision.scope` of the inputs.
     """
     dtype, inputs = x1.dtype, (x1,) if x2 is None else (x1, x2)
     scales = scales_of(law, dtype, x1, x2) if all(map(len, inputs)) else None
@@ -362,7 +362,7 @@ def all_pairs(
     with precision.scope(a.dtype):
         values = backends.any_norms(a, b, 2.0**-scales.common) if scales.far else backends.engine(a, b)
         beyond = _complete(backends, a, b, values, paired)
-    results, lost = zip(*(_scaled_back(part, scales, dtype, layout, paired) for part in values), strict=True)
+    results, lost = zip(*(_scaled_back(found, scales, dtype, part, paired) for found in values), strict=True)
     check_representable(dtype, (results[0], results[1]), inputs)
     notes = _notes_on(beyond)
     if scales.far and backends.by_reference:
@@ -377,7 +377,7 @@ def all_pairs(
 
 
 def _scaled_back(
-    values: np.ndarray, scales: Scales, dtype: np.dtype, layout: Layout, paired: bool
+    values: np.ndarray, scales: Scales, dtype: np.dtype, part: Part, paired: bool
 ) -> tuple[np.ndarray, int]:
     """(Values with the powers of two that were taken out, 0 where an output is zero; how many of them lost digits)."""
     out = values if values.dtype == dtype and values.flags.writeable else np.empty_like(values, dtype)
@@ -388,8 +388,8 @@ def _scaled_back(
         found, few = values[here], 0
         if scales.far or scales.moved:
             exponents = scales.first[rows] + scales.second[columns] + 2 * scales.common
-            found, few = as_representable(found, layout.spread(exponents), dtype)
-        out[here] = np.where(layout.spread(scales.zero1[rows] | scales.zero2[columns]), 0, found)
+            found, few = as_representable(found, part.spread(exponents), dtype)
+        out[here] = np.where(part.spread(scales.zero1[rows] | scales.zero2[columns]), 0, found)
         lost += few
     return out, lost
 

@@ -20,10 +20,9 @@ from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost, kernel_cost
 from equitangents.kernels.dispatch import compute
-from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected import PositionMoves
-from equitangents.kernels.result import KernelField, Kernels, NngpKernels
+from equitangents.kernels.result import KernelField, Kernels, NngpKernels, Part, part_of
 from equitangents.kernels.rotations import sample as hardest
 from equitangents.kernels.steerable import Points
 from equitangents.nn.layer import Grid, Layer, Signal, Structure
@@ -282,24 +281,17 @@ class Sequential:
 
     def _of_one_position(self, kernels: Kernels, x: Tree, part: Part) -> Tree:
         """Kernels of a network with one output position as a field of the shape that was asked for."""
-        tail = part.layout.tail
+        tail = part.tail
 
         def field(values: ArrayLike) -> ArrayLike:
             spread = np.broadcast_to if isinstance(values, np.ndarray) else jnp.broadcast_to
             one = spread(values.reshape(values.shape + (1,) * len(tail)), values.shape + tail)
-            return part.layout.public(one) if values.ndim == 2 else one
+            return part.public(one) if values.ndim == 2 else one
 
         nngp = field(kernels.nngp)
         ntk = field(kernels.ntk) if why_no_ntk(self._layers) is None else nngp
-        memory = 2 * nngp.size * nngp.dtype.itemsize
         found = KernelField(
-            nngp,
-            ntk,
-            positions=part.kind,
-            engine=kernels.engine,
-            form=kernels.form,
-            notes=kernels.notes,
-            memory=memory,
+            nngp, ntk, positions=part.kind, engine=kernels.engine, form=kernels.form, notes=kernels.notes
         )
         return self._named(found, x)
 

@@ -18,7 +18,7 @@ import numpy as np
 from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.content import VERSION
+from equitangents.kernels.program import VERSION
 from equitangents.scale.chunks import Chunks, Tile, Values, ZarrTiles
 from equitangents.scale.place import DamagedTileError, Place, store_errors
 from equitangents.scale.record import FIELDS, Data, Record, read_record, write_inputs, write_metadata

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.fields import FieldPlan, Part, field_plan
-from equitangents.kernels.plans import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans import FibrePlan, FieldPlan, PairPlan, field_plan, plan
 from equitangents.kernels.program import Program
+from equitangents.kernels.result import Part
 from equitangents.kernels.rotations import RotationSections
 from equitangents.kernels.structured import Batch, StructuredProgram
 
@@ -27,7 +27,7 @@ class Engine(ABC):
     """Kernels of field programs by one kind of code on one kind of device.
 
     With `part` methods are about the kernel field at these pairs of positions, whose arrays have the axes
-    `part.layout.tail` in addition.
+    `part.tail` in addition.
     """
 
     name: ClassVar[str]

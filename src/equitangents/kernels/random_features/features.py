@@ -14,12 +14,11 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidTypeError, NetworkError
-from equitangents.kernels.fields import check_result
 from equitangents.kernels.operations import Decouple, Dual
 from equitangents.kernels.orbit import OrbitAverage, as_array
 from equitangents.kernels.program import Op, Parallel, Positions, Program, flat, why_structured
 from equitangents.kernels.random_features.network import BLOCK, draws, run, sketch, sketch_draws, start
-from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
+from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels, check_result
 from equitangents.kernels.structured import StructuredPositions
 from equitangents.memory import check_fits
 from equitangents.structured import Inputs, is_structured

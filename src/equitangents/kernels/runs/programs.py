@@ -27,10 +27,9 @@ from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines import Choice, Engine, choose, choose_where
 from equitangents.kernels.engines.protocol import Plan
 from equitangents.kernels.engines.select import REFERENCE
-from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check_result
 from equitangents.kernels.plans import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
-from equitangents.kernels.result import KernelField, Kernels, result_at
+from equitangents.kernels.result import READOUT, KernelField, Kernels, Part, check_field, check_result, result_at
 from equitangents.kernels.scales import Law, Values, has_bias, law_of, unit_bias, with_biases, with_derivatives_of
 
 logger = logging.getLogger("equitangents")
@@ -49,7 +48,7 @@ def compute(
     """`Kernels` of `program` between inputs x1, (N1, *positions, C), and x2 (None: x1 with itself).
 
     With `part` the `KernelField` at these pairs of positions. `own`: of each input of x1 with itself, each (N,) or
-    (N, *part.layout.tail), at the cost of N pairs. NumPy arrays give NumPy arrays in their own precision. JAX arrays,
+    (N, *part.tail), at the cost of N pairs. NumPy arrays give NumPy arrays in their own precision. JAX arrays,
     also traced ones, give JAX arrays, and are differentiable. Raises MemoryLimitError where the result cannot fit in
     memory.
     """
@@ -64,10 +63,10 @@ def compute(
     # Fields of traced inputs are the reference engine's, so that they have derivatives.
     choice = Choice(REFERENCE) if traced and part is not None else choice_of(program, engine, dtype, part)
     chosen = choice.engine
-    steps, law, backends, layout, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
-    notes, memory = notes_of(choice, steps, part), 0
-    if not ((traced and part is not None) or (own and part is None)):
-        memory = check_memory(program, chosen, x1, x2, n2, dtype, part)
+    steps, law, backends, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
+    notes = notes_of(choice, steps, part)
+    if not (traced if part is not None else own):
+        _check_memory(program, chosen, x1, x2, n2, dtype, part)
     nngp: ArrayLike
     ntk: ArrayLike
     with precision.scope(dtype):
@@ -78,7 +77,7 @@ def compute(
             nngp, ntk = _traced(chosen, program, x1, x2, dtype, part)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, added = scales.all_pairs(law, backends, *arrays, layout, own)
+            nngp, ntk, added = scales.all_pairs(law, backends, *arrays, part or READOUT, own)
             notes = (*notes, *added)
             if doubt is not None:
                 nngp, ntk, mended = _mend(
@@ -87,7 +86,7 @@ def compute(
                 if mended:
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in double precision")
         facts = {"engine": chosen.name, "form": steps.form, "notes": notes}
-        return result_at((x1, x2), nngp, ntk, part, memory, between=not own, **facts)
+        return result_at((x1, x2), nngp, ntk, part, between=not own, **facts)
 
 
 def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> Choice:
@@ -108,18 +107,18 @@ def notes_of(choice: Choice, steps: Plan, part: Part | None = None) -> tuple[str
     return (*steps.notes, *choice.notes)
 
 
-def check_memory(
+def _check_memory(
     program: Program, engine: Engine, x1: ArrayLike, x2: ArrayLike | None, n2: int, dtype: np.dtype, part: Part | None
-) -> int:
-    """Bytes of a run of a kernel field, 0 for kernels; raises MemoryLimitError if they do not fit."""
+) -> None:
+    """Raise MemoryLimitError where a run does not fit in memory."""
     sizes = x1.shape[-1], len(x1), n2, dtype.itemsize
-    if part is None:
-        working = engine.working_bytes(program, *sizes)
-        if working + 4 * len(x1) * n2 * dtype.itemsize > _LITTLE:
-            check_result(x1, x2, dtype, working)
-        return 0
-    working = engine.working_bytes(program, *sizes, part)
-    return check_field(part, len(x1), n2, dtype, working, any(isinstance(x, jax.Array) for x in (x1, x2)))
+    if part is not None:
+        working = engine.working_bytes(program, *sizes, part)
+        check_field(part, len(x1), n2, dtype, working, any(isinstance(x, jax.Array) for x in (x1, x2)))
+        return
+    working = engine.working_bytes(program, *sizes)
+    if working + 4 * len(x1) * n2 * dtype.itemsize > _LITTLE:
+        check_result(x1, x2, dtype, working)
 
 
 class _Prepared(NamedTuple):
@@ -128,7 +127,6 @@ class _Prepared(NamedTuple):
     plan: Plan
     law: Law
     backends: scales.Backends
-    layout: Layout
     doubt: bool | None
 
 
@@ -140,7 +138,6 @@ def _prepared(
         plan=engine.plan(program) if part is None else engine.field_plan(program, part).plan,
         law=law_of(program),
         backends=_backends(program, engine, part, own),
-        layout=MATRIX if part is None else part.layout,
         doubt=_doubt(engine, program, channels, dtype) if part is None and not own else None,
     )
 

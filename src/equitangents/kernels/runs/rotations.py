@@ -17,10 +17,9 @@ from equitangents._types import ArrayLike, DType
 from equitangents.kernels import scales
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where, engines
 from equitangents.kernels.engines.protocol import Pair, RotationRules
-from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.plans import has_dual
 from equitangents.kernels.program import Program
-from equitangents.kernels.result import Kernels, result
+from equitangents.kernels.result import Kernels, Part, check_result, result
 from equitangents.kernels.rotations import (
     LADDER,
     LADDER_OF_FIELDS,

@@ -25,8 +25,8 @@ from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.codes import CONVERTED_SIDES, DUAL_SIDES, LONG, RAISED_SIDES, SHORT, DualKind
 from equitangents.kernels.engines.cpu.tabulated import LOWEST, tabulated
-from equitangents.kernels.scales import has_bias, unit_bias
 from equitangents.kernels.plans import FibrePlan, Step
+from equitangents.kernels.scales import has_bias, unit_bias
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Plan
-from equitangents.kernels.fields import FieldPlan, Part, field_plan
-from equitangents.kernels.plans import FibrePlan, plan
+from equitangents.kernels.plans import FibrePlan, FieldPlan, field_plan, plan
 from equitangents.kernels.program import Program
+from equitangents.kernels.result import Part
 from equitangents.kernels.scales import law_of
 
 

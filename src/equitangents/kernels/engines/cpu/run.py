@@ -20,8 +20,7 @@ from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu.activations import at_any_norms, has_tables
 from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
-from equitangents.kernels.fields import FieldPlan, places
-from equitangents.kernels.plans import FibrePlan
+from equitangents.kernels.plans import FibrePlan, FieldPlan, places
 from equitangents.kernels.scales import Law, check_representable, limits
 from equitangents.memory import threads
 
@@ -291,20 +290,20 @@ def field_kernels(
     plan: FieldPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), each (N1, N2, *tail), between x1, (N1, *positions, C), and x2 (None: x1, at half the cost)."""
-    layout = plan.part.layout
+    part = plan.part
     what, picked = _kept(plan)
     results = []
     shape = len(x1), len(x1 if x2 is None else x2)
     for values in _run(_fibres(plan), x1, x2, shape, instruction_set, kept=what):
         found = values
         if picked is not None:
-            found = layout.zeros((len(x1), values.shape[1]), values.dtype)
+            found = part.zeros((len(x1), values.shape[1]), values.dtype)
             for row, given in zip(found, values, strict=True):
                 row[...] = given[:, picked]
-        elif layout.crossed:
+        elif part.crossed:
             found = values.transpose(0, 2, 1, 3)
         if x2 is None:
-            _complete(found, layout.crossed)
+            _complete(found, part.crossed)
         results.append(found)
     return results[0], results[1]
 
@@ -337,7 +336,7 @@ def _kept(plan: FieldPlan) -> tuple[Kept, np.ndarray | None]:
     part = plan.part
     if plan.settled:  # one number a fibre
         return Kept(FieldKind.LISTED, plan.values, np.arange(plan.values, dtype=np.int32)), places(plan)
-    return Kept(FieldKind[part.kind.upper()], part.layout.numbers), None
+    return Kept(FieldKind[part.kind.upper()], part.numbers), None
 
 
 def _complete(values: np.ndarray, crossed: bool) -> None:

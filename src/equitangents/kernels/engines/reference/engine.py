@@ -17,10 +17,10 @@ from equitangents.kernels.engines.reference import tile
 from equitangents.kernels.engines.reference.rotations import TiledRotations
 from equitangents.kernels.engines.reference.structured import TiledStructured
 from equitangents.kernels.engines.reference.tile import Plan
-from equitangents.kernels.fields import MATRIX, FieldPlan, Part, field_plan
 from equitangents.kernels.operations import Affine
-from equitangents.kernels.plans import plan
+from equitangents.kernels.plans import FieldPlan, field_plan, plan
 from equitangents.kernels.program import Program
+from equitangents.kernels.result import READOUT, Part
 from equitangents.progress import Progress
 
 Scales = tuple[tuple[Any, Any], ...]  # W_var and b_var of layers
@@ -56,7 +56,7 @@ class ReferenceEngine(Engine):
         part: Part | None = None,
         any_norms: bool = False,
     ) -> Pair:
-        steps, layout = plan_of(program, part), MATRIX if part is None else part.layout
+        steps, kept = plan_of(program, part), part or READOUT
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         rows, columns = tile.tile_sides(steps, n1, n2, x1.dtype.itemsize)
         symmetric = x2 is None
@@ -67,7 +67,7 @@ class ReferenceEngine(Engine):
             columns = rows
         else:
             blocks2 = Blocks(steps, tables, x2, columns)
-        nngp, ntk = layout.zeros((n1, n2), x1.dtype), layout.zeros((n1, n2), x1.dtype)
+        nngp, ntk = kept.zeros((n1, n2), x1.dtype), kept.zeros((n1, n2), x1.dtype)
         tiles = len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2)
         progress = Progress(0, tiles, task="kernels")
         for i in range(len(blocks1)):
@@ -76,7 +76,7 @@ class ReferenceEngine(Engine):
                 r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
                 found = _compiled(tile.tile, bare, scales, tables, *one, *blocks2[j])
                 for out, values in zip((nngp, ntk), found, strict=True):
-                    layout.write(out, r, c, values, symmetric)
+                    kept.write(out, r, c, values, symmetric)
                 progress.add()
         return nngp, ntk
 
@@ -132,7 +132,7 @@ def _one_by_one(
     """`rule` of as many inputs, or pairs of inputs, at a time as a tile has pairs, (2, N, *tail)."""
     steps, count, dtype = plan_of(program, part), len(inputs[0]), inputs[0].dtype
     if not count:
-        empty = np.zeros((0, *(() if part is None else part.layout.tail)), dtype)
+        empty = np.zeros((0, *(part or READOUT).tail), dtype)
         return empty, empty.copy()
     rows, columns = tile.tile_sides(steps, count, count, dtype.itemsize)
     tables = jax.device_put(tile.tables_of(steps))

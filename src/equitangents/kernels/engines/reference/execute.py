@@ -39,6 +39,7 @@ from equitangents.kernels.engines.reference.windows import (
     table_mean_pairs_of_angles,
     window_averages,
 )
+from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.operations import (
     Affine,
     Box,
@@ -51,7 +52,6 @@ from equitangents.kernels.operations import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.plans import AddSaved, Fork, Restore, Step
 
 

@@ -29,10 +29,9 @@ from equitangents.kernels.engines.reference.execute import (
     field_moments,
     self_moments,
 )
-from equitangents.kernels.fields import FieldPlan, places
-from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
 from equitangents.kernels.levels import GridLevel
-from equitangents.kernels.plans import FibrePlan, PairPlan, Step, has_dual
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
+from equitangents.kernels.plans import FibrePlan, FieldPlan, PairPlan, Step, has_dual, places
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs
@@ -58,7 +57,7 @@ def tables_of(plan: Plan) -> dict[str, Any]:
 
 def _kept(plan: Plan) -> int:
     """Numbers of one pair of inputs that are kept to the end."""
-    return max(plan.values, plan.part.layout.numbers, 1) if isinstance(plan, FieldPlan) else 0
+    return max(plan.values, plan.part.numbers, 1) if isinstance(plan, FieldPlan) else 0
 
 
 def tile_sides(plan: Plan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
