@@ -41,7 +41,7 @@ def cases(rng):
     body = nn.Sequential(nn.Conv(1, 3), nn.Relu())
     part = part_of("all", 25)
     field = engine_of("cpu").field_plan(lower_field(body.layers, body.signals(small.shape[1:]))[1], part)
-    yield "field", lambda: run.field_kernels(field, small, None)
+    yield "field", lambda: run.field_kernels(field.plan, part, small, None)
 
     mixed = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Attention(1), nn.GlobalAvgPool(), nn.Dense(1))
     program = mixed.lowered(small)[1]

@@ -69,8 +69,8 @@ def run_fields(net, x, y):
         if engine.obstacle(program, x.dtype, part):
             return
         plan = engine.field_plan(program, part)
-        in_every_variant(lambda other, number, plan=plan: runs.field_kernels(plan, x, other, number), y, None)
-        runs.field_diagonal(plan, x)
+        in_every_variant(lambda other, number, plan=plan: runs.field_kernels(plan.plan, plan.part, x, other, number), y, None)
+        runs.listed(plan.plan, x, None, plan.part)
 
 
 def on_groups():

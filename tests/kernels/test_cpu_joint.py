@@ -214,8 +214,7 @@ def test_inputs_of_very_different_norm_keep_their_digits():
         nn.Sequential(nn.Dense(1), nn.Attention(1, mechanism="abs"), nn.Flatten()).kernel(et.Masked(1e80 * x, mask))
 
 
-def test_what_the_engine_lacks_it_names(mixed):
-    _, x = mixed
+def test_what_the_engine_lacks_it_names():
     curve = Dual(Quadrature(jnp.tanh))
     assert (
         ENGINE.obstacle(Program(StructuredPositions((4,)), (curve, Mix(None))))
@@ -226,8 +225,6 @@ def test_what_the_engine_lacks_it_names(mixed):
     assert ENGINE.obstacle(large.lower((500, 1))[1]) is None
     with pytest.raises(MemoryLimitError, match="one pair of inputs needs about"):
         large.kernel(np.zeros((2, 9000, 1)))
-    fitted = nn.Sequential(nn.Dense(1), nn.AvgPool(2, 1, "circular"), nn.Flatten()).lowered(et.Masked(x.x, x.mask))[1]
-    assert ENGINE.obstacle(fitted) == "it has no Fitted over all pairs of positions"
 
 
 def test_costs_count_sums_over_positions(mixed):

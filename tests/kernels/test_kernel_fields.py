@@ -57,10 +57,11 @@ def test_every_instruction_set_writes_the_same_field(net):
     x = inputs(21, grid=(2, 19))
     program = net_program(net, x.shape[1:])
     for positions in ("all", "same"):
-        plan = field_plan(program, part_of(positions, 38))
+        part = part_of(positions, 38)
+        plan = field_plan(program, part).plan
         for dtype in (np.float32, np.float64):
             y = x.astype(dtype)
-            runs = [run.field_kernels(plan, y[:3], y, n) for n in range(len(library.instruction_sets()))]
+            runs = [run.field_kernels(plan, part, y[:3], y, n) for n in range(len(library.instruction_sets()))]
             for pair in runs:
                 np.testing.assert_allclose(pair, runs[-1], rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-6)
 

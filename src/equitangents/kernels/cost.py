@@ -22,7 +22,7 @@ from equitangents import precision
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels.engines import REFERENCE
-from equitangents.kernels.engines.select import Choice, engine_of
+from equitangents.kernels.engines.select import Choice, choose, engine_of
 from equitangents.kernels.plans import FibrePlan, PairPlan, unrolled
 from equitangents.kernels.program import Positions, Program, flat
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers
@@ -274,7 +274,7 @@ def _layers(steps: tuple[Any, ...]) -> list[int]:
 
 def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None) -> _Counted:
     """The work of a program on positions, along its fibres."""
-    choice = programs.choice_of(program, engine, np.dtype(dtype))
+    choice = choose(program, engine, np.dtype(dtype))
     plan = choice.engine.plan(program)
     work = count(plan)
     working = choice.engine.working_bytes(program, channels, n1, n2 or n1, np.dtype(dtype).itemsize)
@@ -287,7 +287,7 @@ def _of_structured(
     program: StructuredProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
     """One operation over all pairs of positions is a layer; sums with weights of each input's own are multiply-adds."""
-    choice = structured.choice_of(program, engine, dtype)
+    choice = structured.choice_of(program, engine)
     before = given = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
     for op in flat(program.ops):

@@ -19,6 +19,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import DType
 from equitangents.errors import NetworkError
+from equitangents.kernels.engines import choose
 from equitangents.kernels.operations import Box, Pool, Standardise
 from equitangents.kernels.program import (
     GroupFibres,
@@ -49,7 +50,7 @@ _RUNS: dict[type, ModuleType] = {
     StructuredPositions: structured,
     Points: steerable,
     Sphere: rotations,
-}  # each with `compute` and `choice_of`
+}
 
 
 def compute(
@@ -74,7 +75,9 @@ def engine_for(program: Program[Any], dtype: DType) -> str:
     """The name of the engine that will compute kernels of inputs of `dtype` here."""
     if isinstance(program.space, EquivariantOutputs):
         return engine_for(numbers(program), dtype)
-    name: str = _RUNS[type(program.space)].choice_of(program, None, dtype).engine.name
+    if isinstance(program.space, Positions):
+        return choose(program, None, dtype).engine.name
+    name: str = _RUNS[type(program.space)].choice_of(program, None).engine.name
     return name
 
 

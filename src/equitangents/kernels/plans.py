@@ -234,17 +234,10 @@ class FieldPlan:
     last: Level | None  # None of a `PairPlan`
 
     @property
-    def settled(self) -> bool:
-        """Whether the field of each fibre is constant, so that one number represents it."""
-        return self.plan.form == "fibre" and self.plan.levels[-1].positions < self.part.count
-
-    @property
     def values(self) -> int:
         """Numbers per pair of inputs before the wanted ones are selected."""
         count = self.part.count
-        if self.last is None:
-            return count**2
-        return len(_wanted(self.part, self.last)) * (1 if self.settled else count)
+        return count * (count if self.last is None else len(_wanted(self.part, self.last)))
 
 
 @lru_cache(maxsize=64)
@@ -260,9 +253,7 @@ def field_plan(program: Program, part: Part, staged: bool = False) -> FieldPlan:
     except NoFibresError as error:
         return FieldPlan(over_all_pairs(program, str(error)), part, None)
     last = parts[-1].levels[-1]
-    if len(parts) == 1:
-        parts = [_shortened(program.ops, parts[0]) or parts[0]]
-    labels = FrozenArray(np.full(parts[-1].levels[-1].positions, -1, np.int32))
+    labels = FrozenArray(np.full(last.positions, -1, np.int32))
     return FieldPlan(FibrePlan(_stages(parts, last.fibres(_wanted(part, last))), labels, 1.0, ()), part, last)
 
 
@@ -273,7 +264,7 @@ def places(plan: FieldPlan) -> np.ndarray:
     if plan.last is None:
         return first * plan.part.count + second
     numbers = np.searchsorted(_wanted(plan.part, plan.last), plan.last.fibre_numbers(first, second))
-    return numbers if plan.settled else numbers * plan.part.count + first
+    return numbers * plan.part.count + first
 
 
 def _wanted(part: Part, last: Level) -> np.ndarray:

@@ -7,8 +7,8 @@ Masks after windows, by one of two conventions.
 
 "smaller": what comes out is that of the smaller input itself, for masks that leave the first n' positions along each
 axis. Windows without padding are there where their last position is; with zero padding and stride 1 where the position
-that they are centred on is; others (`Fitted`) read other positions of a smaller input, since a circle closes earlier,
-and the padding of strides depends on the size.
+that they are centred on is; others are refused, since a circle closes earlier, and the padding of strides depends on
+the size.
 
 "neural-tangents": every window reads the padded input, zero where a mask leaves nothing, divides by its whole size, and
 is there where the position that it is centred on is.
@@ -144,24 +144,6 @@ class Drop(Structured):
 
 
 @dataclass(frozen=True)
-class Fitted(Structured):
-    """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
-
-    said: ClassVar[str] = "windows that fit each input's mask"
-    reads_sizes: ClassVar[bool] = True
-    box: Box  # of an input without missing positions
-    padding: str  # "zero", "circular", "valid"
-    pools: bool  # K over all pairs of a window's positions; or one mean, K(p + u, p' + u), as before weights
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        return self.box.out_shape
-
-    def positions_after(self, positions: int) -> int:
-        return self.box.positions_after(positions)
-
-
-@dataclass(frozen=True)
 class StructuredPositions:
     """The space of fields on a grid of `shape` whose inputs are read by themselves: their masks, graphs and kernels."""
 
@@ -188,9 +170,13 @@ def deciding(box: Box, convention: str) -> np.ndarray:
     return _numbers([np.arange(out) * s + w - 1 for out, w, s in _windows(box)], box.in_shape)
 
 
-def keeps_windows(box: Box, padding: str) -> bool:
-    """Whether the windows of smaller inputs are some of the same windows: all but circles, and padding with strides."""
-    return padding == "valid" or (padding == "zero" and all(s == 1 for s in box.stride))
+def check_masked_windows(box: Box, padding: str) -> None:
+    """Raise NetworkError where windows of smaller inputs are others: of circles, and of padding with strides."""
+    if not (padding == "valid" or set(box.window) <= {1} or (padding == "zero" and set(box.stride) <= {1})):
+        raise NetworkError(
+            "windows with circular padding, or with zero padding and strides, are others on the smaller inputs that "
+            "masks leave; use padding='valid', or 'zero' with stride 1, or Masked(x, mask, convention='neural-tangents')"
+        )
 
 
 def _windows(box: Box) -> Any:
@@ -199,43 +185,6 @@ def _windows(box: Box) -> Any:
 
 def _numbers(axes: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(np.ravel_multi_index(tuple(np.meshgrid(*axes, indexing="ij")), shape)).ravel()
-
-
-def fitted_windows(op: Fitted, mask: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Windows of each smaller input, for a mask (N, positions): positions (N, out, |S|), which of these
-    there are, (N, out, |S|), and which windows, (N, out)."""
-    box, count = op.box, len(mask)
-    grid = mask.reshape((count, *box.in_shape))
-    index: Any = jnp.zeros((count, 1, 1), np.int32)
-    reads, there = jnp.ones((count, 1, 1), bool), jnp.ones((count, 1), bool)
-    for axis, (n, w, s) in enumerate(zip(box.in_shape, box.window, box.stride, strict=True)):
-        others = tuple(i + 1 for i in range(len(box.in_shape)) if i != axis)
-        size = grid.any(axis=others).sum(axis=1).astype(np.int32)[:, None, None]
-        out: Any = -(-size // s) if op.padding != "valid" else jnp.maximum((size - w) // s + 1, 0)
-        low: Any = 0 if op.padding == "valid" else jnp.maximum((out - 1) * s + w - size, 0) // 2
-        window = np.arange(box.out_shape[axis], dtype=np.int32)[None, :, None]
-        at: Any = s * window - low + np.arange(w, dtype=np.int32)
-        inside = (window < out) & (((at >= 0) & (at < size)) | (op.padding == "circular")) & (size > 0)
-        at = jnp.where(inside, at % jnp.maximum(size, 1), 0)
-        index = _joined(index * n, at, jnp.add)
-        reads = _joined(reads, inside, jnp.logical_and)
-        exists = (window < out)[..., 0]
-        there = (there[:, :, None] & exists[:, None, :]).reshape((count, -1))
-    return index, reads, there
-
-
-def _joined(before: Any, along: Any, how: Any) -> Any:
-    """Tables of the axes so far, (N, out, |S|), with those of the next axis."""
-    values = how(before[:, :, None, :, None], along[:, None, :, None, :])
-    return values.reshape((len(values), before.shape[1] * along.shape[1], -1))
-
-
-def averages(op: Fitted, mask: jax.Array, dtype: DType) -> tuple[jax.Array, jax.Array]:
-    """(positions_out, positions, N) weights of each smaller input's pools, and which pools there are, (N, out)."""
-    index, reads, there = fitted_windows(op, mask)
-    each = (index[..., None] == np.arange(mask.shape[1])) & reads[..., None]
-    weights = each.sum(axis=2).astype(dtype) / np.prod(op.box.window)
-    return jnp.moveaxis(weights, 0, -1), there
 
 
 def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -> None:

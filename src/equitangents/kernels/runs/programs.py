@@ -24,7 +24,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels import scales
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.engines import Choice, Engine, choose, choose_where
+from equitangents.kernels.engines import Choice, Engine, choose
 from equitangents.kernels.engines.protocol import Plan
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.plans import FibrePlan, PairPlan, plan
@@ -54,26 +54,26 @@ def compute(
     """
     dtype = precision.working_dtype(x1, x2)
     traced = precision.is_traced(x1) or precision.is_traced(x2)
-    if own and traced and part is None:  # one input after another
-        run = partial(compute, program, engine=engine)
-        return jax.tree.map(lambda k: k[:, 0, 0], jax.lax.map(lambda one: run(one[None]), x1))
+    if own and traced:  # one input after another
+        run = partial(compute, program, engine=engine, part=part)
+        at = (slice(None), 0, slice(None), 0) if part is not None and part.crossed else (slice(None), 0, 0)
+        return jax.tree.map(lambda k: k[at], jax.lax.map(lambda one: run(one[None]), x1))
     n2 = 1 if own else len(x1 if x2 is None else x2)
     if part is not None and not traced:
         check_field(part, len(x1), n2, dtype, 0)
     # Fields of traced inputs are the reference engine's, so that they have derivatives.
-    choice = Choice(REFERENCE) if traced and part is not None else choice_of(program, engine, dtype, part)
+    choice = Choice(REFERENCE) if traced and part is not None else choose(program, engine, dtype, part)
+    if traced and choice.engine.leaves_out(program):
+        choice = choice._replace(engine=REFERENCE)
     chosen = choice.engine
     steps, law, backends, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
     notes = notes_of(choice, steps, part)
-    if not (traced if part is not None else own):
+    if not (own if part is None else traced):
         _check_memory(program, chosen, x1, x2, n2, dtype, part)
     nngp: ArrayLike
     ntk: ArrayLike
     with precision.scope(dtype):
-        if traced and own:
-            assert part is not None
-            nngp, ntk = REFERENCE.traced_diagonal(program, x1.astype(dtype), part)
-        elif traced:
+        if traced:
             nngp, ntk = _traced(chosen, program, x1, x2, dtype, part)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
@@ -87,17 +87,6 @@ def compute(
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in double precision")
         facts = {"engine": chosen.name, "form": steps.form, "notes": notes}
         return result_at((x1, x2), nngp, ntk, part, between=not own, **facts)
-
-
-def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> Choice:
-    """The engine for `program`, or for a part of its field."""
-    if part is None:
-        return choose(program, engine, dtype)
-
-    def obstacle(candidate: Engine) -> str | None:
-        return candidate.obstacle(program, dtype, part) if candidate.has_fields else "it has no kernel fields"
-
-    return choose_where(obstacle, engine)
 
 
 def notes_of(choice: Choice, steps: Plan, part: Part | None = None) -> tuple[str, ...]:
@@ -206,10 +195,7 @@ def _traced(
         run = lambda a, b: REFERENCE.traced(program, a, b, part)
         return scales.traced_pairs(law_of(program), run, x1, x2)
 
-    def compiled(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
-        found = engine.traced(program, x1, x2)
-        return scales.where_missing(found, lambda: by_angles(x1, x2)) if engine.leaves_out(program) else found
-
+    compiled = lambda x1, x2=None: engine.traced(program, x1, x2)
     run = by_angles if engine.differentiable else with_derivatives_of(by_angles, compiled)
     return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 

@@ -133,9 +133,7 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 
 
-def choice_of(
-    program: SteerableProgram, engine: str | None, dtype: DType = "float64", part: Part | None = None
-) -> Choice:
+def choice_of(program: SteerableProgram, engine: str | None) -> Choice:
     """The reference engine, and a note why no other."""
     return Choice(REFERENCE, choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,))
 

@@ -12,7 +12,6 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import DType
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
 from equitangents.kernels.engines.protocol import StructuredRules
 from equitangents.kernels.engines.reference import structured as by_reference
@@ -42,7 +41,7 @@ def compute(
     """
     inputs = (x1,) if x2 is None else (x1, x2)
     traced, dtype = any_traced(*inputs), precision.working_dtype(*inputs)
-    chosen, notes = choice_of(program, engine, dtype, part, traced)
+    chosen, notes = choice_of(program, engine, part, traced)
     batches = [batch_of(program, x) for x in inputs]
     one, second, rules = batches[0], batches[-1], rules_of(chosen)
     other, n2 = None if len(batches) == 1 else second, 1 if own else len(second.x)
@@ -81,9 +80,7 @@ def rules_of(engine: Engine) -> StructuredRules:
     return engine.structured
 
 
-def choice_of(
-    program: StructuredProgram, engine: str | None, dtype: DType, part: Part | None = None, traced: bool = False
-) -> Choice:
+def choice_of(program: StructuredProgram, engine: str | None, part: Part | None = None, traced: bool = False) -> Choice:
     """The engine that runs the program, and what a reader of the result should know of who computed it.
 
     Kernel fields and traced kernels are the reference engine's.

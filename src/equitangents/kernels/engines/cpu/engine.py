@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Plan
 from equitangents.kernels.plans import FibrePlan, FieldPlan, field_plan, plan
 from equitangents.kernels.program import Program
-from equitangents.kernels.result import Part
+from equitangents.kernels.result import READOUT, Part
 from equitangents.kernels.scales import law_of
 
 
@@ -60,18 +59,12 @@ class CpuEngine(Engine):
         part: Part | None = None,
         any_norms: bool = False,
     ) -> Pair:
-        if part is None:
-            steps = self._fibres(program)
-            return run.kernels(at_any_norms(steps) if any_norms else steps, x1, x2)
-        field = self.field_plan(program, part)
-        if any_norms:
-            field = replace(field, plan=at_any_norms(field.plan))
-        return run.field_kernels(field, x1, x2)
+        steps = self._fibres(program, part)
+        steps = at_any_norms(steps) if any_norms else steps
+        return run.kernels(steps, x1, x2) if part is None else run.field_kernels(steps, part, x1, x2)
 
     def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
-        if part is None:
-            return run.listed(self._fibres(program), x)
-        return run.field_diagonal(self.field_plan(program, part), x)
+        return run.listed(self._fibres(program, part), x, None, part or READOUT)
 
     def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
         return run.traced(self._fibres(program), law_of(program), x1, x2)
@@ -79,14 +72,12 @@ class CpuEngine(Engine):
     def working_bytes(
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:
-        if part is None:
-            return run.working_bytes(self._fibres(program), channels, n1, n2, itemsize)
-        return run.field_working_bytes(self.field_plan(program, part), channels, n1, n2, itemsize)
+        return run.working_bytes(self._fibres(program, part), channels, n1, n2, itemsize, part or READOUT)
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         return "float64" if activations.computed_in_double(self._fibres(program), channels) else dtype
 
-    def _fibres(self, program: Program) -> FibrePlan:
-        found = self.plan(program)
+    def _fibres(self, program: Program, part: Part | None = None) -> FibrePlan:
+        found = self.plan(program) if part is None else self.field_plan(program, part).plan
         assert found.form != "pairs"  # see `obstacle`
         return found

@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +20,15 @@ from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu.activations import at_any_norms, has_tables
 from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
-from equitangents.kernels.plans import FibrePlan, FieldPlan, places
+from equitangents.kernels.plans import FibrePlan
+from equitangents.kernels.result import READOUT, Part
 from equitangents.kernels.scales import Law, check_representable, limits
 from equitangents.memory import threads
 
 _Message = ctypes.c_char * 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
+_KINDS = {"readout": FieldKind.NONE, "all": FieldKind.ALL, "same": FieldKind.SAME}
 _VECTOR = 64  # bytes, at most, and of a cache line
 _BLOCKS: list[np.ndarray] = []  # bytes of the latest results
 _MOST_BLOCKS = 4  # two results, as a loop holds one while the next is computed
@@ -66,24 +68,6 @@ class _Problem(ctypes.Structure):
         ("field", ctypes.c_int32), ("field_numbers", ctypes.c_int64), ("targets", ctypes.c_void_p),
         ("odd", ctypes.c_void_p), ("bytes", ctypes.c_void_p),
     ]  # fmt: skip
-
-
-class Kept(NamedTuple):
-    """Kept pairs of positions of a field over P positions, in place of a readout.
-
-    `numbers` of them; listed ones lie at targets (fibres, P), int32, of which negative ones are left out.
-    """
-
-    kind: FieldKind
-    numbers: int
-    targets: np.ndarray | None = None
-
-    def shape(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of the result between (N1, N2) inputs, or of (N,) of them with themselves."""
-        if self.kind is not FieldKind.ALL:
-            return (*inputs, self.numbers)
-        positions = math.isqrt(self.numbers)
-        return (inputs[0], positions, *inputs[1:], positions)
 
 
 def kernels(
@@ -128,9 +112,14 @@ def _by_pairs(
     return found
 
 
-def listed(plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number (None: itself), each (N,)."""
-    return _run(plan, x1, x2, (len(x1),), -1)
+def listed(
+    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None = None, part: Part = READOUT
+) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK), each (N, *tail), of every input of x1, (N, *positions, C), with that of x2 of its number.
+
+    x2 None: with itself.
+    """
+    return _run(plan, x1, x2, (len(x1),), -1, part)
 
 
 def _run(
@@ -139,11 +128,12 @@ def _run(
     x2: np.ndarray | None,
     shape: tuple[int, ...],
     instruction_set: int,
-    kept: Kept | None = None,
+    part: Part = READOUT,
 ) -> tuple[np.ndarray, np.ndarray]:
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
-    nngp, ntk = results(shape if kept is None else kept.shape(shape), x1.dtype)
+    size = (shape[0], part.count, *shape[1:], part.count) if part.crossed else (*shape, *part.tail)
+    nngp, ntk = results(size, x1.dtype)
     if nngp.size == 0:
         return nngp, ntk
     arrays, _description, work_of_pair = _described(plan, x1.shape[-1])
@@ -159,11 +149,10 @@ def _run(
         cancel=ctypes.addressof(cancel),
         listed=len(shape) == 1,
         instructions=instruction_set,
+        field=_KINDS[part.kind],
+        field_numbers=part.numbers,
         odd=ctypes.addressof(odd),
     )
-    if kept is not None:
-        problem.field, problem.field_numbers = kept.kind, kept.numbers
-        problem.targets = None if kept.targets is None else kept.targets.ctypes.data
     called(_function(x1.dtype.itemsize), arrays, problem, cancel, math.prod(shape) * work_of_pair)
     if odd.value and not has_tables(plan):
         check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
@@ -201,26 +190,16 @@ def _holders(blocks: list[np.ndarray], i: int) -> int:
 _NOBODY = _holders([np.empty(0, np.uint8)], 0)  # but the list
 
 
-def working_bytes(
-    plan: FibrePlan,
-    channels: int,
-    n1: int,
-    n2: int,
-    itemsize: int,
-    kind: FieldKind = FieldKind.NONE,
-    numbers: int = 0,
-) -> int:
+def working_bytes(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int, part: Part = READOUT) -> int:
     """Bytes that a run for N1 × N2 pairs of inputs holds beyond inputs and results, and its description."""
-    return _held(plan, channels, n1, n2, itemsize, kind, numbers, threads())
+    return _held(plan, channels, n1, n2, itemsize, part, threads())
 
 
 @lru_cache(maxsize=256)
-def _held(
-    plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int, kind: FieldKind, numbers: int, n: int
-) -> int:
+def _held(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int, part: Part, n: int) -> int:
     arrays, described, _ = _described(plan, channels)
-    held = ctypes.c_int64(0)
-    problem = _Problem(n1=n1, n2=n2, threads=n, instructions=-1, field=kind, field_numbers=numbers)
+    held, kind = ctypes.c_int64(0), _KINDS[part.kind]
+    problem = _Problem(n1=n1, n2=n2, threads=n, instructions=-1, field=kind, field_numbers=part.numbers)
     problem.bytes = ctypes.addressof(held)
     called(_function(itemsize), arrays, problem, ctypes.c_int32(0), 0)
     return held.value + 2 * described.reals.nbytes + described.tables.nbytes  # the engine has its own doubles
@@ -287,56 +266,15 @@ def traced(plan: FibrePlan, law: Law, x1: ArrayLike, x2: Any | None = None, list
 
 
 def field_kernels(
-    plan: FieldPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+    plan: FibrePlan, part: Part, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), each (N1, N2, *tail), between x1, (N1, *positions, C), and x2 (None: x1, at half the cost)."""
-    part = plan.part
-    what, picked = _kept(plan)
-    results = []
     shape = len(x1), len(x1 if x2 is None else x2)
-    for values in _run(_fibres(plan), x1, x2, shape, instruction_set, kept=what):
-        found = values
-        if picked is not None:
-            found = part.zeros((len(x1), values.shape[1]), values.dtype)
-            for row, given in zip(found, values, strict=True):
-                row[...] = given[:, picked]
-        elif part.crossed:
-            found = values.transpose(0, 2, 1, 3)
-        if x2 is None:
-            _complete(found, part.crossed)
-        results.append(found)
-    return results[0], results[1]
-
-
-def field_diagonal(plan: FieldPlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of every input of x with itself, each (N, *tail)."""
-    what, picked = _kept(plan)
-    nngp, ntk = _run(_fibres(plan), x, None, (len(x),), -1, kept=what)
-    return (nngp, ntk) if picked is None else (nngp[:, picked], ntk[:, picked])
-
-
-def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
-    """Bytes that a run holds beyond inputs and results."""
-    what, picked = _kept(plan)
-    held = working_bytes(_fibres(plan), channels, n1, n2, itemsize, what.kind, what.numbers)
-    if what.targets is not None:
-        held += what.targets.nbytes
-    if picked is not None:
-        held += 2 * n1 * n2 * what.numbers * itemsize + picked.nbytes
-    return held
-
-
-def _fibres(plan: FieldPlan) -> FibrePlan:
-    assert plan.plan.form != "pairs"  # see `CpuEngine.obstacle`
-    return plan.plan
-
-
-def _kept(plan: FieldPlan) -> tuple[Kept, np.ndarray | None]:
-    """(what the engine keeps, where the wanted pairs lie in it, if these are not the same)."""
-    part = plan.part
-    if plan.settled:  # one number a fibre
-        return Kept(FieldKind.LISTED, plan.values, np.arange(plan.values, dtype=np.int32)), places(plan)
-    return Kept(FieldKind[part.kind.upper()], part.numbers), None
+    nngp, ntk = (part.public(values) for values in _run(plan, x1, x2, shape, instruction_set, part))
+    if x2 is None:
+        for values in (nngp, ntk):
+            _complete(values, part.crossed)
+    return nngp, ntk
 
 
 def _complete(values: np.ndarray, crossed: bool) -> None:

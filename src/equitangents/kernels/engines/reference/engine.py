@@ -114,12 +114,6 @@ class ReferenceEngine(Engine):
         nngp, ntk = map(joined, jax.lax.map(row, stacked(x1, rows)))
         return nngp, ntk
 
-    def traced_diagonal(self, program: Program, x: Any, part: Part | None) -> Pair:
-        """As `diagonal` inside a JAX program."""
-        steps, y = plan_of(program, part), by_position(x)
-        tables = {key: jnp.asarray(table) for key, table in tile.tables_of(steps).items()}
-        return tile.diagonal(steps, tables, y, tile.prepare(steps, tables, y))
-
     def working_bytes(
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:

@@ -210,6 +210,7 @@ def _standardise(op: Standardise, state: State, at: At) -> State:
 
 
 def _pool(op: Pool | WindowPool | Flatten, state: State, at: At) -> State:
+    assert isinstance(at.geometry, PairGeometry)  # pooling before a later layer mixes fibres
     return at.geometry.pool(at.i, op, state, at.m1, at.m2)
 
 
@@ -391,10 +392,6 @@ class FibreGeometry:
         """Windowed mean along right translations, which keep the fibre."""
         means = state.angles(lambda e: table_mean_of_angles(e, before, after, op, self.tables))
         return means._replace(theta=table_mean(state.theta, op, self.tables))
-
-    def pool(self, i: int, op: AnyPool, state: State, m1: Moments, m2: Moments) -> State:
-        """Never called: pooling before a later layer mixes fibres, and plans then use all pairs."""
-        raise AssertionError(f"{op} mixes fibres")
 
     def decouple(self, i: int, state: State, at: Both) -> State:
         """Only the diagonal fibre joins equal positions."""

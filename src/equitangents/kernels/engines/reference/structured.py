@@ -45,14 +45,11 @@ from equitangents.kernels.structured import (
     Batch,
     BlockSums,
     Drop,
-    Fitted,
     Mix,
     Normalise,
     StructuredProgram,
     Times,
-    averages,
     deciding,
-    fitted_windows,
     positions,
     typed,
 )
@@ -228,37 +225,6 @@ def _window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: 
     at = deciding(box, convention)
     masks = tuple(None if mask is None else mask[at] for mask in state.masks)
     return _by_matrices(state, _spread(matrix, state), masks)
-
-
-def fitted_pools(op: Fitted, state: State, context: Context) -> State:
-    """Means over windows of each smaller input."""
-    found = [averages(op, jnp.swapaxes(s.mask, 0, 1), s.q.dtype) for s in state.sides]
-    masks = tuple(jnp.swapaxes(there, 0, 1) for _, there in found)
-    return _by_matrices(state, tuple(a for a, _ in found), masks)
-
-
-def fitted_means(op: Fitted, state: State, context: Context) -> State:
-    """K'(p, p') = mean over u of K at what the windows of both smaller inputs read u-th."""
-    tables = [fitted_windows(op, jnp.swapaxes(s.mask, 0, 1)) for s in state.sides]
-    reads = tuple(tuple(jnp.moveaxis(t, (0, 1, 2), (2, 1, 0)) for t in table[:2]) for table in tables)
-    count = len(reads[0][0])
-
-    def read(values: ArrayLike, one: Any, other: Any) -> ArrayLike:
-        inputs = np.ogrid[tuple(slice(n) for n in values.shape[2:])]
-        total: Any = 0.0
-        for i, j, here, there in zip(one[0], other[0], one[1], other[1], strict=True):
-            total = total + jnp.where(here[:, None] & there[None], values[i[:, None], j[None], *inputs], 0)
-        return total / count
-
-    ks, ts = (
-        tuple(read(v, *both) for v, both in zip(values, ends(reads), strict=False))
-        for values in (covariances(state), thetas(state))
-    )
-    means = tuple(
-        jnp.where(ok, s.mean[i, np.arange(s.mean.shape[1])], 0).mean(axis=0)
-        for s, (i, ok) in zip(state.sides, reads, strict=True)
-    )
-    return of_covariances(ks, ts, means, tuple(jnp.swapaxes(table[2], 0, 1) for table in tables))
 
 
 def _spread(matrix: np.ndarray, state: State) -> tuple[Any, ...]:
@@ -474,7 +440,6 @@ _RULES: dict[type, Any] = {
     Drop: _dropped,
     Attend: attended,
     Mix: aggregated,
-    Fitted: lambda op, *to: (fitted_pools if op.pools else fitted_means)(op, *to),
     Pool: _pool,
     BlockSums: _pool,
     WindowPool: _pool,
