@@ -278,7 +278,7 @@ def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtyp
     plan = choice.engine.plan(program)
     work = count(plan)
     working = choice.engine.working_bytes(program, channels, n1, n2 or n1, np.dtype(dtype).itemsize)
-    shape, notes = (*program.shape, channels), programs.notes_of(choice, plan)
+    shape, notes = (*program.shape, channels), (*plan.notes, *choice.notes)
     work = work._replace(products=work.products * channels)
     return _Counted(work, working, choice, plan.form, program, shape, programs.compute, notes)
 

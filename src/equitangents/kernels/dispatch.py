@@ -28,7 +28,6 @@ from equitangents.kernels.program import (
     Positions,
     Program,
     is_structured,
-    residual,
     why_structured,
 )
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, diagonal, numbers, one_orbit, resolve
@@ -134,7 +133,7 @@ def program_of(shape: tuple[int, ...], ops: tuple[Any, ...], lift: GroupFibres |
 
 def _simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     """Fewer operations that do the same to inputs without masks."""
-    return _absorbed(_residual(tuple(found for op in ops for found in _inside(op))))
+    return _absorbed(tuple(found for op in ops for found in _inside(op)))
 
 
 def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -167,24 +166,6 @@ def _inside(op: Any) -> tuple[Any, ...]:
         if (sizes == sizes[0]).all():
             return Pool(op.labels, op.blocks, op.box), Times(float(sizes[0]))
     return (op.with_held(_simplified),)
-
-
-def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Branches that only hand on are joined with the next; what is summed with an empty branch is residual."""
-    found: list[Any] = []
-    signals = [1]  # before each operation found, and after the last
-    for op in ops:
-        if op.is_branching and (before := _side_by_side(found)) is not None:
-            if op.branches and not any(before.branches) and len(op.branches) == len(before.branches):
-                found[-1] = op
-                continue
-            full = [branch for branch in before.branches if branch]
-            if op == Parallel((), joined=True) and len(before.branches) == 2 and len(full) == 1 and signals[-2] == 1:
-                found[-1], signals[-1] = residual(full[0]), 1
-                continue
-        found.append(op)
-        signals.append(op.signals_after(signals[-1]))
-    return tuple(found)
 
 
 def _side_by_side(found: list[Any]) -> Parallel | None:

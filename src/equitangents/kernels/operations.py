@@ -133,10 +133,6 @@ class Operation:
         """The operation with every list that it holds changed."""
         return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
 
-    def signals_after(self, before: int) -> int:
-        """Number of fields after it."""
-        return before
-
     def positions_after(self, positions: int) -> int:
         """Number of positions after the operation."""
         return positions

@@ -66,10 +66,6 @@ class Parallel(Operation):
         """Whether it leaves the fields of its branches side by side."""
         return not self.joined
 
-    def signals_after(self, before: int) -> int:
-        """One where they are joined, else one a branch."""
-        return 1 if self.joined else len(self.branches)
-
     @property
     def is_closed(self) -> bool:
         """Whether it has one input field and one output field."""

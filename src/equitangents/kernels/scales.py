@@ -329,7 +329,6 @@ class Backends(NamedTuple):
 
     engine: Callable[[np.ndarray, np.ndarray | None], Pair]  # of inputs near to each other in norm
     any_norms: Callable[[np.ndarray, np.ndarray | None, float], Pair]  # of any, in double, with biases times a factor
-    by_reference: bool  # whether another engine has that way
     checked: bool = False  # `engine` refuses inputs of which it finds numbers that are not finite
     beyond: Callable[[np.ndarray, np.ndarray], Pair] | None = None  # of pairs (x[p], y[p]) that `engine` leaves as NaN
 
@@ -365,8 +364,6 @@ def all_pairs(
     results, lost = zip(*(_scaled_back(found, scales, dtype, part, paired) for found in values), strict=True)
     check_representable(dtype, (results[0], results[1]), inputs)
     notes = _notes_on(beyond)
-    if scales.far and backends.by_reference:
-        notes.append("inputs of very different norm by the reference engine")
     if sum(lost):
         notes.append(
             f"{sum(lost)} entries below {np.finfo(dtype).tiny:.1e}, the smallest normal number of "

@@ -12,10 +12,9 @@ are parallel in inputs that are not keep the root of ε.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,14 +24,12 @@ from equitangents._types import ArrayLike, DType
 from equitangents.kernels import scales
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines import Choice, Engine, choose
-from equitangents.kernels.engines.protocol import Plan
 from equitangents.kernels.engines.select import REFERENCE
-from equitangents.kernels.plans import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans import FibrePlan, PairPlan
+from equitangents.kernels.plans import plan as plan_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import READOUT, KernelField, Kernels, Part, check_field, check_result, result_at
-from equitangents.kernels.scales import Law, Values, has_bias, law_of, unit_bias, with_biases, with_derivatives_of
-
-logger = logging.getLogger("equitangents")
+from equitangents.kernels.scales import Values, has_bias, law_of, unit_bias, with_biases, with_derivatives_of
 
 _LITTLE = 1 << 20  # bytes that any process has which runs this: to ask the system takes as long as so small a kernel
 
@@ -66,8 +63,8 @@ def compute(
     if traced and choice.engine.leaves_out(program):
         choice = choice._replace(engine=REFERENCE)
     chosen = choice.engine
-    steps, law, backends, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
-    notes = notes_of(choice, steps, part)
+    plan = chosen.plan(program) if part is None else chosen.field_plan(program, part).plan
+    notes = (*plan.notes, *choice.notes)
     if not (own if part is None else traced):
         _check_memory(program, chosen, x1, x2, n2, dtype, part)
     nngp: ArrayLike
@@ -77,23 +74,19 @@ def compute(
             nngp, ntk = _traced(chosen, program, x1, x2, dtype, part)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, added = scales.all_pairs(law, backends, *arrays, part or READOUT, own)
+            nngp, ntk, added = scales.all_pairs(
+                law_of(program), _backends(program, chosen, part, own), *arrays, part or READOUT, own
+            )
             notes = (*notes, *added)
+            doubt = _doubt(chosen, program, x1.shape[-1], dtype) if part is None and not own else None
             if doubt is not None:
                 nngp, ntk, mended = _mend(
                     doubt, partial(_of_pairs, program, chosen, doubt, *arrays), *arrays, nngp, ntk
                 )
                 if mended:
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in double precision")
-        facts = {"engine": chosen.name, "form": steps.form, "notes": notes}
+        facts = {"engine": chosen.name, "form": plan.form, "notes": notes}
         return result_at((x1, x2), nngp, ntk, part, between=not own, **facts)
-
-
-def notes_of(choice: Choice, steps: Plan, part: Part | None = None) -> tuple[str, ...]:
-    """Notes on the choice for the result."""
-    for why in steps.notes:
-        logger.debug("kernel %sover %s", "" if part is None else "field ", why)
-    return (*steps.notes, *choice.notes)
 
 
 def _check_memory(
@@ -110,27 +103,7 @@ def _check_memory(
         check_result(x1, x2, dtype, working)
 
 
-class _Prepared(NamedTuple):
-    """What the calls of a program by an engine have in common, whatever their inputs and the state of the process."""
-
-    plan: Plan
-    law: Law
-    backends: scales.Backends
-    doubt: bool | None
-
-
 @lru_cache(maxsize=256)
-def _prepared(
-    program: Program, engine: Engine, channels: int, dtype: np.dtype, part: Part | None, own: bool = False
-) -> _Prepared:
-    return _Prepared(
-        plan=engine.plan(program) if part is None else engine.field_plan(program, part).plan,
-        law=law_of(program),
-        backends=_backends(program, engine, part, own),
-        doubt=_doubt(engine, program, channels, dtype) if part is None and not own else None,
-    )
-
-
 def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> bool | None:
     """`parallel_too`, of an engine that may lose small angles, and computes at no higher precision."""
     doubt = None if engine.carries_angles else parallel_too(program)
@@ -155,7 +128,7 @@ def _of_pairs(
     with precision.scope(np.float64):
         if x1.dtype == np.float32 and engine.obstacle(program, np.float64) is None:
             left = _in_doubt_in_double(a, b, parallel)
-            backends = _prepared(program, engine, x1.shape[-1], np.dtype(np.float64), None).backends
+            backends = _backends(program, engine, None, own=False)
             for i in np.unique(first[~left]):
                 here = np.flatnonzero((first == i) & ~left)
                 *values, _ = scales.all_pairs(law_of(program), backends, a[here[:1]], b[here])
@@ -164,6 +137,7 @@ def _of_pairs(
     return nngp, ntk
 
 
+@lru_cache(maxsize=256)
 def _backends(program: Program, engine: Engine, part: Part | None, own: bool) -> scales.Backends:
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
     leaves_out = part is None and engine.leaves_out(program)
@@ -180,7 +154,6 @@ def _backends(program: Program, engine: Engine, part: Part | None, own: bool) ->
     return scales.Backends(
         engine=(lambda x, _: alone(x)) if own else lambda x1, x2: engine.kernels(program, x1, x2, *of_part),
         any_norms=(lambda x, _, factor: alone(x, factor)) if own else any_norms,
-        by_reference=able is not engine and not own,
         checked=engine.checks_kernels and not leaves_out and not own,
         beyond=partial(REFERENCE.listed, program) if leaves_out else None,
     )
@@ -241,7 +214,7 @@ def parallel_too(program: Program) -> bool | None:
 
     None: none are in doubt.
     """
-    steps = plan(program)
+    steps = plan_of(program)
     dense, ops = _is_dense(steps), steps.steps
     kinks = [n for n, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
     before = ops[: max(kinks, default=0)]

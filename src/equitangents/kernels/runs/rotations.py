@@ -75,7 +75,6 @@ def compute(
             backends = scales.Backends(
                 engine=lambda a, b: run(program, a, b),
                 any_norms=lambda a, b, factor: run(with_biases(program, factor), a, b, any_norms=True),
-                by_reference=False,
             )
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
             nngp, ntk, added = scales.all_pairs(law_of(program), backends, *arrays, paired=own)

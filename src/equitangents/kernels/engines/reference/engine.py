@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import jax
@@ -144,39 +145,25 @@ def by_position(x: Any) -> Any:
     return x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
 
 
-def _changed(plan: Plan, change: Callable[[Affine], Affine]) -> Plan:
-    """The plan with all its `Affine` changed, in order."""
+def _without_scales(plan: Plan) -> tuple[Plan, Scales]:
+    """A plan with all scales of weights and biases at 1, and these: plans that differ in them share a program."""
+    scales = tuple((op.W_var, op.b_var) for op in tile.kernels_plan(plan).steps if isinstance(op, Affine))
+    return _with_scales(plan, repeat((1.0, 1.0))), scales
+
+
+def _with_scales(plan: Plan, scales: Iterable[tuple[Any, Any]]) -> Plan:
+    """The plan with these scales, in the order of its steps."""
+    left = iter(scales)
 
     def changed(steps: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(change(op) if isinstance(op, Affine) else op for op in steps)
+        pairs = ((op, next(left) if isinstance(op, Affine) else None) for op in steps)
+        return tuple(op if scale is None else replace(op, W_var=scale[0], b_var=scale[1]) for op, scale in pairs)
 
     if isinstance(plan, FieldPlan):
-        return replace(plan, plan=_changed(plan.plan, change))
+        return replace(plan, plan=_with_scales(plan.plan, left))
     if plan.form == "pairs":
         return replace(plan, steps=changed(plan.steps))
     return replace(plan, stages=(replace(plan.last, steps=changed(plan.last.steps)),), vector=changed(plan.vector))
-
-
-def _without_scales(steps: Plan) -> tuple[Plan, Scales]:
-    """A plan with all scales of weights and biases at 1, and these: plans that differ in them share a program."""
-    scales: list[tuple[float, float]] = []
-
-    def bare(op: Affine) -> Affine:
-        scales.append((op.W_var, op.b_var))
-        return replace(op, W_var=1.0, b_var=1.0)
-
-    return _changed(steps, bare), tuple(scales)
-
-
-def _with_scales(steps: Plan, scales: Scales) -> Plan:
-    """The plan that `_without_scales` took apart."""
-    left = iter(scales)
-
-    def dressed(op: Affine) -> Affine:
-        weight, bias = next(left)
-        return replace(op, W_var=weight, b_var=bias)
-
-    return _changed(steps, dressed)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
