@@ -69,7 +69,9 @@ def run_fields(net, x, y):
         if engine.obstacle(program, x.dtype, part):
             return
         plan = engine.field_plan(program, part)
-        in_every_variant(lambda other, number, plan=plan: runs.field_kernels(plan.plan, plan.part, x, other, number), y, None)
+        in_every_variant(
+            lambda other, number, plan=plan: runs.field_kernels(plan.plan, plan.part, x, other, number), y, None
+        )
         runs.listed(plan.plan, x, None, plan.part)
 
 
@@ -91,8 +93,10 @@ def run_rotations(net, bandlimit, rng):
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, 20)), bandlimit**2, 2)).astype(dtype) for _ in range(2))
         plan = compiled.plan_of(program, resolution, x.itemsize)
-        kernels = lambda other, number, x=x, plan=plan: runs.kernels(plan, compiled.vectors(x), other, number)
-        in_every_variant(kernels, compiled.vectors(y), None)
+        kernels = lambda other, number, x=x, plan=plan: runs.kernels(
+            plan, compiled.inputs(program, resolution, x), other, number
+        )
+        in_every_variant(kernels, compiled.inputs(program, resolution, y), None)
         pairs = x[np.zeros(37, int)], y[np.arange(37) % len(y)]
         compiled.CompiledRotations().kernels(program, resolution, *pairs, paired=True)
     return True

@@ -23,7 +23,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.engines.select import Choice, choose, engine_of
-from equitangents.kernels.plans import FibrePlan, PairPlan, unrolled
+from equitangents.kernels.plans import AddSaved, FibrePlan, Fork, PairPlan, unrolled
 from equitangents.kernels.program import Positions, Program, flat
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers
 from equitangents.kernels.result import result_bytes
@@ -266,7 +266,7 @@ def _layers(steps: tuple[Any, ...]) -> list[int]:
         if step.nonlinearity is not None:
             found.append(at)
             window = None
-        elif step.is_window or step.ends_layer:
+        elif step.is_window or isinstance(step, Fork | AddSaved):
             found += [] if window is None else [window]
             window = at if step.is_window or step.is_total else None
     return found if window is None else [*found, window]

@@ -152,12 +152,9 @@ def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
                 found[-1] = replace(op, branches=tuple(a + b for a, b in each))
                 continue
         found.append(op)
-    return tuple(inner for op in found for inner in _lone(op))
-
-
-def _lone(op: Any) -> tuple[Any, ...]:
-    """The operations of a branch that is joined with no other, in the place of the branch."""
-    return op.branches[0] if op.is_branching and op.is_closed and len(op.branches) == 1 else (op,)
+    # The operations of a branch that is joined with no other take its place.
+    lone = lambda op: op.is_branching and op.is_closed and len(op.branches) == 1
+    return tuple(inner for op in found for inner in (op.branches[0] if lone(op) else (op,)))
 
 
 def _inside(op: Any) -> tuple[Any, ...]:

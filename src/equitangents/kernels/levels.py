@@ -8,6 +8,7 @@ Source: theory of relative positions, arXiv 2406.06504; fibres are closed under 
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, NoReturn
@@ -31,10 +32,7 @@ class GridLevel:
     @property
     def positions(self) -> int:
         """The number of positions."""
-        count = 1
-        for side in self.shape:
-            count *= side
-        return count
+        return math.prod(self.shape)
 
     @property
     def grid(self) -> GridLevel:
@@ -179,28 +177,18 @@ def _needed_offsets(level: GridLevel, blocks: list[np.ndarray]) -> list[tuple[in
     """The offsets between any two positions of one of the `blocks`."""
     if not level.shape or all(len(block) == 1 for block in blocks):
         return [(0,) * len(level.shape)]
-    if len(blocks) == 1 and len(blocks[0]) == level.positions:
-        return list(itertools.product(*(range(n) if level.wrap else range(1 - n, n) for n in level.shape)))
-    if len(blocks) == 1 and (along := _lattice_offsets(level, blocks[0])):
-        return list(itertools.product(*along))
-    return sorted(set().union(*(_offsets_within(level, block) for block in blocks)))
-
-
-def _offsets_within(level: GridLevel, block: np.ndarray) -> set[tuple[int, ...]]:
-    """The offsets between any two positions of a block."""
-    coordinates = np.stack(np.unravel_index(block, level.shape), axis=1)
-    offsets = (coordinates[None] - coordinates[:, None]).reshape(-1, len(level.shape))
-    return set(map(tuple, np.unique(offsets % np.array(level.shape) if level.wrap else offsets, axis=0).tolist()))
-
-
-def _lattice_offsets(level: GridLevel, members: np.ndarray) -> list[list[int]] | None:
-    """The offsets between members along each axis, if these are all combinations of some coordinates."""
-    along = [np.unique(c) for c in np.unravel_index(members, level.shape)]
-    if len(members) != np.prod([len(c) for c in along], dtype=np.int64):
-        return None
-    between = [(c[None] - c[:, None]).ravel() for c in along]
-    wrapped = [b % n if level.wrap else b for b, n in zip(between, level.shape, strict=True)]
-    return [np.unique(b).tolist() for b in wrapped]
+    along = [np.unique(c) for c in np.unravel_index(blocks[0], level.shape)]
+    if len(blocks) == 1 and len(blocks[0]) == math.prod(map(len, along)):  # all combinations of some coordinates
+        between = [(c[None] - c[:, None]).ravel() for c in along]
+        each = (b % n if level.wrap else b for b, n in zip(between, level.shape, strict=True))
+        return list(itertools.product(*(np.unique(b).tolist() for b in each)))
+    found: set[tuple[int, ...]] = set()
+    for block in blocks:
+        coordinates = np.stack(np.unravel_index(block, level.shape), axis=1)
+        offsets = (coordinates[None] - coordinates[:, None]).reshape(-1, len(level.shape))
+        offsets = offsets % np.array(level.shape) if level.wrap else offsets
+        found |= set(map(tuple, np.unique(offsets, axis=0).tolist()))
+    return sorted(found)
 
 
 def _finer(apart: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:

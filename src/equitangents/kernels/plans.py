@@ -38,7 +38,6 @@ class Fork(Operation):
     """The field is kept in `slot`, and the branch goes on with it."""
 
     stays: ClassVar[bool] = True
-    ends_layer: ClassVar[bool] = True
     keeps_constants: ClassVar[bool] = True
     slot: int
 
@@ -61,7 +60,6 @@ class AddSaved(Operation):
     """
 
     stays: ClassVar[bool] = True
-    ends_layer: ClassVar[bool] = True
     needs_variances: ClassVar[bool] = True
     keeps_constants: ClassVar[bool] = True
     slot: int
@@ -280,7 +278,11 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
     It starts after the last operation that pooling would not commute with, branches that pool among them. A program
     without positions is all vector.
     """
-    first = max((i + 1 for i, op in enumerate(ops) if _reads_positions(op)), default=0)
+    first = 0
+    for i, op in enumerate(ops):
+        inner = flat(within for held in op.held for within in held)
+        if op.is_positional or any(within.is_positional or within.is_pool or within.is_diagonal for within in inner):
+            first = i + 1
     end = first
     for i, op in enumerate(ops):
         if op.is_diagonal or (op.is_pool and i >= first and op.positions_after(0) == 1):
@@ -295,11 +297,6 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
     while start < end and not ops[start].is_pool:
         start += 1
     return ops[:start], ops[start:end], vector
-
-
-def _reads_positions(op: Op) -> bool:
-    inner = flat(within for held in op.held for within in held)
-    return op.is_positional or any(within.is_positional or within.is_pool or within.is_diagonal for within in inner)
 
 
 def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
@@ -473,7 +470,7 @@ def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
     found = [last]
     for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         assert part.pool is not None
-        apart = differences(part.steps, part.levels[0].grid, found[0])
+        apart = _differences(part.steps, part.levels[0].grid, found[0])
         found.insert(0, before.levels[-1].finer(part.pool, apart))
     return [*(in_bands(each, n) for each, n in zip(found[:-1], _strides(parts), strict=False)), last]
 
@@ -484,17 +481,12 @@ def _strides(parts: list[_Part]) -> list[int]:
     return [prod(each[: k + 1]) for k in range(len(each))]
 
 
-def begins_on_torus(steps: tuple[Step, ...]) -> bool:
-    """Whether a stage's first window reads on around the torus; a stage without windows may as well."""
-    first = next((op for op in steps if op.is_window), None)
-    return first is None or first.reads_around
-
-
-def differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) -> np.ndarray:
+def _differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) -> np.ndarray:
     """(K, d): second less first position of the pairs that a stage's fibres begin with."""
     shape = np.array(start.shape, np.int64)
     offsets = np.unique(fibres.astype(np.int64) * np.array(start.step, np.int64), axis=0)
-    if begins_on_torus(steps):
+    first = next((op for op in steps if op.is_window), None)
+    if first is None or first.reads_around:  # on around the torus; a stage without windows may as well
         offsets = np.unique(offsets % shape, axis=0)
         turns = np.array(list(itertools.product((0, 1), repeat=len(shape))), np.int64)
         offsets = (offsets[:, None] - turns * shape).reshape(-1, len(shape))

@@ -154,20 +154,14 @@ class StructuredPositions:
 StructuredProgram = Program[StructuredPositions]
 
 
-def centres(box: Box) -> np.ndarray:
-    """The number of the position that each window is centred on, (positions_out,)."""
+def deciding(box: Box, convention: str) -> np.ndarray:
+    """The number of the position in whose place each window is there or not, (positions_out,)."""
+    centred = convention == NEURAL_TANGENTS or box.is_padded  # else a window's last position decides
     axes = []
     for n, out, w, s, low in zip(box.in_shape, box.out_shape, box.window, box.stride, box.low, strict=True):
-        at = np.arange(out) * s - low + (w - 1) // 2
+        at = np.arange(out) * s + ((w - 1) // 2 - low if centred else w - 1)
         axes.append(at % n if box.wrap else np.clip(at, 0, n - 1))
-    return _numbers(axes, box.in_shape)
-
-
-def deciding(box: Box, convention: str) -> np.ndarray:
-    """The position in whose place each window is there or not, (positions_out,)."""
-    if convention == NEURAL_TANGENTS or box.is_padded:
-        return centres(box)
-    return _numbers([np.arange(out) * s + w - 1 for out, w, s in _windows(box)], box.in_shape)
+    return np.asarray(np.ravel_multi_index(tuple(np.meshgrid(*axes, indexing="ij")), box.in_shape)).ravel()
 
 
 def check_masked_windows(box: Box, padding: str) -> None:
@@ -177,14 +171,6 @@ def check_masked_windows(box: Box, padding: str) -> None:
             "windows with circular padding, or with zero padding and strides, are others on the smaller inputs that "
             "masks leave; use padding='valid', or 'zero' with stride 1, or Masked(x, mask, convention='neural-tangents')"
         )
-
-
-def _windows(box: Box) -> Any:
-    return zip(box.out_shape, box.window, box.stride, strict=True)
-
-
-def _numbers(axes: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    return np.asarray(np.ravel_multi_index(tuple(np.meshgrid(*axes, indexing="ij")), shape)).ravel()
 
 
 def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -> None:

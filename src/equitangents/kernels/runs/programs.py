@@ -25,7 +25,6 @@ from equitangents.kernels import scales
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines import Choice, Engine, choose
 from equitangents.kernels.engines.select import REFERENCE
-from equitangents.kernels.plans import FibrePlan, PairPlan
 from equitangents.kernels.plans import plan as plan_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import READOUT, KernelField, Kernels, Part, check_field, check_result, result_at
@@ -127,7 +126,8 @@ def _of_pairs(
     left = np.ones(len(a), bool)
     with precision.scope(np.float64):
         if x1.dtype == np.float32 and engine.obstacle(program, np.float64) is None:
-            left = _in_doubt_in_double(a, b, parallel)
+            f, g = (x.reshape((len(x), -1)) for x in (a, b))
+            left = _is_near(f, _norms(f), g, _norms(g), parallel, _rounding(np.float64, np.float32))
             backends = _backends(program, engine, None, own=False)
             for i in np.unique(first[~left]):
                 here = np.flatnonzero((first == i) & ~left)
@@ -215,24 +215,16 @@ def parallel_too(program: Program) -> bool | None:
     None: none are in doubt.
     """
     steps = plan_of(program)
-    dense, ops = _is_dense(steps), steps.steps
+    dense = steps.form == "fibre" and not steps.last.steps and steps.single and len(set(steps.labels.array)) == 1
+    ops = steps.steps
     kinks = [n for n, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
     before = ops[: max(kinks, default=0)]
-    biased, curved = any(map(has_bias, before)), any(map(_is_curved, before))
+    biased = any(map(has_bias, before))
+    curved = any(op.nonlinearity is not None and traits_of(op.nonlinearity).curved for op in before)
     whole = unit_bias(ops) is not None
     if (not biased and not curved) or (dense and whole):
         return None
     return (biased or dense) and not whole
-
-
-def _is_dense(steps: FibrePlan | PairPlan) -> bool:
-    if steps.form == "pairs" or steps.last.steps or not steps.single:
-        return False
-    return len(set(steps.labels.array)) == 1
-
-
-def _is_curved(op: Any) -> bool:
-    return op.nonlinearity is not None and traits_of(op.nonlinearity).curved
 
 
 def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -264,12 +256,6 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
             a, b = i[part : part + products] + at, j[part : part + products] + after
             close = _is_near(x1[a], norms1[a], x2[b], norms2[b], parallel, rounding)
             yield a[close], b[close]
-
-
-def _in_doubt_in_double(x1: np.ndarray, x2: np.ndarray, parallel: bool) -> np.ndarray:
-    """Which pairs (x1[p], x2[p]) of single precision keep their angle to its target in double precision neither."""
-    f, g = (x.reshape((len(x), -1)) for x in (x1, x2))
-    return _is_near(f, _norms(f), g, _norms(g), parallel, _rounding(np.float64, np.float32))
 
 
 def _is_near(

@@ -53,13 +53,15 @@ def compute(
     """
     choice, dtype = choice_of(program, engine), precision.working_dtype(x1, x2)
     shown: dict[str, Any] = {"engine": choice.engine.name, "form": "pairs", "notes": choice.notes, "between": not own}
-    x1, x2 = (_on_points(program, x) for x in (x1, x2))
+    if program.space.whole:  # features of whole inputs, (N, channels), are those of one point
+        x1, x2 = (None if x is None else x[:, None] for x in (x1, x2))
     inputs = (x1,) if x2 is None else (x1, x2)
     leaves = jax.tree.leaves(inputs)
     if any_traced(*inputs):
         with precision.scope(dtype):
             sides = [_typed(x, dtype) for x in inputs]
-            traced = _traced_alone(program, *sides[0]) if own else _traced_blocks(program, sides)
+            alone = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)
+            traced = alone(*sides[0]) if own else _traced_blocks(program, sides)
             nngp, ntk = (_picked(part, v) for v in traced)
             return result_at(leaves, nngp, ntk, part, **shown)
     n1, n2 = len(x1), 1 if own else len(inputs[-1])
@@ -86,11 +88,6 @@ def compute(
             found[:, diagonal, diagonal] = (alone + _transposed(alone)) / 2
     nngp, ntk = cast(dtype, found[0], found[1], (getattr(x, "x", x) for x in inputs))
     return result_at(leaves, nngp, ntk, part, **shown)
-
-
-def _on_points(program: SteerableProgram, x: Any) -> Any:
-    """Inputs (N, P, channels); features of whole inputs, (N, channels), as those of one point."""
-    return x[:, None] if program.space.whole and x is not None else x
 
 
 def _transposed(blocks: np.ndarray) -> np.ndarray:
@@ -233,11 +230,6 @@ def _compiled_pairs(program: SteerableProgram, one: _Sample, other: _Sample) -> 
         return _block(program, pair(program, a[0], b[0], a[1], b[1]))
 
     return jax.vmap(run, in_axes=0, out_axes=1)(one, other)
-
-
-def _traced_alone(program: SteerableProgram, x: jax.Array, there: jax.Array) -> jax.Array:
-    """(2, N) or (2, N, D, D) of each input with itself, inside a JAX program."""
-    return jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(x, there)
 
 
 def _traced_blocks(program: SteerableProgram, sides: list[_Side]) -> jax.Array:

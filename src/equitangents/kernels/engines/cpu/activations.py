@@ -117,7 +117,9 @@ def computed_in_double(plan: FibrePlan, channels: int) -> bool:
     steps = plan.steps
     if any(traits_of(phi).steepness >= _STEEP for phi in _nonlinearities(steps)) or bends_what_is_smooth(steps):
         return True
-    return any(op.is_window for op in steps) and _bends_behind_a_bias(steps)
+    bent = [i for i, op in enumerate(steps) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
+    biased = any(map(has_bias, steps[: max(bent, default=0)]))  # before a kink, or a jump
+    return any(op.is_window for op in steps) and biased and unit_bias(steps) is None
 
 
 @lru_cache(maxsize=256)
@@ -141,12 +143,6 @@ def bends_what_is_smooth(steps: Sequence[Step]) -> bool:
 def has_tables(plan: FibrePlan) -> bool:
     """Whether functions are known by tables, so that kernels are NaN where variances lie outside of these."""
     return any(map(is_tabulated, _nonlinearities(plan.steps)))
-
-
-def _bends_behind_a_bias(steps: Sequence[Step]) -> bool:
-    """Whether a kink, or a jump, follows a bias among the operations of a network without units."""
-    bent = [i for i, op in enumerate(steps) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
-    return any(map(has_bias, steps[: max(bent, default=0)])) and unit_bias(steps) is None
 
 
 def _nonlinearities(steps: Sequence[Step]) -> list[Any]:

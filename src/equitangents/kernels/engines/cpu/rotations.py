@@ -71,14 +71,16 @@ class CompiledRotations(RotationRules):
 
 
 def inputs(program: RotationSections, resolution: int, x: Any) -> Any:
-    """Signals (N, B², C) as the engine takes them: as vectors, or at the points of the sphere."""
-    return values(program, resolution, x) if program.sphere else vectors(x)
+    """Signals (N, B², C) as the engine takes them: at the points of the sphere, (N, points, C), or as vectors.
 
-
-def vectors(x: Any) -> Any:
-    """Signals (N, B², C) as vectors (N, B²·C), whose kernel is the mean of products over the sphere and channels."""
-    scale = np.sqrt(x.shape[1] / (4 * np.pi))
-    return (x * np.asarray(scale, x.dtype)).reshape(len(x), -1)
+    The kernel of vectors (N, B²·C) is the mean of products over the sphere and channels.
+    """
+    if not program.sphere:
+        return (x * np.asarray(np.sqrt(x.shape[1] / (4 * np.pi)), x.dtype)).reshape(len(x), -1)
+    basis = _basis(program.bandlimit, sphere_resolution(program.bandlimit, resolution)).astype(x.dtype)
+    if isinstance(x, jax.Array):
+        return jnp.einsum("pk,nkc->npc", basis, x, precision=jax.lax.Precision.HIGHEST)
+    return np.matmul(basis, x)
 
 
 _LABEL = FrozenArray(np.zeros(1, np.int32))  # of the single position of vectors
@@ -152,14 +154,6 @@ def _on_sphere(program: RotationSections, resolution: int) -> FibrePlan:
     stage = Stage(steps, levels, FrozenArray(np.zeros(turns.count, np.int32)))
     vector, flattens = unrolled(program.vector), program.readout == "flatten"
     return RotationPlan((stage,), _LABEL, 1.0, vector, turns=turns, flattens=flattens)
-
-
-def values(program: RotationSections, resolution: int, x: Any) -> Any:
-    """Signals (N, B², C) at the sphere's points, (N, points, C)."""
-    basis = _basis(program.bandlimit, sphere_resolution(program.bandlimit, resolution)).astype(x.dtype)
-    if isinstance(x, jax.Array):
-        return jnp.einsum("pk,nkc->npc", basis, x, precision=jax.lax.Precision.HIGHEST)
-    return np.matmul(basis, x)
 
 
 @lru_cache(maxsize=4)
