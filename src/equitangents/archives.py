@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from equitangents.files import MOST
-from equitangents.foreign_files import UNREADABLE, check_arrays, read_json
+from equitangents.foreign_files import UNREADABLE, check_unpacked, read_entry, read_json
 
 _JSON = "model.json"
 _BEGINNING, _LARGE = 2**16, 2**30  # numbers; bytes, from which an array is written as it is
@@ -50,8 +50,8 @@ class Archive(dict[str, Any]):
         self.path = path
         self._read: dict[int, np.ndarray] = {}
         try:
-            check_arrays(file, whole=False)
             self.zip = zipfile.ZipFile(file)
+            check_unpacked(self.zip)
             if self.zip.getinfo(_JSON).file_size > MOST:
                 raise ValueError(f"{_JSON} is too large")
             super().__init__(read_json(self.zip.read(_JSON)))
@@ -72,8 +72,7 @@ class Archive(dict[str, Any]):
             if name not in self.zip.NameToInfo:
                 raise IndexError(f"there is no array {number}")
             try:
-                with self.zip.open(name) as entry:
-                    self._read[number] = np.lib.format.read_array(entry, allow_pickle=False)
+                self._read[number] = read_entry(self.zip, name)
             except UNREADABLE as error:
                 raise ValueError(f"{name}: {error}") from None
         return self._read[number]

@@ -6,9 +6,6 @@ file system without locks (some network mounts) nobody is kept out; a warning in
 
 What is being written is locked by its writer: what nobody holds is left over from one that is dead. Symbolic links stay
 links: what they point to is replaced.
-
-A checksum may be the last line of a file that says what it is: readers of .npy stop before that line, and for readers
-of .npz it is the comment of a zip file.
 """
 
 from __future__ import annotations
@@ -24,7 +21,6 @@ import stat
 import sys
 import time
 import uuid
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,20 +33,10 @@ FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may no
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
 ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
 MOST = 2**26  # bytes of JSON and of scripts, far more than any that was written here
-_MARK = b"\nequitangents "
-_BLOCK = 2**24  # bytes that are checked at once
-_LONGEST = 2**16 - 1  # bytes of the last line: those of the comment of a zip file
-_NO_COMMENT = b"PK\x05\x06"  # how the last 22 bytes of a zip file without comment begin
-_LAST = 22
 _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _NONE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, getattr(errno, "ENOTSUP", errno.EOPNOTSUPP), errno.EINVAL}
 _GLANCE, _PAUSE = 0.05, 0.01  # seconds for which another process may only look at a lock, and between two tries
 _FAR = 0x7FFF0000  # where Windows locks a byte: what is written in the file stays readable
-_mine: set[int] = set()  # descriptors of locks that this process holds
-
-
-class NoLocksError(OSError):
-    """The file system has no locks."""
 
 
 @contextlib.contextmanager
@@ -60,28 +46,23 @@ def alone(path: Path, otherwise: str, patience: float = _GLANCE) -> Iterator[Non
     StoreError, which says `otherwise`, where another process holds it for longer than `patience` seconds.
     """
     descriptor, owner = _acquired(path, otherwise, patience), os.getpid()
-    _mine.add(descriptor)
     try:
         yield
     finally:
         if os.getpid() == owner:  # a forked child holds nothing
             with contextlib.suppress(OSError):  # Windows removes no open file
                 path.unlink()
-            _mine.discard(descriptor)
             os.close(descriptor)
 
 
-def lock(descriptor: int) -> bool:
-    """Whether this process holds an open file now, until its descriptor is closed. NoLocksError if it cannot be."""
+def lock(descriptor: int) -> bool | None:
+    """Whether this process holds an open file now, until its descriptor is closed; None where there are no locks."""
     try:
         _system_lock(descriptor)
-    except ImportError:
-        raise NoLocksError(errno.ENOSYS, "this system has no locks") from None
-    except OSError as error:
-        if error.errno in _TAKEN:
-            return False
-        if error.errno in _NONE:
-            raise NoLocksError(error.errno, "this file system has no locks") from None
+    except (ImportError, OSError) as error:
+        number = error.errno if isinstance(error, OSError) else errno.ENOSYS
+        if number in _TAKEN or number in _NONE:
+            return False if number in _TAKEN else None
         raise
     return True
 
@@ -114,32 +95,18 @@ def _acquired(path: Path, otherwise: str, patience: float) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            if lock(descriptor):
-                if is_named(descriptor, path):
-                    return descriptor
-            elif time.monotonic() > end:
+            held = lock(descriptor)
+            if held is None:
+                logger.warning("the file system of %s has no locks: let one process at a time work there", path)
+            if held is None or (held and is_named(descriptor, path)):
+                return descriptor
+            if not held and time.monotonic() > end:
                 raise StoreError(otherwise)
-            else:
-                time.sleep(_PAUSE)
-        except NoLocksError:
-            logger.warning("the file system of %s has no locks: let one process at a time work there", path)
-            return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _forget() -> None:
-    """In a forked child, which would hold the locks of its parent beyond that one's end."""
-    for descriptor in _mine:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
-    _mine.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+        time.sleep(0 if held else _PAUSE)
 
 
 def _created(path: Path) -> int:
@@ -149,12 +116,9 @@ def _created(path: Path) -> int:
     """
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        try:
-            while not lock(descriptor):
-                time.sleep(_PAUSE)
-            if is_named(descriptor, path):
-                return descriptor
-        except NoLocksError:
+        while (held := lock(descriptor)) is False:
+            time.sleep(_PAUSE)
+        if held is None or is_named(descriptor, path):
             return descriptor
         os.close(descriptor)
 
@@ -183,14 +147,13 @@ def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
-    descriptor = _created(partial)
-    try:
+    with os.fdopen(_created(partial), "rb+") as held:
         try:
             yield partial
             with partial.open("rb+") as file:
                 os.fsync(file.fileno())
             if sys.platform == "win32":  # which renames no open file
-                descriptor = _closed(descriptor)
+                held.close()
             if once:
                 os.link(partial, path)
             else:
@@ -198,20 +161,11 @@ def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
         finally:
             partial.unlink(missing_ok=True)
         sweep_partials(path)
-    finally:
-        _closed(descriptor)
 
 
 def sweep_partials(path: Path) -> None:
     """Remove what dead processes left of `path` in `whole_file`."""
     sweep(path.parent, re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}"))
-
-
-def _closed(descriptor: int) -> int:
-    """Close a descriptor, unless that is done; −1, which stands for a closed one."""
-    if descriptor >= 0:
-        os.close(descriptor)
-    return -1
 
 
 def sweep(folder: Path, name: re.Pattern[str] = LEFTOVER) -> None:
@@ -229,10 +183,9 @@ def _remove_abandoned(file: Path) -> None:
     """
     descriptor = os.open(file, os.O_RDWR if os.access(file, os.W_OK) else os.O_RDONLY)
     try:
-        if lock(descriptor) and is_named(descriptor, file):
-            file.unlink()
-    except NoLocksError:
-        if time.time() - file.stat().st_mtime > ABANDONED:
+        held = lock(descriptor)
+        old = time.time() - file.stat().st_mtime > ABANDONED
+        if (held and is_named(descriptor, file)) or (held is None and old):
             file.unlink()
     finally:
         os.close(descriptor)
@@ -258,57 +211,6 @@ def file_bytes(path: Path, most: int = MOST) -> bytes:
         return content
 
 
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on disk, where the system can do that."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def checksum(record: Mapping[str, Any]) -> str:
     """SHA-256 of a record that JSON can hold."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
-
-
-def append_checksum(path: Path, about: dict[str, Any]) -> None:
-    """Add the last line to a file that is complete."""
-    with path.open("rb+") as file:
-        text = _MARK + json.dumps(about, sort_keys=True).encode() + b" "
-        length = len(text) + 9
-        if length > _LONGEST:
-            raise StoreError("path", str(path), "a last line of a checksum", "it is too long")
-        zipped = file.read(2) == _NO_COMMENT[:2]
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _LAST))
-        if zipped and file.read().startswith(_NO_COMMENT):
-            file.seek(size - 2)
-            file.write(length.to_bytes(2, "little"))
-        found = zlib.crc32(text, _checksum(file, size))
-        file.seek(size)
-        file.write(text + b"%08x\n" % found)
-
-
-def checked(file: BinaryIO) -> dict[str, Any] | None:
-    """What the last line says; None for a file without one, or one that is not what was written."""
-    size = file.seek(0, os.SEEK_END)
-    begin = max(0, size - _LONGEST)
-    file.seek(begin)
-    end = file.read()
-    place = end.rfind(_MARK)
-    text, found = end[place:-9], end[-9:]
-    if place < 0 or found != b"%08x\n" % zlib.crc32(text, _checksum(file, begin + place)):
-        return None
-    about: dict[str, Any] = json.loads(text[len(_MARK) :])
-    return about
-
-
-def _checksum(file: BinaryIO, size: int) -> int:
-    """CRC-32 of the first `size` bytes."""
-    found = 0
-    file.seek(0)
-    for start in range(0, size, _BLOCK):
-        found = zlib.crc32(file.read(min(_BLOCK, size - start)), found)
-    return found

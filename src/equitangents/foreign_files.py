@@ -1,26 +1,23 @@
-"""Files from elsewhere: what they claim is checked before memory is taken, and nothing in them runs.
+"""Arrays, JSON and models in files from elsewhere: nothing in them runs, and nothing is unpickled.
 
-The header of an array, the directory of an archive, the metadata of Zarr and the brackets of JSON are a few bytes that
-may ask for any amount of memory. All of it is ValueError here; whoever reads the file names it. Nothing is unpickled: a
-pickle runs any code. What a model's file or name is, is seen without loading it, and without JAX or PyTorch.
+A pickle runs any code. What is wrong with a file is ValueError or one of `UNREADABLE` here; whoever reads the file
+names it. What a model's file or name is, is seen without loading it, and without JAX or PyTorch.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
 import lzma
-import math
 import os
 import struct
 import sys
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,9 +26,7 @@ from equitangents.files import open_regular
 from equitangents.formatting import memory_size
 from equitangents.memory import default_memory_limit, process_memory
 
-if TYPE_CHECKING:  # Zarr takes a while to import
-    import zarr
-
+if TYPE_CHECKING:
     from equitangents._aliases import FileName
 
 UNREADABLE = (
@@ -40,12 +35,7 @@ UNREADABLE = (
 )  # fmt: skip
 """What NumPy and the standard library raise for bytes that are no array, archive or JSON: the more, the less whole."""
 
-
 _DEEP = 200  # lists and objects within each other
-_DEFLATED = 1100  # times: zeros shrink by 1,032 at most
-_END = struct.Struct("<4s4H2LH")  # of a zip file, before its comment
-_MAGIC = b"\x93NUMPY"
-_DESCRIBING = ("zarr.json", ".zarray", ".zattrs")  # files of a Zarr array that are no chunks
 
 
 @runtime_checkable
@@ -74,67 +64,32 @@ def read_json(content: bytes | str) -> Any:
         value = json.loads(content)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    inside, depth = [value], 0
-    while inside:
-        depth += 1
-        if depth > _DEEP:
-            raise ValueError(f"it is nested too deeply, beyond {_DEEP} lists within each other")
-        inside = [
-            each
-            for one in inside
-            if isinstance(one, list | dict)
-            for each in (one.values() if isinstance(one, dict) else one)
-            if isinstance(each, list | dict)
-        ]
-    return value
+    inside = [value]
+    for _ in range(_DEEP):
+        within = (one.values() if isinstance(one, dict) else one for one in inside if isinstance(one, list | dict))
+        inside = [each for one in within for each in one]
+        if not inside:
+            return value
+    raise ValueError(f"it is nested too deeply, beyond {_DEEP} lists within each other")
 
 
-def check_arrays(file: BinaryIO, whole: bool = True) -> None:
-    """Check an open .npy or .npz file, which is at its beginning again afterwards; others pass.
-
-    ValueError where a header asks for more than the file holds, an archive unpacks to more than half of the memory that
-    this process may use, or the file is larger than all of it, unless it is not to be read `whole`.
-    """
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    if whole and size > process_memory():
+def check_unpacked(archive: zipfile.ZipFile) -> None:
+    """ValueError for an archive that unpacks to more than half of the memory that this process may use."""
+    total = sum(entry.file_size for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED)
+    if total > default_memory_limit():
         raise ValueError(
-            f"it takes {memory_size(size)}, more than the memory there is, {memory_size(process_memory())}"
+            f"it unpacks to {memory_size(total)}, more than half of the memory, {memory_size(default_memory_limit())}; "
+            "save arrays as .npy, which are read as they are needed"
         )
-    start = file.read(len(_MAGIC))
-    file.seek(0)
-    try:
-        if start == _MAGIC:
-            _check_npy(file, size)
-        elif start.startswith(b"PK"):
-            file.seek(max(0, size - _END.size - 2**16))
-            end = file.read()
-            with zipfile.ZipFile(file) as archive:
-                _check_count(archive, end)
-                check_archive(archive)
-    except ValueError:
-        raise
-    except (RecursionError, *UNREADABLE) as error:
-        raise ValueError(str(error) or type(error).__name__) from None
-    finally:
-        file.seek(0)
 
 
-def check_zarr(array: zarr.Array[Any], files: Iterable[str]) -> None:
-    """Check a Zarr array with the names of its files; ValueError where what it claims cannot be there.
-
-    That is a chunk larger than the memory, or an array larger than it that lacks more than it: chunks that are not
-    there read as one value, so that a few bytes could claim any number of rows.
-    """
-    number, memory = np.dtype(array.dtype).itemsize, process_memory()
-    chunk, claimed = math.prod(array.chunks) * number, math.prod(array.shape) * number
-    if chunk > memory:
-        raise ValueError(f"each of its chunks takes {memory_size(chunk)}, more than the memory there is")
-    if claimed > memory:
-        each = math.prod(getattr(array, "shards", None) or array.chunks) * number
-        held = each * sum(name not in _DESCRIBING for name in files)
-        if claimed - held > memory:
-            raise ValueError(f"it claims {memory_size(claimed)}, and holds {memory_size(held)} of it")
+def read_entry(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """An array of an archive; one of `UNREADABLE` for anything else, and for one that is damaged."""
+    with archive.open(name) as entry:
+        array: np.ndarray = np.lib.format.read_array(entry, allow_pickle=False)
+        if entry.read(1):  # only of what is read to its end the checksum is compared
+            raise ValueError(f"{name} is longer than its array, {array.shape}")
+    return array
 
 
 def part(name: str, x: Rows, rows: slice | np.ndarray) -> np.ndarray:
@@ -148,63 +103,10 @@ def part(name: str, x: Rows, rows: slice | np.ndarray) -> np.ndarray:
         raise StoreError(f"{name} cannot be read: {reason}") from None
 
 
-def _check_count(archive: zipfile.ZipFile, end: bytes) -> None:
-    """Compare the entries of an archive with their number: one with a wrong length swallows the next."""
-    at = end.rfind(b"PK\5\6")
-    if at < 0 or len(end) < at + _END.size:
-        raise ValueError("it has no end")
-    counted, found = _END.unpack_from(end, at)[4], len(archive.infolist())
-    if counted not in (found, 0xFFFF):  # so many are counted elsewhere
-        raise ValueError(f"it says that it has {counted} entries, and {found} are found")
-
-
-def check_archive(archive: zipfile.ZipFile) -> None:
-    """Check the sizes that an archive's directory claims, also against memory, and arrays in it; ValueError."""
-    total = 0
-    for entry in archive.infolist():
-        unpacked, packed = entry.file_size, entry.compress_size
-        stored, deflated = entry.compress_type == zipfile.ZIP_STORED, entry.compress_type == zipfile.ZIP_DEFLATED
-        if (stored and unpacked != packed) or (deflated and unpacked > _DEFLATED * (packed + 1)):
-            raise ValueError(f"{entry.filename} claims {memory_size(unpacked)} and holds {memory_size(packed)}")
-        total += 0 if stored else unpacked
-    if total > default_memory_limit():
-        raise ValueError(
-            f"it unpacks to {memory_size(total)}, more than half of the memory, {memory_size(default_memory_limit())}; "
-            "save arrays as .npy, which are read as they are needed"
-        )
-    for entry in archive.infolist():
-        with archive.open(entry) as member:
-            start = member.read(2**16)
-        if start.startswith(_MAGIC):
-            _check_npy(io.BytesIO(start), entry.file_size, alone=True)
-        elif entry.filename.endswith(".npy"):  # NumPy would give its bytes
-            raise ValueError(f"{entry.filename} is no array")
-
-
-def _check_npy(file: BinaryIO, size: int, alone: bool = False) -> None:
-    """Compare the header at the beginning of `file` with the bytes there are, `size`; of objects nothing is known.
-
-    An array that is `alone` in them takes all: one whose header asks for less would be read without its checksum.
-    """
-    version = np.lib.format.read_magic(file)
-    if version not in ((1, 0), (2, 0), (3, 0)):
-        raise ValueError(f"its format is {version}")
-    # the third version differs from the second in its encoding alone
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    try:
-        shape, _, dtype = read(file)
-    except (RecursionError, MemoryError):
-        raise ValueError("its header is nested too deeply") from None
-    claimed, there = math.prod(shape) * dtype.itemsize, size - file.tell()
-    wrong = claimed != there if alone else claimed > there
-    if min(shape, default=0) < 0 or (wrong and not dtype.hasobject):
-        raise ValueError(f"its header claims {claimed:,} bytes, shape {shape}, and it holds {max(there, 0):,}")
-
-
 _PICKLED = "it is a pickle, and loading one runs whatever code its author put in"
 WHY = f"{_PICKLED}; --trust (trust=True) loads it all the same"
 _NO_PICKLES = f"{_PICKLED}; save arrays of numbers, and labels as text by y.astype(str), not arrays of objects"
-_STARTS = b"\x93NUMPY", b"PK", b"\x80"  # how .npy, .npz, and pickles start since protocol 2
+_ARRAYS = b"\x93NUMPY", b"\x80"  # how .npy starts, and pickles do since protocol 2
 
 
 def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]:
@@ -213,36 +115,29 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
     Arrays of objects are pickles, and refused. Raises InvalidArgumentError that names `name` and says what the file is
     instead.
     """
-    path = str(path)
-    said = f"{name} is {path!r}, which"
+    said = f"{name} is {str(path)!r}, which"
     if not Path(path).is_file():
         raise InvalidArgumentError(f"{said} is not a file")
     try:
         with open_regular(path) as file:
-            if not file.read(8).startswith(_STARTS):
-                raise InvalidArgumentError(
-                    f"{said} is neither .npy nor .npz; numpy.savez('data.npz', x=x, y=y) writes what is expected"
-                )
+            start = file.read(8)
             file.seek(0)
-            check_arrays(file)
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            arrays: dict[str, Any] = {key: loaded[key] for key in loaded.files}
-    except InvalidArgumentError:
-        raise
-    except ValueError as error:
+            if start.startswith(b"PK"):
+                with zipfile.ZipFile(file) as archive:
+                    check_unpacked(archive)
+                    return {each.removesuffix(".npy"): read_entry(archive, each) for each in archive.namelist()}
+            if start.startswith(_ARRAYS):
+                size = os.fstat(file.fileno()).st_size
+                if size > process_memory():
+                    raise ValueError(f"it takes {memory_size(size)}, more than the memory there is")
+                return np.asarray(np.load(file, allow_pickle=False))
+    except UNREADABLE as error:
         if "pickle" in str(error).lower():
             raise InvalidArgumentError(f"{said} is not loaded: {_NO_PICKLES}") from None
-        raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
-    except UNREADABLE as error:
-        raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
-    foreign = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
-    if foreign:
-        raise InvalidArgumentError(
-            f"{said} is an archive that holds {foreign[0]!r}, which is not an array; expected .npz"
-        )
-    return arrays
+        raise InvalidArgumentError(f"{said} NumPy cannot read: {error or type(error).__name__}") from None
+    raise InvalidArgumentError(
+        f"{said} is neither .npy nor .npz; numpy.savez('data.npz', x=x, y=y) writes what is expected"
+    )
 
 
 def read_named(name: str, path: FileName, needed: Sequence[str]) -> dict[str, np.ndarray]:
@@ -286,7 +181,6 @@ SUFFIXES = (".onnx", *_TORCH, *_PICKLES)
 
 Kind = Literal["onnx", "exported", "script", "pickle", "name"]
 _EXPORTED = ("archive_format", "serialized_exported_program.json")
-_BUFFER = 2**31 - 1  # bytes of one protocol buffer: larger weights lie beside the file
 
 
 def check_model(spec: str, trust: bool = False) -> Kind:
@@ -300,9 +194,6 @@ def check_model(spec: str, trust: bool = False) -> Kind:
         return "name"
     if not Path(spec).is_file():
         raise InvalidArgumentError("model", spec, "a file")
-    most = min(_BUFFER, process_memory()) if suffix == ".onnx" else process_memory()
-    if (size := Path(spec).stat().st_size) > most:
-        raise InvalidArgumentError("model", size, range(most + 1), spec, verb="has bytes,")
     if suffix == ".onnx":
         return "onnx"
     if suffix in _TORCH and (program := _program(spec, suffix)) is not None:

@@ -64,20 +64,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"
 
 
-def exact_duration(seconds: float) -> str:
-    """A measured time to the second: 48 s, 2 min 5 s, 3 h 20 min.
-
-    >>> exact_duration(48.2), exact_duration(125), exact_duration(12_000)
-    ('48 s', '2 min 5 s', '3 h 20 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 def _two_digits(number: float, unit: str) -> str:
     return f"{number:.2g} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
 

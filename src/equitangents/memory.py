@@ -10,7 +10,6 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from numbers import Real
 from pathlib import Path
@@ -19,6 +18,7 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError
 
 _UNKNOWN = 16 * 2**30  # bytes, on a platform that does not tell
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
+_ADDRESSES, _RESIDENT, _DATA = range(3)
 _GROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
 _PAGES = Path("/proc/self/statm")  # numbers of pages that this process holds
@@ -27,13 +27,12 @@ _PAGES = Path("/proc/self/statm")  # numbers of pages that this process holds
 def process_memory() -> int:
     """Bytes that this process may take beyond those that it holds, other programs aside."""
     held = _held()
-    left = (limit - getattr(held, of) for of, limit in _limits())
-    return max(0, int(min(left)))
+    return max(0, min(limit - held[of] for of, limit in (*_inherited(), *_own_limits())))
 
 
 def machine_memory() -> int:
     """Bytes that a process may use here, with all that it holds."""
-    return min(limit for _, limit in _limits())
+    return min(limit for _, limit in (*_inherited(), *_own_limits()))
 
 
 def default_memory_limit() -> int:
@@ -76,45 +75,29 @@ def check_fits(task: str, needed: int, remedy: str) -> None:
         raise MemoryLimitError(task, needed, process_memory(), remedy)
 
 
-@dataclass(frozen=True)
-class _Held:
-    """Bytes that this process holds: in memory, of addresses, of data; 0 where the system does not tell."""
-
-    resident: int = 0
-    addresses: int = 0
-    data: int = 0
-
-
-def _held() -> _Held:
+def _held() -> tuple[int, int, int]:
+    """Bytes that this process holds: of addresses, in memory, of data; 0 where the system does not tell."""
     try:
         file = os.open(_PAGES, os.O_RDONLY)  # every small kernel asks: Python's own files take three times as long
         try:
-            addresses, resident, _, _, _, data, *_ = (int(pages) for pages in os.read(file, 256).split())
+            pages = [*map(int, os.read(file, 256).split())]
         finally:
             os.close(file)
-    except (OSError, ValueError):
-        return _Held(resident=_peak())
-    page = mmap.PAGESIZE
-    return _Held(resident * page, addresses * page, data * page)
-
-
-def _peak() -> int:
-    """The most that this process has held in memory; macOS counts it in bytes."""
+        return pages[0] * mmap.PAGESIZE, pages[1] * mmap.PAGESIZE, pages[5] * mmap.PAGESIZE
+    except (OSError, ValueError, IndexError):
+        pass
     try:
         import resource  # not on Windows
     except ImportError:
-        return 0
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * (1 if sys.platform == "darwin" else 1024)
+        return 0, 0, 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts bytes
+    return 0, int(most) * (1 if sys.platform == "darwin" else 1024), 0
 
 
 @cache
-def _inherited() -> tuple[tuple[str, int], ...]:
-    """Limits from outside, which do not change, and what counts towards each."""
-    return tuple(("resident", limit) for limit in (_physical(), *_group_limits(_GROUPS, _MOUNT)))
-
-
-def _limits() -> tuple[tuple[str, int], ...]:
-    return (*_inherited(), *_own_limits())
+def _inherited() -> tuple[tuple[int, int], ...]:
+    """Limits from outside, which do not change, each after the number of what counts towards it in `_held`."""
+    return tuple((_RESIDENT, limit) for limit in (_physical(), *_group_limits(_GROUPS, _MOUNT)))
 
 
 def _physical() -> int:
@@ -149,13 +132,13 @@ def _group_limits(groups: Path, mount: Path) -> Iterator[int]:
                 yield int(text)
 
 
-def _own_limits() -> Iterator[tuple[str, int]]:
+def _own_limits() -> Iterator[tuple[int, int]]:
     """The limits that a process may lower for itself."""
     try:
         import resource  # not on Windows
     except ImportError:
         return
-    for counted, kind in (("addresses", resource.RLIMIT_AS), ("data", resource.RLIMIT_DATA)):
+    for counted, kind in ((_ADDRESSES, resource.RLIMIT_AS), (_DATA, resource.RLIMIT_DATA)):
         soft, _ = resource.getrlimit(kind)
         if soft != resource.RLIM_INFINITY:
             yield counted, soft

@@ -113,7 +113,7 @@ def _symmetry(settings: Settings, task: Task) -> Arrays:
     system = lambda law: System("I", architecture("FCN", 1, settings.narrow, first_layer=law), learning, settings.seed)
     equal = []
     for i, (law, group) in enumerate(COUPLED):
-        equal.append(algorithmic_symmetry(system(law), group, method="coupled", seed=settings.seed).number)
+        equal.append(algorithmic_symmetry(system(law), group, seed=settings.seed).number)
         task.step(i + 1, len(COUPLED))
     return {"equal": np.array(equal)}
 

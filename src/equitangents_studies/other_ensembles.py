@@ -124,8 +124,6 @@ _SEEDS = {  # added to the seed of the settings
 class CopyBootstrap(ensembles.Variation):
     """Bagging of the augmented data: N|G| of the N|G| pairs (g, i), drawn with replacement for every member."""
 
-    gathers = True
-
     def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray:
         """Any rows."""
         drawn = jax.random.randint(key, (samples * copies,), 0, samples * copies, dtype="int32")

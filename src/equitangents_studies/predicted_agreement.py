@@ -17,9 +17,9 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, excess_exponent, shared_level
+from equitangents_studies.baselines.networks import patch_cnn
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
-from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
 from equitangents_studies.common.training import train_to_last

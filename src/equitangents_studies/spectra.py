@@ -34,9 +34,8 @@ from equitangents_studies.framework.claims import Claim, claim, exact, identity,
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
-from equitangents_studies.systems.conventions import Step
 from equitangents_studies.systems.curves import CurveData, curve_data, kernel_curve
-from equitangents_studies.systems.grams import PoolKernel, group_grams, irrep_blocks, symmetric_kernel
+from equitangents_studies.systems.grams import PoolKernel, Step, group_grams, irrep_blocks, symmetric_kernel
 from equitangents_studies.systems.predictions import cavity_risk
 from equitangents_studies.systems.sample_efficiency import jackknifed, log_factor, measured_factor
 

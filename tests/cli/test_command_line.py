@@ -115,7 +115,7 @@ def test_this_installation_is_well(command) -> None:
     assert (status, err) == (0, "")
     assert jax.__version__ in out
     assert kernels.engines.engine_name() in out
-    assert out.count(" ok ") == len(doctor.CHECKS)
+    assert out.count(" ok\n") == len(doctor.CHECKS)
     assert "WRONG" not in out
 
 

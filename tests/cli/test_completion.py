@@ -9,7 +9,7 @@ import sys
 import pytest
 import typer
 
-from equitangents.cli import values
+from equitangents.cli import options
 from equitangents.cli.main import app, main
 from equitangents.groups.names import parse_group_name
 from equitangents.planning.violations import MEASURES
@@ -57,13 +57,13 @@ def test_the_script_for_a_shell_names_the_command(shell, capsys, monkeypatch):
 
 
 def test_what_is_offered_is_there():
-    for name in values._NETS:
+    for name in options._NETS:
         assert name in ("mlp", "cnn") or systems.architecture(name, 1)
-    for name in values.SOLVERS:
+    for name in options.SOLVERS:
         as_method(name)
     measure = next(p for p in COMMANDS["plan"].params if p.name == "measure")
     assert {item.value for item in measure.shell_complete(None, "")} == set(MEASURES)
-    for name in values._GROUPS:
+    for name in options._GROUPS:
         parse_group_name("group", name)
 
 
@@ -71,4 +71,4 @@ def test_the_names_that_are_looked_at_first_are_those_that_there_are():
     from equitangents_studies.commands.systems import ARCHITECTURES
 
     assert ARCHITECTURES == systems.ARCHITECTURES
-    assert set(values._NETS) == {"mlp", "cnn", *ARCHITECTURES}
+    assert set(options._NETS) == {"mlp", "cnn", *ARCHITECTURES}

@@ -131,8 +131,7 @@ def test_a_kernel_that_gram_computed_is_read(run):
     status, _, err = run(*FIT, "--store", "k.zarr", "--out", "m", "--no-standardise")
     assert (status, "gram: 0 of 6 tiles computed" in err) == (0, True)
     status, _, err = run(*FIT, "--store", "k.zarr", "--out", "m")  # the kernel of other inputs
-    assert (status, "--no-standardise" in err.splitlines()[-1]) == (2, True), err
-    assert "gram --standardise" in err.splitlines()[-1]
+    assert (status, "of another problem" in err.splitlines()[-1]) == (2, True), err
 
 
 @pytest.mark.parametrize("kind", ["float32", "uint8"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from equitangents.cli.audit import LIMITS
 from equitangents.cli.main import line_of, main
-from equitangents.cli.values import numbers
+from equitangents.cli.options import numbers
 from equitangents.errors import InvalidArgumentError, ShapeError
 
 MODULE = """

@@ -113,7 +113,7 @@ def made(tmp_path_factory):
         ("gram", "--net resnet", "net is 'resnet'"), ("gram", "--shard one", "expected I/N"),
         ("gram", "--precision float16", "float16"),
         ("gram", "--against nothing.npz", "against is 'nothing.npz'; expected a file"),
-        ("gram", "--verify", "expected a folder with a store to verify"), ("", f"gram --data x.npy {MLP}", "--out"),
+        ("", f"gram --data x.npy {MLP}", "--out"),
         ("plan", "--data nowhere.npz", "nowhere.npz"), ("plan", "--group Q8", "'Q8'"),
         ("plan", "--json /dev/null/plan.json", "a file that can be written"), ("plan", "--time inf", "--pilot 0"),
         ("plan", "--ridge 0.1", "--pilot 0"), ("systems", "--architectures FCN", "two or more"),

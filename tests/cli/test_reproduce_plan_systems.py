@@ -15,7 +15,7 @@ from equitangents.actions import as_action
 from equitangents.cli.main import main
 from equitangents_studies import StudyResult
 from equitangents_studies.claim import Claim
-from equitangents_studies.framework.places import PLACES
+from equitangents_studies.framework.catalogue import PLACES
 from equitangents_studies.systems import compare_architectures, textures
 
 
@@ -155,19 +155,19 @@ OPTIONS = ("--architectures", "FCN,GAP", "--groups", "O(3d)", "--depth", 1, "--r
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     drawn = textures(50, (3, 3, 2), classes=2, seed=2)
-    np.savez(tmp_path / "mine.npz", x=np.moveaxis(drawn.x, -1, 1), y=drawn.labels)
+    np.savez(tmp_path / "mine.npz", x=drawn.x, y=drawn.labels)
     return tmp_path / "mine.npz"
 
 
 @pytest.mark.slow
 def test_the_answer_is_that_of_compare_architectures_and_the_file_has_its_numbers(command, data, tmp_path):
     numbers = tmp_path / "numbers.json"
-    given = ("--data", data, "--layout", "channels_first", "--inputs", 40)
+    given = ("--data", data, "--inputs", 40)
     status, out, err = command("systems", *given, *OPTIONS, "--json", numbers)
     assert (status, err) == (0, "")
     x, y = np.load(data)["x"], np.load(data)["y"]
     options = {"architectures": ["FCN", "GAP"], "groups": ["O(3d)"], "depth": 1, "repetitions": 5}
-    found = compare_architectures(np.moveaxis(x, 1, -1), y, inputs=40, **options)
+    found = compare_architectures(x, y, inputs=40, **options)
     assert out == f"{found}\n"
     written = json.loads(numbers.read_text())
     assert written["best"] == list(found.best)

@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_score
 
 import equitangents as et
 from equitangents.ensembles.infinite.classifier import fitted_temperature
-from equitangents.ensembles.storage.structure import restored, state_of
+from equitangents.ensembles.saved_objects import restored, state_of
 
 NET = et.nn.Sequential(et.nn.Dense(8, W_std=1.4, b_std=0.3), et.nn.Relu(), et.nn.Dense(1))
 RNG = np.random.default_rng(1)

@@ -107,7 +107,7 @@ def test_a_disk_that_takes_nothing_is_one_line_and_complete_checkpoints_stay(cop
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("equitangents.ensembles.storage.array_folder.whole_file", full)
+        patched.setattr("equitangents.ensembles.saved_folder.whole_file", full)
         with pytest.raises(StoreError, match=r"cannot be written.*No space left on device.*resume=True"):
             fitted(directory, epochs=5)
     assert contents(run / "3") == before

@@ -11,7 +11,7 @@ import pytest
 
 from equitangents import DeepEnsemble, actions, nn
 from equitangents.ensembles import Bootstrap, NNGPPosterior, NTKPosterior, ZeroOutput
-from equitangents.ensembles.training import plan as planning
+from equitangents.ensembles.training import network_job
 from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys, member_shapes
 from equitangents.errors import InvalidArgumentError
 
@@ -47,7 +47,7 @@ def test_an_extended_a_resumed_and_a_saved_ensemble_is_the_one_of_one_fit(kind, 
     record = {"record": {"x": X}, "record_at": [0, 2]}
     few = model(3).fit(X, Y, **record)
     with monkeypatch.context() as patch:
-        patch.setattr(planning, "worker_count", lambda: 5)
+        patch.setattr(network_job, "worker_count", lambda: 5)
         whole = model(5).fit(X, Y, **record)
     bits_equal(jax.tree.map(lambda a: a[:3], whole.params_), few.params_)
     assert few.extend(5, X, Y, record=record["record"]) is few
@@ -108,15 +108,15 @@ def test_members_differ_from_one_another_and_with_the_seed(five):
 def test_large_batches_are_computed_in_blocks_that_stay_in_the_cache():
     def plan(samples):
         x, y = np.zeros((samples, 8, 8, 1), np.float32), np.zeros((samples, 2), np.float32)
-        recipe = Recipe(CNN, "mse", "gd", 0.1, 0.9, Batches(samples, samples, samples, shuffle=False))
+        recipe = Recipe(CNN, "mse", optax.sgd(0.1), Batches(samples, samples, samples, shuffle=False))
         shapes = member_shapes(recipe, (8, 8, 1), "float32")
-        found = planning.make_plan(recipe, shapes, x, y, members=10, members_per_chunk=None)
-        return found, planning.working_bytes(recipe, shapes.params, x, y, found.rows)
+        found = network_job.make_plan(recipe, shapes, x, y, members=10, members_per_chunk=None)
+        return found, network_job.working_bytes(recipe, shapes.params, x, y, found[1])
 
     small, large = plan(16), plan(5000)
-    assert small[0] == planning.Plan(chunk=2, rows=16)
-    assert large[0].chunk == 1
-    assert planning.CACHE_BYTES / 2 < large[1] <= 2 * planning.CACHE_BYTES
+    assert small[0] == (2, 16)  # members a call, rows at once
+    assert large[0][0] == 1
+    assert network_job.CACHE_BYTES / 2 < large[1] <= 2 * network_job.CACHE_BYTES
 
 
 def test_an_error_is_raised_when_all_workers_are_done():
@@ -128,7 +128,7 @@ def test_an_error_is_raised_when_all_workers_are_done():
         time.sleep(0.1)
         done.append(item)
 
-    with planning.Workers() as workers:
+    with network_job.Workers() as workers:
         with pytest.raises(InvalidArgumentError, match="the first"):
             workers.map(work, range(3))
         assert sorted(done) == [1, 2]  # before the pool is shut down, which waits too
@@ -137,9 +137,9 @@ def test_an_error_is_raised_when_all_workers_are_done():
 def test_the_working_memory_of_nested_programs_counts():
     x = jax.ShapeDtypeStruct((100,), jnp.float32)
     inner = jax.jit(lambda x: jnp.outer(x, x).sum())
-    assert 40_000 <= planning.peak_bytes(lambda x: inner(x) + 1, x) < 41_000
+    assert 40_000 <= network_job.peak_bytes(lambda x: inner(x) + 1, x) < 41_000
     scan = lambda x: jax.lax.scan(lambda c, _: (c + jnp.outer(x, x).sum(), None), 0.0, length=9)[0]
-    assert 40_000 <= planning.peak_bytes(scan, x) < 41_000
+    assert 40_000 <= network_job.peak_bytes(scan, x) < 41_000
 
 
 @pytest.mark.parametrize("rows", [64, 512])
@@ -150,4 +150,4 @@ def test_the_estimated_working_memory_bounds_what_the_compiler_takes(rows):
     m, shape = jax.ShapeDtypeStruct((100, 100), jnp.float32), jax.ShapeDtypeStruct((rows, 100), jnp.float32)
     compiled = jax.jit(jax.grad(loss)).lower(m, shape).compile().memory_analysis()
     actual = compiled.temp_size_in_bytes + compiled.output_size_in_bytes
-    assert actual / 1.2 < planning.peak_bytes(jax.grad(loss), m, shape) < 4 * actual
+    assert actual / 1.2 < network_job.peak_bytes(jax.grad(loss), m, shape) < 4 * actual

@@ -10,8 +10,7 @@ import pytest
 
 from equitangents import DeepEnsemble, actions, groups, nn
 from equitangents.ensembles import ZeroOutput
-from equitangents.ensembles.training.network_job import NetworkJob
-from equitangents.ensembles.training.plan import Plan, Workers
+from equitangents.ensembles.training.network_job import NetworkJob, Workers
 from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys
 from equitangents.ensembles.training.run import Run
 from equitangents.ensembles.training.settings import augment
@@ -104,11 +103,11 @@ def test_zero_output_is_exactly_zero_at_first_and_trains_the_difference():
 @SLOW
 def test_blocks_of_a_batch_add_up_to_the_batch():
     def trained(rows):
-        recipe = Recipe(MLP, "mse", "sgd", 0.3, 0.9, Batches(7, 5, rows), ZeroOutput())
+        recipe = Recipe(MLP, "mse", optax.sgd(0.3), Batches(7, 5, rows), ZeroOutput())
         with Workers() as workers:
-            run = Run(NetworkJob(recipe, X, Y, 0, 2, seed=1, dtype="float64", plan=Plan(2, rows)), workers)
+            run = Run(NetworkJob(recipe, 0, 2, 1, "float64", 2, rows, X, Y), workers)
             run.advance(3)
-            return run.params(), run.history
+            return run.trained()
 
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-13), trained(5), trained(2))
 

@@ -17,7 +17,7 @@ import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels
 from equitangents import nn, solvers
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.storage.structure import Described, build
+from equitangents.ensembles.saved_objects import Described, build
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, StoreError
 from equitangents.kernels import Kernels, random_features
 
@@ -262,7 +262,7 @@ def test_values_of_every_kind_come_back():
     value = {
         "numbers": (1, 2.5, float("inf"), True, None, np.float32(0.1), np.dtype("<f4")),
         3: [shared, shared, Path("there"), "text"],
-        "class": nn.Relu,
+        "class": et.inference.Flow,
         "object": NET,
     }
     described = Described(value)
@@ -271,7 +271,7 @@ def test_values_of_every_kind_come_back():
     assert again["numbers"][5].dtype == np.float32
     assert again[3][0] is again[3][1]
     assert again[3][2:] == [Path("there"), "text"]
-    assert (again["class"], again["object"]) == (nn.Relu, NET)
+    assert (again["class"], again["object"]) == (et.inference.Flow, NET)
     for foreign in (shutil, lambda: 0, np.array([{}])):
         with pytest.raises(InvalidTypeError, match="cannot be saved"):
             Described([foreign])

@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
+from equitangents.actions.images import ImageMotions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.fit import MOST, Grown, Step, auto, beyond, choosing
+from equitangents.fit import MOST, Step, auto, choosing
 from equitangents.fit.assessing import Best, Gram, _within, assessed, chosen_of
 from equitangents.fit.baselines import baselines
-from equitangents.fit.beyond import doubled
 from equitangents.fit.candidates import Candidate, candidates
 from equitangents.fit.problem import Problem, make_problem
-from equitangents.statistics import Estimate
 
 LONG = 600.0  # minutes: how busy a machine is decides nothing here
 RNG = np.random.default_rng(0)
@@ -290,26 +289,25 @@ def test_a_resampled_group_is_an_average_over_both_orbits(one_dense, tmp_path):
     assert et.InfiniteEnsembleClassifier.load(tmp_path / "model").net == average
 
 
-def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(monkeypatch):
+def test_turned_copies_are_predicted_by_networks_fitted_to_the_rest(monkeypatch):
     found = []
     monkeypatch.setattr("equitangents.fit.choosing.turning", lambda *a: found.append(a) or ())
     x, y = images(30)
     choice = auto(x, y, baselines=False, minutes=LONG)
     result, _, standardisation, problem, *_ = found[0]
     upright = problem.together(logits for _, logits in result.assessed.folds)
-    assert choice.curve[-1].accuracy.value == pytest.approx((upright.argmax(1) == y).mean())
+    assert choice.score.accuracy.value == pytest.approx((upright.argmax(1) == y).mean())
     rows, elements = np.array([0, 3, 5, 7]), np.array([1, 2, 5, 8])
-    action = beyond._turns_by(9)
-    copies = beyond._copies(x, action, rows, elements, standardisation, result)
-    logits = beyond._left_out(result, problem, beyond._cross(result, copies, LONG), rows)
+    action = ImageMotions(et.groups.cyclic(9), lambda g: (40.0 * g, False), outside="edge")
+    copies = np.concatenate([action(int(k), x[i : i + 1].astype(float)) for i, k in zip(rows, elements, strict=True)])
+    copies = standardisation(copies).astype(result.gram.precision)
+    logits = choosing.left_out(result, problem, copies, rows)
     for (rest, inside), (best, _) in zip(problem.split(), result.assessed.folds, strict=True):
         for k in np.flatnonzero(np.isin(rows, inside)):
             net = et.InfiniteEnsembleClassifier(choice.model.net, ridge=best.ridge, kernel=result.tried.kernel)
             model = net.fit(result.trial.training.x[rest.rows], y[rest.rows])
             mean = model.ensemble_.predict(copies[k : k + 1])[0]
             np.testing.assert_allclose(logits[k], best.beta * mean, rtol=2e-2, atol=2e-2 * abs(best.beta))
-    assert doubled((Grown(10, Estimate(0.6, 0, 1)), Grown(20, Estimate(0.8, 0, 1)))) == pytest.approx(0.9)
-    assert doubled((Grown(10, Estimate(0.8, 0, 1)), Grown(20, Estimate(0.6, 0, 1)))) is None
 
 
 def test_candidates_that_are_not_known_to_be_invariant_are_named():

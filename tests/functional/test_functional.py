@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.functional import EmpiricalKernel, batch
 from equitangents.kernels.tangent import cheapest, structure
 
@@ -48,23 +48,6 @@ def test_all_ways_give_the_product_of_derivatives(implementation):
         assert np.allclose(fn(X, OTHER, PARAMS), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_products_with_vectors_hold_no_jacobian():
-    v = RNG.normal(size=(2, 2)).astype(np.float32)
-    expected = np.einsum("ijop,jp->io", literal(X, OTHER), v)
-    assert np.allclose(et.empirical_ntk_vp_fn(f, X, OTHER, PARAMS)(v), expected, rtol=1e-5, atol=1e-5)
-    own = np.einsum("ijop,jp->io", literal(X, X), np.ones((4, 2)))
-    assert np.allclose(et.empirical_ntk_vp_fn(f, X, None, PARAMS)(np.ones((4, 2))), own, rtol=1e-5, atol=1e-5)
-
-    def tree(params, x, scale):
-        return {"one": scale * f(params, x), "other": f(params, x)[:, :1]}
-
-    found = et.empirical_ntk_vp_fn(tree, X, OTHER, PARAMS, scale=2.0)({"one": v, "other": np.zeros((2, 1))})
-    assert np.allclose(found["one"], 4 * expected, rtol=1e-5, atol=1e-5)
-    assert np.allclose(found["other"], 2 * expected[:, :1], rtol=1e-5, atol=1e-5)
-    with pytest.raises(ShapeError, match="vectors has shape"):
-        et.empirical_ntk_vp_fn(f, X, OTHER, PARAMS)(v[:1])
-
-
 def test_functions_with_another_number_of_rows_have_kernels_of_their_rows():
     def mixed(params, x):
         return (x.sum(axis=0) @ params["w"])[None]
@@ -90,12 +73,11 @@ def test_a_linearisation_and_expansions_are_taylors():
 
 def test_monte_carlo_of_stax_triples_comes_near_the_kernel():
     init_fn, apply_fn, kernel_fn = et.stax.serial(et.stax.Dense(256), et.stax.Relu(), et.stax.Dense(16))
-    estimate = et.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), [2, 8])
-    first, last = estimate(X, None, ("nngp", "ntk"))
+    estimate = et.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), 8)(X, None, ("nngp", "ntk"))
     exact = kernel_fn(X, None, ("nngp", "ntk"))
     for name in ("nngp", "ntk"):
-        error = [np.abs(getattr(k, name) - getattr(exact, name)).max() for k in (first, last)]
-        assert error[1] <= 0.15 * np.abs(getattr(exact, name)).max()
+        error = np.abs(getattr(estimate, name) - getattr(exact, name)).max()
+        assert error <= 0.15 * np.abs(getattr(exact, name)).max()
 
 
 def test_blocks_join_to_the_whole():
@@ -141,22 +123,12 @@ def test_parameters_are_floating_numbers():
 
 @pytest.mark.parametrize(
     ("n_samples", "error"),
-    [
-        *((n, InvalidArgumentError) for n in (0, -1, [], [0, 1], [2, 2])),
-        *((n, InvalidTypeError) for n in (1.5, True, [1.5, 2])),
-    ],
+    [*((n, InvalidArgumentError) for n in (0, -1)), *((n, InvalidTypeError) for n in (1.5, True, [1, 2]))],
 )
-def test_numbers_of_networks_are_different_whole_numbers(n_samples, error):
+def test_numbers_of_networks_are_whole_numbers(n_samples, error):
     init_fn, apply_fn, _ = et.stax.Dense(2)
     with pytest.raises(error, match="n_samples is"):
         et.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), n_samples)
-
-
-def test_means_over_more_networks_come_later_in_whatever_order_they_are_asked_for():
-    init_fn, apply_fn, _ = et.stax.Dense(2)
-    made = lambda n: et.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), n)(X, None, "nngp")
-    for several in ([2, 1], iter((2, 1)), jnp.array([2, 1])):
-        assert [k.tolist() for k in made(several)] == [made(1).tolist(), made(2).tolist()]
 
 
 def test_ways_have_the_numbers_of_neural_tangents():

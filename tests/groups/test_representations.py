@@ -64,13 +64,12 @@ def test_o2_answers_what_groups_answer():
     assert group == groups.o2(3)
     assert group != groups.o2(5)
     assert group.is_same_group(groups.o2(5))
-    assert [f.name for f in group.flows] == ["turn"]
     np.testing.assert_allclose(group.compose(flip, group.inverse(flip)), group.identity, atol=1e-15)
     assert len(group.nodes) == group.order == 10
-    assert repr(group) == "<O(2) sampled at bandlimit 3, 10 elements>"
-    with pytest.raises(InvalidArgumentError, match="expected an orthogonal matrix"):
+    assert repr(group) == "<O(2) sampled at bandlimit 3, 10 points>"
+    with pytest.raises(InvalidArgumentError, match="expected orthogonal matrices"):
         group.check_element("g", 2 * flip)
-    with pytest.raises(ShapeError, match="expected a matrix"):
+    with pytest.raises(ShapeError, match="give matrices"):
         group.check_element("g", 3.0)
 
 
@@ -115,7 +114,7 @@ def test_representations_are_values():
 
 @pytest.mark.parametrize("group", [groups.symmetric(3), groups.so3(2), groups.so2()], ids=lambda g: g.name)
 def test_the_action_by_a_representation_multiplies_by_its_matrices(group):
-    irrep = group.irreps("real")[2] if group.dimension == 0 else group.irreps(2)[1]
+    irrep = group.irreps("real")[2] if group.elements else group.irreps(2)[1]
     action = actions.represented(group, irrep)
     y = np.random.default_rng(0).normal(size=(3, irrep.dimension))
     for g in group.draw(2, np.random.default_rng(0)):

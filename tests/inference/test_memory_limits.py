@@ -43,8 +43,8 @@ def test_the_limits_of_a_group_and_of_those_around_it(tmp_path, lines, files, ex
 def test_the_least_counts(monkeypatch):
     monkeypatch.setattr(memory, "_physical", lambda: 1000)
     monkeypatch.setattr(memory, "_group_limits", lambda *_: iter([700, 2000]))
-    monkeypatch.setattr(memory, "_own_limits", lambda: iter([("addresses", 900)]))
-    monkeypatch.setattr(memory, "_held", lambda: memory._Held())
+    monkeypatch.setattr(memory, "_own_limits", lambda: iter([(memory._ADDRESSES, 900)]))
+    monkeypatch.setattr(memory, "_held", lambda: (0, 0, 0))
     memory._inherited.cache_clear()
     try:
         assert memory.process_memory() == 700
@@ -57,10 +57,10 @@ def test_the_least_counts(monkeypatch):
 
 
 def test_what_the_process_holds_is_taken_off_each_limit(monkeypatch):
-    monkeypatch.setattr(memory, "_inherited", lambda: (("resident", 1000), ("resident", 800)))
-    monkeypatch.setattr(memory, "_own_limits", lambda: iter([("addresses", 3000), ("data", 500)]))
-    for held, left in (((0, 0, 0), 500), ((400, 0, 0), 400), ((0, 2900, 0), 100), ((0, 0, 450), 50), ((900, 0, 0), 0)):
-        monkeypatch.setattr(memory, "_held", lambda held=held: memory._Held(*held))
+    monkeypatch.setattr(memory, "_inherited", lambda: ((memory._RESIDENT, 1000), (memory._RESIDENT, 800)))
+    monkeypatch.setattr(memory, "_own_limits", lambda: iter([(memory._ADDRESSES, 3000), (memory._DATA, 500)]))
+    for held, left in (((0, 0, 0), 500), ((0, 400, 0), 400), ((2900, 0, 0), 100), ((0, 0, 450), 50), ((0, 900, 0), 0)):
+        monkeypatch.setattr(memory, "_held", lambda held=held: held)
         assert memory.process_memory() == left
         assert memory.default_memory_limit() == left // 2
         assert memory.machine_memory() == 500
@@ -70,7 +70,7 @@ def test_what_the_process_holds_is_taken_off_each_limit(monkeypatch):
 def test_what_is_held_is_what_the_system_says():
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     held = memory._held()
-    for ours, theirs in ((held.resident, "VmRSS"), (held.addresses, "VmSize")):
+    for ours, theirs in ((held[memory._RESIDENT], "VmRSS"), (held[memory._ADDRESSES], "VmSize")):
         assert abs(ours - 1024 * int(lines[theirs].split()[0])) < 2**24
 
 

@@ -93,10 +93,8 @@ def run_rotations(net, bandlimit, rng):
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, 20)), bandlimit**2, 2)).astype(dtype) for _ in range(2))
         plan = compiled.plan_of(program, resolution, x.itemsize)
-        kernels = lambda other, number, x=x, plan=plan: runs.kernels(
-            plan, compiled.inputs(program, resolution, x), other, number
-        )
-        in_every_variant(kernels, compiled.inputs(program, resolution, y), None)
+        kernels = lambda other, number, x=x, plan=plan: runs.kernels(plan, compiled.vectors(x), other, number)
+        in_every_variant(kernels, compiled.vectors(y), None)
         pairs = x[np.zeros(37, int)], y[np.arange(37) % len(y)]
         compiled.CompiledRotations().kernels(program, resolution, *pairs, paired=True)
     return True

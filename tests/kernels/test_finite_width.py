@@ -7,21 +7,15 @@ import pytest
 
 import equitangents as et
 from equitangents import precision
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
+from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels import finite_width
 
 N = et.nn
-
-C4 = et.actions.permutations(et.groups.cyclic(4), np.array([[(x + g) % 4 for x in range(4)] for g in range(4)]))
 
 
 def mlp(phi, widths, b_std=0.1, outputs=1):
     layers = [layer for w in widths for layer in (N.Dense(w, W_std=1.4, b_std=b_std), phi)]
     return N.Sequential(*layers, N.Dense(outputs, b_std=b_std))
-
-
-def ending(*layers):
-    return N.Sequential(*layers, N.Dense(2))
 
 
 def test_a_linear_network_has_the_spread_of_a_product_of_chi_squares(rng):
@@ -72,15 +66,6 @@ def test_corrections_and_variances_are_proportional_to_one_over_the_width(rng):
     np.testing.assert_allclose(one.ntk_std, 2 * four.ntk_std, rtol=1e-9)
 
 
-def test_windows_of_one_position_are_dense_layers(rng):
-    x = rng.standard_normal((2, 1, 3))
-    conv = N.Sequential(N.Conv(16, 1, W_std=1.4), N.Erf(), N.Conv(16, 1, W_std=1.4), N.Erf(), N.Flatten(), N.Dense(1))
-    dense = N.Sequential(N.Dense(16, W_std=1.4), N.Erf(), N.Dense(16, W_std=1.4), N.Erf(), N.Dense(1))
-    one, two = finite_width(conv, x), finite_width(dense, x[:, 0])
-    np.testing.assert_allclose(one.ntk, two.ntk, rtol=1e-12)
-    np.testing.assert_allclose(one.ntk_std, two.ntk_std, rtol=1e-12)
-
-
 @pytest.mark.slow
 def test_parallel_and_equal_inputs_are_the_limit_of_close_ones(rng):
     x = rng.standard_normal(4)
@@ -90,19 +75,6 @@ def test_parallel_and_equal_inputs_are_the_limit_of_close_ones(rng):
         same = finite_width(mlp(phi, (16, 16)), close[:1], close[:1])
         assert k.ntk_std[0, 1] == pytest.approx(same.ntk_std[0, 0], rel=1e-2)
         assert k.ntk[0, 1] == pytest.approx(same.ntk[0, 0], rel=1e-2)
-
-
-@pytest.mark.slow
-def test_an_invariant_network_has_one_value_on_an_orbit(rng):
-    net = N.Sequential(
-        N.Lift(C4, 16, window="full"), N.Relu(), N.GroupConv(16, window="full"), N.Relu(), N.GroupPool(), N.Dense(1)
-    )
-    x = rng.standard_normal((2, 4, 1))
-    k = finite_width(net, x, np.roll(x, 1, axis=1), draws=1024)
-    still = finite_width(net, x, x, draws=1024)
-    np.testing.assert_allclose(k.ntk_std, still.ntk_std, rtol=0.1)  # other draws
-    assert k.draws == 1024
-    assert 0 < k.draws_error < 0.1
 
 
 def sampled(net, x, count):
@@ -132,7 +104,7 @@ def check(net, x, count, *, second_order):
         kurtosis = ((found - found.mean(0)) ** 4).mean(0) / spread**4
         allowed = 4 * spread / np.sqrt(count) + second_order * (np.abs(correction) + np.abs(mean))
         assert np.max(np.abs(found.mean(0) - mean) / allowed) <= 1
-        allowed = 4 * spread * np.sqrt((kurtosis - 1) / 4 / count) + (10 * second_order + k.draws_error) * spread
+        allowed = 4 * spread * np.sqrt((kurtosis - 1) / 4 / count) + 10 * second_order * spread
         assert np.max(np.abs(spread - std) / allowed) <= 1
 
 
@@ -143,17 +115,11 @@ def check(net, x, count, *, second_order):
         (mlp(N.Relu(), (64, 128, 64), outputs=3), (4,)),
         (mlp(N.Gelu(), (64, 64)), (4,)),
         (mlp(N.Sin(), (64, 64)), (4,)),
-        (ending(N.Conv(64, 3, W_std=1.4, b_std=0.1), N.Relu(), N.Conv(64, 2, W_std=1.4), N.Erf(), N.Flatten()), (6, 2)),
         (
-            ending(
-                N.Conv(64, 3, padding="zero"), N.AvgPool(2), N.Relu(), N.LocallyConnected(64, 2), N.Relu(), N.Flatten()
+            N.Sequential(
+                N.Flatten(), N.Dense(64), N.Scale(1.3), N.Erf(), N.Scale(0.8), N.Dense(64), N.Relu(), N.Dense(2)
             ),
-            (6, 2),
-        ),
-        (ending(N.Conv(64, 3, W_std=1.4), N.Relu(), N.Conv(64, 3), N.Gelu(), N.GlobalAvgPool()), (5, 2)),
-        (
-            ending(N.Lift(C4, 64, window=[0, 1]), N.Relu(), N.GroupConv(64, window=[0, 1]), N.Relu(), N.GroupPool()),
-            (4, 2),
+            (2, 2),
         ),
     ],
 )
@@ -171,14 +137,9 @@ def test_layers_whose_law_is_another_are_named(rng):
     ):
         with pytest.raises(NetworkError, match=said):
             finite_width(N.Sequential(*layers), x)
-    with pytest.raises(NetworkError, match="Flatten before weights"):
-        finite_width(N.Sequential(N.Conv(4, 2), N.Flatten()), x[..., None])
-
-
-def test_pools_over_many_positions_are_refused_with_a_remedy(rng):
-    net = N.Sequential(N.Conv(4, 3), N.Relu(), N.Conv(4, 3), N.Relu(), N.GlobalAvgPool(), N.Dense(1))
-    with pytest.raises(MemoryLimitError, match="Flatten"):
-        finite_width(net, rng.standard_normal((1, 16, 16, 1)))
+    for layers in ((N.Conv(4, 2), N.Flatten()), (N.Conv(4, 2), N.Erf(), N.GlobalAvgPool())):
+        with pytest.raises(NetworkError, match="Conv.*; expected dense layers"):
+            finite_width(N.Sequential(*layers, N.Dense(1)), x[..., None])
 
 
 @pytest.mark.quick(1)
@@ -200,16 +161,6 @@ def test_weights_of_no_size_are_the_limit_of_small_ones(phi, cut, b_std, rng):
         assert np.ptp(getattr(none, name)) <= 1e-12, "inputs have no part"
 
 
-@pytest.mark.slow
-def test_windows_of_no_size_leave_the_biases(rng):
-    x = rng.standard_normal((1, 3, 2))
-    net = lambda W_std: ending(N.Conv(8, 2), N.Relu(), N.Conv(8, 2, W_std=W_std, b_std=0.5), N.Erf(), N.Flatten())
-    none, little = (finite_width(net(w), x, draws=64) for w in (0.0, 1e-6))
-    allowed = 8 * (none.draws_error + little.draws_error) * np.max(none.ntk)
-    for name in ("ntk", "ntk_std", "nngp_std"):
-        assert np.max(np.abs(getattr(none, name) - getattr(little, name))) <= allowed, name
-
-
 @pytest.mark.parametrize("net", ["net", None, 3, N.Dense(3), [N.Dense(3)], len], ids=repr)
 def test_what_is_no_network_is_named(net, rng):
     x = rng.standard_normal((2, 4))
@@ -223,9 +174,3 @@ def test_what_is_no_network_is_named(net, rng):
     for call in calls:
         with pytest.raises(InvalidTypeError, match="net is"):
             call()
-
-
-@pytest.mark.parametrize("draws", [0, 2, 3, 12, 1000, 2.0, True, "many"])
-def test_draws_are_a_power_of_two(draws, rng):
-    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=rf"draws is {draws!r}; expected a power of two"):
-        finite_width(mlp(N.Relu(), (4,)), rng.standard_normal((2, 3)), draws=draws)

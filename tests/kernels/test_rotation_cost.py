@@ -9,11 +9,8 @@ import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import icosahedral, o3, so3
 from equitangents.kernels import cost as costs
-from equitangents.kernels.engines.reference.rotations import sphere_samples
-from equitangents.kernels.rotations import rings_of, sections
+from equitangents.kernels.rotations import rings_of
 from equitangents.nn import Dense, Erf, Flatten, GroupConv, GroupPool, Relu, Sequential, SphereLift
-
-WINDOW = lambda t: np.exp(4 * (t - 1))
 
 
 def network(group, *, readout=GroupPool, after=(), **lift):
@@ -37,21 +34,6 @@ def test_rotations_are_the_nodes_that_run(group, resolution):
     assert (cost.pairs, cost.layers, cost.field_size) == (10, 2, 1)
     assert cost.element_layers == 10 * cost.fibres * 2
     assert cost.resolution == lift.get("resolution")
-
-
-@pytest.mark.usefixtures("counted")
-def test_narrow_windows_have_fields_on_the_sphere():
-    net = network(so3(2), window=WINDOW, resolution=2)
-    cost = net.kernel_cost((4, 1), 3, 5)
-    samples = sphere_samples(sections(net.lower((4, 1))[1]), 2)
-    assert cost.field_size == len(samples.points)
-    assert cost.fibres == np.count_nonzero(samples.rotation_weights)
-    # a narrow window with its nonlinearity on the sphere, the full window after it, and the nonlinearity behind
-    assert cost.element_layers == 15 * cost.fibres * (2 * cost.field_size + 1)
-    assert (cost.pairs, cost.layers, cost.engine) == (15, 3, "cpu")
-    # at each point the product of the signals, and the transform of D there and back: 4 rings, in pairs, and 4 degrees
-    north, orders = 2, 8  # cosines and sines of 4 orders, each from the even and the odd part of 4 azimuths
-    assert cost.multiply_adds == 15 * cost.fibres * (cost.field_size + 2 * (north * 2 * orders * 4 + north * 4**2))
 
 
 @pytest.mark.usefixtures("counted")

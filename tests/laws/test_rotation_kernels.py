@@ -20,16 +20,12 @@ def signals(seed, n, bandlimit, channels=2):
     return c * np.sqrt(4 * np.pi) / bandlimit
 
 
-def network(layers, group=None, readout=None, windows=("full", "full", "full"), last=(1.1, 0.2), **accuracy):
+def network(layers, group=None, readout=None, last=(1.1, 0.2), **accuracy):
     """`layers`: (W_std, b_std, name of the nonlinearity)."""
     found = []
-    for i, ((W, b, name), window) in enumerate(zip(layers, windows, strict=False)):
-        linear = (
-            nn.SphereLift(group or SO3(16), 4, window=window, W_std=W, b_std=b, **accuracy)
-            if i == 0
-            else nn.GroupConv(4, window=window, W_std=W, b_std=b)
-        )
-        found += [linear, PHI[name]]
+    for i, (W, b, name) in enumerate(layers):
+        lift = lambda W, b: nn.SphereLift(group or SO3(16), 4, W_std=W, b_std=b, **accuracy)
+        found += [nn.GroupConv(4, W_std=W, b_std=b) if i else lift(W, b), PHI[name]]
     return nn.Sequential(*found, readout or nn.GroupPool(), nn.Dense(1, W_std=last[0], b_std=last[1]))
 
 
@@ -54,43 +50,10 @@ def test_full_windows_are_those_of_brute_force(bandlimit, layers, tolerance, fin
     assert found.error_estimate <= tolerance
     scale = {name: np.sqrt(np.diag(getattr(found, name))) for name in ("nngp", "ntk")}
     for i, j in ((0, 1), (1, 1)):
-        exact = literal.full_window_kernels(c[i], c[j], layers, rotations, weights, (1.1, 0.2))
+        exact = literal.kernels(c[i], c[j], layers, rotations, weights, (1.1, 0.2))
         for name, value in zip(("nngp", "ntk"), exact, strict=True):
             error = abs(getattr(found, name)[i, j] - value) / (scale[name][i] * scale[name][j])
             assert error <= 2 * tolerance
-
-
-def bump(t):
-    return np.exp(1.5 * (t - 1))
-
-
-@pytest.mark.parametrize(
-    ("windows", "layers"),
-    [
-        ((bump,), TWO[:1]),
-        (("full", bump), ((1.2, 0.1, "erf"), (1.2, 0.3, "erf"))),  # whose mean the program leaves out after a full one
-        pytest.param((bump, bump), TWO, marks=SLOW),
-        pytest.param((bump, "full", bump), ((1.2, 0.1, "erf"), (1.2, 0.0, "erf"), (1.0, 0.1, "erf")), marks=SLOW),
-        pytest.param((bump,), ((1.3, 0.4, "relu"),), marks=SLOW),
-    ],
-)
-def test_zonal_windows_are_those_of_brute_force(windows, layers):
-    c = signals(1, 2, 2)
-    net = network(layers, windows=windows, resolution=4 if len(layers) == 1 else 5)
-    found = net.kernel(c[:1], c[1:])
-    points, point_weights = literal.sphere_rule(8)
-    rotations, weights = literal.rotation_rule(5)
-    profiles = [None if w == "full" else w for w in windows]
-    literal_layers = [(p, *layer) for p, layer in zip(profiles, layers, strict=True)]
-    exact = literal.kernels(c[0], c[1], literal_layers, rotations, weights, points, point_weights, (1.1, 0.2))
-    error = [abs(a.item() - b) / abs(b) for a, b in zip((found.nngp, found.ntk), exact, strict=True)]
-    assert np.max(error) <= 3e-4
-
-
-def test_a_window_of_one_coefficient_is_the_full_window():
-    c = signals(2, 2, 2)
-    a, b = (network(TWO, windows=(w, w), tolerance=1e-4).kernel(c) for w in ("full", lambda t: 1 + 0 * t))
-    assert np.array_equal(a.ntk, b.ntk)
 
 
 @pytest.mark.parametrize("name", ["erf", pytest.param("relu", marks=SLOW)])
@@ -210,12 +173,10 @@ def test_jax_arrays_and_compiled_functions_give_the_same():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("windows", "same"), [(("full",), False), *((w, s) for w, s in ((("full",), True), ((bump,), False)))]
-)
-def test_first_and_second_derivatives(windows, same):
+@pytest.mark.parametrize("same", [False, True])
+def test_first_and_second_derivatives(same):
     c = signals(11, 2, 2)
-    net = network(TWO[:1], windows=windows, resolution=3)
+    net = network(TWO[:1], resolution=3)
     directions = np.random.default_rng(0).normal(size=(2, *c.shape[1:]))
 
     def k(s, t):

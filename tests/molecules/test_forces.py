@@ -10,7 +10,7 @@ from equitangents import groups, nn
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.molecules import MoleculeRegressor, kernels
 from equitangents.molecules.joint import Layout, joint_kernels
-from equitangents.molecules.resolution import kernel_for_forces
+from equitangents.molecules.smooth_kernel import kernel_for_forces
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
 BATCH = molecules(3)
@@ -146,7 +146,7 @@ def test_one_kind_of_data_is_enough(net, ridge, given):
 
 
 def test_what_cannot_be_differentiated_is_refused(monkeypatch):
-    monkeypatch.setattr("equitangents.molecules.resolution._FINEST", 4)
+    monkeypatch.setattr("equitangents.molecules.smooth_kernel._FINEST", 4)
     rough = nn.Sequential(nn.SphereLift(groups.so3(3), 2), nn.Relu(), nn.GroupPool(), nn.Dense(1))
     with pytest.raises(NetworkError, match="second derivatives"):
         kernel_for_forces(rough, BATCH, SIGNALS)

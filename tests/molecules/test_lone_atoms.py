@@ -10,7 +10,7 @@ from equitangents import groups, nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.molecules import MoleculeRegressor, Molecules, TensorRegressor, kernel
 from equitangents.molecules.joint import joint_kernels
-from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors
+from equitangents.molecules.smooth_kernel import kernel_for_forces, kernel_for_tensors
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
 NET = network(resolution=7, layers=1)

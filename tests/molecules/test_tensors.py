@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from equitangents import groups, nn, sphere
 from equitangents.molecules import TensorRegressor
-from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors, steering_error
+from equitangents.molecules.smooth_kernel import kernel_for_forces, kernel_for_tensors, steering_error
 from equitangents.molecules.tensors import DEGREES, basis, components, tensor_kernels
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 

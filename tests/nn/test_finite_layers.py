@@ -9,7 +9,6 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.nn.layer import OnRotations, Signal
-from equitangents.nn.sphere_lift import ZonalWindow, rotation_root, sphere_root
 from equitangents.normals import standard_normal
 from equitangents.sphere import wigner
 from oracles.literal_kernels import grid_reads
@@ -181,16 +180,6 @@ def test_convolutions_on_rotations_are_the_mean_of_moved_signals_times_the_filte
         signals, found = ([np.concatenate([a + b, a - b], axis=1)] for a, b in (signals, found))
     y = jax.jit(lambda p, x: conv.apply(p, x, Signal(OnRotations(group), 3)))(params, signals[0])
     np.testing.assert_allclose(y, found[0], rtol=1e-4, atol=1e-4)
-
-
-def test_windows_are_legendre_series_and_filters_of_full_ones_white_noise_of_mean_square_one():
-    """On the sphere, whose harmonics have the mean square 1/4π, and on rotations, whose D^l have 1/(2l + 1)."""
-    cosine = np.linspace(-1, 1, 7)
-    expected = 1 + 3 * 0.25 * cosine + 5 * 0.1 * (3 * cosine**2 - 1) / 2
-    np.testing.assert_allclose(ZonalWindow((1.0, 0.25, 0.1)).values(cosine), expected, rtol=1e-12)
-    full = ZonalWindow((1.0,))
-    np.testing.assert_allclose(sphere_root(full, 3), np.eye(9) / np.sqrt(4 * np.pi), atol=1e-12)
-    np.testing.assert_allclose(rotation_root(full, 2), np.diag(DIMENSION**-0.5), atol=1e-12)
 
 
 # Parameters -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.errors import EquitangentsError, InvalidTypeError, NetworkError, ShapeError
-from equitangents.nn.sphere_lift import ZonalWindow
 
 P4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
 C3 = et.groups.cyclic(3)
@@ -47,10 +46,8 @@ SHAPE = (4, 3)
         ((nn.SphereLift(SO3, 3),), (5, 3), "a square number"),
         ((nn.SphereLift(SO3, 3),), (2, 2, 3), "harmonic coefficients (N, B², C)"),
         ((nn.SphereLift(SO3, 3),), (9, 3), "bandlimit 3; expected 1 to 2"),
-        ((nn.SphereLift(et.groups.octahedral(), 3, window=lambda t: 1 + t),), SHAPE, "use 'full'"),
-        ((nn.SphereLift(SO3, 3), nn.GroupConv(3, (3, 3))), SHAPE, "'full', a profile"),
+        ((nn.SphereLift(SO3, 3), nn.GroupConv(3, (3, 3))), SHAPE, "'full' on SO(3)"),
         ((nn.SphereLift(SO3, 3), nn.GroupConv(3, weights=[1.0])), SHAPE, "leave rotations and weights out"),
-        ((nn.SphereLift(et.groups.octahedral(), 3), nn.GroupConv(3, lambda t: 1 + t)), SHAPE, "zonal window"),
         ((nn.SphereLift(SO3, 3), nn.GroupPool([0])), SHAPE, "expected None"),
         ((nn.SphereLift(SO3, 3), nn.GlobalAvgPool()), SHAPE, "grid"),
         ((nn.SphereLift(SO3, 3), nn.Conv(3, (3,))), SHAPE, "grid"),
@@ -99,11 +96,7 @@ def test_a_network_that_ends_on_positions_has_no_kernel():
         (lambda: nn.SphereLift(et.groups.from_matrices([[[1.0]], [[-1.0]]]), 3), "orthogonal"),
         (lambda: nn.SphereLift(SO3, 3, tolerance=0.0), "tolerance"),
         (lambda: nn.SphereLift(SO3, 3, resolution=0), "resolution"),
-        (lambda: nn.SphereLift(SO3, 3, window="half"), "'full'"),
-        (lambda: nn.SphereLift(SO3, 3, window=lambda t: t), "positive mean"),
-        (lambda: nn.SphereLift(SO3, 3, window=lambda t: 1 + 3 * t), "weights of at least zero"),
-        (lambda: nn.SphereLift(SO3, 3, window=lambda t: (t > 0.5) * 1.0), "a smooth profile"),
-        (lambda: nn.SphereLift(SO3, 3, window=[1.0, np.nan]), "finite"),
+        (lambda: nn.GroupConv(3, window=lambda t: 1 + t), "'full'"),
     ],
 )
 def test_bad_specifications_are_refused_when_written(make, message):
@@ -210,22 +203,8 @@ def test_what_has_no_kernel_says_so():
     )
     with pytest.raises(NetworkError, match="subgroup of the rotations"):
         net.kernel(x)
-    net = nn.Sequential(
-        nn.SphereLift(SO3, 3, window=lambda t: 1 + t), nn.Residual(nn.Dense(3)), nn.GroupPool(), nn.Dense(1)
-    )
-    with pytest.raises(NetworkError, match="operation is Parallel; expected one with a rule"):
-        net.kernel(x)
     with pytest.raises(NetworkError, match="the network ends on"):
         nn.Sequential(nn.SphereLift(SO3, 3), nn.Erf()).kernel_field(x)
-
-
-def test_windows_are_the_same_by_profile_and_by_coefficients():
-    profile = nn.SphereLift(SO3, 3, window=lambda t: 2 + 3 * t * 0.5)
-    coefficients = nn.SphereLift(SO3, 3, window=[2.0, 0.5])
-    assert np.allclose(profile.window.coefficients, (1.0, 0.25))
-    assert np.allclose(profile.window.coefficients, coefficients.window.coefficients)
-    assert nn.GroupConv(3, ZonalWindow((1.0, 0.25))).window == coefficients.window
-    assert nn.SphereLift(SO3, 3).window == nn.SphereLift(SO3, 3, window=lambda t: 1 + 0 * t).window
 
 
 def test_residual_blocks_on_rotations():

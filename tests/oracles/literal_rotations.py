@@ -1,7 +1,6 @@
-"""Kernels on rotations by brute force: points of the sphere turned by matrices, fields summed over quadratures.
+"""Kernels on rotations by brute force: points of the sphere turned by matrices, kernels summed over quadratures.
 
-Harmonics are built from SciPy's Legendre functions; there are no Wigner matrices and no transforms. A window's mean is
-a sum over the points of the grid with the window's profile as weights.
+Harmonics are built from SciPy's Legendre functions; there are no Wigner matrices and no transforms.
 """
 
 from __future__ import annotations
@@ -51,37 +50,11 @@ def rotation_rule(n):
     return R.reshape(-1, 3, 3), np.repeat(weights / len(turns), len(turns))
 
 
-def kernels(c1, c2, layers, rotations, weights, points, point_weights, last):
-    """(NNGP, NTK) of two signals (B², C), pooled over `rotations`.
+def kernels(c1, c2, layers, rotations, weights, last):
+    """(NNGP, NTK) of two signals (B², C), pooled over `rotations`: one number for each, all of them at once.
 
-    layers: (window profile or None for the full sphere, W_std, b_std, nonlinearity); last: (W_std, b_std) of the dense
-    layer after pooling.
+    layers: (W_std, b_std, nonlinearity); last: (W_std, b_std) of the dense layer after pooling.
     """
-    bandlimit = round(len(c1) ** 0.5)
-    total = np.zeros(2)
-    cosines = points @ points.T
-    for R, weight in zip(rotations, weights, strict=True):
-        f, g = harmonics(points, bandlimit) @ c1, harmonics(points @ R.T, bandlimit) @ c2
-        q1, q2, k = (f * f).mean(1), (g * g).mean(1), (f * g).mean(1)
-        d, t = ((f - g) ** 2).mean(1), 0 * k
-        for profile, W, b, name in layers:
-            window = np.ones_like(cosines) if profile is None else profile(cosines)
-            window = window * point_weights
-            window = window / window.sum(axis=1, keepdims=True)
-            q1, q2, k, d, t = (window @ x for x in (q1, q2, k, d, t))
-            q1, q2, k, d = W**2 * q1 + b**2, W**2 * q2 + b**2, W**2 * k + b**2, W**2 * d
-            t = k + W**2 * t
-            k, slope, d = literal_duals.dual(name, q1, q2, k, d)
-            t = t * slope
-            q1, q2 = (literal_duals.dual(name, q, q, q, 0 * q)[0] for q in (q1, q2))
-        total += weight * np.array([point_weights @ k, point_weights @ t])
-    W, b = last
-    nngp = W**2 * total[0] + b**2
-    return nngp, nngp + W**2 * total[1]
-
-
-def full_window_kernels(c1, c2, layers, rotations, weights, last):
-    """The same with full windows throughout: one number for each rotation, all rotations at once."""
     bandlimit = round(len(c1) ** 0.5)
     points, point_weights = sphere_rule(bandlimit)
     f = harmonics(points, bandlimit) @ c1

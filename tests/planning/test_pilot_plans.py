@@ -150,7 +150,7 @@ def test_a_law_has_the_size_of_its_pilots_mean_without_noise_and_the_variance_of
     signal = rng.normal(size=(40, 1, 2))
     networks = signal + 2.0 * rng.normal(size=(10, 40, 4, 2))
     law = PilotDraws(networks, ROT.group, None, True, None, rng).law(2000)
-    means = law.means()
+    means = law.ensembles(np.inf)
     assert (means**2).sum(axis=(1, 2, 3)).mean() / 4 == pytest.approx((signal**2).sum(), rel=0.15)
     np.testing.assert_array_equal(means[:, :, 0], means[:, :, 2])
     assert (law.fluctuations**2).mean() == pytest.approx(4.0, rel=0.05)
@@ -160,7 +160,7 @@ def test_a_mean_that_the_pilot_does_not_show_is_no_mean_of_nothing():
     """Networks without a common signal: a plan is large and uncertain, and not that no number of members suffices."""
     rng = np.random.default_rng(0)
     law = PilotDraws(rng.normal(size=(8, 30, 4, 1)), ROT.group, None, True, None, rng).law(500)
-    size = (law.means() ** 2).mean()
+    size = (law.ensembles(np.inf) ** 2).mean()
     assert 1 / 8**2 / 3 < size / (1 / 4) < 1 / 8
 
 

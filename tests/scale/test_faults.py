@@ -63,7 +63,7 @@ def folder():
 
 
 @pytest.mark.slow
-def test_a_complete_store_is_opened_verified_and_fitted_from_where_nothing_may_be_written(folder, undisturbed):
+def test_a_complete_store_is_opened_checked_and_fitted_from_where_nothing_may_be_written(folder, undisturbed):
     x, y = np.random.default_rng(0).normal(size=(22, 3)), np.ones((22, 1))
     left = folder / "k" / "ntk" / "c" / "0" / f".0-{'0' * 32}"
     method = OutOfCore(path=folder / "factor", tile=8)
@@ -77,7 +77,7 @@ def test_a_complete_store_is_opened_verified_and_fitted_from_where_nothing_may_b
     left.write_bytes(b"of a process that died")
     with without_permission(folder):
         whole = store(folder / "k").compute()
-        assert (whole.missing, whole.verify(sample=2).ok) == (0, True)
+        assert whole.compute(check=True).missing == 0
         np.testing.assert_array_equal(coefficients(), expected)
     assert left.exists()
     whole.compute()  # sweeps
@@ -128,7 +128,6 @@ def test_kill_9_of_a_client_with_workers_loses_nothing_that_was_complete(tmp_pat
     psutil.wait_procs(workers, timeout=60)
     part = store(tmp_path / "k", 60, 2)
     assert 0 < part.missing < len(part.tiles)
-    assert part.verify(sample=4).ok
     part.compute()
     store(tmp_path / "whole", 60, 2).compute()
     assert content(tmp_path / "k") == content(tmp_path / "whole")
@@ -167,9 +166,8 @@ class TestDamage:
         rng = np.random.default_rng(0)
         for _ in range(times):
             what = damage(tmp_path / "k", rng)
-            assert not whole.verify(sample=0).ok, what
+            whole.compute(check=True)
             assert content(tmp_path / "k") == good, what
-        assert whole.verify(sample=2).ok
 
     @pytest.fixture
     def whole(self, tmp_path):
@@ -178,17 +176,16 @@ class TestDamage:
     def test_that_nobody_looked_for_gives_no_number(self, tmp_path, whole):
         path = tmp_path / "k" / "ntk" / "c" / "0" / "1"
         path.write_bytes(b"\1" + path.read_bytes()[1:])
-        with pytest.raises(StoreError, match=r"undamaged tiles; verify.*checksum"):
+        with pytest.raises(StoreError, match=r"undamaged tiles; compute\(check=True\).*checksum"):
             whole.array[:]
 
     def test_of_inputs_stops_a_worker_and_is_repaired(self, tmp_path):
         fresh = store(tmp_path / "k")
         path = next(file for file in (tmp_path / "k" / "x1" / "c").rglob("*") if file.is_file())
         path.write_bytes(b"\1" + path.read_bytes()[1:])
-        with pytest.raises(StoreError, match=r"expected undamaged inputs.*verify\(\) repairs"):
+        with pytest.raises(StoreError, match=r"expected undamaged inputs.*compute\(check=True\) repairs"):
             fresh.compute()
-        fresh.verify()
-        np.testing.assert_allclose(fresh.compute().ntk[:], NET.kernel(fresh._data["x1"]).ntk, rtol=1e-12)
+        np.testing.assert_allclose(fresh.compute(check=True).ntk[:], NET.kernel(fresh._data["x1"]).ntk, rtol=1e-12)
 
     def test_of_a_cut_off_tile_is_computed_again_when_resuming(self, tmp_path, whole, undisturbed):
         os.truncate(tmp_path / "k" / "nngp" / "c" / "1" / "1", 10)
@@ -196,19 +193,10 @@ class TestDamage:
         whole.compute()
         assert content(tmp_path / "k") == undisturbed
 
-    def test_with_a_right_checksum_is_found_by_computing_again(self, tmp_path, whole, undisturbed):
-        chunks = whole._work.arrays["ntk"]
-        chunks.write((2, 2), chunks.read((2, 2)) * 1.001)
-        found = whole.verify(sample=None)
-        assert (found.damaged, found.wrong) == ((), ((2, 2),))
-        assert found.largest_difference == pytest.approx(1e-3, rel=0.1)
-        assert "sample=None" in str(found)
-        assert content(tmp_path / "k") == undisturbed
-
     def test_of_a_mirror_that_is_whole_itself_is_found(self, tmp_path, whole, undisturbed):
         chunks = whole._work.arrays["nngp"]
         chunks.write((2, 1), chunks.read((2, 1)) * (1 + 1e-6))
-        assert whole.verify(sample=0).damaged == ((1, 2),)
+        whole.compute(check=True)
         assert content(tmp_path / "k") == undisturbed
 
     def test_of_every_record_is_said(self, tmp_path):
@@ -217,13 +205,6 @@ class TestDamage:
             path.write_text(path.read_text().replace("float64", "float32"))
         with pytest.raises(StoreError, match="with an undamaged record"):
             store(tmp_path / "k")
-
-    def test_verify_leaves_tiles_that_were_never_computed(self, tmp_path):
-        part = store(tmp_path / "k").compute(shard=(0, 2))
-        found = part.verify(sample=2)
-        assert found.ok
-        assert (found.checked, found.missing, found.sampled) == (11, 10, 2)
-        assert part.missing == 10
 
 
 def test_a_file_in_place_of_a_folder_is_one_line(tmp_path):

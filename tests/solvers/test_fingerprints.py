@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix
-from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields import FieldKernel, FieldMatrix, FieldPoints
 from equitangents.kernels.result import Kernels
 from equitangents.nn import Conv, Dense, Relu, Sequential
 from equitangents.solvers.matrices import KernelMatrix

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix
-from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields import FieldKernel, FieldMatrix, FieldPoints
 from equitangents.nn import Conv, Dense, Dropout, Flatten, Relu, Sequential
 from equitangents.solvers import PCG
 from equitangents.solvers.matrices import KernelMatrix

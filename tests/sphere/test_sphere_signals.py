@@ -33,15 +33,13 @@ def test_the_first_harmonics_are_y_z_x():
     x = unit(np.random.default_rng(0), 4)
     assert np.allclose(sphere.harmonics(x, 2)[:, 1:], np.sqrt(3 / (4 * np.pi)) * x[:, [1, 2, 0]])
     assert sphere.degrees(3).tolist() == [0, 1, 1, 1, 2, 2, 2, 2, 2]
-    assert sphere.orders(3).tolist() == [0, -1, 0, 1, -2, -1, 0, 1, 2]
 
 
-@pytest.mark.parametrize("kind", ["gauss-legendre", "driscoll-healy"])
 @given(BANDLIMITS, SEEDS)
-def test_round_trips_are_exact(kind, bandlimit, seed):
+def test_round_trips_are_exact(bandlimit, seed):
     c = np.random.default_rng(seed).normal(size=(2, bandlimit**2, 3))
-    assert np.allclose(sphere.from_grid(sphere.to_grid(c, kind)), c, rtol=0, atol=1e-12)
-    finer = sphere.to_grid(c, kind, bandlimit + 2)
+    assert np.allclose(sphere.from_grid(sphere.to_grid(c)), c, rtol=0, atol=1e-12)
+    finer = sphere.to_grid(c, bandlimit + 2)
     again = sphere.project(finer, bandlimit)
     assert np.allclose(again.coefficients, c, rtol=0, atol=1e-12)
     assert np.max(again.lost_power) < 1e-24
@@ -50,14 +48,12 @@ def test_round_trips_are_exact(kind, bandlimit, seed):
 @pytest.mark.parametrize("bandlimit", [16, 32])
 def test_round_trips_are_exact_at_large_bandlimits(bandlimit):
     c = np.random.default_rng(0).normal(size=(1, bandlimit**2, 1))
-    for kind in ("gauss-legendre", "driscoll-healy"):
-        assert np.allclose(sphere.from_grid(sphere.to_grid(c, kind)), c, rtol=0, atol=1e-12)
+    assert np.allclose(sphere.from_grid(sphere.to_grid(c)), c, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("make", [sphere.gauss_legendre, sphere.driscoll_healy])
 @given(bandlimit=st.integers(1, 8))
-def test_quadrature_is_exact_for_products(make, bandlimit):
-    grid = make(bandlimit)
+def test_quadrature_is_exact_for_products(bandlimit):
+    grid = sphere.gauss_legendre(bandlimit)
     Y = sphere.harmonics(grid.points, bandlimit).reshape(-1, bandlimit**2)
     assert np.allclose(Y.T @ (grid.weights.reshape(-1, 1) * Y), np.eye(bandlimit**2), atol=1e-13)
 
@@ -114,7 +110,7 @@ def test_zonal_filters_are_means_over_windows_and_commute_with_rotations(bandlim
     points, weights = literal_rotations.sphere_rule(24)
     x = unit(rng, 3)
     literal = np.exp(2 * x @ points.T) @ (weights[:, None] * (literal_rotations.harmonics(points, bandlimit) @ c[0]))
-    assert np.allclose(sphere.evaluate(filtered, x)[0], literal, atol=1e-10)
+    assert np.allclose(sphere.harmonics(x, bandlimit) @ filtered[0], literal, atol=1e-10)
 
 
 def test_bumps_around_directions():
@@ -131,7 +127,7 @@ def test_bumps_around_directions():
     profile = sphere.from_profile(r[:1, :1], np.ones((1, 1)), 40, lambda t: np.exp(-((t - 1) ** 2) / 0.3))
     x = unit(rng, 3)
     cosine = x @ (r[0, 0] / np.linalg.norm(r[0, 0]))
-    assert np.allclose(sphere.evaluate(profile, x)[0, :, 0], np.exp(-((cosine - 1) ** 2) / 0.3), atol=1e-9)
+    assert np.allclose(sphere.harmonics(x, 40) @ profile[0, :, 0], np.exp(-((cosine - 1) ** 2) / 0.3), atol=1e-9)
 
 
 @pytest.mark.quick(1)
@@ -176,7 +172,7 @@ def test_signals_have_derivatives_also_at_the_poles():
 def test_arrays_keep_their_kind_and_precision():
     c = np.random.default_rng(0).normal(size=(2, 9, 1)).astype(np.float32)
     R = groups.so3(1).random(1)[0]
-    for values in (sphere.to_grid(c), sphere.rotate(c, R), sphere.zonal_filter(c, [1.0, 0.5]), sphere.evaluate(c, R)):
+    for values in (sphere.to_grid(c), sphere.rotate(c, R), sphere.zonal_filter(c, [1.0, 0.5])):
         assert isinstance(values, np.ndarray)
         assert values.dtype == np.float32
     for values in (sphere.to_grid(jnp.asarray(c)), sphere.rotate(jnp.asarray(c), R), sphere.harmonics(jnp.eye(3), 2)):
@@ -189,7 +185,6 @@ def test_arrays_keep_their_kind_and_precision():
     [
         (lambda: sphere.to_grid(np.ones((1, 5, 1))), "not a square"),
         (lambda: sphere.to_grid(np.ones((1, 4, 1)), bandlimit=1), "at least 2"),
-        (lambda: sphere.to_grid(np.ones((1, 4, 1)), "healpix"), "gauss-legendre"),
         (lambda: sphere.from_grid(np.ones((1, 3, 4, 1))), "expected"),
         (lambda: sphere.project(np.ones((1, 3, 5, 1)), 4), "expected 1 to 3; the grid has no more"),
         (lambda: sphere.rotate(np.ones((1, 4, 1)), 2 * np.eye(3)), "expected orthogonal matrices"),

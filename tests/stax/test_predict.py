@@ -193,7 +193,7 @@ def test_times_before_the_start_and_targets_of_other_inputs_are_refused():
             one(t)
         with pytest.raises(InvalidArgumentError, match=f"t is {t}; times are ≥ 0"):
             many(t, x[:2], "ntk")
-    with pytest.raises(ShapeError, match=r"kernel has 6 rows, which y_train of shape \(4, 2\) does not fit"):
+    with pytest.raises(ShapeError, match="training kernel has shape"):
         predict.gradient_descent_mse_ensemble(kernel_fn, x, Y[:4])(None, x[:2], "ntk")
 
 

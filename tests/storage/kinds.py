@@ -14,10 +14,11 @@ import numpy as np
 
 import equitangents as et
 from equitangents.ensembles import predict_to_file
-from equitangents.ensembles.storage import array_folder
+from equitangents.ensembles import saved_folder
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot
 from equitangents.errors import EquitangentsError, StoreError
 from equitangents.files import whole_file
+from equitangents.foreign_files import UNREADABLE
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore
 from equitangents_studies.framework import stage_files
@@ -43,7 +44,6 @@ class Kind:
     work: Callable[[Path, int], object] | None = None  # what writes, where `write` does it in another process
     earlier: bool = False  # state 0 is on the way to state 1
     flips: str = "refused"  # what becomes of a flipped bit: a word of the table in the guide
-    check: Callable[[Path], object] = lambda path: None  # what finds damage that `read` does not look for
 
 
 @cache
@@ -72,7 +72,7 @@ def present(path: Path) -> Path:
 
 def read_model(path: Path) -> int:
     """All arrays of the saved state, and its settings, are of one model."""
-    found = et.InfiniteEnsemble.load(present(path / array_folder.MODEL).parent)
+    found = et.InfiniteEnsemble.load(present(path / saved_folder.MODEL).parent)
     which = 0 if found.ridge == 1e-3 else 1
     assert nearest(found.predict(NEW)) == which
     return which
@@ -82,15 +82,18 @@ ARRAYS = [np.arange(5.0), np.zeros((0, 3)), np.asfortranarray(np.ones((3, 4))), 
 
 
 def write_arrays(path: Path, which: int) -> None:
-    array_folder.write_folder(path, {"which": which}, [a if a.dtype.kind == "U" else a + which for a in ARRAYS])
+    saved_folder.write_folder(path, {"which": which}, [a if a.dtype.kind == "U" else a + which for a in ARRAYS])
 
 
 def read_arrays(path: Path) -> int:
     """What a folder holds of arrays, each of which tells which save it is of."""
-    about = array_folder.read_about(present(path / array_folder.MODEL).parent)
+    about = saved_folder.read_about(present(path / saved_folder.MODEL).parent)
     which = about["which"]
     for number, array in enumerate(ARRAYS):
-        found = about.array(number)
+        try:
+            found = about.array(number)
+        except (ValueError, IndexError) as error:
+            raise StoreError(str(error)) from None
         wanted = array if array.dtype.kind == "U" else array + which
         assert (found.dtype, found.shape, found.flags.f_contiguous) == (
             wanted.dtype, wanted.shape, wanted.flags.f_contiguous,
@@ -105,12 +108,14 @@ def predictions(suffix: str) -> Kind:
 
     def read(path: Path) -> int:
         present(path)
-        return nearest(np.load(path)["mean"] if suffix == ".npz" else np.load(path))
+        try:
+            with path.open("rb") as file:
+                found = np.load(file)["mean"] if suffix == ".npz" else np.load(file)
+        except UNREADABLE as error:
+            raise StoreError(" ".join(str(error).split())) from None
+        return nearest(found)
 
-    def check(path: Path) -> None:
-        predict_to_file(model(1), NEW, path, rows=3)  # started again, as requeued jobs are
-
-    return Kind(f"predictions{suffix}", write, read, check=check)
+    return Kind(f"predictions{suffix}", write, read, flips="refused" if suffix == ".npz" else "no checksum")
 
 
 def gram(path: Path) -> GramStore:

@@ -6,12 +6,23 @@ import dataclasses
 
 import numpy as np
 import pytest
+from studies.small import follow
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies import moving_outputs as study
-from equitangents_studies.common import moving_tasks as tasks
-from equitangents_studies.common.moved_kernels import moved_block, moved_kernels, moved_targets
-from equitangents_studies.common.moving_tasks import (
+from equitangents_studies.moving_outputs import study, tasks
+from equitangents_studies.moving_outputs.kernels import (
+    moved_block,
+    moved_kernels,
+    moved_targets,
+)
+from equitangents_studies.moving_outputs.study import (
+    MODELS,
+    SETS,
+    Learning,
+    deviations,
+    over_time,
+)
+from equitangents_studies.moving_outputs.tasks import (
     PLAIN,
     RIGHT,
     VISCOSITY,
@@ -26,8 +37,6 @@ from equitangents_studies.common.moving_tasks import (
     velocity,
     waves,
 )
-from equitangents_studies.moving_outputs import MODELS, SETS, Learning, deviations, over_time
-from studies.small import follow
 
 TIMES = (0.5, 30.0, np.inf)
 

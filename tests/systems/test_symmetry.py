@@ -29,7 +29,7 @@ def test_theorem_4_1_holds_at_infinite_width(name: str, group: str) -> None:
     assert result.number <= 1e-9 if expected else result.number >= 1e-3
 
 
-@pytest.mark.parametrize("inference", ["NNGP", KernelInference("NTK", time=3.0, ridge=1e-2)])
+@pytest.mark.parametrize("inference", ["NNGP", KernelInference(time=3.0, ridge=1e-2)])
 def test_the_nngp_and_finite_times_have_the_same_symmetries(inference: Any) -> None:
     system = et.systems.System("P(3d)", et.systems.architecture("LCN", 2), inference)
     assert et.systems.algorithmic_symmetry(system, "O(3)^d").symmetric
@@ -142,8 +142,6 @@ def test_finite_width_agrees_with_theorem_4_1_where_it_decides(name: str) -> Non
 @pytest.mark.parametrize(
     ("system", "group", "how", "said"),
     [
-        (("FCN", "NTK"), "O(3d)", {"method": "coupled"}, "method is 'coupled'"),
-        (("GAP", "NN"), "O(3d)", {"method": "coupled"}, "another one for this group"),
         (("FCN", "NTK"), "I", {"y": [1, 2]}, "without x"),
         (("FCN", "NTK"), "I", {"x": sample_data().x}, "y is None"),
     ],

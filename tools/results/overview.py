@@ -10,7 +10,7 @@ from pathlib import Path
 from equitangents.report import figures, palette
 from equitangents_studies import registry
 from equitangents_studies.claim import EXACT, Claim
-from equitangents_studies.framework.places import PLACES
+from equitangents_studies.framework.catalogue import PLACES
 from tools.results import small
 from tools.results.markers import Find, filled, finder, plain, table
 from tools.results.record import Record

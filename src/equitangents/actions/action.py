@@ -314,7 +314,7 @@ class PositionAction(Action):
         try:
             self._check_positions("x", x.shape[1:-1])
         except ShapeError as error:
-            raise ShapeError(f"{error}{channels_first('x', x.shape)}") from None
+            raise ShapeError(f"{error}{remedy('x', x.shape)}") from None
         return x
 
     def position_table(self, shape: Sequence[int]) -> Int[np.ndarray, "order positions"]:
@@ -398,32 +398,12 @@ _CHANNELS = (1, 2, 3, 4)
 
 
 def remedy(x: str, shape: tuple[int, ...]) -> str:
-    """A sentence about inputs of `shape`, called `x`, that should be images (N, H, W, C); or nothing."""
-    return flattened(x, shape) + channels_first(x, shape)
-
-
-def channels_first(x: str, shape: tuple[int, ...]) -> str:
-    """A sentence if inputs of `shape` look like images (N, C, H, W); or nothing."""
+    """A sentence about inputs of `shape`, called `x`, that may be flattened images or (N, C, H, W); or nothing."""
+    if len(shape) == 2:
+        return f". If the rows of {x} are flattened images, give input_shape=(H, W, C), or reshape them to (N, H, W, C)"
     if not (len(shape) == 4 and shape[1] in _CHANNELS and min(shape[2:]) > max(_CHANNELS)):
         return ""
     return (
         f". {x} has shape {shape}, which looks like channels first, (N, C, H, W); arrays are channels last, "
         f"(N, H, W, C): numpy.moveaxis({x}, 1, -1)"
     )
-
-
-def flattened(x: str, shape: tuple[int, ...]) -> str:
-    """A sentence if the rows of inputs of `shape` may be images, flattened; or nothing.
-
-    >>> flattened("x", (10, 64))
-    '. If the rows of x are flattened images (H, W, C), e.g. (8, 8, 1), reshape them: x.reshape(-1, 8, 8, 1)'
-    """
-    if len(shape) != 2:
-        return ""
-    features = shape[1]
-    sides = ((round((features / c) ** 0.5), c) for c in (1, 3))
-    example = next((f"{n}, {n}, {c}" for n, c in sides if n > 1 and c * n * n == features), None)
-    shown = f", e.g. ({example})" if example else ""
-    sizes = example or "H, W, C"
-    way = f"give input_shape=({sizes})" if x == "X" else f"reshape them: {x}.reshape(-1, {sizes})"
-    return f". If the rows of {x} are flattened images (H, W, C){shown}, {way}"

@@ -7,7 +7,7 @@ Means over the group are quadratures: ∫ f(g) dg ≈ Σ_i w_i f(g_i) over `grou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final, overload
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
@@ -144,18 +144,6 @@ class FunctionAction(_OfFunction, Action):
 @final
 class CompactFunctionAction(_OfFunction, CompactAction):
     """A function (g, x) ↦ ρ(g) x of elements of SO(2), SO(3), O(3), or S_n of any n; made by `from_function`."""
-
-
-@overload
-def from_function(
-    group: Group, function: Callable[[int, Any], Any], *, exact: bool = True, name: str = "custom action"
-) -> FunctionAction: ...
-
-
-@overload
-def from_function(
-    group: SymmetryGroup, function: Callable[[Any, Any], Any], *, exact: bool = True, name: str = "custom action"
-) -> FunctionAction | CompactFunctionAction: ...
 
 
 def from_function(

@@ -73,39 +73,16 @@ INDICES = {
 }
 
 
-@final
-class VoigtAction(GivenMap):
-    """Symmetric tensors as vectors along the last axis, ρ(g) S = M(g) S M(g)ᵀ, in Voigt's order.
+def voigt_matrix(M: Float[np.ndarray, "d d"], doubled: bool) -> Float[np.ndarray, "k k"]:
+    """What S ↦ M S Mᵀ does to symmetric tensors as vectors, in Voigt's order.
 
     xx, yy, zz, yz, xz, xy in space; xx, yy, xy in the plane. `doubled`: the components off the diagonal are twice the
     tensor's, as in strains; stresses hold them as they are.
     """
-
-    needs_floats = True
-    matrix: Callable[[Any], np.ndarray]
-    d: int
-    doubled: bool
-
-    def __init__(self, group: SymmetryGroup, matrix: Callable[[Any], np.ndarray], dimension: int, doubled: bool):
-        what = "strains, with a factor 2 off the diagonal" if doubled else "stresses"
-        name = f"voigt {what}"
-        vars(self).update(group=group, matrix=matrix, d=dimension, doubled=doubled, name=name)
-
-    def check_signals(self, name: str, x: ArrayLike) -> None:
-        """The last axis holds 6 components in space, 3 in the plane."""
-        count = len(INDICES[self.d])
-        if x.ndim < 2 or x.shape[-1] != count:
-            raise ShapeError(name, x.shape, (..., count), "Voigt tensors")
-
-    def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
-        """M(g) S M(g)ᵀ, in Voigt's order."""
-        M = self.matrix(g).astype(x.dtype if x.dtype.kind == "f" else np.float64)
-        pairs, factor = INDICES[self.d], 2.0 if self.doubled else 1.0
-        whole = np.empty((*x.shape[:-1], self.d, self.d), np.result_type(x, M))
-        for k, (i, j) in enumerate(pairs):
-            whole[..., i, j] = whole[..., j, i] = x[..., k] / (1.0 if i == j else factor)
-        turned = M @ whole @ M.T
-        return np.stack([turned[..., i, j] * (1.0 if i == j else factor) for i, j in pairs], axis=-1)
+    i, j = np.transpose(INDICES[len(M)])
+    V = M[i][:, i] * M[j][:, j] + (i != j) * M[i][:, j] * M[j][:, i]
+    factor = np.where(i != j, 2.0, 1.0) if doubled else np.ones(len(i))
+    return V * factor[:, None] / factor
 
 
 @final
@@ -154,88 +131,68 @@ class RelabelledIndices(GivenMap):
         return np.where(x >= 0, self.permutation(g)[x.astype(np.int64)], x).astype(x.dtype)
 
 
-@final
 @dataclass(frozen=True, eq=False, repr=False)
-class CircularShifts(GivenMap):
-    """Element t takes step i to i + t modulo the length."""
+class FunctionMap(GivenMap):
+    """function(g, x) on arrays that pass `check(name, x)`; elements and arrays as the group and the model have them."""
 
-    group: TranslationGroup
-    channels_last: bool
-    name: str = "circular shifts of sequences"
+    group: SymmetryGroup
+    function: Callable[[Any, Any], Any]
+    name: str
+    check: Callable[[str, ArrayLike], None] = lambda name, x: None
+    channels_last: bool = False
+    exact: bool = True
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
-        """Axis 1 is as long as the group says."""
-        length = self.group.order
-        if x.ndim not in (2, 3) or x.shape[1] != length or len(self.group.shape) != 1:
+        """As `check` says."""
+        self.check(name, x)
+
+    def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
+        """function(g, x)."""
+        y = np.asarray(self.function(g, x))
+        if y.shape != x.shape:
+            raise ShapeError(self.name, y.shape, x.shape, "it must keep the shape", verb="gives shape")
+        return y
+
+
+def circular_shifts(group: TranslationGroup, channels_last: bool) -> FunctionMap:
+    """Element t takes step i of sequences to i + t modulo the length: (ρ(t) x)[i + t] = x[i]."""
+
+    def check(name: str, x: ArrayLike) -> None:
+        if x.ndim not in (2, 3) or x.shape[1] != group.order or len(group.shape) != 1:
             raise ShapeError(
                 name, x.shape, "sequences (N, length) or (N, length, C)", "of the length that the action moves"
             )
 
-    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
-        """(ρ(t) x)[i + t] = x[i]."""
-        return np.roll(x, int(g), axis=1)
+    shift = lambda g, x: np.roll(x, int(g), axis=1)
+    return FunctionMap(group, shift, "circular shifts of sequences", check, channels_last)
 
 
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class Reversal(GivenMap):
-    """Element 1 runs sequences backwards."""
-
-    group: SymmetryGroup
-    channels_last: bool
-    name: str = "sequences, reversed"
-
-    def check_signals(self, name: str, x: ArrayLike) -> None:
-        """There is an axis of steps."""
-        if x.ndim < 2:
-            raise ShapeError(name, x.shape, "sequences (N, T) or (N, T, C)")
-
-    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
-        """The steps in the reverse order."""
-        return x[:, ::-1] if g else x
+def check_sequences(name: str, x: ArrayLike) -> None:
+    """There is an axis of steps."""
+    if x.ndim < 2:
+        raise ShapeError(name, x.shape, "sequences (N, T) or (N, T, C)")
 
 
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class SignChange(GivenMap):
-    """Element 1 takes x to −x."""
-
-    group: SymmetryGroup
-    name: str = "values, with the other sign"
-
-    def check_signals(self, name: str, x: ArrayLike) -> None:
-        """Numbers that have a sign."""
-        if x.dtype.kind in "ub":
-            raise InvalidTypeError(name, x.dtype, remedy="numbers of this type have no sign", verb="has dtype")
-
-    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
-        """Either x or −x."""
-        return -x if g else x
+def check_signed(name: str, x: ArrayLike) -> None:
+    """Numbers that have a sign."""
+    if x.dtype.kind in "ub":
+        raise InvalidTypeError(name, x.dtype, remedy="numbers of this type have no sign", verb="has dtype")
 
 
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class PhaseTurns(GivenMap):
+def phase_turns(group: SymmetryGroup, motion: Motion) -> FunctionMap:
     """Complex amplitudes, such as quantum states: rotation by φ multiplies by exp(iφ), reflection conjugates first."""
 
-    group: SymmetryGroup
-    motion: Motion
-    name: str = "states, turned in phase"
-
-    def check_signals(self, name: str, x: ArrayLike) -> None:
-        """Only complex numbers have a phase."""
+    def check(name: str, x: ArrayLike) -> None:
         if x.dtype.kind != "c":
             raise InvalidTypeError(
                 name, x.dtype, remedy="a phase turns complex numbers (complex64, complex128)", verb="has dtype"
             )
 
-    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
-        """exp(iφ) x, or exp(iφ) x̄."""
-        degrees, reflected = self.motion(g)
+    def turn(g: Element, x: ArrayLike) -> ArrayLike:
+        degrees, reflected = motion(g)
         return ((x.conj() if reflected else x) * np.exp(1j * np.radians(degrees))).astype(x.dtype)
 
-
-Size = tuple[float, float]
+    return FunctionMap(group, turn, "states, turned in phase", check)
 
 
 def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from types import ModuleType
 from typing import Literal, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike, Element
-from equitangents.actions.action import Action, GroupAction, PositionAction, channels_first
+from equitangents.actions.action import Action, GroupAction, PositionAction, remedy
 from equitangents.actions.given_maps import GivenMap, Motion
-from equitangents.actions.splines import Outside, disc, prefilter, turned_images, turned_taps
+from equitangents.actions.splines import Outside, disc, read_taps, spline_coefficients, turned_images, turned_taps
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group, SymmetryGroup, cyclic, dihedral
 from equitangents.validation import check_array, check_whole
@@ -165,7 +163,7 @@ class ResampledRotations(Action):
         try:
             check_square("x", x.shape[1:-1], self.turns)
         except ShapeError as error:
-            raise ShapeError(f"{error}{channels_first('x', x.shape)}") from None
+            raise ShapeError(f"{error}{remedy('x', x.shape)}") from None
         return x
 
     def angle(self, g: Element) -> float | None:
@@ -187,38 +185,27 @@ class ResampledRotations(Action):
         return self.in_numpy().more_accurate()
 
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
-        return self._turn(g, x, self._coefficients(x) if self._interpolates(g) else None)
+        return self._turn(g, x, spline_coefficients(x, self.order) if self._interpolates(g) else None)
 
     def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
-        c = self._coefficients(x) if any(self._interpolates(int(g)) for g in elements) else None
+        c = spline_coefficients(x, self.order) if any(self._interpolates(int(g)) for g in elements) else None
         images = [self._turn(int(g), x, c) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
     def _interpolates(self, g: int) -> bool:
         return (4 * (g % self.turns)) % self.turns != 0
 
-    def _coefficients(self, x: ArrayLike) -> ArrayLike:
-        """Spline coefficients of the images."""
-        xp, dtype = _namespace(x)
-        F, E = (xp.asarray(prefilter(self.order, n), dtype) for n in x.shape[1:3])
-        if xp is np:
-            return np.einsum("ai,nijc,bj->nabc", F, x, E, optimize=True)
-        return jnp.einsum("ai,nijc,bj->nabc", F, x, E, precision=jax.lax.Precision.HIGHEST)
-
     def _turn(self, g: int, x: ArrayLike, c: ArrayLike | None) -> ArrayLike:
-        xp, dtype = _namespace(x)
+        xp = np if isinstance(x, np.ndarray) else jnp
         f, k = divmod(g, self.turns)
         x = x[:, :, ::-1] if f else x
         if self._interpolates(g):
             index, weights = _reading(self.turns, k, self.order, x.shape[1:3])
             assert c is not None
-            c = c[:, :, ::-1] if f else c
-            flat = c.reshape(len(c), -1, c.shape[-1])
-            y = sum(flat[:, i] * xp.asarray(w[:, None], dtype) for i, w in zip(index, weights, strict=True))
-            y = y.reshape(x.shape)
+            y = read_taps(c[:, :, ::-1] if f else c, index, weights).reshape(x.shape)
         else:
             y = xp.rot90(x, 4 * k // self.turns, axes=(1, 2))
-        return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], dtype)
+        return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], x.dtype)
 
 
 def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = None) -> ImageTurns | ResampledRotations:
@@ -256,10 +243,6 @@ def _checked(n: int, order: int, mask: str | None) -> tuple[int, int]:
 def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Flat indices and weights (taps, pixels) by which the image turned by g·360°/n reads spline coefficients."""
     return turned_taps(2 * np.pi * g / n, order, positions)
-
-
-def _namespace(x: ArrayLike) -> tuple[ModuleType, np.dtype]:
-    return (np if isinstance(x, np.ndarray) else jnp), x.dtype
 
 
 @final

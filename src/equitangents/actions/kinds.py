@@ -26,14 +26,15 @@ from equitangents._types import AnyAction, Element
 from equitangents.actions.action import Action, GroupAction, check_group, remedy
 from equitangents.actions.compact import from_function
 from equitangents.actions.given_maps import (
-    CircularShifts,
+    FunctionMap,
     MatrixAction,
     PermutedAxes,
-    PhaseTurns,
     RelabelledIndices,
-    Reversal,
-    SignChange,
-    VoigtAction,
+    check_sequences,
+    check_signed,
+    circular_shifts,
+    phase_turns,
+    voigt_matrix,
 )
 from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
 from equitangents.actions.positions import GridMotions, permutations
@@ -59,7 +60,7 @@ class Kind:
     """The same action of a group whose elements are listed, as networks and kernels use it."""
     recognised: Callable[[Kinds, Shape], bool] = lambda kinds, shape: False
     """Whether an array of this shape is taken to be of this kind if nobody says what it is."""
-    expected: Callable[[Kinds], str] = lambda kinds: ""
+    expected: str = ""
     """Which shapes those are, in words."""
     sought: bool = True
     """Whether outputs of unknown motion are tried as this kind."""
@@ -93,7 +94,7 @@ class Kinds:
 
     def expected(self) -> list[str]:
         """The shapes of arrays whose kind is recognised, in words."""
-        return [said for kind in KINDS[self.space].values() if (said := kind.expected(self))]
+        return [kind.expected for kind in KINDS[self.space].values() if kind.expected]
 
     def angle(self, g: Element) -> float | None:
         """Degrees, if g is a rotation."""
@@ -164,12 +165,6 @@ def _is_shifted(kinds: Kinds, shape: Shape) -> bool:
     return len(shape) == 2 and kinds.group.elements is not None and _turns(kinds) == (shape[1], False)
 
 
-def _expected_shifts(kinds: Kinds) -> str:
-    if kinds.group.elements is None or _turns(kinds)[1]:
-        return ""
-    return f"(N, {_order(kinds)}) for cyclic shifts of features"
-
-
 def _space_tensors(rank: int, name: str) -> Callable[[Kinds, Shape], GroupAction]:
     return lambda kinds, shape: MatrixAction(kinds.group, kinds.motion, 3, f"{name} of space", rank)
 
@@ -198,20 +193,22 @@ def _listed_points(kinds: Kinds, shape: Shape) -> Action:
 
 def _voigt(doubled: bool) -> Callable[[Kinds, Shape], GroupAction]:
     def action(kinds: Kinds, shape: Shape) -> GroupAction:
-        if kinds.space == "space":
-            return VoigtAction(kinds.group, kinds.motion, 3, doubled)
-        return VoigtAction(kinds.group, lambda g: plane_matrix(*kinds.motion(g)), 2, doubled)
+        matrix, count = (kinds.motion, 6) if kinds.space == "space" else (lambda g: plane_matrix(*kinds.motion(g)), 3)
+        name = f"voigt {'strains, with a factor 2 off the diagonal' if doubled else 'stresses'}"
+        return MatrixAction(kinds.group, lambda g: voigt_matrix(matrix(g), doubled), count, name)
 
     return action
 
 
 _ALSO = {"nodes": "points", "rows": "points", "sets": "points"}
 _VOIGT = {"voigt": Kind(_voigt(False), sought=False), "voigt:strain": Kind(_voigt(True), sought=False)}
+_reversed = lambda g, x: x[:, ::-1] if g else x
+_negated = lambda g, x: -x if g else x
 _are_sequences = lambda kinds, shape: len(shape) in (2, 3)
 _vectors_of = lambda d: lambda kinds, shape: len(shape) in (2, 3) and shape[-1] == d
 KINDS: dict[Space, dict[str, Kind]] = {
     "plane": {
-        "images": Kind(_images, _listed_images, lambda k, shape: len(shape) == 4, lambda k: "images (N, H, W, C)"),
+        "images": Kind(_images, _listed_images, lambda k, shape: len(shape) == 4, "images (N, H, W, C)"),
         "vectors": Kind(
             _plane_tensors(1, "vectors"),
             lambda kinds, shape: channels(
@@ -219,19 +216,19 @@ KINDS: dict[Space, dict[str, Kind]] = {
                 np.array([plane_matrix(*kinds.motion(g)) for g in range(_order(kinds))]),
             ),
             _vectors_of(2),
-            lambda kinds: "vectors of the plane (N, …, 2)",
+            "vectors of the plane (N, …, 2)",
         ),
-        "features": Kind(None, _shifts, _is_shifted, _expected_shifts),
+        "features": Kind(None, _shifts, _is_shifted, "(N, n) for cyclic shifts of features by C_n"),
         "matrices": Kind(_plane_tensors(2, "matrices")),
         **_VOIGT,
-        "states": Kind(lambda kinds, shape: PhaseTurns(kinds.group, kinds.motion), sought=False),
+        "states": Kind(lambda kinds, shape: phase_turns(kinds.group, kinds.motion), sought=False),
     },
     "space": {
         "vectors": Kind(
             _space_tensors(1, "vectors"),
             lambda kinds, shape: rotations(kinds.group),  # type: ignore[call-overload]
             _vectors_of(3),
-            lambda kinds: "vectors of space (N, 3) or (N, P, 3)",
+            "vectors of space (N, 3) or (N, P, 3)",
         ),
         "pseudovectors": Kind(_pseudovectors),
         "matrices": Kind(_space_tensors(2, "matrices")),
@@ -242,7 +239,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
             _points((1,), "points"),
             _listed_points,
             lambda kinds, shape: len(shape) in (2, 3),
-            lambda kinds: "features (N, P) or points (N, P, C)",
+            "features (N, P) or points (N, P, C)",
         ),
         "pairs": Kind(_points((1, 2), "pairs")),
         "edges": Kind(
@@ -254,26 +251,26 @@ KINDS: dict[Space, dict[str, Kind]] = {
             lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
             lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
             lambda kinds, shape: len(shape) >= 3,
-            lambda kinds: "signals on a grid (N, *positions, C)",
+            "signals on a grid (N, *positions, C)",
         ),
-        "sequences": Kind(lambda kinds, shape: CircularShifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
+        "sequences": Kind(lambda kinds, shape: circular_shifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
     },
     "reversal": {
         "sequences": Kind(
-            lambda kinds, shape: Reversal(kinds.group, len(shape) == 3),
-            lambda kinds, shape: from_function(
-                kinds.group, lambda g, x: x[:, ::-1] if g else x, name="reversal of sequences"
-            ),  # type: ignore[arg-type, return-value]
+            lambda kinds, shape: FunctionMap(
+                kinds.group, _reversed, "sequences, reversed", check_sequences, len(shape) == 3
+            ),
+            lambda kinds, shape: from_function(kinds.group, _reversed, name="reversal of sequences"),  # type: ignore[return-value]
             _are_sequences,
-            lambda kinds: "sequences (N, T) or (N, T, C)",
+            "sequences (N, T) or (N, T, C)",
         )
     },
     "sign": {
         "values": Kind(
-            lambda kinds, shape: SignChange(kinds.group),
-            lambda kinds, shape: from_function(kinds.group, lambda g, x: -x if g else x, name="change of sign"),  # type: ignore[arg-type, return-value]
+            lambda kinds, shape: FunctionMap(kinds.group, _negated, "values, with the other sign", check_signed),
+            lambda kinds, shape: from_function(kinds.group, _negated, name="change of sign"),  # type: ignore[return-value]
             lambda kinds, shape: len(shape) >= 2,
-            lambda kinds: "arrays of numbers (N, …)",
+            "arrays of numbers (N, …)",
         )
     },
 }

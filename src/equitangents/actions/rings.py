@@ -7,16 +7,15 @@ e^{−imα}, (ρ(α) f)(φ) = f(φ − α): an orthogonal representation of SO(2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import final
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import ArrayLike, Numbers
+from equitangents._types import ArrayLike
 from equitangents.actions.action import Action
-from equitangents.actions.splines import prefilter, taps
+from equitangents.actions.splines import point_taps, read_taps, spline_coefficients
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import cyclic
 from equitangents.validation import check_array, check_whole
@@ -79,17 +78,11 @@ def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " turns"]) -> ArrayLike:
     turns = np.asarray(angles, np.float64)
     if turns.ndim != 1:
         raise ShapeError("angles", turns.shape, "a list of angles")
-    return _turned(np if isinstance(x, np.ndarray) else jnp, x[None], turns[:, None, None, None, None], axis=_AXIS + 1)
-
-
-def _turned(xp: ModuleType, x: ArrayLike, angle: Numbers, axis: int = _AXIS) -> ArrayLike:
-    """Multiply mode m by e^{−imα}; the angle's axes are those of x, or the batch axis alone."""
-    count = x.shape[axis]
-    turn = xp.asarray(angle, x.dtype)
-    turn = turn.reshape(turn.shape[:1] + (1,) * (x.ndim - 1))
-    modes = xp.arange(count // 2 + 1, dtype=x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
-    turned = xp.fft.rfft(x, axis=axis) * xp.exp(-1j * modes * turn)
-    return xp.fft.irfft(turned, n=count, axis=axis).astype(x.dtype)
+    xp = np if isinstance(x, np.ndarray) else jnp
+    turns = xp.asarray(turns, x.dtype)[:, None, None, None, None]
+    modes = xp.arange(x.shape[_AXIS] // 2 + 1, dtype=x.dtype)[:, None]
+    turned = xp.fft.rfft(x, axis=_AXIS) * xp.exp(-1j * modes * turns)
+    return xp.fft.irfft(turned, n=x.shape[_AXIS], axis=_AXIS + 1).astype(x.dtype)
 
 
 def to_rings(
@@ -110,12 +103,5 @@ def to_rings(
     phi = 2 * np.pi * np.arange(angles) / angles
     i = ((H - 1) / 2 + radius[:, None] * np.cos(phi)).ravel()
     j = ((W - 1) / 2 + radius[:, None] * np.sin(phi)).ravel()
-    F, E = (prefilter(order, n).astype(images.dtype) for n in (H, W))
-    coefficients = np.einsum("ai,nijc,bj->nabc", F, images, E, optimize=True)
-    rows, row_weights = taps(order, i, H)
-    columns, column_weights = taps(order, j, W)
-    y = np.zeros((len(images), rings * angles, images.shape[-1]), images.dtype)
-    for r, a in zip(rows, row_weights, strict=True):
-        for s, b in zip(columns, column_weights, strict=True):
-            y += coefficients[:, r, s] * (a * b)[:, None].astype(images.dtype)
+    y = read_taps(spline_coefficients(images, order), *point_taps(order, i, j, (H, W)))
     return y.reshape(len(images), rings, angles, -1)

@@ -17,9 +17,13 @@ from functools import lru_cache
 from math import comb, factorial
 from typing import Literal
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from jaxtyping import Float, Int
+
+from equitangents._types import ArrayLike
 
 Outside = Literal["zero", "edge"]
 
@@ -80,11 +84,33 @@ def turned_taps(
     u, v = c * y + s * x + (H - 1) / 2, -s * y + c * x + (W - 1) / 2
     # points on the border stay inside whatever the rounding
     inside = (outside == "edge") | (u >= -_SLACK) & (u <= H - 1 + _SLACK) & (v >= -_SLACK) & (v <= W - 1 + _SLACK)
-    rows, row_weights = taps(order, np.clip(u, 0, H - 1), H)
-    columns, column_weights = taps(order, np.clip(v, 0, W - 1), W)
-    index = (rows[:, None] * W + columns).reshape(-1, H * W)
-    weights = (row_weights[:, None] * column_weights * inside).reshape(-1, H * W)
-    return index, weights
+    index, weights = point_taps(order, np.clip(u, 0, H - 1), np.clip(v, 0, W - 1), positions)
+    return index, weights * inside
+
+
+def point_taps(
+    order: int, u: np.ndarray, v: np.ndarray, positions: tuple[int, int]
+) -> tuple[Int[np.ndarray, "taps points"], Float[np.ndarray, "taps points"]]:
+    """Flat indices and weights of the coefficients of an image for the values at points (u, v) within it."""
+    H, W = positions
+    (rows, row_weights), (columns, column_weights) = taps(order, u, H), taps(order, v, W)
+    index, weights = rows[:, None] * W + columns, row_weights[:, None] * column_weights
+    return index.reshape(-1, len(u)), weights.reshape(-1, len(u))
+
+
+def read_taps(c: ArrayLike, index: np.ndarray, weights: np.ndarray) -> ArrayLike:
+    """Values (N, points, C) from coefficients c (N, H, W, C), in the type of c."""
+    xp = np if isinstance(c, np.ndarray) else jnp
+    flat = c.reshape(len(c), -1, c.shape[-1])
+    return sum(flat[:, i] * xp.asarray(w[:, None], c.dtype) for i, w in zip(index, weights, strict=True))
+
+
+def spline_coefficients(x: ArrayLike, order: int) -> ArrayLike:
+    """Spline coefficients of images (N, H, W, C), NumPy or JAX."""
+    F, E = (prefilter(order, n).astype(x.dtype if x.dtype.kind == "f" else np.float64) for n in x.shape[1:3])
+    if isinstance(x, np.ndarray):
+        return np.einsum("ai,nijc,bj->nabc", F, x, E, optimize=True)
+    return jnp.einsum("ai,nijc,bj->nabc", F, x, E, precision=jax.lax.Precision.HIGHEST)
 
 
 def turned_images(
@@ -112,10 +138,8 @@ def turned_images(
 
 def _coefficients(x: np.ndarray, order: int) -> np.ndarray:
     """Spline coefficients, (pixels, N·C)."""
-    dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
-    F, E = (prefilter(order, n).astype(dtype) for n in x.shape[1:3])
-    c = np.einsum("ai,nijc,bj->abnc", F, x, E, optimize=True)
-    return np.ascontiguousarray(c.reshape(x.shape[1] * x.shape[2], -1))
+    c = spline_coefficients(x, order)
+    return np.ascontiguousarray(np.moveaxis(c, 0, 2).reshape(x.shape[1] * x.shape[2], -1))
 
 
 class _Matrices:

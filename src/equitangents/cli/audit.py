@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equitangents.cli.options import announced, argument, command, flag, option, pick, stages
-from equitangents.cli.values import a_group, irreps_by_name, local_file, numbers, writable
+from equitangents.cli import options as cli
 from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -49,62 +48,63 @@ def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: 
 
 
 _REPORTS = {
-    "html": option(Path, "Write the report as one HTML page.", callback=writable),
-    "json": option(Path, "Write the report as JSON.", callback=writable),
-    "markdown": option(Path, "Write a summary that GitHub renders.", callback=writable),
-    "junit": option(Path, "Write JUnit's XML, one test case a finding and limit.", callback=writable),
+    "html": cli.option(Path, "Write the report as one HTML page.", callback=cli.writable),
+    "json": cli.option(Path, "Write the report as JSON.", callback=cli.writable),
+    "markdown": cli.option(Path, "Write a summary that GitHub renders.", callback=cli.writable),
+    "junit": cli.option(Path, "Write JUnit's XML, one test case a finding and limit.", callback=cli.writable),
 }
-_share = numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1)
-_positive = numbers("a number above 0, 0.01 or 1%", lambda error: 0 < error < math.inf)
-_scale = numbers("a number, or NAME=NUMBER,…", named=True)
-_tolerances = numbers("NAME=NUMBER,…", single=False)
-LIMITS = numbers("a number, at least 0", lambda limit: 0 <= limit < math.inf, named=True)
+_share = cli.numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1)
+_positive = cli.numbers("a number above 0, 0.01 or 1%", lambda error: 0 < error < math.inf)
+_scale = cli.numbers("a number, or NAME=NUMBER,…", named=True)
+_tolerances = cli.numbers("NAME=NUMBER,…", single=False)
+LIMITS = cli.numbers("a number, at least 0", lambda limit: 0 <= limit < math.inf, named=True)
 _OF_MODEL = {
-    "model": argument(str, "file.onnx, .pt2 (torch.export), .pt (TorchScript) or package.module:object."),
-    "select": option(str, "Audit this one of several outputs, by name (logits) or position."),
-    "trust": flag("Load a pickled model, too. It runs whatever code its author put in."),
+    "model": cli.argument(str, "file.onnx, .pt2 (torch.export), .pt (TorchScript) or package.module:object."),
+    "select": cli.option(str, "Audit this one of several outputs, by name (logits) or position."),
+    "trust": cli.flag("Load a pickled model, too. It runs whatever code its author put in."),
 }
 _OF_DATA = {
-    "data": option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ..., callback=local_file),
-    "inputs": option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
-    "layout": pick("Where images keep channels, if shapes do not tell", None, "channels_last", "channels_first"),
-    "limit": option(int, "Use this many inputs, drawn at random.", min=1),
-    "batch_size": option(int, "Inputs at a time.", min=1),
-    "batch_axis": option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
+    "data": cli.option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ..., callback=cli.local_file),
+    "inputs": cli.option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
+    "layout": cli.pick("Where images keep channels, if shapes do not tell", None, "channels_last", "channels_first"),
+    "limit": cli.option(int, "Use this many inputs, drawn at random.", min=1),
+    "batch_axis": cli.option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
 }
 _OF_GROUP = {
-    "group": option(str, "C4, D4, S5 (any number), SO2, SO3, O3, translations, …", ..., **a_group(finite=False)),
-    "outputs": option(
+    "group": cli.option(
+        str, "C4, D4, S5 (any number), SO2, SO3, O3, translations, …", ..., **cli.a_group(finite=False)
+    ),
+    "outputs": cli.option(
         str,
         "What each output is to the group: invariant (the default), vectors, images, masks, boxes (xyxy), cxcywh, "
         "keypoints, unordered (sets of boxes), unordered:distance:vectors, 4x0e+2x1o (irreps), voigt, voigt:strain, "
         "points, pairs, edges, sequences, states, …, labels:3,0,1,2 for classes that change places (generators apart "
         "by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1.",
     ),
-    "elements": option(int, "How many elements of the group to try.", min=1),
+    "elements": cli.option(int, "How many elements of the group to try.", min=1),
 }
 _MEASURED = {
-    "on_data_only": flag("No noise and no shuffled inputs."),
-    "seed": option(int, "Seed of everything random in the audit.", 0),
-    "effort": pick("quick measures the error and its floor alone, on few evaluations", "full", "full", "quick"),
+    "on_data_only": cli.flag("No noise and no shuffled inputs."),
+    "seed": cli.option(int, "Seed of everything random in the audit.", 0),
+    "effort": cli.pick("quick measures the error and its floor alone, on few evaluations", "full", "full", "quick"),
 }
 _OF_VERDICT = {
-    "fail_above": option(
+    "fail_above": cli.option(
         str,
         "Exit with status 3 unless errors, on data and off, are at most this: 5%, or forces=5%,invariant=1%.",
         callback=LIMITS,
     ),
-    "min_agreement": option(
+    "min_agreement": cli.option(
         str, "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.", callback=_share
     ),
-    "tolerance": option(str, "The mean error that every element may have: 0.01 or 1%.", callback=_positive),
-    "relative_to": pick("Errors relative to (spread: between inputs)", "larger", "norm", "spread", "larger"),
-    "output_scale": option(str, "Size of outputs that is 100 %: 0.1, or forces=0.1,energy=1.", callback=_scale),
+    "tolerance": cli.option(str, "The mean error that every element may have: 0.01 or 1%.", callback=_positive),
+    "relative_to": cli.pick("Errors relative to (spread: between inputs)", "larger", "norm", "spread", "larger"),
+    "output_scale": cli.option(str, "Size of outputs that is 100 %: 0.1, or forces=0.1,energy=1.", callback=_scale),
 }
-_SAME = ("elements", "batch_size", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
+_SAME = ("elements", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
 
 
-@command(
+@cli.command(
     ("Model", _OF_MODEL),
     ("Data", _OF_DATA),
     ("Group", _OF_GROUP),
@@ -124,7 +124,7 @@ def audit(o: Any) -> None:
     from equitangents.foreign_files import check_model, load_data
 
     check_model(o.model, o.trust)
-    with stages() as stage, announced("equitangents.audit.layouts"):
+    with cli.stages() as stage, cli.announced("equitangents.audit.layouts"):
         stage(f"reading {o.data}")
         x, y = load_data(str(o.data))
         kinds = _input_kinds(o.inputs, x)
@@ -210,36 +210,36 @@ def _output_kind(text: str) -> Any:
     return kinds.Labels(rows)
 
 
-@command(
+@cli.command(
     (
         "Potential",
         {
-            "structures": argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", callback=local_file),
-            "calculator": option(str, "package.module:object, an ASE calculator, its class or a function.", ...),
-            "features": option(
+            "structures": cli.argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", callback=cli.local_file),
+            "calculator": cli.option(str, "package.module:object, an ASE calculator, its class or a function.", ...),
+            "features": cli.option(
                 str,
                 "Further results, a row an atom, and their irreps: node_feats=8x0e+4x1o.",
-                callback=irreps_by_name,
+                callback=cli.irreps_by_name,
             ),
         },
     ),
     (
         "What to measure",
         {
-            "tests": option(str, "Some tests: rotation,permutation,conservation,dynamics,smoothness,…"),
-            "elements": option(int, "Random moves of every structure.", 8, min=1),
-            "limit": option(int, "Use this many structures, drawn at random.", min=1),
-            "time_step": option(float, "Femtoseconds of a step of the short run: 0.25."),
-            "seed": option(int, "Seed of everything random.", 0),
+            "tests": cli.option(str, "Some tests: rotation,permutation,conservation,dynamics,smoothness,…"),
+            "elements": cli.option(int, "Random moves of every structure.", 8, min=1),
+            "limit": cli.option(int, "Use this many structures, drawn at random.", min=1),
+            "time_step": cli.option(float, "Femtoseconds of a step of the short run: 0.25."),
+            "seed": cli.option(int, "Seed of everything random.", 0),
         },
     ),
     (
         "Verdict",
         {
-            "tolerances": option(
+            "tolerances": cli.option(
                 str, "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom).", callback=_tolerances
             ),
-            "fail_above": option(
+            "fail_above": cli.option(
                 str, "Exit with status 3 unless relative errors are at most this: 5%, or forces=5%,…", callback=LIMITS
             ),
         },
@@ -256,7 +256,7 @@ def audit_potential(o: Any) -> None:
     from equitangents.foreign_files import check_name
 
     check_name(o.calculator, "calculator")
-    with stages() as stage:
+    with cli.stages() as stage:
         stage("importing JAX and ASE")
         from equitangents.audit.adapters.choose import imported
         from equitangents.audit.potentials import report as reports

@@ -44,16 +44,13 @@ def doctor(
         stage("asking engines and devices")
         about, error = _installation()
         stage("")
-        _print(about.items())
+        _print([*about.items()])
         stage("computing small kernels, and comparing them with closed forms")
         checks = [check() for check in CHECKS] if error is None else []
     well = error is None and all(check.passed for check in checks)
     if json_path is not None:
-        rows = [
-            vars(check) | {"error": check.error if math.isfinite(check.error) else str(check.error)}
-            | {"passed": check.passed}
-            for check in checks
-        ]  # fmt: skip
+        error_of = lambda check: check.error if math.isfinite(check.error) else str(check.error)
+        rows = [vars(check) | {"error": error_of(check), "passed": check.passed} for check in checks]
         found = {"installation": about, "checks": rows, "well": well}
         json_path.write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8")
     if error is not None:
@@ -78,8 +75,7 @@ def _installation() -> tuple[dict[str, str], Exception | None]:
     about = {
         "equitangents": equitangents.__version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-        **{package: version(package) for package in PACKAGES},
-        **{package: _optional(package) for package in OPTIONAL},
+        **{package: _version(package) for package in (*PACKAGES, *OPTIONAL)},
         "devices": ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in jax.devices()),
     }
     for engine in engines():
@@ -91,21 +87,17 @@ def _installation() -> tuple[dict[str, str], Exception | None]:
         return about | {"kernel engine": f"none: {error}"}, error
 
 
-def _optional(package: str) -> str:
+def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
         return f"not installed (extra {OPTIONAL[package]})"
 
 
-def _print(rows: Any, header: Sequence[str] = ()) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _print(rows: Sequence[Sequence[str]], header: Sequence[str] = ("", "")) -> None:
+    from equitangents.report.render import Table, text_of
 
-    table = Table(*header) if header else Table.grid(padding=(0, 2))
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+    typer.echo(text_of(Table("", header, rows, text=True)), nl=False)
 
 
 def _relative_error(found: Any, expected: Any) -> float:

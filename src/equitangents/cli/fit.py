@@ -12,37 +12,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from equitangents.cli import images
-from equitangents.cli.options import (
-    NETS,
-    PLACE,
-    PRECISION,
-    SHAPE,
-    announced,
-    command,
-    flag,
-    network,
-    option,
-    path,
-    pick,
-    stages,
-)
-from equitangents.cli.values import (
-    AUTO,
-    SOLVERS,
-    a_group,
-    a_net,
-    check_writable,
-    numbers,
-    probability,
-    shape,
-)
-from equitangents.errors import EquitangentsError, InvalidArgumentError, StoreError
+from equitangents.cli import options as cli
+from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.formatting import duration
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+    from equitangents.ensembles import InfiniteEnsemble
     from equitangents.ensembles.infinite.tuning import Tuning
     from equitangents.fit import Choice, Step
     from equitangents.kernels import KernelFunction
@@ -51,76 +28,78 @@ REPORT = "report.html"  # beside a classifier
 _DEPTHS = (1, 2, 4)  # of regressions
 _PAIRS = 5  # near-duplicates that are named
 _REGRESSION = "regression"
-_gigabytes = numbers("a positive number of GB", lambda size: 0 < size < math.inf)
+_gigabytes = cli.numbers("a positive number of GB", lambda size: 0 < size < math.inf)
 
 
 _INPUTS = {
-    "data": path("Inputs: .npy, .npz or Zarr with x (and y); or a folder of images, one folder a class.", ...),
-    "out": option(Path, "Folder of the model; one that was saved there is replaced.", ...),
-    "targets": path(
+    "data": cli.path("Inputs: .npy, .npz or Zarr with x (and y); or a folder of images, one folder a class.", ...),
+    "out": cli.option(Path, "Folder of the model; one that was saved there is replaced.", ...),
+    "targets": cli.path(
         "Targets: .npy, .npz with y, or Zarr; of images a table .csv with the columns file and label. Without it y of "
         "--data, or its folders."
     ),
-    "size": option(int, "Pixels of a side, to which images are averaged down; by default the smallest side.", min=1),
-    "skip_bad": flag("Leave out images that cannot be read, and name them."),
-    "net": option(
+    "size": cli.option(
+        int, "Pixels of a side, to which images are averaged down; by default the smallest side.", min=1
+    ),
+    "skip_bad": cli.flag("Leave out images that cannot be read, and name them."),
+    "net": cli.option(
         str,
         "auto: the best by left-out samples, for classes of 4 to 2,000 vectors or images, in --minutes; mlp for "
-        f"others; or {NETS}.",
-        AUTO,
-        **a_net(AUTO),
+        f"others; or {cli.NETS}.",
+        cli.AUTO,
+        **cli.a_net(cli.AUTO),
     ),
-    **SHAPE,
-    "group": option(
+    **cli.SHAPE,
+    "group": cli.option(
         str,
         "Augmentation by all elements of a group: C4, D4, S5, translations, …; of images by --net auto also auto: the "
         "best of none, C4, D4, C8 and D8.",
-        **a_group(AUTO),
+        **cli.a_group(cli.AUTO),
     ),
-    "precision": PRECISION,
-    "standardise": option(
+    "precision": cli.PRECISION,
+    "standardise": cli.option(
         bool, "Shift and scale inputs by the mean and deviation of each channel of --data; predict does the same.", True
     ),
 }
 _CHOICE = {
-    "minutes": option(float, "What --net auto may take; Ctrl-C takes the best so far.", 5.0),
-    "keep_together": option(
+    "minutes": cli.option(float, "What --net auto may take; Ctrl-C takes the best so far.", 5.0),
+    "keep_together": cli.option(
         str,
         "Column of --targets, or array of --data: samples with one entry are left out together. Without it images of "
         "one folder CLASS/SOURCE are.",
         metavar="COLUMN",
     ),
-    "baselines": option(bool, "Nearest neighbours, a forest and an SVM on the same folds.", True),
-    "fast": flag("Only networks that predict 20 images a second, or more."),
+    "baselines": cli.option(bool, "Nearest neighbours, a forest and an SVM on the same folds.", True),
+    "fast": cli.flag("Only networks that predict 20 images a second, or more."),
 }
 _NAMED = {
-    "time": option(float, "Training time; inf: until the end.", math.inf),
-    "learning_rate": option(float, "Learning rate; time counts in its units.", 1.0),
-    "ridge": option(float, "Relative to the kernel's mean diagonal.", 0.0, "--ridge", "--diag-reg"),
-    "kernel": pick("Layers that learn, all or the last one", "ntk", "ntk", "nngp"),
-    "dynamics": pick("Gradient flow in time, or time in steps", "flow", "flow", "discrete"),
-    "task": pick(
+    "time": cli.option(float, "Training time; inf: until the end.", math.inf),
+    "learning_rate": cli.option(float, "Learning rate; time counts in its units.", 1.0),
+    "ridge": cli.option(float, "Relative to the kernel's mean diagonal.", 0.0, "--ridge", "--diag-reg"),
+    "kernel": cli.pick("Layers that learn, all or the last one", "ntk", "ntk", "nngp"),
+    "dynamics": cli.pick("Gradient flow in time, or time in steps", "flow", "flow", "discrete"),
+    "task": cli.pick(
         "auto takes whole numbers and text, one an input or a position, as classes",
         "auto",
         *("auto", "regression", "classification"),
     ),
-    "input_shape": option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=shape),
-    "store": option(
-        str, "Keep the training kernel in this folder; `gram --standardise` can fill it before.", metavar=PLACE
+    "input_shape": cli.option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=cli.shape),
+    "store": cli.option(
+        str, "Keep the training kernel in this folder; `gram --standardise` can fill it before.", metavar=cli.PLACE
     ),
-    "solver": pick("Solver", "auto", *SOLVERS),
-    "memory_limit": option(str, "GB that the fit may take; by default half of what there is.", callback=_gigabytes),
+    "solver": cli.pick("Solver", "auto", *cli.SOLVERS),
+    "memory_limit": cli.option(str, "GB that the fit may take; by default half of what there is.", callback=_gigabytes),
 }
 _RESULT = {
-    "calibrate": option(
+    "calibrate": cli.option(
         bool, "Probabilities of being right, by leave-one-out; by default where it is exact.", show_default=False
     ),
-    "min_confidence": option(str, "Leave predictions open below this probability.", callback=probability),
-    "report": option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
+    "min_confidence": cli.option(str, "Leave predictions open below this probability.", callback=cli.probability),
+    "report": cli.option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
 }
 
 
-@command(
+@cli.command(
     (None, _INPUTS),
     ("Choice of the network (--net auto)", _CHOICE),
     ("One network (--net NAME)", _NAMED),
@@ -140,12 +119,12 @@ def fit(o: Any) -> None:
     unexpected = lambda name, expected, remedy: InvalidArgumentError(
         name, getattr(o, name), expected, remedy, verb="was given as"
     )
-    why = None if o.net == AUTO else f"--net {o.net}"  # no network is chosen
-    if named := [name for name in {**SHAPE, **_NAMED} if name in given and name != "task"]:
-        if o.net == AUTO and "net" in given:
+    why = None if o.net == cli.AUTO else f"--net {o.net}"  # no network is chosen
+    if named := [name for name in {**cli.SHAPE, **_NAMED} if name in given and name != "task"]:
+        if o.net == cli.AUTO and "net" in given:
             raise unexpected(named[0], "none with --net auto", "leave it out, or name a network by --net")
         why = why or f"auto takes no {named[0]}"
-    with stages() as stage:
+    with cli.stages() as stage:
         stage(f"reading {o.data}")
         found, x, y, together = _read(o, stage)
         stage("loading what computes kernels")
@@ -154,9 +133,9 @@ def fit(o: Any) -> None:
         from equitangents.ensembles.infinite import saving
         from equitangents.foreign_files import text_of
 
-        net = network("mlp" if o.net == AUTO else o.net, o.depth, o.w_std, o.b_std)
+        net = cli.network("mlp" if o.net == cli.AUTO else o.net, o.depth, o.w_std, o.b_std)
     _check_place(o.out)
-    with stages() as stage, announced("equitangents"):
+    with cli.stages() as stage, cli.announced("equitangents"):
         stage("computing kernels, and solving with them")
         x, y = x if o.precision is None else np.asarray(x, o.precision), np.asarray(y)
         y = text_of(y) if y.dtype.kind == "S" else y
@@ -169,13 +148,11 @@ def fit(o: Any) -> None:
         else:
             for name in given & _CHOICE.keys():
                 raise unexpected(name, "none without --net auto", why)
-            if o.group == AUTO:
-                raise InvalidArgumentError("group", AUTO, "C4, D4, ...; 'auto' is for --net auto", why)
-            model = _ensemble(o, net, classifies)
-            tuned = _tuned(model, x, y) if why == _REGRESSION else None
-            if o.net == AUTO and tuned is None:
+            if o.group == cli.AUTO:
+                raise InvalidArgumentError("group", cli.AUTO, "C4, D4, ...; 'auto' is for --net auto", why)
+            model, tuned = _fitted(o, net, x, y, classifies, why)
+            if o.net == cli.AUTO and tuned is None:
                 typer.echo(f"network: mlp ({why})", err=True)
-            model = _fitted(o, model, x, y) if tuned is None else tuned.best
         if o.min_confidence is not None and getattr(model, "temperature_", None) is None:
             raise InvalidArgumentError(
                 "min_confidence", o.min_confidence, "a calibrated classifier", "leave it out, or give --calibrate"
@@ -204,19 +181,19 @@ def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
 
 def _check_place(out: Path) -> None:
     """Raise before the work is done where a model cannot be saved."""
-    from equitangents.ensembles.storage.array_folder import check_place
+    from equitangents.ensembles.saved_folder import check_place
     from equitangents.files import may_write, real
 
     check_place(out)
     if not out.exists():
-        check_writable("out", real(out))
+        cli.check_writable("out", real(out))
     elif not may_write(out):
         raise InvalidArgumentError("out", str(out), "a folder that may be written")
 
 
 def _classifies(task: str, network: KernelFunction, x: np.ndarray, y: np.ndarray) -> bool:
     """Whether --task is or, of auto, y are labels, one an input or one at every position on which the network ends."""
-    from equitangents.ensembles.fields.targets import output_positions
+    from equitangents.ensembles.fields import output_positions
 
     labels = task != "regression" and y.dtype.kind in "iuUSb"
     if task == "auto" and labels and y.ndim > 1:
@@ -249,47 +226,33 @@ def _chosen(o: Any, x: Any, y: Any, together: Any, stage: Callable[[str], None])
     return auto(x, y, augmentation=o.group, together=together, progress=progress, **own)
 
 
-def _ensemble(o: Any, net: KernelFunction, classifies: bool) -> InfiniteEnsemble | InfiniteEnsembleClassifier:
-    """The ensemble of the settings on the command line, not fitted."""
+def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: str) -> tuple[Any, Any]:
+    """(the ensemble of the settings on the command line, fitted; how it was tuned, or None).
+
+    A classifier is calibrated where leave-one-out is exact, or as --calibrate says. Of a regression without --net an
+    mlp of the depth, kernel and ridge of the smallest leave-one-out error, unless samples are too many.
+    """
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+    from equitangents.fit import LEAST, MOST
+    from equitangents.fit.assessing import RIDGES
 
     settings: dict[str, Any] = {name: getattr(o, name) for name in _NAMED if name != "task"}
     settings |= {"augmentation": o.group, "standardise": o.standardise}
     if o.memory_limit is not None:
         settings["memory_limit"] = int(o.memory_limit * 1e9)
     if classifies:
-        return InfiniteEnsembleClassifier(net, **settings, calibrate=bool(o.calibrate))
+        classifier = InfiniteEnsembleClassifier(net, **settings, calibrate=bool(o.calibrate)).fit(x, y)
+        if o.calibrate is None and classifier.solution_.solver == "eigh":
+            with suppress(EquitangentsError):  # which the result says
+                classifier._calibrate()
+        return classifier, None
     if o.calibrate is not None:
         raise InvalidArgumentError("--calibrate", o.calibrate, "none, since the task is regression")
-    return InfiniteEnsemble(net, **settings)
-
-
-def _tuned(model: Any, x: Any, y: Any) -> Tuning[InfiniteEnsemble] | None:
-    """An mlp of the depth, kernel and ridge of the smallest leave-one-out error; None where samples are too many."""
-    from equitangents.fit import LEAST, MOST
-    from equitangents.fit.assessing import RIDGES
-
-    grid = {"depth": _DEPTHS, "kernel": ("ntk", "nngp"), "ridge": RIDGES}
-    return model.tune(grid, x, y) if LEAST <= len(x) <= MOST else None
-
-
-def _fitted(o: Any, model: Any, x: Any, y: Any) -> Any:
-    """The model, fitted; a classifier calibrated where leave-one-out is exact, or as --calibrate says."""
-    try:
-        model.fit(x, y)
-    except StoreError as error:
-        if o.store is None or not o.standardise:
-            raise
-        raise StoreError(
-            "store",
-            o.store,
-            "the kernel of standardised inputs",
-            "fill it by gram --standardise, or fit inputs as they are (--no-standardise)",
-        ) from error
-    if o.calibrate is None and hasattr(model, "classes_") and model.solution_.solver == "eigh":
-        with suppress(EquitangentsError):  # which the result says
-            model._calibrate()
-    return model
+    model = InfiniteEnsemble(net, **settings)
+    if why != _REGRESSION or not LEAST <= len(x) <= MOST:
+        return model.fit(x, y), None
+    tuned = model.tune({"depth": _DEPTHS, "kernel": ("ntk", "nngp"), "ridge": RIDGES}, x, y)
+    return tuned.best, tuned
 
 
 def _show(

@@ -6,42 +6,29 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.options import (
-    NET,
-    PLACE,
-    PRECISION,
-    SHAPE,
-    SHARD,
-    announced,
-    command,
-    flag,
-    network,
-    option,
-    path,
-)
+from equitangents.cli import options as cli
 from equitangents.errors import InvalidArgumentError
 
 
-@command(
+@cli.command(
     (
         None,
         {
-            "data": path("Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.", ...),
-            "out": option(str, "Folder of the store; needed unless --estimate is given.", metavar=PLACE),
-            "net": NET,
-            **SHAPE,
-            "against": path("Other inputs for the columns; without it the matrix is symmetric."),
-            "precision": PRECISION,
-            "standardise": flag(
+            "data": cli.path("Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.", ...),
+            "out": cli.option(str, "Folder of the store; needed unless --estimate is given.", metavar=cli.PLACE),
+            "net": cli.NET,
+            **cli.SHAPE,
+            "against": cli.path("Other inputs for the columns; without it the matrix is symmetric."),
+            "precision": cli.PRECISION,
+            "standardise": cli.flag(
                 "Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "
                 "of --data, so that rows that are added later change the others."
             ),
-            "tile": option(int, "Side of a tile of a new store."),
-            "workers": option(int, "Number of processes of this machine.", min=1),
-            "shard": SHARD,
-            "restart": flag("Remove all tiles first, in place of going on."),
-            "estimate": flag("Print time and memory; make nothing."),
-            "verify": flag("Check the store, compute some tiles again, and repair."),
+            "tile": cli.option(int, "Side of a tile of a new store."),
+            "workers": cli.option(int, "Number of processes of this machine.", min=1),
+            "shard": cli.SHARD,
+            "estimate": cli.flag("Print time and memory; make nothing."),
+            "check": cli.flag("Read what is there against its checksums, and repair what is damaged."),
         },
     )
 )
@@ -58,13 +45,11 @@ def gram(o: Any) -> None:
     from equitangents.ensembles.standardisation import fitted_standardisation
     from equitangents.precision import working_dtype
     from equitangents.scale import GramStore
-    from equitangents.scale.place import place
     from equitangents.scale.reading import read_inputs
-    from equitangents.scale.record import read_record
 
     x1: Any = read_inputs("data", o.data)
     x2: Any = None if o.against is None else read_inputs("against", o.against)
-    net = network(o.net, o.depth, o.w_std, o.b_std)
+    net = cli.network(o.net, o.depth, o.w_std, o.b_std)
     if o.standardise:
         x1 = x1[:]
         scaling = fitted_standardisation(x1, net, None)
@@ -77,14 +62,9 @@ def gram(o: Any) -> None:
         return
     if o.out is None:
         raise InvalidArgumentError("--out", None, "a folder for the store")
-    if o.verify and read_record(place("out", o.out)) is None:
-        raise InvalidArgumentError("out", o.out, "a folder with a store to verify")
-    with announced("equitangents"):
+    with cli.announced("equitangents"):
         store = GramStore(o.out, net, x1, x2, tile=o.tile, precision=o.precision)
-        if o.verify:
-            typer.echo(str(store.verify(executor=o.workers)))
-            return
-        store.compute(o.workers, not o.restart, shard=o.shard)
+        store.compute(o.workers, shard=o.shard, check=o.check)
     total, missing = len(store.tiles), store.missing
     done = "" if o.shard is None else f"part {o.shard[0]}/{o.shard[1]} is done; "
     state = f"{missing:,} of {total:,} tiles are missing" if missing else "complete"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,18 +81,18 @@ def check_array(x: Rows, model: Path) -> None:
 def form_of(model: Path) -> Any:
     """The form of the images that a saved model was fitted to; None for one of arrays."""
     from equitangents.ensembles.infinite.saving import about_model
-    from equitangents.ensembles.storage.array_folder import damaged
+    from equitangents.ensembles.saved_folder import damaged
 
-    form = about_model(model)["images"]
-    if form is None:
+    entries = about_model(model)["images"]
+    if entries is None:
         return None
-    form_class: Any = beside.room("data").labelled_images.ImageForm
-    kinds = typing.get_type_hints(form_class)
-    if set(form) != set(kinds) or any(type(form[name]) is not kind for name, kind in kinds.items()):
-        raise damaged(model, "the form of its images has other entries")
-    if not (0 < form["height"] < _SIDE and 0 < form["width"] < _SIDE and form["channels"] in (1, 3)):
-        raise damaged(model, "the sizes of its images cannot be")
-    return form_class(**form)
+    try:
+        form: Any = beside.room("data").labelled_images.ImageForm(**entries)
+        if 0 < form.height < _SIDE and 0 < form.width < _SIDE and form.channels in (1, 3):
+            return form
+    except TypeError:
+        pass
+    raise damaged(model, "the form of its images cannot be")
 
 
 def is_calibrated(model: Path) -> bool:

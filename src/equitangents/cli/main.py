@@ -23,9 +23,9 @@ from equitangents.cli.audit import audit, audit_potential
 from equitangents.cli.doctor import doctor
 from equitangents.cli.fit import fit
 from equitangents.cli.gram import gram
+from equitangents.cli.options import URL
 from equitangents.cli.plan import plan
 from equitangents.cli.predict import predict
-from equitangents.cli.values import URL
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.memory import ran_out
 

@@ -7,38 +7,38 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.options import STDS, announced, command, option, pick, plain_network, stages
-from equitangents.cli.values import a_group, there, writable
+from equitangents.cli import options as cli
 from equitangents.errors import InvalidArgumentError
 
-_SAME = ("target", "measure", "confidence", "over_inputs", "draws", "seed", "max_members")  # as of plan_ensemble
+_SAME = ("target", "measure", "draws", "seed")  # as of plan_ensemble
 
 
-@command(
+@cli.command(
     (
         None,
         {
-            "data": option(Path, ".npz file with x, y and optionally x_test, y_test.", ..., callback=there),
-            "group": option(str, "C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", ..., **a_group()),
-            "net": pick("Network", "mlp", "mlp", "cnn"),
-            "depth": option(int, "Hidden layers.", 2, min=1),
-            "width": option(int, "Of the hidden layers: units, or channels.", 64, min=1),
-            "pilot": option(int, "Networks trained as a pilot, by default 20; 0: plan from theory, at infinite width."),
-            **STDS,
-            "augment": option(bool, "Train on all transformed copies, or on the data as they are.", True),
-            "target": option(float, "The largest violation that is accepted.", 0.01),
-            "measure": pick("Violation", "rsd", "rsd", "osp", "equivariance_error", "spread_over_error", "error"),
-            "over_inputs": pick("How inputs are summarised", "mean", "mean", "median", "max"),
-            "confidence": option(float, "Share of ensembles that are to meet the target.", 0.95),
-            "epochs": option(int, "Steps of full-batch gradient descent.", 100),
-            "learning_rate": option(float, "Of gradient descent, or of gradient flow.", 0.1),
-            "time": option(float, "With --pilot 0: training time, or inf. [default: epochs]"),
-            "ridge": option(float, "With --pilot 0: relative to the kernel's mean diagonal."),
-            "inputs": option(int, "Plan for at most so many inputs.", 100, min=1),
-            "draws": option(int, "Ensembles that are drawn.", 2000),
-            "max_members": option(int, "The most members to consider.", 1_000_000),
-            "seed": option(int, "Seed of the pilot and the draws.", 0),
-            "json": option(Path, "Write all numbers.", callback=writable),
+            "data": cli.option(Path, ".npz file with x, y and optionally x_test, y_test.", ..., callback=cli.there),
+            "group": cli.option(
+                str, "C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", ..., **cli.a_group()
+            ),
+            "net": cli.pick("Network", "mlp", "mlp", "cnn"),
+            "depth": cli.option(int, "Hidden layers.", 2, min=1),
+            "width": cli.option(int, "Of the hidden layers: units, or channels.", 64, min=1),
+            "pilot": cli.option(
+                int, "Networks trained as a pilot, by default 20; 0: plan from theory, at infinite width."
+            ),
+            **cli.STDS,
+            "augment": cli.option(bool, "Train on all transformed copies, or on the data as they are.", True),
+            "target": cli.option(float, "The largest violation that is accepted.", 0.01),
+            "measure": cli.pick("Violation", "rsd", "rsd", "osp", "equivariance_error", "spread_over_error", "error"),
+            "epochs": cli.option(int, "Steps of full-batch gradient descent.", 100),
+            "learning_rate": cli.option(float, "Of gradient descent, or of gradient flow.", 0.1),
+            "time": cli.option(float, "With --pilot 0: training time, or inf. [default: epochs]"),
+            "ridge": cli.option(float, "With --pilot 0: relative to the kernel's mean diagonal."),
+            "inputs": cli.option(int, "Plan for at most so many inputs.", 100, min=1),
+            "draws": cli.option(int, "Ensembles that are drawn.", 2000),
+            "seed": cli.option(int, "Seed of the pilot and the draws.", 0),
+            "json": cli.option(Path, "Write all numbers.", callback=cli.writable),
         },
     )
 )
@@ -57,7 +57,7 @@ def plan(o: Any) -> None:
     for name in ("time", "ridge"):
         if o.pilot != 0 and getattr(o, name) is not None:
             raise InvalidArgumentError(name, getattr(o, name), "none for a pilot", "give --pilot 0")
-    with stages() as stage, announced("equitangents.pilot"):
+    with cli.stages() as stage, cli.announced("equitangents.pilot"):
         stage("loading what trains networks and computes kernels")
         import numpy as np
 
@@ -73,7 +73,7 @@ def plan(o: Any) -> None:
         inputs, truth = (arrays["x_test"], arrays.get("y_test")) if "x_test" in arrays else (x, y)
         action, labels = as_action("group", o.group, x.shape), are_labels(y)
         outputs = len(np.unique(y)) if labels else 1 if y.ndim == 1 else int(y.shape[-1])
-        network = plain_network(o.net, o.depth, o.w_std, o.b_std, o.width, outputs)
+        network = cli.plain_network(o.net, o.depth, o.w_std, o.b_std, o.width, outputs)
         augmentation = action if o.augment else None
         ensemble: Any
         if o.pilot == 0:

@@ -10,32 +10,31 @@ from typing import Any
 
 import typer
 
-from equitangents.cli.options import SHARD, announced, argument, command, flag, network, option, path, stages
-from equitangents.cli.values import a_net, probability, there
+from equitangents.cli import options as cli
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
 
 _BAR = 20  # characters
 
 
-@command(
+@cli.command(
     (
         None,
         {
-            "model": argument(Path, "Folder in which `equitangents fit` saved a model.", callback=there),
-            "data": path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
-            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
-            "skip_bad": flag("Leave out images that cannot be read, and name them."),
-            "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
-            "std": flag("Standard deviations, too; of a classifier probabilities as well."),
-            "min_confidence": option(
-                str, "In a table .csv leave labels empty whose probability is lower.", callback=probability
+            "model": cli.argument(Path, "Folder in which `equitangents fit` saved a model.", callback=cli.there),
+            "data": cli.path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
+            "out": cli.option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
+            "skip_bad": cli.flag("Leave out images that cannot be read, and name them."),
+            "array": cli.option(str, "Which array of an .npz file or Zarr group.", "x"),
+            "std": cli.flag("Standard deviations, too; of a classifier probabilities as well."),
+            "min_confidence": cli.option(
+                str, "In a table .csv leave labels empty whose probability is lower.", callback=cli.probability
             ),
-            "time": option(float, "Another training time than the model's."),
-            "rows": option(int, "Inputs predicted, and kept, at once."),
-            "shard": SHARD,
-            "net": option(str, "package.module:object, where the network could not be saved.", **a_net()),
-            "force": flag("Replace a file that is there."),
+            "time": cli.option(float, "Another training time than the model's."),
+            "rows": cli.option(int, "Inputs predicted, and kept, at once."),
+            "shard": cli.SHARD,
+            "net": cli.option(str, "package.module:object, where the network could not be saved.", **cli.a_net()),
+            "force": cli.flag("Replace a file that is there."),
         },
     )
 )
@@ -55,7 +54,7 @@ def predict(o: Any) -> None:
     files: tuple[str, ...] = ()
     if table is not None and table.exists() and not o.force:
         raise InvalidArgumentError("--out", o.out, "a new file", "--force replaces one")
-    with stages() as stage:
+    with cli.stages() as stage:
         stage(f"reading {o.data}")
         from equitangents.scale.reading import read_inputs
 
@@ -80,7 +79,7 @@ def predict(o: Any) -> None:
             )
     calibrated = calibrated and o.time is None
     # the file from which a table is made is gone in the end, and not announced
-    with stages() as stage, nullcontext() if table else announced("equitangents"):
+    with cli.stages() as stage, nullcontext() if table else cli.announced("equitangents"):
         stage(f"predicting {x.shape[0]:,} inputs")
         path = predict_to_file(
             o.model,
@@ -90,7 +89,7 @@ def predict(o: Any) -> None:
             probabilities=calibrated,
             progress=_progress(stage),
             force=o.force or table is not None,
-            net=None if o.net is None else network(o.net),
+            net=None if o.net is None else cli.network(o.net),
             **{name: getattr(o, name) for name in ("time", "rows", "shard")},
         )
     if not path.exists():  # other parts are missing

@@ -4,7 +4,7 @@ from .deep import DeepEnsemble, DeepEnsembleClassifier
 from .infinite.bagging import BaggedInfiniteEnsemble
 from .infinite.classifier import InfiniteEnsembleClassifier
 from .infinite.regressor import InfiniteEnsemble
-from .networks.foreign import Variables
+from .networks import Variables
 from .orbits import orbit_law
 from .streaming import predict_to_file
 from .training.variations import Bootstrap, NNGPPosterior, NTKPosterior, TangentPrior, Variation, ZeroOutput

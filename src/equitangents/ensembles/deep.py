@@ -1,9 +1,4 @@
-"""Ensembles of finite networks trained together by JAX: their parameters.
-
-f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function of (seed, i) alone; of a classifier with one output a class
-cross_entropy  P(k) = (1/M) Σ_i softmax(f(x; θ_i))_k
-mse            targets one-hot minus 1/K; P(k) = P(output k is the largest) of a Gaussian with the members' mean and std
-"""
+"""Ensembles of finite networks trained together by JAX: their parameters. What they predict: `ensembles.finite`."""
 
 from __future__ import annotations
 
@@ -18,12 +13,13 @@ from equitangents._types import AnyModel, FileName, Network, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin, check_network
-from equitangents.ensembles.fields.targets import Positions, output_positions
+from equitangents.ensembles.fields import Positions, output_positions
 from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
-from equitangents.ensembles.training.settings import Augmented, check_optimizer, check_settings
+from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
 from equitangents.ensembles.training.variations import Variation
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.nn import Sequential
 from equitangents.progress import ProgressCallback
 
@@ -58,7 +54,10 @@ class DeepEnsembleBase(FiniteEnsemble):
     def _check_settings(self) -> None:
         as_network(self.net)
         check_settings(self)
-        check_optimizer(self.optimizer)
+        optimizer = self.optimizer
+        if not (isinstance(optimizer, optax.GradientTransformation) or optimizer in OPTIMIZERS):
+            kind = InvalidArgumentError if isinstance(optimizer, str) else InvalidTypeError
+            raise kind("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
 
     def _check_net(self, x: np.ndarray) -> None:
         check_network(as_network(self.net), x)

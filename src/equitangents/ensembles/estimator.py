@@ -26,9 +26,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from equitangents._types import ArrayLike, InputShape, Numbers, Targets
-from equitangents.actions.action import channels_first, remedy
-from equitangents.ensembles.fields.kernel import equivariant_outputs
-from equitangents.ensembles.fields.targets import Positions
+from equitangents.actions.action import remedy
+from equitangents.ensembles.fields import Positions
 from equitangents.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -88,13 +87,8 @@ class Estimator(BaseEstimator):
                 raise unknown("parameter", outer, sorted(known))
             value = params.get(outer, known[outer])
             if nested and not hasattr(value, "set_params"):
-                raise InvalidArgumentError(
-                    name,
-                    type(value),
-                    "an object with parameters",
-                    "give another one: set_params(net=...)",
-                    verb="cannot be set in a",
-                )
+                remedy, verb = "give another one: set_params(net=...)", "cannot be set in a"
+                raise InvalidArgumentError(name, type(value), "an object with parameters", remedy, verb=verb)
         return super().set_params(**params)
 
     def _check_fitted(self) -> None:
@@ -112,13 +106,8 @@ def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, 
     checks x against them.
     """
     if is_structured(x):
-        raise InvalidTypeError(
-            "X",
-            type(x),
-            "arrays",
-            "solve with net.kernel(X), which takes masks and graphs, by equitangents.predict",
-            verb="is",
-        )
+        remedy = "solve with net.kernel(X), which takes masks and graphs, by equitangents.predict"
+        raise InvalidTypeError("X", type(x), "arrays", remedy, verb="is")
     if hasattr(x, "columns"):
         validate_data(estimator, x, skip_check_array=True, reset=reset)
     found: np.ndarray = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)
@@ -135,15 +124,11 @@ def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, 
         if found.ndim == 2 and found.shape[1] == math.prod(shape):
             found = found.reshape(len(found), *shape)
         elif found.shape[1:] != shape:
-            raise ShapeError(
-                "X",
-                found.shape,
-                remedy=f"with input_shape={shape} expected (N, {', '.join(map(str, shape))}) or (N, "
-                f"{math.prod(shape)})",
-            )
+            expected = f"(N, {', '.join(map(str, shape))}) or (N, {math.prod(shape)})"
+            raise ShapeError("X", found.shape, remedy=f"with input_shape={shape} expected {expected}")
     features = math.prod(found.shape[1:])
     if reset:
-        if hint := channels_first("X", found.shape):
+        if found.ndim == 4 and (hint := remedy("X", found.shape)):
             logger.warning("X may be transposed%s", hint)
         estimator.n_features_in_ = features
         estimator.sample_shape_ = found.shape[1:]
@@ -204,9 +189,7 @@ class FieldRegressorMixin(RegressorMixin):
     def score(self, x: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
         """R² of the mean prediction, averaged over outputs; of fields each position of each sample is a row."""
         grid = positions_of(self)
-        if not grid:
-            return float(super().score(x, y, sample_weight))
-        _, true, _ = check_targets(x, y, Positions(grid))  # type: ignore[arg-type]
+        _, true, _ = check_targets(x, y, Positions(grid) if grid else None)  # type: ignore[arg-type]
         rows = math.prod(grid) * len(true)
         predicted = np.asarray(self.predict(x)).reshape(rows, -1)
         return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
@@ -254,7 +237,7 @@ def label_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np
 def positions_of(estimator: BaseEstimator) -> tuple[int, ...]:
     """The grid on which a fitted estimator's outputs are, () for others and for outputs that turn."""
     net = getattr(getattr(estimator, "ensemble", estimator), "net", None)
-    return () if equivariant_outputs(net) is not None else tuple(getattr(estimator, "positions_", ()))
+    return () if getattr(net, "equivariant_outputs", None) is not None else tuple(getattr(estimator, "positions_", ()))
 
 
 def each_row(sample_weight: Numbers | None, grid: tuple[int, ...]) -> np.ndarray | None:
@@ -304,13 +287,8 @@ def labels_of(
 def _check_discrete(y: np.ndarray) -> None:
     """Raise unless these are labels of classes."""
     if y.dtype.kind not in _LABELS:
-        raise InvalidTypeError(
-            "y",
-            y.dtype,
-            "labels that are whole numbers, text or truth values",
-            "give y.astype(str), say",
-            verb="holds",
-        )
+        expected = "labels that are whole numbers, text or truth values"
+        raise InvalidTypeError("y", y.dtype, expected, "give y.astype(str), say", verb="holds")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise NotFiniteError("y holds NaN or infinite values; labels must be known")
     try:

@@ -36,11 +36,11 @@ from equitangents.ensembles.estimator import (
     labels_of,
     target_rows,
 )
-from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
-from equitangents.ensembles.storage import array_folder
-from equitangents.ensembles.training.plan import check_room
-from equitangents.ensembles.training.run import Assignment, Job, Trained, train
+from equitangents.ensembles import saved_folder
+from equitangents.ensembles.training.network_job import check_room
+from equitangents.ensembles.training.run import Job, Trained, train
 from equitangents.ensembles.training.settings import (
     Augmented,
     augment,
@@ -111,14 +111,14 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         for name in _FITTED:  # so that a fit that fails leaves nothing to predict with
             self.__dict__.pop(name, None)
         inputs, targets = self._data(x, y, reset=True)
-        inputs = self._fit_inputs(inputs, self.net, as_action("augmentation", self.augmentation, np.shape(inputs)))
+        augmentation = as_action("augmentation", self.augmentation, np.shape(inputs))
+        inputs = self._fit_inputs(inputs, self.net, augmentation)
         job = self._prepared(inputs, targets, 0, self.members)
         sets, epochs = self._record_sets(record, record_at)
-        run = self._run(job, math.prod(targets.shape[1:]), sets, epochs, resume)
-        self.n_outputs_ = targets.shape[-1]
-        self.positions_ = targets.shape[1:-1]
-        self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(inputs))
-        self.recorded_ = self._recorded(run)
+        self.positions_, self.n_outputs_ = targets.shape[1:-1], targets.shape[-1]
+        run = self._run(job, sets, epochs, resume)
+        self.augmentation_ = augmentation
+        self.recorded_ = run.recorded
         self.recorded_epochs_ = np.array(run.recorded_epochs, dtype=int)
         self.history_ = run.history
         self.params0_ = run.start
@@ -158,10 +158,10 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         sets, epochs = self._record_sets(record, self.recorded_epochs_.tolist() if record else None)
         if record_fingerprint(sets) != getattr(self, "_recorded_inputs", None):
             raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
-        run = self._run(job, math.prod(targets.shape[1:]), sets, epochs, resume)
+        run = self._run(job, sets, epochs, resume)
         append = lambda old, new: np.concatenate([old, new])
         along = lambda old, new: np.concatenate([old, new], axis=1)
-        self.recorded_ = jax.tree.map(along, self.recorded_, self._recorded(run))
+        self.recorded_ = jax.tree.map(along, self.recorded_, run.recorded)
         self.history_ = along(self.history_, run.history)
         self.params0_ = jax.tree.map(append, self.params0_, run.start)
         self.params_ = jax.tree.map(append, self.params_, run.params)
@@ -174,8 +174,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     def predict_members(self, x: Numbers) -> np.ndarray:
         """Outputs of every member, (members, N, outputs), or (members, N, *positions, outputs)."""
         inputs = self._query(x)
-        numbers = self.n_outputs_ * math.prod(self.positions_)
-        needed = self._trained * len(inputs) * numbers * np.dtype(self.dtype).itemsize
+        needed = self._trained * len(inputs) * self._numbers * np.dtype(self.dtype).itemsize
         task = f"the outputs of {self._trained} members on {len(inputs)} inputs"
         check_room(task, 2 * needed, self.memory_limit, "predict in parts")
         return self._in_fields(np.concatenate(list(self._member_outputs(inputs)), axis=1))
@@ -198,7 +197,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         out: give them to `load`.
         """
         self._check_fitted()
-        array_folder.save_members(self, local("path", path))
+        saved_folder.save_members(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, **parameters: Any) -> Self:
@@ -207,7 +206,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         It runs no code but that of equitangents and of what is given here, whoever wrote the folder. Raises
         StoreError for a folder that is damaged or holds something else.
         """
-        loaded: Self = array_folder.load_members(cls, local("path", path), parameters, cls._variables)
+        loaded: Self = saved_folder.load_members(cls, local("path", path), parameters, cls._variables)
         return loaded
 
     def _prepared(self, x: np.ndarray, targets: np.ndarray, first: int, members: int) -> Job:
@@ -223,12 +222,11 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         if augmentation is not None:
             order = len(augmenting_elements(augmentation))
             if isinstance(augmentation, ActionSubset) and np.ptp(augmentation.weights):
-                raise InvalidArgumentError(
-                    "augmentation",
-                    augmentation,
-                    remedy="finite networks count every copy alike: repeat elements in place of weights, or draw them "
-                    "at random, as actions.sampled(action, count) does of SO(3)",
+                remedy = (
+                    "finite networks count every copy alike: repeat elements in place of weights, or draw them at "
+                    "random, as actions.sampled(action, count) does of SO(3)"
                 )
+                raise InvalidArgumentError("augmentation", augmentation, remedy=remedy)
             needed = 2 * order * (np.asarray(x).nbytes + targets.nbytes)
             task = f"the {order} transformed copies of {len(x)} samples"
             check_room(task, needed, self.memory_limit, "take fewer samples or a subgroup")
@@ -237,18 +235,17 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
             check_probabilities(data.y.reshape(-1, targets.shape[-1]))
         return self._job(data, first, members)
 
-    def _run(
-        self, job: Job, outputs: int, sets: dict[str, np.ndarray], epochs: tuple[int, ...], resume: bool
-    ) -> Trained:
+    def _run(self, job: Job, sets: dict[str, np.ndarray], epochs: tuple[int, ...], resume: bool) -> Trained:
         """Train members to the end, from a checkpoint if there is one and `resume`."""
-        numbers = sum(len(x) for x in sets.values()) * job.members * outputs
+        numbers = sum(len(x) for x in sets.values()) * job.members * self._numbers
         needed = 2 * len(epochs) * numbers * np.dtype(job.dtype).itemsize
         check_room("the recorded outputs", needed, self.memory_limit, "record fewer inputs, or at fewer epochs")
         if resume and self.checkpoint_dir is None:
             raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
-        every, progress = self.checkpoint_every, self.progress
-        return train(Assignment(job, self.epochs, sets, epochs, folder, resume, every, progress))
+        how: dict[str, Any] = {"resume": resume, "every": self.checkpoint_every, "progress": self.progress}
+        run = train(job, self.epochs, sets, epochs, folder, **how)
+        return run._replace(recorded={name: self._in_fields(a) for name, a in run.recorded.items()})
 
     def _record_sets(
         self, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None
@@ -257,9 +254,6 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         sets, epochs = check_record(record, record_at, self.epochs)
         return {name: self._inputs(x) for name, x in sets.items()}, epochs
 
-    def _recorded(self, run: Trained) -> dict[str, np.ndarray]:
-        return {name: self._in_fields(a) for name, a in run.recorded.items()}
-
     @property
     def _loss(self) -> str:
         return self._default_loss if self.loss is None else self.loss
@@ -267,6 +261,10 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     @property
     def _trained(self) -> int:
         return self.history_.shape[1]
+
+    @property
+    def _numbers(self) -> int:
+        return self.n_outputs_ * math.prod(self.positions_)
 
     def _inputs(self, x: Numbers) -> np.ndarray:
         inputs = self._as_trained(check_inputs(self, x, self.input_shape, reset=False))

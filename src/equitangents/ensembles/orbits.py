@@ -15,39 +15,38 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
 
 import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
-from equitangents._types import AnyModel, Key, Numbers, Targets, Times
+from equitangents._types import AnyAction, AnyModel, Key, Numbers, Targets, Times
 from equitangents.actions import Action, as_action
 from equitangents.actions.action import GroupAction
 from equitangents.actions.compact import check_finite_group
 from equitangents.actions.kinds import ActionLike
-from equitangents.ensembles.fields.targets import FieldRows, field_rows
+from equitangents.ensembles.fields import FieldRows, field_rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups.group import FiniteGroupMap, GroupMap, OrbitMap
+from equitangents.groups.group import GroupMap
 from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import one_time
 from equitangents.memory import check_memory
 from equitangents.metrics import on_orbits as orbit_measures
 from equitangents.validation import check_array, check_number, check_same_length, check_whole
 
-NAMES = {
-    "rsd": "relative orbit std",
-    "osp": "orbit same predictions",
-    "equivariance_error": "equivariance error",
-    "error": "error",
+_NAMES = {
+    "rsd": ("relative orbit std", "median"),
+    "osp": ("orbit same predictions", "mean"),
+    "equivariance_error": ("equivariance error", "median"),
+    "error": ("error", "mean"),
 }
-_CENTRES = {"rsd": "median", "osp": "mean", "equivariance_error": "median", "error": "mean"}
+"""By measure: its name, and its centre across ensembles."""
 _BLOCK = 2**22  # numbers of a block of draws
 _TEMPORARIES = 3  # arrays of all draws that sampling holds at once
 _ROUNDING = 1e-12  # of a share that a whole number of draws makes
 
 
-def orbit_batch(action: OrbitMap, x: Numbers) -> np.ndarray:
+def orbit_batch(action: AnyAction, x: Numbers) -> np.ndarray:
     """All ρ(g)x_i as one batch (n·|G|, …), g fastest."""
     orbit = np.moveaxis(np.asarray(action.orbit(x)), 0, 1)
     return orbit.reshape(-1, *orbit.shape[2:])
@@ -79,16 +78,12 @@ class OrbitLaw:
         """How many ensembles are drawn."""
         return len(self.fluctuations)
 
-    def ensembles(self, members: int, draws: slice = slice(None)) -> Float[np.ndarray, "draws n order outputs"]:
-        """The mean outputs of ensembles of `members` networks."""
-        return self.mean + self.fluctuations[draws] / np.sqrt(members) + self._off(draws)
-
-    def means(self, draws: slice = slice(None)) -> Float[np.ndarray, "draws n order outputs"]:
-        """The mean outputs of infinitely many networks, in as many draws as it differs in, one if it is known."""
-        return (self.mean + self._off(draws)) if self.offsets is not None else self.mean[None]
-
-    def _off(self, draws: slice) -> np.ndarray | float:
-        return 0.0 if self.offsets is None else self.offsets[draws]
+    def ensembles(self, members: float, draws: slice = slice(None)) -> Float[np.ndarray, "draws n order outputs"]:
+        """The mean outputs of ensembles of `members` networks; of inf in one draw, where that mean is known."""
+        off = 0.0 if self.offsets is None else self.offsets[draws]
+        if members != math.inf:
+            return self.mean + self.fluctuations[draws] / np.sqrt(members) + off
+        return self.mean[None] if self.offsets is None else self.mean + off
 
 
 def orbit_law(
@@ -135,14 +130,9 @@ class OrbitMeasures:
     """
 
     identity: int
-    output_action: FiniteGroupMap | None = None
+    output_action: AnyAction | None = None
     truth: np.ndarray | None = None
     fields: FieldRows | None = None
-
-    @property
-    def available(self) -> tuple[str, ...]:
-        """Which measures there are."""
-        return tuple(name for name in NAMES if name != "error" or self.truth is not None)
 
     @property
     def labelled(self) -> bool:
@@ -151,22 +141,20 @@ class OrbitMeasures:
 
     def bounds(self, name: str, order: int) -> tuple[float, float]:
         """Between which values a measure can lie."""
-        return {"osp": (1.0, float(order)), "error": (0.0, 1.0 if self.labelled else math.inf)}.get(
-            name, (0.0, math.inf)
-        )
+        if name == "osp":
+            return 1.0, float(order)
+        return 0.0, 1.0 if name == "error" and self.labelled else math.inf
 
     def of(self, name: str, f: Float[np.ndarray, "draws n order outputs"]) -> Float[np.ndarray, "draws n"]:
-        """One measure of every draw and input: those of NAMES, or "spread", the orbit std itself."""
-        if name == "rsd":
-            return orbit_measures.relative_spread(orbit_measures.carried_back(self.output_action, f))
-        if name == "spread":
-            return orbit_measures.spread(orbit_measures.carried_back(self.output_action, f))
-        if name == "osp":
-            z = orbit_measures.carried_back(self.output_action, f)
-            outputs = None if self.fields is None else self.fields.outputs
-            return orbit_measures.same_predictions(z, self.identity, outputs)
+        """One measure of every draw and input, by its name in `OrbitStatistics`, or "spread", the orbit std itself."""
         if name == "equivariance_error":
             return orbit_measures.equivariance_errors(self.output_action, f, self.identity)
+        if name != "error":
+            z = orbit_measures.carried_back(self.output_action, f)
+            if name == "osp":
+                outputs = None if self.fields is None else self.fields.outputs
+                return orbit_measures.same_predictions(z, self.identity, outputs)
+            return orbit_measures.relative_spread(z) if name == "rsd" else orbit_measures.spread(z)
         assert self.truth is not None
         here = f[..., self.identity, :]
         if not self.labelled:
@@ -176,21 +164,16 @@ class OrbitMeasures:
         at_positions = here.reshape(*here.shape[:-1], -1, self.fields.outputs)
         return orbit_measures.misclassified(at_positions, self.truth).mean(axis=-1)
 
-    def of_ensembles(self, name: str, law: OrbitLaw, members: int) -> Float[np.ndarray, "draws n"]:
-        """One measure of all ensembles of `members` networks that the law draws, a block of them at a time."""
-        return np.concatenate([self.of(name, law.ensembles(members, block)) for block in _blocks(law)])
+    def of_ensembles(self, name: str, law: OrbitLaw, members: float) -> Float[np.ndarray, "draws n"]:
+        """One measure of all ensembles of `members` networks that the law draws, a block of them at a time.
 
-    def of_means(self, name: str, law: OrbitLaw) -> Float[np.ndarray, "draws n"]:
-        """One measure of infinitely many networks: a single row where their mean is known."""
-        if law.offsets is None:
-            return self.of(name, law.means())
-        return np.concatenate([self.of(name, law.means(block)) for block in _blocks(law)])
-
-
-def _blocks(law: OrbitLaw) -> list[slice]:
-    """Draws of at most _BLOCK numbers."""
-    step = max(1, _BLOCK // max(1, law.mean.size))
-    return [slice(begin, begin + step) for begin in range(0, law.draws, step)]
+        Of infinitely many networks a single row where their mean is known.
+        """
+        if members == math.inf and law.offsets is None:
+            return self.of(name, law.ensembles(members))
+        step = max(1, _BLOCK // max(1, law.mean.size))
+        blocks = (slice(begin, begin + step) for begin in range(0, law.draws, step))
+        return np.concatenate([self.of(name, law.ensembles(members, block)) for block in blocks])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -239,16 +222,10 @@ class OrbitStatistic:
         tail = (1 - self.confidence) / 2
         return sample_quantiles(self.of_ensembles, [tail, 1 - tail])
 
-    def rows(self) -> list[dict[str, float]]:
-        """One dictionary an ensemble size: members, expected, and both intervals."""
-        names = ("members", "expected", "expected_low", "expected_high", "low", "high")
-        table = np.column_stack([self.expected, self.expected_interval, self.interval]).tolist()
-        return [dict(zip(names, (m, *row), strict=True)) for m, row in zip(self.members, table, strict=True)]
-
     def __repr__(self) -> str:
         lines = [f"{self.name}: mean over inputs, {self.centre} across ensembles [{self.confidence:.0%} of ensembles]"]
-        for row in self.rows():
-            lines.append(f"  M = {row['members']:<7d} {row['expected']:<12.4g} [{row['low']:.4g}, {row['high']:.4g}]")
+        for m, expected, (low, high) in zip(self.members, self.expected, self.interval, strict=True):
+            lines.append(f"  M = {m:<7d} {expected:<12.4g} [{low:.4g}, {high:.4g}]")
         return "\n".join(lines)
 
 
@@ -271,11 +248,6 @@ class OrbitStatistics:
     inputs: int
     draws: int
     time: float
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One dictionary a measure and ensemble size."""
-        found = [(name, getattr(self, name)) for name in NAMES]
-        return [{"measure": name, **row} for name, s in found if s is not None for row in s.rows()]
 
     def __repr__(self) -> str:
         head = (
@@ -302,15 +274,14 @@ def check_measures(
     if action is None:
         raise InvalidTypeError("action", None, "an action, e.g. equitangents.actions.image_rotations(4)")
     if output_action is not None and output_action.group != action.group:
-        raise InvalidArgumentError(
-            "output_action", output_action.group, action.group, "the group of action", verb="is of"
-        )
+        remedy = "the group of action"
+        raise InvalidArgumentError("output_action", output_action.group, action.group, remedy, verb="is of")
     check_number("confidence", confidence, "a number between 0 and 1", lambda c: 0 < c < 1)
     if truth is not None:
         check_same_length("x", x, "y", truth)
     if fields is not None:
         output_action = fields.acting(output_action)
-    return OrbitMeasures(action.group.identity, cast(FiniteGroupMap | None, output_action), truth, fields)
+    return OrbitMeasures(action.group.identity, output_action, truth, fields)
 
 
 def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
@@ -330,11 +301,9 @@ def sample_quantiles(values: np.ndarray, q: float | Sequence[float] | np.ndarray
 
     k is counted: 1 − 0.95 is 0.050000000000000044, and the 5 % quantile of 100 values the fifth of them, not the sixth.
     """
-    ordered, n = np.sort(values, axis=-1), np.shape(values)[-1]
-    shares = np.asarray(q, np.float64) * n
-    whole = np.round(shares)
-    ranks = np.where(np.abs(shares - whole) <= _ROUNDING * n, whole, np.ceil(shares)).astype(int)
-    return np.take(ordered, np.clip(ranks - 1, 0, n - 1), axis=-1)
+    shares = np.clip(np.asarray(q, np.float64) - _ROUNDING, 0, 1)
+    found = np.quantile(values, shares, axis=-1, method="inverted_cdf")
+    return np.moveaxis(found, 0, -1) if shares.ndim else found
 
 
 def quantile_interval(values: np.ndarray, q: float, confidence: float) -> tuple[float, float]:
@@ -394,28 +363,15 @@ class OrbitQuestions:
         t = one_time(own, "orbit statistics are those of one time")
         measures = check_measures(chosen, output_action, x, truth, confidence, field_rows(ensemble))
         law = orbit_law(ensemble, chosen, x, draws=draws, key=seed, time=t)
-        found = {
-            name: OrbitStatistic(
-                NAMES[name],
-                sizes,
-                np.stack([measures.of_ensembles(name, law, m) for m in sizes]),
-                confidence,
-                _CENTRES[name],
-                measures.bounds(name, chosen.group.order),
-            )
-            for name in measures.available
-        }
-        return OrbitStatistics(
-            found["rsd"],
-            found["osp"],
-            found["equivariance_error"],
-            found.get("error"),
-            members=sizes,
-            order=chosen.group.order,
-            inputs=len(law.mean),
-            draws=law.draws,
-            time=t,
-        )
+        order, found = chosen.group.order, []
+        for measure, (name, centre) in _NAMES.items():
+            if measure != "error" or truth is not None:
+                values = np.stack([measures.of_ensembles(measure, law, m) for m in sizes])
+                bounds = measures.bounds(measure, order)
+                found.append(OrbitStatistic(name, sizes, values, confidence, centre, bounds))
+        rsd, osp, equivariance_error, *error = found
+        statistics = (rsd, osp, equivariance_error, error[0] if error else None)
+        return OrbitStatistics(*statistics, sizes, order, inputs=len(law.mean), draws=law.draws, time=t)
 
     @abstractmethod
     def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[AnyModel, np.ndarray, np.ndarray | None]:

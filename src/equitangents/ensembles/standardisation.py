@@ -30,6 +30,7 @@ logger = logging.getLogger("equitangents")
 
 _UNIT = 30.0  # how far the root mean square of inputs may be from 1 before it is warned of
 _NESTED = 4  # how many averages and priors may lie around a network
+_HOW = ("each channel", "all channels together", "each channel, not shifted", "all channels together, not shifted")
 _SAME = 1e-6  # relative to the signals' size: what counts as commuting; a wrong shift or scale is off by its own size
 
 
@@ -55,17 +56,12 @@ class Standardisation:
         found = (x.astype(np.float64) - self.shift) / self.scale
         return found.astype(x.dtype if x.dtype.kind == "f" else np.float64)
 
-    def undone(self, z: np.ndarray) -> np.ndarray:
-        """The inputs that are standardised to z."""
-        return z * self.scale + self.shift
-
     @property
     def is_one(self) -> bool:
         """Whether shapes and values are those of a standardisation."""
         shift, scale = self.shift, self.scale
-        return bool(
-            shift.ndim == 1 and shift.shape == scale.shape and np.isfinite([shift, scale]).all() and min(scale) > 0
-        )
+        finite = shift.ndim == 1 and shift.shape == scale.shape and np.isfinite([shift, scale]).all()
+        return bool(finite and min(scale) > 0)
 
 
 class StandardisedInputs:
@@ -129,29 +125,13 @@ def fitted_standardisation(
         candidates = tuple(_candidates(x))
     for found in candidates:
         if not found.is_one:
-            raise InvalidArgumentError(
-                "X",
-                float(np.abs(x).max()),
-                "numbers whose squares are finite, to be standardised",
-                verb="has numbers up to",
-            )
+            expected = "numbers whose squares are finite, to be standardised"
+            raise InvalidArgumentError("X", float(np.abs(x).max()), expected, verb="has numbers up to")
         read_apart = not turning or found.how == _HOW[-1]
         if read_apart and (augmentation is None or _commutes(found, augmentation, x)):
             return found
-    raise InvalidArgumentError(
-        "standardise",
-        True,
-        "False for an augmentation that is not linear",
-        "scale the inputs yourself, and leave standardise out (--no-standardise)",
-    )
-
-
-_HOW = (
-    "each channel",
-    "all channels together",
-    "each channel, not shifted",
-    "all channels together, not shifted",
-)
+    remedy = "scale the inputs yourself, and leave standardise out (--no-standardise)"
+    raise InvalidArgumentError("standardise", True, "False for an augmentation that is not linear", remedy)
 
 
 def _candidates(x: np.ndarray) -> Iterator[Standardisation]:
@@ -190,7 +170,8 @@ def _commutes(found: Standardisation, augmentation: Augmentation, x: np.ndarray)
             continue
         signals = z if moves is not None or action.linear else np.concatenate([z, found(x)])
         moved = np.asarray(action(g, signals), np.float64)
-        error = np.max(np.abs(found(np.asarray(action(g, found.undone(signals)), np.float64)) - moved))
+        inputs = signals * found.scale + found.shift  # those that are standardised to the signals
+        error = np.max(np.abs(found(np.asarray(action(g, inputs), np.float64)) - moved))
         if not error <= tolerance * np.max(np.abs(signals)):
             return False
     return True

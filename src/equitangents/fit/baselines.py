@@ -1,6 +1,6 @@
 """What people would take, on the same folds: majority, nearest neighbours, a random forest, a support vector machine.
 
-Images become features: pixels averaged down to at most 16 of a side, colours, edges and their directions (`features`).
+Images become features: pixels averaged down to at most 16 of a side, colours, edges and their directions (`candidates`).
 What a fold's rest has to be asked about is asked there: neighbours, the depth of trees, C and γ by three folds of it.
 With a group all copies of the rest are trained on, up to 4,000 rows.
 """
@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 
 from equitangents._types import AnyAction
 from equitangents.fit.assessing import calibrated
-from equitangents.fit.features import features_of
+from equitangents.fit.candidates import features_of
 from equitangents.fit.problem import Part, Problem, folds_of
 
 _TREES, _COPIES, _INNER = 300, 4_000, 3

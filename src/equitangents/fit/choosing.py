@@ -2,7 +2,8 @@
 
 What a candidate costs is known from `kernel_cost`, scaled by how far earlier ones were off, and then from its own first
 tiles: it is tried where it ends in time (`searching`). Both of its kernels, all ridges and all folds are read from one
-computation (`assessing`); the model that is chosen is solved with the kernels that are there.
+computation (`assessing`); the model that is chosen is solved with the kernels that are there. At last it is asked about
+turned copies of left-out images.
 """
 
 from __future__ import annotations
@@ -15,22 +16,28 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+import scipy.special
+from jaxtyping import Float
 
 from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.actions import Action
+from equitangents.actions.images import ImageMotions, ImageTurns, ResampledRotations
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.estimator import indices_of
+from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.fit.assessing import predicted
 from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
-from equitangents.fit.beyond import growth, turning
 from equitangents.fit.candidates import candidates, of_features
-from equitangents.fit.problem import make_problem, near_duplicates
-from equitangents.fit.result import Choice, Grown, Turned, scored
-from equitangents.fit.searching import Progress, Search, Trial
+from equitangents.fit.problem import Problem, make_problem, near_duplicates
+from equitangents.fit.result import Choice, Turned, scored
+from equitangents.fit.searching import Progress, Result, Search, Trial
+from equitangents.groups import cyclic
 from equitangents.kernels import orbit_average
 from equitangents.kernels.invariance import known_invariant
+from equitangents.statistics import bootstrap
 from equitangents.validation import check_number, check_whole
 
 LEAST, MOST = 4, 2_000
@@ -38,6 +45,8 @@ LEAST, MOST = 4, 2_000
 
 _SHARE = 0.8  # of the time, after which nothing new is begun: the model is fitted, and what turning changes measured
 _TURNING = 0.1  # of the time, at most, for turned copies
+_ANGLES = 8
+_FEWEST, _COPIES = 40, 1_600  # turned copies in all
 _BASELINES = 0.3  # of the time, after which no further baseline is begun
 _PRECISIONS, _ROUNDING = ("float32", "float64"), 1e-6  # of the standard deviation of pixels
 _UNKNOWN = "not known to be invariant"
@@ -132,14 +141,11 @@ def auto(
     score = scored("chosen", search.probabilities(problem), problem, part)
     best, images = search.best(), np.asarray(x)
     turned: tuple[Turned, ...] = ()
-    curve: tuple[Grown, ...] = ()
-    if not search.interrupted:
+    if images.ndim == 4 and not search.interrupted:
         with suppress(KeyboardInterrupt):
-            curve = growth(best, problem, part.rows, seed)
-            if images.ndim == 4:
-                search.report("turned copies", 0.0)
-                left = min(60 * minutes * _TURNING, start + 60 * minutes - time.perf_counter())
-                turned = turning(best, images, model.standardisation_, problem, left, seed)
+            search.report("turned copies", 0.0)
+            left = min(60 * minutes * _TURNING, start + 60 * minutes - time.perf_counter())
+            turned = turning(best, images, model.standardisation_, problem, left, seed)
     return Choice(
         model=model,
         tried=tuple(each.tried for each in search.results),
@@ -154,7 +160,6 @@ def auto(
         sets=None if together is None else len(problem.sets),
         near_duplicates=near_duplicates(plain, problem.sets) if images.ndim == 4 else (),
         turned=turned,
-        curve=curve,
         interrupted=search.interrupted,
     )
 
@@ -220,3 +225,60 @@ def _largest(trials: list[Trial]) -> AnyAction:
     actions = list({trial.group_name: trial.action for trial in trials}.values())
     exact = [action for action in actions if action is None or action.exact] or actions
     return max(exact, key=lambda action: 1 if action is None else action.group.order)
+
+
+def turning(
+    result: Result,
+    x: Float[np.ndarray, "n height width channels"],
+    standardisation: Standardisation | None,
+    problem: Problem,
+    seconds: float,
+    seed: int,
+) -> tuple[Turned, ...]:
+    """The upright images and their copies at each angle, of as many images as can be predicted in `seconds`.
+
+    With r turns in the group the angles are 360°/r · k/9, k = 1 … 8; beyond the image's border its edge is read on.
+    Empty where images are no squares, the group is another one, or fewer than 40 copies can be predicted.
+    """
+    n, group = len(x), result.trial.action
+    known = group is None or isinstance(group, (ImageTurns, ResampledRotations))
+    count = min(_COPIES, _ANGLES * n, int(seconds * result.tried.images_a_second))
+    if not known or x.shape[1] != x.shape[2] or count < _FEWEST:
+        return ()
+    order = (1 if group is None else group.turns) * (_ANGLES + 1)
+    action = ImageMotions(cyclic(order), lambda g: (360.0 * g / order, False), outside="edge")
+    at = np.arange(count)  # every image once before any twice
+    rows, elements = np.random.default_rng(seed).permutation(n)[at % n], 1 + (at + at // n) % _ANGLES
+    copies = np.empty((count, *x.shape[1:]))
+    for k in range(1, _ANGLES + 1):  # turned as they were given, and then standardised
+        copies[elements == k] = action(k, np.asarray(x[rows[elements == k]], np.float64))
+    logits = left_out(result, problem, copies if standardisation is None else standardisation(copies), rows)
+    used = np.unique(rows)
+    upright = problem.together(each for _, each in result.assessed.folds)
+    found = [_turned(0.0, upright[used], problem.labels[used])]
+    for k in range(1, _ANGLES + 1):
+        here = elements == k
+        found.append(_turned(360.0 * k / order, logits[here], problem.labels[rows[here]]))
+    return tuple(found)
+
+
+def left_out(
+    result: Result, problem: Problem, copies: Float[np.ndarray, "m height width channels"], rows: np.ndarray
+) -> Float[np.ndarray, "m classes"]:
+    """Logits of inputs, each by the network trained without the fold of the sample in its row."""
+    dtype = np.dtype(result.gram.precision)
+    kernels = result.trial.kernel.kernel(copies.astype(dtype), result.trial.training.x.astype(dtype))
+    cross = np.asarray(getattr(kernels, result.tried.kernel), np.float64)
+    found = np.full((len(rows), len(problem.classes)), np.nan)
+    for rest, inside in problem.split():
+        here = np.isin(rows, inside)
+        if here.any():
+            best, outputs = predicted(result.gram, problem, rest, cross[here])
+            found[here] = best.beta * outputs
+    return found
+
+
+def _turned(angle: float, logits: np.ndarray, labels: np.ndarray) -> Turned:
+    probabilities = scipy.special.softmax(logits, axis=1)
+    right = (probabilities.argmax(axis=1) == labels) * 1.0
+    return Turned(angle, len(labels), bootstrap(right, bounds=(0.0, 1.0)), float(probabilities.max(axis=1).mean()))

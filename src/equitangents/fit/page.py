@@ -1,4 +1,4 @@
-"""The page of a fitted classifier: accuracy, confusion, calibration, doubtful samples, turned copies, learning curve.
+"""The page of a fitted classifier: accuracy, confusion, calibration, doubtful samples, turned copies.
 
 All is of left-out samples: of a choice those of the folds, each predicted by a choice made without it; else each is
 predicted by the classifier trained on the others, exactly.
@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.fit.beyond import doubled
 from equitangents.fit.result import ACCURACY, FAST, Choice, HeldOut, interval
 from equitangents.formatting import decimals, percent
 from equitangents.report import Figure, Section, Table
@@ -52,7 +51,7 @@ def held_out_page(
         _confusion(held),
         _calibration(held, min_confidence),
         *_doubtful(held, images),
-        *(() if choice is None else (*_turning(choice), *_curve(choice))),
+        *(() if choice is None else _turning(choice)),
     ]
     if next_command:
         sections.append(Section("Next", [next_command]))
@@ -189,26 +188,3 @@ def _turning(choice: Choice) -> Iterator[Section]:
         axes.legend()
         svg = inline_figure(drawn, "turning")
     yield Section("Turning", shown=[Figure("turning", "", svg, "Turning", wide=False), choice.turning])
-
-
-def _curve(choice: Choice) -> Iterator[Section]:
-    if not choice.curve:
-        return
-    sizes = [each.samples for each in choice.curve]
-    values = [each.accuracy.value for each in choice.curve]
-    more = doubled(choice.curve)
-    with canvas(4.6, 2.4) as drawn:
-        axes = drawn.subplots()
-        axes.plot(sizes, values, "o-", color=BLUE.light)
-        if more is not None:
-            axes.plot([sizes[-1], 2 * sizes[-1]], [values[-1], more], "o:", color=BLUE.light, mfc="none")
-        axes.set(xscale="log", xlabel="training samples", ylabel="accuracy")
-        axes.set_xticks([*sizes, *(() if more is None else (2 * sizes[-1],))])
-        axes.xaxis.set_major_formatter(lambda value, _: decimals(value, 0))
-        axes.minorticks_off()
-        svg = inline_figure(drawn, "curve")
-    rows = [[decimals(each.samples, 0), interval(each.accuracy)] for each in choice.curve]
-    if more is not None:
-        rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more)])
-    table = Table("Of the chosen network.", ["training samples", "accuracy (95 %)"], rows)
-    yield Section("More images", shown=[Figure("curve", "", svg, "Learning curve", wide=False), table])

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from equitangents._types import Numbers
 from equitangents.ensembles.estimator import centred_one_hot
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.fit.features import block_means, symmetries
+from equitangents.fit.candidates import block_means, symmetries
 
 Sets = Sequence[Int[np.ndarray, " m"]]
 FOLDS = 5

@@ -152,20 +152,12 @@ class Turned:
     confidence: float
 
 
-@dataclass(frozen=True)
-class Grown:
-    """Accuracy on left-out samples after training on `samples` others (a mean over folds)."""
-
-    samples: int
-    accuracy: Estimate
-
-
 @dataclass(frozen=True, eq=False)
 class Choice:
     """What `auto` gives.
 
     rows: samples that are scored, all but those of the fold by which candidates were ordered. turned: what turning
-    changes. curve: how accuracy grows with samples (`growth`).
+    changes.
     model: the chosen classifier, calibrated and fitted to all samples. tried: all candidates with a score, in the order
     in which they were tried; chosen: the number of the best in it. score: the chosen one's, by folds on which nothing
     was chosen; others: of baselines on the same folds. untried: candidates that did not fit into the time. refused:
@@ -187,7 +179,6 @@ class Choice:
     sets: int | None
     near_duplicates: tuple[tuple[int, int], ...]
     turned: tuple[Turned, ...]
-    curve: tuple[Grown, ...]
     interrupted: bool
 
     @property

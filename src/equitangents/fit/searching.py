@@ -25,7 +25,7 @@ from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.assessing import Assessed, Gram, as_good, assessed, best_of, chosen_of
 from equitangents.fit.candidates import Candidate
-from equitangents.fit.features import FeatureNetwork
+from equitangents.fit.candidates import FeatureNetwork
 from equitangents.fit.problem import Problem
 from equitangents.fit.result import FAST, Tried, named
 from equitangents.kernels import KernelFunction, Kernels, orbit_average

@@ -7,9 +7,9 @@ from equitangents.functional.empirical import (
     empirical_kernel_fn,
     empirical_nngp_fn,
     empirical_ntk_fn,
-    empirical_ntk_vp_fn,
+    linearize,
+    taylor_expand,
 )
-from equitangents.functional.taylor import linearize, taylor_expand
 
 __all__ = [
     "EmpiricalKernel",
@@ -18,7 +18,6 @@ __all__ = [
     "empirical_kernel_fn",
     "empirical_nngp_fn",
     "empirical_ntk_fn",
-    "empirical_ntk_vp_fn",
     "linearize",
     "monte_carlo_kernel_fn",
     "taylor_expand",

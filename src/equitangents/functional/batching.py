@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from equitangents._types import Params, Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.functional.empirical import ApplyFn, KernelFn, empirical_kernel_fn
 from equitangents.kernels.tangent import means
+from equitangents.keywords import Get, named, names_of
 from equitangents.validation import check_whole
 
 
@@ -26,7 +26,7 @@ def batch(
     Kernels of `equitangents` go in blocks by themselves, so that this is for functions of one's own. All run on one
     device, whatever `device_count` and `store_on_device` say. The number of inputs need not be a multiple of
     `batch_size`. Inputs may be trees of arrays; graphs (`pattern=`) are cut, too. The `Kernel` of another kernel_fn
-    goes in as a whole.
+    goes in as a whole; what comes out must be kernels between inputs, as of get=("nngp", "ntk").
     """
     size = check_whole("batch_size", batch_size, 0)
 
@@ -45,7 +45,7 @@ def batch(
                 other = None if alone and i == j else _cut(x1 if alone else x2, here[1])
                 row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
             rows.append(row)
-        return _assembled(rows, alone)
+        return _assembled(rows)
 
     return batched
 
@@ -68,28 +68,23 @@ def _cut_keywords(keywords: dict[str, Any], rows: slice, columns: slice) -> dict
     return {**keywords, "pattern": cut}
 
 
-def _assembled(rows: list[list[Tree]], alone: bool) -> Tree:
-    """One kernel of the blocks; of trees, named tuples and `Kernel`s one for each of them."""
+def _assembled(rows: list[list[Tree]]) -> Tree:
+    """One kernel of the blocks; of trees and named tuples one for each of them."""
     first = rows[0][0]
-    if _is_kernel(first):
-        return type(first).joined(rows, alone)
-    if isinstance(first, tuple | list | dict):
-        if any(name in getattr(first, "_fields", ()) for name in ("cov1", "cov2")):
-            raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
-        keys = list(first) if isinstance(first, dict) else range(len(first))
-        parts = [_assembled([[block[k] for block in row] for row in rows], alone) for k in keys]
-        if isinstance(first, dict):
-            return dict(zip(keys, parts, strict=True))
-        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
-    xp = jnp if isinstance(first, jax.Array) else np
-    return xp.concatenate([xp.concatenate(row, axis=1) for row in rows], axis=0)
+    if hasattr(first, "cov1") or hasattr(first, "cov2"):
+        raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
+    leaves = [[jax.tree.leaves(block) for block in row] for row in rows]
+    xp = jnp if isinstance(leaves[0][0][0], jax.Array) else np
+    count = len(leaves[0][0])
+    parts = [xp.concatenate([xp.concatenate([b[k] for b in row], axis=1) for row in leaves]) for k in range(count)]
+    return jax.tree.unflatten(jax.tree.structure(first), parts)
 
 
 def monte_carlo_kernel_fn(
     init_fn: Callable[..., tuple[Tree, Params]],
     apply_fn: ApplyFn,
     key: jax.Array,
-    n_samples: int | Iterable[int],
+    n_samples: int,
     batch_size: int = 0,
     device_count: int = -1,
     store_on_device: bool = True,
@@ -100,48 +95,24 @@ def monte_carlo_kernel_fn(
 ) -> KernelFn:
     """kernel_fn(x1, x2=None, get=None): means of "nngp" and "ntk" over `n_samples` networks drawn by init_fn.
 
-    `n_samples` may be several different numbers, such as [1, 2, 4, 8]: then the result is an iterator of the means of
-    so many, in ascending order.
     Standard errors come with `kernels.monte_carlo`. With `batch_size` each network's kernels go in blocks (`batch`).
     All run on one device, whatever `device_count` says.
     """
-    several = isinstance(n_samples, Iterable)
-    counts = _counts(n_samples if isinstance(n_samples, Iterable) else (n_samples,))
+    n_samples = check_whole("n_samples", n_samples, 1)
     empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
 
-    def kernel_fn(
-        x1: Tree, x2: Tree | None = None, get: str | Sequence[str] | None = None, **keywords: Tree
-    ) -> Tree | Iterator[Tree]:
-        names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
+    def kernel_fn(x1: Tree, x2: Tree | None = None, get: Get = None, **keywords: Tree) -> Tree:
+        names = names_of(get)
+        draws = getattr(apply_fn, "draws", False) and "rng" not in keywords
 
         @jax.jit
         def sample(one: jax.Array) -> Tree:
             _, params = init_fn(one, jax.tree.map(lambda v: v.shape, x1))
             blocks = batch(partial(empirical, get=names, params=params), batch_size)
-            return tuple(blocks(x1, x2, **_with_key(apply_fn, keywords, one, x2 is None)))
+            first, second = jax.random.split(jax.random.fold_in(one, 1))
+            rng = {"rng": (first, first if x2 is None else second)} if draws else {}
+            return tuple(blocks(x1, x2, **keywords, **rng))
 
-        def estimates() -> Iterator[Tree]:
-            for _, found in means(sample, key, counts):
-                yield found[0] if isinstance(get, str) else namedtuple("Kernel", names)(*found)
-
-        return estimates() if several else next(estimates())
+        return named(get, names, means(sample, key, n_samples)[0], "Kernel")
 
     return kernel_fn
-
-
-def _counts(n_samples: Iterable[int]) -> list[int]:
-    """Different numbers of networks, in ascending order."""
-    given = list(np.asarray(n_samples) if isinstance(n_samples, jax.Array) else n_samples)
-    counts = sorted(check_whole("n_samples", n, 1) for n in given)
-    if not counts or len(set(counts)) < len(counts):
-        raise InvalidArgumentError("n_samples", given, "different whole numbers, at least one of them")
-    return counts
-
-
-def _with_key(apply_fn: ApplyFn, keywords: dict[str, Any], key: jax.Array, same: bool) -> dict[str, Any]:
-    """Keywords with keys for each set of inputs, for functions that draw and are given none."""
-    draws = getattr(apply_fn, "draws", False)
-    if not draws or "rng" in keywords:
-        return keywords
-    first, second = jax.random.split(jax.random.fold_in(key, 1))
-    return {**keywords, "rng": (first, first if same else second)}

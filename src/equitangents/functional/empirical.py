@@ -1,11 +1,12 @@
 """Kernels of any finite function apply(params, x), the tangent ones by Jacobians, products or structured derivatives.
 
 Θ(x, x') = Σ_μ ∂_μ f(x) ∂_μ f(x')ᵀ, (N1, N2, outputs, outputs), or the mean of its diagonal over outputs, (N1, N2).
+Also their linearisations and Taylor expansions, by derivatives along θ - θ₀.
 """
 
 from __future__ import annotations
 
-from collections import namedtuple
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -17,16 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Numbers, Params, Tree
+from equitangents._types import ArrayLike, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
 from equitangents.kernels.tangent import WAYS, At, tangent_kernel
-from equitangents.validation import check_array
+from equitangents.keywords import Get, named, names_of
+from equitangents.validation import check_array, check_whole
 
 ApplyFn = Callable[..., Tree]
 """f(params, x, **keywords)."""
 KernelFn = Callable[..., Tree]
-Side = tuple[At, Tree]
 _NUMBERED = dict(enumerate(WAYS))  # as in neural-tangents
 
 
@@ -45,9 +46,6 @@ def empirical_ntk_fn(
     diagonal_axes: int | Sequence[int] = (),
     vmap_axes: int | Tree | None = None,
     implementation: int | str = "auto",
-    _j_rules: object = None,
-    _s_rules: object = None,
-    _fwd: object = None,
 ) -> KernelFn:
     """ntk_fn(x1, x2, params) of f(params, x), (N, outputs): the tangent kernel of one finite network.
 
@@ -56,12 +54,11 @@ def empirical_ntk_fn(
     holds all derivatives of both sets; "vectors" multiplies by one output's unit vector at a time, and holds none;
     "structured" holds both factors of the derivatives by weights that f multiplies by once; "auto" takes the one with
     the least counted work. In neural-tangents they are 1, 2, 3 and 0. f must treat inputs one by one; where it gives
-    another number of rows than inputs, derivatives are of all rows by all parameters, whatever the way. Names that
-    begin with an underscore choose rules of derivatives there, and have no effect here.
+    another number of rows than inputs, derivatives are of all rows by all parameters, whatever the way.
 
     Inputs and outputs may be trees of arrays, and outputs (N, …): then a kernel comes for each of them, with two axes
     for each of its own, without those of `trace_axes` (means), and with one for each of `diagonal_axes`. Such kernels
-    are taken from that of all outputs.
+    are products of Jacobians, whatever the way.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[1.0, 2.0]])
@@ -77,56 +74,47 @@ def empirical_ntk_fn(
 
     def ntk_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Tree) -> Tree:
         first, second = _sides(keywords)
-        at = partial(_outputs, f, first)
+        at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         x2 = None if not jax.tree.leaves(x2) else x2
         _first_dtype(params)
-        if way != "vectors":  # which goes along floating parameters alone
-            check_floating(params)
-        if any(keywords.get(name) is not None for name in _EACH_SIDE):
-            other = partial(_outputs, f, second)
-            return _of_batches(axes, params, (at, x1), (other, x1 if x2 is None else x2))
-        found = jax.eval_shape(at, params, x1)
-        for leaf in jax.tree.leaves(found):
-            if len(leaf.shape) < 2:
-                raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")
-        if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found)):
-            return _of_batches(axes, params, (at, x1), (at, x1 if x2 is None else x2))
-        if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
-            return tangent_kernel(at, params, x1, x2, axes.form, way)
-        sizes = [leaf.shape[1:] for leaf in jax.tree.leaves(found)]
-        flat = partial(_side_by_side, at)
-        whole = tangent_kernel(flat, params, x1, x2, "full", way)
-        parts, start = [], 0
-        for size in sizes:
-            stop = start + int(np.prod(size, dtype=np.int64))
-            block = whole[:, :, start:stop, start:stop].reshape((*whole.shape[:2], *size, *size))
-            parts.append(axes.of_full(block))
-            start = stop
-        return jax.tree.unflatten(jax.tree.structure(found), parts)
+        together = any(keywords.get(name) is not None for name in _EACH_SIDE)
+        if not together:
+            found = jax.eval_shape(at, params, x1)
+            for leaf in jax.tree.leaves(found):
+                if len(leaf.shape) < 2:
+                    raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")
+            together = any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found))
+            if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form and not together:
+                if way != "vectors":  # which goes along floating parameters alone
+                    check_floating(params)
+                return tangent_kernel(at, params, x1, x2, axes.form, way)
+        check_floating(params)
+        one = _jacobians(at, params, x1, together)
+        other = _jacobians(at_second, params, x1 if x2 is None else x2, together)
+        return jax.tree.map(partial(axes.product, of_slopes=True), one, other)
 
     return ntk_fn
 
 
-def _of_batches(axes: Axes, params: Params, one: Side, other: Side) -> Tree:
-    """The kernel of functions whose outputs at an input depend on its place among others, as with dropout.
+def _jacobians(at: At, params: Params, x: Tree, together: bool) -> Tree:
+    """Derivatives of all outputs by all parameters, (N, …, parameters).
 
-    A side is the function and its inputs, which it is given all at a time.
+    `together`: outputs at an input depend on its place among others, as with dropout; else inputs go one by one.
     """
 
-    def jacobians(side: Side) -> Tree:
-        at, x = side
-        found = jax.jacrev(lambda p: at(p, x))(params)
-        shapes = jax.eval_shape(at, params, x)
-        outer: Tree = jax.tree.structure(shapes)
+    def alone(row: Tree) -> Tree:
+        inputs = jax.tree.map(lambda v: v[None], row)
+        return jax.jacrev(lambda p: jax.tree.map(lambda v: v[0], at(p, inputs)))(params)
 
-        def flat(leaf: jax.ShapeDtypeStruct, tree: Tree) -> jax.Array:
-            parts = [v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)]
-            return jnp.concatenate(parts, axis=-1)
+    found = jax.jacrev(lambda p: at(p, x))(params) if together else jax.vmap(alone)(x)
+    shapes = jax.eval_shape(at, params, x)
+    outer: Tree = jax.tree.structure(shapes)
 
-        parts = outer.flatten_up_to(found)
-        return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
+    def flat(leaf: jax.ShapeDtypeStruct, tree: Tree) -> jax.Array:
+        return jnp.concatenate([v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)], axis=-1)
 
-    return jax.tree.map(partial(axes.product, of_slopes=True), jacobians(one), jacobians(other))
+    parts = outer.flatten_up_to(found)
+    return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
 
 
 def empirical_nngp_fn(
@@ -158,13 +146,9 @@ def empirical_kernel_fn(
         "ntk": empirical_ntk_fn(f, trace_axes, diagonal_axes, vmap_axes, implementation),
     }
 
-    def kernel_fn(x1: Tree, x2: Tree | None, get: str | Sequence[str] | None, params: Params, **keywords: Tree) -> Tree:
-        names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
-        for name in names:
-            if name not in parts:
-                raise InvalidArgumentError("get", name, "'nngp' or 'ntk'")
-        found = [parts[name](x1, x2, params, **keywords) for name in names]
-        return found[0] if isinstance(get, str) else namedtuple("EmpiricalKernel", names)(*found)
+    def kernel_fn(x1: Tree, x2: Tree | None, get: Get, params: Params, **keywords: Tree) -> Tree:
+        names = names_of(get)
+        return named(get, names, [parts[name](x1, x2, params, **keywords) for name in names], "EmpiricalKernel")
 
     return kernel_fn
 
@@ -233,34 +217,6 @@ def _is_floating(leaf: object) -> bool:
     return bool(jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.inexact))
 
 
-def empirical_ntk_vp_fn(
-    f: ApplyFn, x1: Tree, x2: Tree, params: Params, **keywords: Tree
-) -> Callable[[Numbers], jax.Array]:
-    """The function v ↦ Θ(x1, x2) v, with v as f(params, x2) and products as f(params, x1); x2=None is x1.
-
-    No Jacobian is held. Outputs may be trees of arrays, and `keywords` are those of f, of `rng` and `pattern` also two.
-
-    >>> import jax.numpy as jnp
-    >>> x = jnp.array([[1.0, 0.0], [0.0, 2.0]])
-    >>> empirical_ntk_vp_fn(lambda w, x: x @ w, x, None, jnp.ones((2, 1)))(jnp.ones((2, 1))).tolist()
-    [[1.0], [4.0]]
-    """
-    first, second = _sides(keywords)
-    other = x2 if jax.tree.leaves(x2) else x1
-    found = jax.eval_shape(partial(_outputs, f, second), params, other)
-
-    def product(vectors: Numbers) -> jax.Array:
-        held = jax.tree.map(np.shape, vectors, is_leaf=lambda v: hasattr(v, "shape"))
-        wanted = jax.tree.map(lambda leaf: leaf.shape, found)
-        if held != wanted:
-            raise ShapeError("vectors", held, wanted, "the shape of the outputs at x2")
-        _, back = jax.vjp(lambda p: _outputs(f, second, p, other), params)
-        (pulled,) = back(jax.tree.map(lambda v, leaf: jnp.asarray(v, leaf.dtype), vectors, found))
-        return jax.jvp(lambda p: _outputs(f, first, p, x1), (params,), (pulled,))[1]
-
-    return product
-
-
 @dataclass(frozen=True)
 class Axes:
     """Axes of outputs, the first being inputs: kernels are means over `trace`, and both outputs share `diagonal`."""
@@ -304,13 +260,6 @@ class Axes:
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
 
-    def of_full(self, whole: jax.Array) -> jax.Array:
-        """From the kernel of all pairs, (N1, N2, *outputs, *outputs)."""
-        rank = whole.ndim // 2
-        first, second, out, trace = self._letters(rank)
-        size = int(np.prod([whole.shape[0] if i == 0 else whole.shape[1 + i] for i in trace], dtype=np.int64))
-        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
-
 
 _EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which there may be two, one for each set
 
@@ -325,10 +274,37 @@ def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return first, {name: first[name] if second[name] is None else second[name] for name in second}
 
 
-def _outputs(f: ApplyFn, keywords: dict[str, Any], params: Params, x: Tree) -> Tree:
-    return f(params, x, **keywords)
+def linearize(f: Callable[..., Tree], params: Params) -> Callable[..., Tree]:
+    """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: the limit of a wide network in training.
+
+    >>> import jax.numpy as jnp
+    >>> float(linearize(lambda w, x: w * w * x, jnp.array(3.0))(jnp.array(4.0), 1.0))
+    15.0
+    """
+    return taylor_expand(f, params, 1)
 
 
-def _side_by_side(at: At, params: Params, x: Tree) -> jax.Array:
-    """All outputs of each input in one row."""
-    return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(params, x))], axis=1)
+def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callable[..., Tree]:
+    """f_n(θ, *args) = Σ_{k ≤ degree} (1/k!) ∂ᵏf (θ - θ₀)ᵏ about θ₀ = `params`.
+
+    >>> import jax.numpy as jnp
+    >>> float(taylor_expand(lambda w, x: w**3 * x, jnp.array(1.0), 2)(jnp.array(2.0), 1.0))
+    7.0
+    """
+    degree = check_whole("degree", degree, 0)
+    if degree:
+        check_floating(params)
+
+    def expanded(other: Params, *args: Tree, **keywords: Tree) -> Tree:
+        step = jax.tree.map(jnp.subtract, other, params)
+
+        def at(p: Params) -> Tree:
+            return f(p, *args, **keywords)
+
+        derivatives: list[Callable[[Params], Tree]] = [at]
+        for _ in range(degree):  # along the step
+            derivatives.append(lambda p, f=derivatives[-1]: jax.jvp(f, (p,), (step,))[1])  # type: ignore[misc]
+        terms = [derivative(params) for derivative in derivatives]
+        return jax.tree.map(lambda *t: sum(term / math.factorial(k) for k, term in enumerate(t)), *terms)
+
+    return expanded

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Int
@@ -19,7 +19,7 @@ from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import Group, check_table_order
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices
-from equitangents.groups.symmetry_group import Immutable, SymmetryGroup
+from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.groups.table_group import TableGroup
 from equitangents.validation import check_whole
 
@@ -213,7 +213,7 @@ def direct_product(G: Group, H: Group) -> TableGroup:
 
 
 @final
-class Permutations(Immutable, SymmetryGroup):
+class Permutations(SymmetryGroup):
     """All permutations of n positions; made by `permutations`. `symmetric(n)` lists those of up to 7."""
 
     n: int
@@ -256,9 +256,6 @@ class Permutations(Immutable, SymmetryGroup):
         """The images of the first positions."""
         shown = ",".join(map(str, g[:8]))
         return f"({shown}{',…' if self.n > 8 else ''})"
-
-    def _value(self) -> tuple[Any, ...]:
-        return (self.n,)
 
     def __repr__(self) -> str:
         return f"<{self.name}, all permutations of {self.n} positions>"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -287,7 +287,6 @@ def check_table_order(order: int, name: str) -> None:
         )
 
 
-@runtime_checkable
 class GroupMap(Protocol):
     """A map (g, x) ↦ ρ(g) x of a group, finite or compact."""
 
@@ -297,22 +296,3 @@ class GroupMap(Protocol):
 
     def __call__(self, g: Element, x: Tree, /) -> Tree:
         """ρ(g) x for arrays x (N, …)."""
-
-
-@runtime_checkable
-class FiniteGroupMap(Protocol):
-    """A map (g, x) ↦ ρ(g) x of a finite group, whose elements are numbered."""
-
-    @property
-    def group(self) -> Group:
-        """The group whose elements move arrays."""
-
-    def __call__(self, g: int, x: Tree, /) -> Tree:
-        """ρ(g) x for arrays x (N, …)."""
-
-
-class OrbitMap(Protocol):
-    """An action of a finite group, or of some of its elements, with an orbit."""
-
-    def orbit(self, x: Tree, /) -> Tree:
-        """ρ(g) x along a new first axis, for all elements of the action."""

@@ -13,19 +13,20 @@ from jaxtyping import Float
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.groups.group import check_table_order, read_only
 from equitangents.groups.rotations_of_space import rotation_angle
-from equitangents.groups.table_group import GroupOfTable
+from equitangents.groups.table_group import TableGroup
 
 TOLERANCE = 1e-8  # entries that differ by less, relative to the largest, are one number
 
 
 @final
-class MatrixGroup(GroupOfTable):
+class MatrixGroup(TableGroup):
     """A finite group of real d×d matrices; made by `from_matrices`, `octahedral`, ..."""
 
     matrices: Float[np.ndarray, "order d d"]
 
     def __init__(self, name: str, matrices: np.ndarray, table: np.ndarray):
-        super().__init__(name, table, matrices=read_only(matrices))
+        super().__init__(name, table)
+        vars(self).update(matrices=read_only(matrices))
 
     def angle(self, g: int) -> float | None:
         """Degrees, if the matrix of g is a rotation of the plane or of space."""

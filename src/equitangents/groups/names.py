@@ -123,8 +123,8 @@ class GroupName:
 def group_named(name: str) -> SymmetryGroup:
     """The group called `name`: "C4", "D3", "S5", "SO2", "SO3", "O3", "octahedral", …
 
-    >>> group_named("SO(3)").dimension, group_named("D4").order
-    (3, 8)
+    >>> group_named("SO(3)").name, group_named("D4").order
+    ('SO(3)', 8)
     """
     group = parse_group_name("name", name).group()
     if group is None:

@@ -3,56 +3,32 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from functools import cached_property
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Float
 
 from equitangents._aliases import Element
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.group import read_only
+from equitangents.groups.rotation_group import CompactGroup, MatricesGroup
 from equitangents.groups.rotations_of_space import plane_turns
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, MatricesGroup, SymmetryGroup
+from equitangents.groups.symmetry_group import CompactIrrep
 from equitangents.validation import check_whole
 
 MAX_BANDLIMIT = 100_000
 
 
-class _OfPlane(Immutable, CompactGroup):
-    """SO(2) or O(2), with equidistant angles for means of functions of a bandlimit."""
-
-    dimension = 1
-    default_draws = 24
-    bandlimit: int
-
-    def __init__(self, bandlimit: int):
-        vars(self).update(bandlimit=bandlimit)
-
-    @property
-    @abstractmethod
-    def order(self) -> int:
-        """The number of nodes."""
-
-    @property
-    def weights(self) -> Float[np.ndarray, " nodes"]:
-        """Equal weights of all nodes, which sum to 1."""
-        return np.full(self.order, 1 / self.order)
-
-    def is_same_group(self, other: SymmetryGroup) -> bool:
-        """Whether it is of the same name, whatever its bandlimit."""
-        return type(self) is type(other)
-
-    def _value(self) -> tuple[Any, ...]:
-        return (self.bandlimit,)
-
-
 @final
-class PlaneRotations(_OfPlane):
+class PlaneRotations(CompactGroup):
     """SO(2), with equidistant angles for means of functions of a bandlimit; made by `so2`."""
 
     name = "SO(2)"
+    default_draws = 24
+
+    def __init__(self, bandlimit: int):
+        vars(self).update(bandlimit=bandlimit)
 
     @property
     def identity(self) -> float:
@@ -68,6 +44,11 @@ class PlaneRotations(_OfPlane):
     def nodes(self) -> list[float]:
         """Equidistant angles from 0 on."""
         return [360.0 * k / self.order for k in range(self.order)]
+
+    @property
+    def weights(self) -> Float[np.ndarray, " nodes"]:
+        """Equal weights of all nodes, which sum to 1."""
+        return np.full(self.order, 1 / self.order)
 
     def check_element(self, name: str, g: Element) -> float:
         """`g` as a float."""
@@ -102,17 +83,9 @@ class PlaneRotations(_OfPlane):
         """The element's value in reports: its degrees."""
         return float(g)
 
-    @property
-    def flows(self) -> tuple[Flow, ...]:
-        """The rotations, a one-parameter subgroup."""
-        return (Flow("turn", "radian", lambda t: float(np.degrees(t))),)
-
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """Frequencies 0 .. count − 1: the trivial irrep, then rotations of a plane by m times the angle."""
         return tuple(CompactIrrep(self.name, m) for m in range(check_whole("count", count, 0)))
-
-    def __repr__(self) -> str:
-        return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} angles>"
 
 
 def so2(bandlimit: int = 16) -> PlaneRotations:
@@ -125,23 +98,23 @@ def so2(bandlimit: int = 16) -> PlaneRotations:
     return PlaneRotations(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT))
 
 
-TOLERANCE = 1e-8  # of g gᵀ = 1
 _FLIP = np.diag([1.0, -1.0])
 
 
 @final
-class PlaneIsometries(_OfPlane, MatricesGroup):
+class PlaneIsometries(MatricesGroup):
     """O(2), with equidistant angles for means of functions of a bandlimit; made by `o2`.
 
     g = R(α) diag(1, ±1): the reflection diag(1, −1) first, then the turn.
     """
 
     name = "O(2)"
+    default_draws = 24
+    size = 2
+    reflections = True
 
-    @property
-    def identity(self) -> Float[np.ndarray, "2 2"]:
-        """The unit matrix (2, 2)."""
-        return read_only(np.eye(2))
+    def __init__(self, bandlimit: int):
+        vars(self).update(bandlimit=bandlimit)
 
     @property
     def order(self) -> int:
@@ -155,14 +128,10 @@ class PlaneIsometries(_OfPlane, MatricesGroup):
         turns = plane_turns(1, 360.0 * np.arange(count) / count)
         return read_only(np.concatenate([turns, turns @ _FLIP]))
 
-    def check_element(self, name: str, g: Element) -> Float[np.ndarray, "2 2"]:
-        """`g` as a matrix."""
-        g = np.asarray(g, np.float64)
-        if g.shape != (2, 2):
-            raise ShapeError(name, g.shape, "a matrix (2, 2)")
-        if not np.abs(g @ g.T - np.eye(2)).max() <= TOLERANCE:
-            raise InvalidArgumentError(name, g.tolist(), "an orthogonal matrix")
-        return g
+    @property
+    def weights(self) -> Float[np.ndarray, " nodes"]:
+        """Equal weights of all nodes, which sum to 1."""
+        return np.full(self.order, 1 / self.order)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Equidistant angles with one random offset, every other one after a reflection."""
@@ -175,19 +144,11 @@ class PlaneIsometries(_OfPlane, MatricesGroup):
         turned = f"{np.degrees(np.arctan2(g[1, 0], g[0, 0])):.1f}°"
         return turned if np.linalg.det(g) > 0 else f"reflection, {turned}"
 
-    @property
-    def flows(self) -> tuple[Flow, ...]:
-        """The rotations, a one-parameter subgroup."""
-        return (Flow("turn", "radian", lambda t: plane_turns(1, np.degrees(t))),)
-
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """Frequencies 0 .. count − 1; for frequency 0 the trivial irrep and the sign of reflections."""
         count = check_whole("count", count, 0)
         kinds = [(0, 1), (0, -1)][: 2 * count] + [(m, 1) for m in range(1, count)]
         return tuple(CompactIrrep(self.name, m, parity) for m, parity in kinds)
-
-    def __repr__(self) -> str:
-        return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} elements>"
 
 
 def o2(bandlimit: int = 16) -> PlaneIsometries:

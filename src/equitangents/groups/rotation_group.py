@@ -1,4 +1,4 @@
-"""The rotation groups SO(3) and O(3), as quadratures over the Haar measure.
+"""Compact groups of rotations and reflections; SO(3) and O(3), as quadratures over the Haar measure.
 
 R = R_z(α) R_y(β) R_z(γ), active rotations of column vectors; α and γ equidistant, cos β at Gauss–Legendre nodes. With
 2B - 1, B and 2B - 1 nodes the rule integrates products of two functions of bandlimit B (Wigner functions of degree
@@ -7,7 +7,8 @@ below B) exactly.
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from abc import abstractmethod
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -16,27 +17,102 @@ from jaxtyping import Float
 from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups.group import read_only
-from equitangents.groups.rotations_of_space import AXES, random_rotations, rotation_label, turn_about
-from equitangents.groups.symmetry_group import CompactIrrep, Flow, MatricesGroup, SymmetryGroup
+from equitangents.groups.rotations_of_space import random_rotations, rotation_angle, rotation_label
+from equitangents.groups.symmetry_group import CompactIrrep, SymmetryGroup
 from equitangents.validation import check_whole
 
 MAX_BANDLIMIT = 64  # a million rotations
 TOLERANCE = 1e-8  # of R Rᵀ = 1 in float64
 
 
+class CompactGroup(SymmetryGroup):
+    """A group of infinitely many elements, with nodes for means of functions of a bandlimit, and its irreps."""
+
+    bandlimit: int
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """The number of nodes."""
+
+    @abstractmethod
+    def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
+        """The first irreps over the real numbers, the trivial one first; those of `count` frequencies or degrees."""
+
+    def is_same_group(self, other: SymmetryGroup) -> bool:
+        """Whether it is of the same name, whatever its bandlimit."""
+        return isinstance(other, CompactGroup) and self.name == other.name
+
+    def _value(self) -> tuple[Any, ...]:
+        return (self.name, self.bandlimit)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} points>"
+
+
+class MatricesGroup(CompactGroup):
+    """A compact group of orthogonal matrices; where an element is asked for, the number of a node will do, too."""
+
+    size: int
+    """Rows of the matrices."""
+    reflections: bool
+
+    @property
+    @abstractmethod
+    def matrices(self) -> Float[np.ndarray, "nodes d d"]:
+        """Every node of the quadrature as a matrix."""
+
+    @property
+    def nodes(self) -> Float[np.ndarray, "nodes d d"]:
+        """The quadrature's elements, as matrices."""
+        return self.matrices
+
+    @property
+    def identity(self) -> Float[np.ndarray, "d d"]:
+        """The unit matrix; it need not be a node."""
+        return read_only(np.eye(self.size))
+
+    def check_element(self, name: str, g: Element) -> Float[np.ndarray, "d d"]:
+        """`g` as a matrix: given as such, and checked, or as the number of a node."""
+        g = np.asarray(g)
+        return self.check_elements(name, g[None] if g.ndim in (0, 2) else g)[0]
+
+    def check_elements(self, name: str, elements: Elements) -> Float[np.ndarray, "k d d"]:
+        """Elements as matrices: given as such (k, d, d), and checked, or as numbers of nodes (k,)."""
+        given, shape = np.asarray(elements), (self.size, self.size)
+        if given.dtype.kind in "iu" and given.ndim == 1:
+            outside = given[(given < 0) | (given >= self.order)]
+            if outside.size:
+                raise InvalidArgumentError(name, outside[0], range(self.order), "or give a matrix")
+            return self.matrices[given]
+        if given.shape[1:] != shape:
+            raise ShapeError(name, given.shape, shape, "give matrices, or numbers of nodes")
+        return check_rotations(name, given, self.reflections)
+
+    def compose(self, a: Element, b: Element) -> np.ndarray:
+        """The product of two matrices: first b, then a."""
+        product: np.ndarray = self.check_element("a", a) @ self.check_element("b", b)
+        return product
+
+    def inverse(self, a: Element) -> np.ndarray:
+        """The transposed matrix, which is the inverse."""
+        transposed: np.ndarray = self.check_element("a", a).T
+        return transposed
+
+    def angle(self, g: Element) -> float | None:
+        """The rotation's angle in degrees, in space from 0 to 180; None for reflections."""
+        return rotation_angle(self.check_element("g", g))
+
+
 @final
 class RotationGroup(MatricesGroup):
     """SO(3), or O(3) with reflections, sampled for functions of a bandlimit; made by `so3` and `o3`.
 
-    Its elements are all rotations, as matrices; where one is asked for, the number of a sample point will do, too.
-    Like a finite group of matrices it has `order` sample points, their `matrices` and `weights`; they are not closed
-    under multiplication.
+    Its elements are all rotations, as matrices. Like a finite group of matrices it has `order` sample points, their
+    `matrices` and `weights`; they are not closed under multiplication.
     """
 
-    dimension = 3
-    name: str
-    bandlimit: int
-    reflections: bool
+    size = 3
 
     def __init__(self, bandlimit: int, reflections: bool):
         name = f"{'O' if reflections else 'SO'}(3)"
@@ -46,11 +122,6 @@ class RotationGroup(MatricesGroup):
     def order(self) -> int:
         """The number of sample points, (2B - 1)² B, twice as many with reflections."""
         return (2 * self.bandlimit - 1) ** 2 * self.bandlimit * (2 if self.reflections else 1)
-
-    @property
-    def identity(self) -> Float[np.ndarray, "3 3"]:
-        """The unit matrix; it need not be a sample point."""
-        return read_only(np.eye(3))
 
     @cached_property
     def euler_angles(self) -> Float[np.ndarray, "order 3"]:
@@ -82,25 +153,6 @@ class RotationGroup(MatricesGroup):
             R = R * rng.choice([-1.0, 1.0], size=(count, 1, 1))
         return R
 
-    # elements -------------------------------------------------------------------------
-
-    def check_element(self, name: str, g: Element) -> Float[np.ndarray, "3 3"]:
-        """`g` as a matrix: given as such, and checked, or as the number of a node."""
-        g = np.asarray(g)
-        return self.check_elements(name, g[None] if g.ndim in (0, 2) else g)[0]
-
-    def check_elements(self, name: str, elements: Elements) -> Float[np.ndarray, "k 3 3"]:
-        """Elements as matrices: given as such (k, 3, 3), and checked, or as numbers of nodes (k,)."""
-        given = np.asarray(elements)
-        if given.dtype.kind in "iu" and given.ndim == 1:
-            outside = given[(given < 0) | (given >= self.order)]
-            if outside.size:
-                raise InvalidArgumentError(name, outside[0], range(self.order), "or give a matrix (3, 3)")
-            return self.matrices[given]
-        if given.shape[1:] != (3, 3):
-            raise ShapeError(name, given.shape, "matrices (3, 3), or numbers of nodes")
-        return check_rotations(name, given, self.reflections)
-
     def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Independent rotations by the Haar measure; with reflections every other one times −1."""
         sign = -1 if self.reflections else 1
@@ -111,11 +163,6 @@ class RotationGroup(MatricesGroup):
         g = self.check_element("g", g)
         return rotation_label(g) if np.linalg.det(g) > 0 else f"inversion, {rotation_label(-g)}"
 
-    @property
-    def flows(self) -> tuple[Flow, ...]:
-        """Rotations about the three axes."""
-        return tuple(Flow(name, "radian", partial(turn_about, axis)) for axis, name in enumerate(AXES))
-
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """The irreps of degree l below `count`, of dimension 2l + 1; with reflections each of them twice, even and odd.
 
@@ -124,19 +171,6 @@ class RotationGroup(MatricesGroup):
         """
         degrees, parities = range(check_whole("count", count, 0)), (1, -1) if self.reflections else (1,)
         return tuple(CompactIrrep(self.name, l, parity) for l in degrees for parity in parities)
-
-    def is_same_group(self, other: SymmetryGroup) -> bool:
-        """SO(3) or O(3), whatever the bandlimit."""
-        return isinstance(other, RotationGroup) and self.reflections == other.reflections
-
-    def _value(self) -> tuple[Any, ...]:
-        return (self.bandlimit, self.reflections)
-
-    def __len__(self) -> int:
-        return self.order
-
-    def __repr__(self) -> str:
-        return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} points>"
 
 
 def so3(bandlimit: int) -> RotationGroup:
@@ -167,17 +201,17 @@ def from_euler_angles(angles: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray
     return _about_z(alpha) @ _about_y(beta) @ _about_z(gamma)
 
 
-def check_rotations(name: str, matrices: object, reflections: bool) -> Float[np.ndarray, "k 3 3"]:
-    """`matrices` (k, 3, 3) in float64 if they are orthogonal, and of determinant 1 unless there are `reflections`."""
+def check_rotations(name: str, matrices: object, reflections: bool) -> Float[np.ndarray, "k d d"]:
+    """`matrices` (k, d, d) in float64 if they are orthogonal, and of determinant 1 unless there are `reflections`."""
     M = np.asarray(matrices, np.float64)
     single = np.asarray(matrices).dtype == np.float32
-    error = np.abs(M @ np.swapaxes(M, 1, 2) - np.eye(3)).max(axis=(1, 2)) if len(M) else np.zeros(0)
+    error = np.abs(M @ np.swapaxes(M, 1, 2) - np.eye(M.shape[-1])).max(axis=(1, 2)) if len(M) else np.zeros(0)
     wrong = ~(error <= (1e-5 if single else TOLERANCE))
     if wrong.any():
         raise InvalidArgumentError(name, M[wrong][0].tolist(), "orthogonal matrices", verb="holds")
     if not reflections and (np.linalg.det(M) < 0).any():
         raise InvalidArgumentError(
-            name, "a reflection", "determinants of 1", "groups.o3(bandlimit) has reflections", verb="holds"
+            name, "a reflection", "determinants of 1", "groups.o2 and groups.o3 have reflections", verb="holds"
         )
     return M
 

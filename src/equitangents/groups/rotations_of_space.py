@@ -1,4 +1,4 @@
-"""Rotations: angles, axes, draws and one-parameter subgroups; irreps of SO(2), O(2), SO(3), O(3).
+"""Rotations: angles, axes and draws; irreps of SO(2), O(2), SO(3), O(3).
 
 Irreps are over the real numbers, orthogonal. Plane, frequency m: R(mα) diag(1, det g) of g = R(α) diag(1, det g), on
 (cos mφ, sin mφ). Space, degree l: D^l with Y_l(Rx) = D^l(R) Y_l(x), Y_l the real harmonics in the order m = −l .. l,
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from scipy.spatial.transform import Rotation
 
 
-AXES = ("turn about x", "turn about y", "turn about z")
-
-
 def random_rotations(count: int, rng: np.random.Generator) -> Float[np.ndarray, "count 3 3"]:
     """`count` rotations by the Haar measure, from uniform unit quaternions (Shoemake 1992).
 
@@ -38,11 +35,6 @@ def random_rotations(count: int, rng: np.random.Generator) -> Float[np.ndarray, 
             [2 * (b * d - a * c), 2 * (c * d + a * b), 1 - 2 * (b * b + c * c)],
         ]
     ).transpose(2, 0, 1)
-
-
-def turn_about(axis: int, radians: float) -> Float[np.ndarray, "3 3"]:
-    """The rotation about a coordinate axis."""
-    return _scipy().from_rotvec(radians * np.eye(3)[axis]).as_matrix()
 
 
 def rotation_angle(g: Element) -> float | None:

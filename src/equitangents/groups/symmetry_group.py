@@ -1,18 +1,18 @@
 """Interface of finite and compact groups: products, inverses, elements or draws, means, irreps.
 
-| group | an element is | `elements` | `nodes` of means | dimension |
-|---|---|---|---|---|
-| `Group`, finite | a number | all | all | 0 |
-| `Permutations`, S_n of any n | an array p, i ↦ p[i] | None | None | 0 |
-| `PlaneRotations`, SO(2) | degrees | None | equidistant angles | 1 |
-| `PlaneIsometries`, O(2) | a matrix | None | equidistant angles, with and without a reflection | 1 |
-| `RotationGroup`, SO(3) and O(3) | a matrix | None | a quadrature | 3 |
+| group | an element is | `elements` | `nodes` of means |
+|---|---|---|---|
+| `Group`, finite | a number | all | all |
+| `Permutations`, S_n of any n | an array p, i ↦ p[i] | None | None |
+| `PlaneRotations`, SO(2) | degrees | None | equidistant angles |
+| `PlaneIsometries`, O(2) | a matrix | None | equidistant angles, with and without a reflection |
+| `RotationGroup`, SO(3) and O(3) | a matrix | None | a quadrature |
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,17 +20,8 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents._aliases import Element, Elements, Tree
-from equitangents.groups.rotations_of_space import plane_isometries, plane_turns, rotation_angle, space_rotations
+from equitangents.groups.rotations_of_space import plane_isometries, plane_turns, space_rotations
 from equitangents.validation import check_whole
-
-
-@dataclass(frozen=True)
-class Flow:
-    """A one-parameter subgroup t ↦ exp(t·ξ); `at(t)` is an element, `unit` that of t."""
-
-    name: str
-    unit: str
-    at: Callable[[float], Any]
 
 
 class SymmetryGroup(ABC):
@@ -41,8 +32,6 @@ class SymmetryGroup(ABC):
 
     name: str
     identity: Element
-    dimension: int = 0
-    """Of the group as a manifold; 0 for finite groups."""
     default_draws: int = 32
     """How many elements are tried where nobody says how many."""
 
@@ -86,11 +75,6 @@ class SymmetryGroup(ABC):
         """Weights of the nodes of a mean over the group, summing to 1."""
         return None
 
-    @property
-    def flows(self) -> tuple[Flow, ...]:
-        """A basis of the Lie algebra; empty for finite groups."""
-        return ()
-
     def is_same_group(self, other: SymmetryGroup) -> bool:
         """Whether elements mean the same in both groups; nodes of means do not matter."""
         return self == other
@@ -103,6 +87,16 @@ class SymmetryGroup(ABC):
         """g as plain values for JSON."""
         return np.asarray(g).tolist()
 
+    def _value(self) -> tuple[Any, ...]:
+        """What makes it equal to others of its type, hashable."""
+        return (self.name,)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._value() == other._value()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._value()))
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"groups are immutable; cannot set {name}")
 
@@ -111,58 +105,6 @@ class SymmetryGroup(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
-
-
-class Immutable(ABC):
-    """Groups that are equal if type and `_value()` are."""
-
-    @abstractmethod
-    def _value(self) -> tuple[Any, ...]:
-        """What makes it what it is, hashable."""
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        return self._value() == other._value()
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._value()))
-
-
-class CompactGroup(SymmetryGroup):
-    """A group of infinitely many elements, with its irreps."""
-
-    @abstractmethod
-    def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
-        """The first irreps over the real numbers, the trivial one first; those of `count` frequencies or degrees."""
-
-
-class MatricesGroup(Immutable, CompactGroup):
-    """A compact group whose elements are orthogonal matrices."""
-
-    @property
-    @abstractmethod
-    def matrices(self) -> Float[np.ndarray, "nodes d d"]:
-        """Every node of the quadrature as a matrix."""
-
-    @property
-    def nodes(self) -> Float[np.ndarray, "nodes d d"]:
-        """The quadrature's elements, as matrices (order, d, d)."""
-        return self.matrices
-
-    def compose(self, a: Element, b: Element) -> np.ndarray:
-        """The product of two matrices: first b, then a."""
-        product: np.ndarray = self.check_element("a", a) @ self.check_element("b", b)
-        return product
-
-    def inverse(self, a: Element) -> np.ndarray:
-        """The transposed matrix, which is the inverse."""
-        transposed: np.ndarray = self.check_element("a", a).T
-        return transposed
-
-    def angle(self, g: Element) -> float | None:
-        """The rotation's angle in degrees, in space from 0 to 180; None for reflections."""
-        return rotation_angle(self.check_element("g", g))
 
 
 @dataclass(frozen=True)

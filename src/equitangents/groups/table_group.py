@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,17 @@ from equitangents.groups.group import Group, check_table_order, read_only
 from equitangents.validation import as_rectangular
 
 
-class GroupOfTable(Group):
-    """A group that holds its multiplication table, which is not checked."""
+class TableGroup(Group):
+    """A group that holds its multiplication table, with labels of its elements; `from_table` checks the table."""
 
     _table: np.ndarray
+    labels: tuple[Any, ...] | None
 
-    def __init__(self, name: str, table: np.ndarray, **more: Any):
+    def __init__(self, name: str, table: np.ndarray, labels: Sequence[Any] | None = None):
         table = read_only(np.ascontiguousarray(table, np.int32))
         identity = int(np.flatnonzero((table == np.arange(len(table))).all(axis=1))[0])
-        vars(self).update(name=name, order=len(table), identity=identity, _table=table, **more)
+        known = None if labels is None else tuple(labels)
+        vars(self).update(name=name, order=len(table), identity=identity, _table=table, labels=known)
 
     @property
     def table(self) -> Int[np.ndarray, "order order"]:
@@ -43,16 +45,6 @@ class GroupOfTable(Group):
 
     def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:
         return self._table[a, b]
-
-
-@final
-class TableGroup(GroupOfTable):
-    """A group of a table, with labels of its elements; `from_table` checks it."""
-
-    labels: tuple[Any, ...] | None
-
-    def __init__(self, name: str, table: np.ndarray, labels: Sequence[Any] | None = None):
-        super().__init__(name, table, labels=None if labels is None else tuple(labels))
 
     @cached_property
     def _index_of_label(self) -> dict[Any, int]:

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import ArrayLike, Element, Numbers
+from equitangents._types import AnyAction, ArrayLike, Element, Numbers
 from equitangents.errors import ShapeError
-from equitangents.groups.group import GroupMap, OrbitMap
+from equitangents.groups.group import GroupMap
 
 
-def augment_inputs(action: OrbitMap, x: ArrayLike) -> ArrayLike:
+def augment_inputs(action: AnyAction, x: ArrayLike) -> ArrayLike:
     """All ρ_X(g) x_i, shape (|G|·N, …), in the order of `action.orbit`; of a subset of an action its elements alone."""
     orbit = action.orbit(x)
     return orbit.reshape(-1, *x.shape[1:])

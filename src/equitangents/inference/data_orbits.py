@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import ArrayLike, Numbers
+from equitangents._types import AnyAction, ArrayLike, Numbers
 from equitangents.groups import Group
-from equitangents.groups.group import FiniteGroupMap
 from equitangents.inference.augmented import row_tolerances
 
 _LABEL_TOLERANCE = 1e-11  # of the largest label, to which labels of equal inputs must agree
@@ -74,7 +73,7 @@ class DataOrbits:
         return np.flatnonzero(self.orbit == o)
 
 
-def find_orbits(action: FiniteGroupMap, x: Numbers) -> DataOrbits:
+def find_orbits(action: AnyAction, x: Numbers) -> DataOrbits:
     """The orbits of x (N, …) under an exact action."""
     rows = np.asarray(x)
     n, order, identity = len(rows), action.group.order, action.group.identity

@@ -29,15 +29,11 @@ from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, nu
 from equitangents.kernels.result import result_bytes
 from equitangents.kernels.rotations import (
     LADDER,
-    LADDER_OF_FIELDS,
     Resolution,
     RotationSections,
     Sphere,
-    Zonal,
-    field_points,
     nodes,
     sections,
-    sphere_resolution,
 )
 from equitangents.kernels.runs import programs, rotations, steerable, structured
 from equitangents.kernels.steerable import Points, SteerableProgram
@@ -317,14 +313,13 @@ def _of_points(
 def _of_rotations(
     whole: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
-    """Relative rotations and points of the sphere, at the resolution that random signals of unit variance need."""
+    """Relative rotations, at the resolution that random signals of unit variance need."""
     program, choice = sections(whole), rotations.choice_of(whole, engine)
     rules, signals = rotations.rules_of(choice.engine), min(max(n1, n2 or n1), _MOST_SIGNALS)
     found = _resolution(program, signals, channels, dtype, choice.engine.name)
-    turns, points = nodes(program, found.value), field_points(program, found.value)
-    layers = [len(_layers(unrolled(ops))) for ops in (program.sphere, program.field, program.vector)]
-    applied = turns * (points * layers[0] + layers[1]) + layers[2]
-    work = Work(turns, points, sum(layers), applied, _products(program, found.value, channels))
+    turns = nodes(program, found.value)
+    field, vector = (len(_layers(unrolled(ops))) for ops in (program.field, program.vector))
+    work = Work(turns, 1, field + vector, turns * field + vector, _products(program, found.value, channels))
     working = rules.working_bytes(program, found.value, channels, n1, n2, np.dtype(dtype).itemsize)
     notes = (*((_assumption(program, found),) if program.is_sampled else ()), *choice.notes)
     shape, finer = (program.bandlimit**2, channels), _of_next_resolution(program, found.value)
@@ -354,23 +349,14 @@ def _of_next_resolution(program: RotationSections, resolution: int) -> float:
     """By what the work grows if signals need the next finer resolution."""
     if not program.is_sampled or program.accuracy.resolution is not None:
         return 1.0
-    ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
-    finer = next((r for r in ladder if r > resolution), resolution)
-    work, more = (nodes(program, r) * field_points(program, r) for r in (resolution, finer))
-    return more / work
+    finer = next((r for r in LADDER if r > resolution), resolution)
+    return nodes(program, finer) / nodes(program, resolution)
 
 
 def _products(program: RotationSections, resolution: int, channels: int) -> int:
-    """Multiply-adds of the inner products of one pair at all rotations, and of windows; at the first of D alone."""
+    """Multiply-adds of the inner products of one pair at all rotations."""
     B, turns = program.bandlimit, nodes(program, resolution)
     products = sum((2 * l + 1) ** 2 for l in range(1, B))
-    if program.sphere:
-        s = sphere_resolution(B, resolution)
-        windows = [
-            min(op.coefficients.array.size, s) for op in program.sphere if isinstance(op, Zonal) and not op.is_total
-        ]
-        each = [2 * ((s + 1) // 2) * n * (4 * s + n) for n in windows]  # there and back, on northern rings
-        return int(turns * (field_points(program, resolution) * channels + 2 * sum(each) - sum(each[:1])))
     if program.readout == "flatten":
         return B * B * channels
     if not resolution:

@@ -1,8 +1,7 @@
 """Programs of networks on rotation groups.
 
-Lifted to rotations R, R', the kernel of two signals on the sphere depends on the relative rotation Q = R'R⁻¹ and, under
-windows narrower than the sphere, on the point y = Rn to which R takes the pole n: a field on the sphere for each Q.
-Averages over windows keep Q, nonlinearities act at each (Q, y), pooling averages over all. Source: arXiv 2406.06504.
+Lifted to rotations R, R', the kernel of two signals on the sphere depends on the relative rotation Q = R'R⁻¹ alone.
+Windows are full and keep it, nonlinearities act at each Q, pooling averages over all. Source: arXiv 2406.06504.
 
 How rotations are sampled: correlations at the nodes of a quadrature, ring after ring, and how fine it has to be.
 
@@ -36,31 +35,23 @@ from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.groups.rotations_of_space import random_rotations
-from equitangents.kernels.operations import Affine, Dual, Flatten, FrozenArray, HashedOnce, Operation
+from equitangents.kernels.operations import Affine, Dual, Flatten, HashedOnce, Operation
 from equitangents.kernels.program import Op, Parallel, Program
 from equitangents.sphere import degrees, rotate
 from equitangents.sphere.transforms import wigner
 
 
 @dataclass(frozen=True)
-class Zonal(Operation):
-    """Mean over a zonal window: multiplies degree l of a field on the sphere by coefficients[l]; just 1 is the mean."""
+class FullMean(Operation):
+    """Mean over a window of all rotations, or the whole sphere, which keeps the kernel at each Q as it is."""
 
     is_window: ClassVar[bool] = True
-    coefficients: FrozenArray  # float64 (degrees,), the first of them 1
-
-    @property
-    def is_total(self) -> bool:  # type: ignore[override]
-        """Whether only the mean over the sphere is left."""
-        return self.coefficients.array.size == 1
-
-
-FULL = Zonal(FrozenArray(np.ones(1)))
+    is_total: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class HaarMean(Operation):
-    """Average over the group: the mean over all relative rotations Q and all points y."""
+    """Average over the group: the mean over all relative rotations Q."""
 
     is_pool: ClassVar[bool] = True
 
@@ -73,16 +64,14 @@ class Accuracy:
     resolution: int | None = None
 
 
-SphereOp = Zonal | Affine | Dual
-RotationOp = Op | Zonal | HaarMean
+RotationOp = Op | FullMean | HaarMean
 
 
 @dataclass(frozen=True)
 class Sphere:
     """The space of signals of `bandlimit` on the sphere, lifted to a group of rotations, and the accuracy wanted.
 
-    Its programs begin with operations on the sphere, up to a mean over it if there is one; then come those on
-    rotations, one `HaarMean` or `Flatten`, and those on vectors.
+    Its programs have operations on rotations, one `HaarMean` or `Flatten`, and operations on vectors.
     """
 
     on_rotations: ClassVar[bool] = True
@@ -99,38 +88,23 @@ class Sphere:
             )
         if any(op.has_rates for op in ops):
             raise NetworkError("after a SphereLift layers have the NTK parametrisation alone")
-        before, readout, after = ops[:end], ops[end], ops[end + 1 :]
-        full = next(i for i, op in enumerate((*before, FULL)) if op.is_total)
-        sphere: tuple[Any, ...]
-        if full == 0:
-            sphere, field = (), before
-        elif full < end:
-            sphere, field = before[: full + 1], before[full + 1 :]
-        else:
-            sphere, field = before, ()
+        readout = ops[end]
         if readout.positions_after(1) != 1:
             raise NetworkError("pooling over a subgroup of the rotations has no kernel here; use GroupPool()")
-        # Behind a full window K depends on Q alone, which right translations keep: further windows change nothing.
         found = (
-            *_checked(sphere, (Zonal, Affine, Dual)),
-            *_checked(_without_windows(field), (Affine, Dual, Parallel)),
+            *_checked(_without_windows(ops[:end])),
             Flatten() if readout.is_diagonal else HaarMean(),
-            *_checked(_without_windows(after), (Affine, Dual, Parallel)),
+            *_checked(_without_windows(ops[end + 1 :])),
         )
         return Program(self, found)
 
 
 @dataclass(frozen=True)
 class RotationSections(HashedOnce):
-    """A program on the sphere as it runs: `sphere` on fields over the sphere, for each relative rotation Q; `field` at
-    each Q alone; `vector` after the readout.
-
-    `sphere` is empty or ends with a mean over the sphere, unless the readout takes that mean.
-    """
+    """A program on rotations as it runs: `field` at each relative rotation Q, `vector` after the readout."""
 
     bandlimit: int
     group: RotationGroup | MatrixGroup
-    sphere: tuple[SphereOp, ...]
     field: tuple[Op, ...]
     readout: Literal["pool", "flatten"]
     vector: tuple[Op, ...]
@@ -141,38 +115,26 @@ class RotationSections(HashedOnce):
     @property
     def is_sampled(self) -> bool:
         """Whether anything is left to a quadrature that is not exact."""
-        sampled = self.readout == "pool" and isinstance(self.group, RotationGroup)
-        return sampled or any(op.nonlinearity is not None for op in self.sphere)
+        return self.readout == "pool" and isinstance(self.group, RotationGroup)
 
 
 @lru_cache(maxsize=256)
 def sections(program: Program[Sphere]) -> RotationSections:
-    """The three parts of a program on the sphere."""
+    """Both parts of a program on rotations, and the readout between them."""
     space, ops = program.space, program.ops
     end = next(i for i, op in enumerate(ops) if op.is_pool)
-    windows = [i for i, op in enumerate(ops[:end]) if op.is_window]
-    start = next((i + 1 for i in windows if ops[i].is_total), end if windows else 0)
-    return RotationSections(
-        bandlimit=space.bandlimit,
-        group=space.group,
-        sphere=ops[:start],
-        field=ops[start:end],
-        readout="flatten" if ops[end].is_diagonal else "pool",
-        vector=ops[end + 1 :],
-        accuracy=space.accuracy,
-    )
+    readout: Literal["pool", "flatten"] = "flatten" if ops[end].is_diagonal else "pool"
+    return RotationSections(space.bandlimit, space.group, ops[:end], readout, ops[end + 1 :], space.accuracy)
 
 
 def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(op.with_held(_without_windows) for op in ops if not (op.is_window or op.is_pool))
 
 
-def _checked(ops: tuple[Any, ...], known: tuple[type, ...]) -> tuple[Any, ...]:
+def _checked(ops: tuple[Any, ...]) -> tuple[Op, ...]:
     for op in ops:
-        if not isinstance(op, known):
-            raise NetworkError(
-                "operation", type(op), "one with a rule on rotations with windows narrower than the sphere", verb="is"
-            )
+        if not isinstance(op, Affine | Dual | Parallel):
+            raise NetworkError("operation", type(op), "one with a rule on rotations", verb="is")
     return ops
 
 
@@ -183,22 +145,6 @@ def nodes(program: RotationSections, resolution: int) -> int:
     if not resolution:
         return program.group.order
     return resolution * (2 * resolution - 1) ** 2 * (2 if getattr(program.group, "reflections", False) else 1)
-
-
-def field_points(program: RotationSections, resolution: int) -> int:
-    """Points of the sphere that a field has at each of them."""
-    if not program.sphere:
-        return 1
-    s = sphere_resolution(program.bandlimit, resolution)
-    return s * (2 * s - 1)
-
-
-def sphere_resolution(bandlimit: int, resolution: int) -> int:
-    """Degrees that the sphere's grid resolves: a product of signals at least, and more at every finer resolution.
-
-    Else two resolutions would share a grid on the sphere, and their difference would not show its error.
-    """
-    return 2 * bandlimit - 1 + max(0, resolution - (bandlimit + 1) // 2)
 
 
 _HIGHEST = jax.lax.Precision.HIGHEST
@@ -322,8 +268,6 @@ def closed_nodes(group: RotationGroup | MatrixGroup, resolution: int) -> tuple[n
 logger = logging.getLogger("equitangents")
 
 LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
-# A field on the sphere for each rotation costs five powers of the resolution.
-LADDER_OF_FIELDS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24)
 AS_ASKED = "resolution as asked for"
 _FINER = 1.5  # how much finer the grid is that errors are measured against
 _COARSEST_FINER = 4  # the grid for errors of resolution 1, which has no coarser one

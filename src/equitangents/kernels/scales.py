@@ -90,7 +90,7 @@ def with_biases(program: P, factor: Any) -> P:
     def changed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple((op if op.affine is None else op.with_bias(factor)).with_held(changed) for op in ops)
 
-    parts = [part for part in ("ops", "sphere", "field", "vector") if hasattr(program, part)]
+    parts = [part for part in ("ops", "field", "vector") if hasattr(program, part)]
     return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]
 
 
@@ -151,7 +151,7 @@ def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[flo
 
 
 def _top(program: Any) -> Iterator[Any]:
-    for part in ("sphere", "field", "vector") if hasattr(program, "sphere") else ("ops",):
+    for part in ("ops",) if hasattr(program, "ops") else ("field", "vector"):
         yield from getattr(program, part)
 
 

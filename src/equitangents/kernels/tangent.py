@@ -18,7 +18,7 @@ Forms: "mean" over outputs, (N1, N2); "each" output with itself, (N1, N2, output
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import prod
@@ -505,7 +505,7 @@ def monte_carlo(
     with precision.scope(dtype):
         a = jnp.asarray(x1, dtype)
         b = None if x2 is None else jnp.asarray(x2, dtype)
-        ((_, (nngp, ntk), (nngp_square, ntk_square)),) = means(sample, key, [samples], powers=2)
+        (nngp, ntk), (nngp_square, ntk_square) = means(sample, key, samples, powers=2)
 
     def error(mean: np.ndarray, square: np.ndarray) -> np.ndarray:
         return np.sqrt(np.maximum(square - mean**2, 0) / (samples - 1))
@@ -513,20 +513,17 @@ def monte_carlo(
     return MonteCarlo(nngp, ntk, error(nngp, nngp_square), error(ntk, ntk_square), samples)
 
 
-def means(
-    sample: Callable[[jax.Array], Tree], key: jax.Array, counts: Collection[int], powers: int = 1
-) -> Iterator[tuple[Tree, ...]]:
-    """(n, mean of sample, of its square, …) over the first n draws, for each n of `counts` in ascending order.
+def means(sample: Callable[[jax.Array], Tree], key: jax.Array, count: int, powers: int = 1) -> list[Tree]:
+    """[mean of sample, of its square, …] over `count` draws.
 
     Draw i is `sample` of the i-th key folded into `key`; it makes a tree of arrays, of which `powers` are averaged.
     """
     totals: list[Tree] = []
-    for i in range(max(counts)):
+    for i in range(count):
         value = sample(jax.random.fold_in(key, i))
         parts = [value, *(jax.tree.map(lambda v, k=k: v**k, value) for k in range(2, powers + 1))]
         totals = [jax.tree.map(lambda t, v: t + v, *pair) for pair in zip(totals, parts, strict=True)] if i else parts
-        if i + 1 in counts:
-            yield (i + 1, *(jax.tree.map(lambda t, n=i + 1: t / n, total) for total in totals))
+    return [jax.tree.map(lambda t: t / count, total) for total in totals]
 
 
 def _planned(net: ShapedNetwork, x1: ArrayLike, x2: ArrayLike, dtype: np.dtype) -> Plan:

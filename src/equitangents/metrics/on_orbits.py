@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents.groups.group import FiniteGroupMap
+from equitangents._types import AnyAction
 from equitangents.metrics.measure import norms, ratio
 
 
 def carried_back(
-    output_action: FiniteGroupMap | None, f: Float[np.ndarray, "*draws n order outputs"]
+    output_action: AnyAction | None, f: Float[np.ndarray, "*draws n order outputs"]
 ) -> Float[np.ndarray, "*draws n order outputs"]:
     """z_g = ρ_Y(g)⁻¹ f(ρ_X(g)x), the same for all g if f is equivariant; None: f should be invariant, z = f."""
     if output_action is None:
@@ -82,7 +82,7 @@ def predicted_classes(z: Float[np.ndarray, "*axes outputs"]) -> Int[np.ndarray, 
 
 
 def equivariance_errors(
-    output_action: FiniteGroupMap | None, f: Float[np.ndarray, "*draws n order outputs"], identity: int
+    output_action: AnyAction | None, f: Float[np.ndarray, "*draws n order outputs"], identity: int
 ) -> Float[np.ndarray, "*draws n"]:
     """Mean over g, identity included, of ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖; output_action None: ρ_Y = 1."""
     start = f[..., identity, :]
@@ -102,7 +102,7 @@ def misclassified(f: Float[np.ndarray, "*axes outputs"], labels: Int[np.ndarray,
     return (predicted_classes(f) != labels).astype(np.float64)
 
 
-def moved(output_action: FiniteGroupMap, g: int, y: np.ndarray) -> np.ndarray:
+def moved(output_action: AnyAction, g: int, y: np.ndarray) -> np.ndarray:
     """ρ_Y(g) y for outputs (…, K)."""
     rows = y.reshape(-1, y.shape[-1])
     return np.asarray(output_action(g, rows), np.float64).reshape(y.shape)

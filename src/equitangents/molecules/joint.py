@@ -146,9 +146,4 @@ def _blocks(smooth: SmoothKernel, a: _Side, b: _Side) -> np.ndarray:
     counts = np.concatenate([np.ones(len(i)), np.zeros(fill)])
     i, j = (np.concatenate([x, np.zeros(fill, x.dtype)]) for x in (i, j))
     with precision.scope(np.float64):
-        return np.asarray(_compiled(smooth, a.signals, a.tangents, b.signals, b.tangents, i, j, counts))
-
-
-@partial(jax.jit, static_argnums=0)
-def _compiled(smooth: SmoothKernel, *arguments: jax.Array) -> jax.Array:
-    return smooth.blocks(*arguments)
+        return np.asarray(smooth.blocks(a.signals, a.tangents, b.signals, b.tangents, (i, j, counts)))

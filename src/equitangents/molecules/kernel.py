@@ -79,7 +79,7 @@ def kernels(
     for one, other in compared(first, first if second is None else second, pairs):
         a, b = _in_order(first, one), None if second is None else _in_order(second, other)
         for rows, columns, part in _blocks(net, a, b):
-            left, right = _sum_over_atoms(a, rows, size[0]), _sum_over_atoms(b or a, columns, size[1])
+            left, right = sum_over_atoms(a, rows, size[0]), sum_over_atoms(b or a, columns, size[1])
             for out, values in zip(total, (part.nngp, part.ntk), strict=True):
                 block = left @ np.asarray(values, np.float64) @ right.T
                 out += block
@@ -142,7 +142,7 @@ def _blocks(net: KernelFunction, a: Neighbourhoods, b: Neighbourhoods | None) ->
             yield here, there, net.kernel(a.signals[here], None if own else columns.signals[there])
 
 
-def _sum_over_atoms(fields: Neighbourhoods, which: slice, molecules: int) -> csr_array:
+def sum_over_atoms(fields: Neighbourhoods, which: slice, molecules: int) -> csr_array:
     """The matrix (molecules, atoms of the slice) that adds up what belongs to each molecule."""
     molecule = fields.molecule[which]
     ones = np.ones(len(molecule))

@@ -71,23 +71,11 @@ class Molecules:
             raise InvalidArgumentError("atoms is empty; expected at least one molecule")
         for i, a in enumerate(atoms):
             if 0 in a.numbers:
-                raise InvalidArgumentError(
-                    "atoms",
-                    "a dummy atom X, of atomic number 0",
-                    "elements",
-                    "leave such atoms out",
-                    verb="holds",
-                    at=i,
-                )
+                dummy, remedy = "a dummy atom X, of atomic number 0", "leave such atoms out"
+                raise InvalidArgumentError("atoms", dummy, "elements", remedy, verb="holds", at=i)
             if any(a.pbc):
-                raise InvalidArgumentError(
-                    "atoms",
-                    a.pbc.tolist(),
-                    "molecules, which are not periodic",
-                    "in a box: set pbc to False",
-                    verb="has pbc",
-                    at=i,
-                )
+                expected, remedy = "molecules, which are not periodic", "in a box: set pbc to False"
+                raise InvalidArgumentError("atoms", a.pbc.tolist(), expected, remedy, verb="has pbc", at=i)
         most = max(len(a) for a in atoms)
         numbers, positions = np.zeros((len(atoms), most), int), np.zeros((len(atoms), most, 3))
         for i, a in enumerate(atoms):
@@ -97,11 +85,8 @@ class Molecules:
     def to_ase(self) -> list[Atoms]:
         """One Atoms of ASE for each molecule."""
         ase = require("ase", "atoms", "to_ase")
-        present = self.atomic_numbers > 0
-        return [
-            ase.Atoms(numbers=z[here], positions=x[here])
-            for z, x, here in zip(self.atomic_numbers, self.positions, present, strict=True)
-        ]
+        both = zip(self.atomic_numbers, self.positions, strict=True)
+        return [ase.Atoms(numbers=z[z > 0], positions=x[z > 0]) for z, x in both]
 
     @property
     def sizes(self) -> Int[np.ndarray, " molecules"]:

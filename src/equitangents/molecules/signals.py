@@ -22,13 +22,10 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.molecules.molecules import LARGEST_ATOMIC_NUMBER, Molecules
 from equitangents.sphere.directions import legendre_coefficients
 from equitangents.sphere.harmonics import check_bandlimit, degrees, polynomials
-from equitangents.validation import check_number
 
-# The bump falls to a twentieth at 45°.
 SHARPNESS = -((math.cos(math.pi / 4) - 1) ** 2) / math.log(0.05)
-
+"""β: the bump falls to a twentieth at 45°."""
 _CHUNK = 1 << 23  # numbers at a time
-_SHARPEST = 1e-7  # narrower bumps fall between the nodes of the rule that integrates them
 
 
 class Neighbourhoods(NamedTuple):
@@ -47,13 +44,11 @@ class AtomSignals:
         bandlimit: Harmonics of degree below it are kept.
         powers: The powers p of the distance, one channel each.
         elements: Atomic numbers that have channels; None: those that occur. Atoms of other elements are refused.
-        sharpness: β, at least 1e-7; larger bumps are wider.
     """
 
     bandlimit: int = 6
     powers: tuple[float, ...] = (2.0, 6.0)
     elements: tuple[int, ...] | None = None
-    sharpness: float = SHARPNESS
 
     def __post_init__(self) -> None:
         check_bandlimit("bandlimit", self.bandlimit)
@@ -66,13 +61,12 @@ class AtomSignals:
             if wrong:
                 raise InvalidArgumentError("elements", wrong[0], "whole numbers from 1 to 118", verb="holds")
             object.__setattr__(self, "elements", tuple(sorted({int(z) for z in elements})))
-        check_number("sharpness", self.sharpness, f"a number of at least {_SHARPEST:g}", lambda b: b >= _SHARPEST)
 
     def for_molecules(self, *batches: Molecules) -> AtomSignals:
         """These settings with the elements of the molecules, where none are given."""
         present = sorted({z for batch in batches for z in batch.elements})
         if self.elements is None:
-            return AtomSignals(self.bandlimit, self.powers, tuple(present), self.sharpness)
+            return AtomSignals(self.bandlimit, self.powers, tuple(present))
         missing = [z for z in present if z not in self.elements]
         if missing:
             raise InvalidArgumentError("elements", self.elements, "all that the molecules hold", str(missing[0]))
@@ -117,7 +111,7 @@ class AtomSignals:
         which = (numbers[..., None] == np.asarray(self.elements)).astype(dtype)
         weights = which[..., None, :, :, None] * radial[..., None, :]
         weights = weights.reshape(*weights.shape[:-2], self.channels)
-        bumps = polynomials(r / distance[..., None], self.bandlimit) * _factors(self.bandlimit, self.sharpness, dtype)
+        bumps = polynomials(r / distance[..., None], self.bandlimit) * _factors(self.bandlimit, dtype)
         return xp.einsum("...ijk,...ijc->...ikc", bumps, weights)
 
 
@@ -129,7 +123,7 @@ def _numbers(name: str, values: Any, wanted: str) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=32)
-def _factors(bandlimit: int, sharpness: float, dtype: np.dtype) -> np.ndarray:
+def _factors(bandlimit: int, dtype: np.dtype) -> np.ndarray:
     """4π p_l of the bump's profile, for every coefficient."""
-    profile = lambda cosine: np.exp(-((cosine - 1) ** 2) / sharpness)
+    profile = lambda cosine: np.exp(-((cosine - 1) ** 2) / SHARPNESS)
     return (4 * np.pi * legendre_coefficients(profile, bandlimit)[degrees(bandlimit)]).astype(dtype)

@@ -4,12 +4,16 @@
 of c and t' of c' the chain rule needs K, which are matrix products, and derivatives of F at single rotations:
 
     ∂_t ∂_t' κ = ∫ [F_KK K_t K_t' + F_Kq' K_t q'_t' + F_qK q_t K_t' + F_qq' q_t q'_t'] dQ + t'ᵀ (∫ F_K D(Q) dQ) t.
+
+How finely rotations Q are sampled is measured on the molecules that a kernel is made for, and on what it is for: what
+forces and tensors are made of is a small part of the kernel, so that an error that is small beside the kernel may be
+large beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
@@ -20,8 +24,8 @@ from jaxtyping import Float
 
 from equitangents import precision
 from equitangents._types import ArrayLike, Tree
-from equitangents.errors import NetworkError
-from equitangents.groups import MatrixGroup
+from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.angular import both, covariance, of_covariance
@@ -31,15 +35,20 @@ from equitangents.kernels.operations import Affine, Dual
 from equitangents.kernels.program import Op
 from equitangents.kernels.program import flat as every_operation
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import RotationSections, Sphere, closed_nodes, sections
+from equitangents.kernels.rotations import LADDER, RotationSections, Sphere, closed_nodes, sections
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question, signals_for
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
+from equitangents.sphere import rotate
 from equitangents.sphere.transforms import wigner
 
 SMOOTH = (Erf, Gelu, Sin, Cos)
 _ELEMENTS = 1 << 22  # numbers of K(Q) at a time
 _FEW, _MANY = 1 << 10, 1 << 14  # numbers in a block, of whatever shape they come in: two programs are compiled
+_FINEST = 20
+_SAMPLED = 3  # molecules, and atoms of each, on which a resolution is measured
+_STEP = 0.02  # Å: differences of the kernel over it stand for derivatives
+_ROUNDING = 16 * np.finfo(np.float64).eps  # of the kernel: differences below it are none
 
 
 class Nodes(NamedTuple):
@@ -68,10 +77,10 @@ class SmoothKernel:
     def unresolved(
         cls, net: KernelFunction, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs
     ) -> SmoothKernel:
-        """For a network of full windows and smooth nonlinearities, before a resolution is chosen.
+        """For a network of smooth nonlinearities, before a resolution is chosen.
 
-        Raises NetworkError for others: of windows narrower than the sphere, nonlinearities after the readout, and
-        nonlinearities such as ReLU whose kernel has no second derivative at equal inputs.
+        Raises NetworkError for others: of nonlinearities after the readout, and of nonlinearities such as ReLU whose
+        kernel has no second derivative at equal inputs.
         """
         check_molecules("molecules", molecules)
         check_question(net, "lower", signals, pairs)
@@ -80,8 +89,8 @@ class SmoothKernel:
         if given or not isinstance(lowered.space, Sphere):
             raise NetworkError("forces need a network on spherical signals, which begins with a SphereLift")
         program = sections(lowered)
-        if program.sphere or any(not isinstance(op, Affine) for op in program.vector):
-            raise NetworkError("forces need full windows, and linear layers only after the readout")
+        if any(not isinstance(op, Affine) for op in program.vector):
+            raise NetworkError("forces need linear layers only after the readout")
         _check_smooth(program.field)
         return cls(program, signals, pairs, 0, None)
 
@@ -124,26 +133,15 @@ class SmoothKernel:
             found[:, start : start + step] = np.einsum("vnab,nm->vabm", values, weights, optimize=True)
         return found
 
+    @partial(jax.jit, static_argnums=0)
     def blocks(
-        self,
-        c1: jax.Array,
-        t1: jax.Array,
-        c2: jax.Array,
-        t2: jax.Array,
-        first: jax.Array,
-        second: jax.Array,
-        present: jax.Array,
+        self, c1: ArrayLike, t1: ArrayLike, c2: ArrayLike, t2: ArrayLike, pairs: tuple[ArrayLike, ArrayLike, ArrayLike]
     ) -> jax.Array:
         """κ and its derivatives summed over pairs of atoms, (2, 1 + D1, 1 + D2): NNGP and NTK.
 
-        Args:
-            c1: Signals of A1 atoms, (A1, B², C), and `t1`, D1 directions for each, (A1, D1, B², C).
-            t1: See c1.
-            c2: The same of the other molecule, with D2 directions.
-            t2: See c2.
-            first: Pairs (P,) of atoms of the first molecule with
-            second: atoms of the second,
-            present: 1 for pairs that count and 0 for others.
+        c1 (A1, B², C), t1 (A1, D1, B², C): signals of the first molecule's atoms, and D1 directions for each; c2, t2:
+        of the second. pairs, (P,) each: atoms of the first, atoms of the second, 1 for pairs that count and 0 for
+        others.
         """
         matrices, weights = (jnp.asarray(x) for x in self.nodes)
         (a, ta), (b, tb) = ((_scaled(c), _scaled(t)) for c, t in ((c1, t1), (c2, t2)))
@@ -155,7 +153,7 @@ class SmoothKernel:
             return total + counts * _between(self.program, matrices, weights, one.at(i), other.at(j)), None
 
         zero = jnp.zeros((2, 1 + t1.shape[1], 1 + t2.shape[1]), c1.dtype)
-        return jax.lax.scan(add, zero, (first, second, present))[0]
+        return jax.lax.scan(add, zero, pairs)[0]
 
 
 class _Atoms(NamedTuple):
@@ -268,9 +266,121 @@ def _linear(program: RotationSections, values: ArrayLike, constant: bool) -> Arr
 def _check_smooth(ops: tuple[Op, ...]) -> None:
     for op in every_operation(ops):
         if isinstance(op, Dual) and not isinstance(op.activation, SMOOTH):
-            raise NetworkError(
-                "nonlinearity",
-                type(op.activation),
-                "Erf, Gelu, Sin or Cos, since forces need second derivatives",
-                verb="is",
-            )
+            expected = "Erf, Gelu, Sin or Cos, since forces need second derivatives"
+            raise NetworkError("nonlinearity", type(op.activation), expected, verb="is")
+
+
+def kernel_for_forces(
+    net: KernelFunction, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
+) -> SmoothKernel:
+    """The kernel of energies and forces of molecules like these, at the resolution that its second derivatives need.
+
+    Raises NetworkError as `SmoothKernel.unresolved`, and InvalidArgumentError where no resolution reaches the network's
+    tolerance.
+    """
+    kernel = SmoothKernel.unresolved(net, molecules, signals, pairs)
+    return resolved(kernel, lambda r: slope_error(kernel, molecules, r))
+
+
+def kernel_for_tensors(
+    net: KernelFunction,
+    molecules: Molecules,
+    degrees: Sequence[int],
+    signals: AtomSignals | None = None,
+    pairs: Pairs = "same element",
+) -> SmoothKernel:
+    """The kernel of what turns as harmonics of `degrees`, at the resolution that `SmoothKernel.steered` needs for them.
+
+    Raises errors as `kernel_for_forces`, and NetworkError for a network that ends without a mean over rotations:
+    nothing of it turns.
+    """
+    kernel = SmoothKernel.unresolved(net, molecules, signals, pairs)
+    if kernel.program.readout != "pool":
+        raise NetworkError("vectors and tensors need a network that ends in GroupPool, which the readout replaces")
+    return resolved(kernel, lambda r: steering_error(kernel, molecules, degrees, r))
+
+
+def resolved(kernel: SmoothKernel, measured: Callable[[int], float]) -> SmoothKernel:
+    """The kernel with the lowest resolution at which the measured error is within the network's tolerance.
+
+    Raises InvalidArgumentError where no resolution is fine enough.
+    """
+    accuracy = kernel.program.accuracy
+    if not kernel.program.is_sampled:
+        return replace(kernel, resolution=0)
+    own, error = accuracy.resolution, np.inf
+    for r in LADDER if own is None else (own,):
+        if own is not None or (2 * r > kernel.signals.bandlimit and r <= _FINEST):
+            error = measured(r)
+            if own is not None or error <= accuracy.tolerance:
+                return replace(kernel, resolution=r, error_estimate=error)
+    raise InvalidArgumentError(
+        "tolerance",
+        accuracy.tolerance,
+        f"at least {error:.1e}, as resolution {_FINEST} reaches",
+        "the signals are too large for the nonlinearity: lower SphereLift's W_std, or give resolution",
+    )
+
+
+def slope_error(kernel: SmoothKernel, molecules: Molecules, resolution: int) -> float:
+    """Error of Cov(F, F') at a resolution, relative to the variance, along random displacements of a few molecules."""
+    rng = np.random.default_rng(0)
+    moved = []
+    for i in _largest(kernel, molecules):
+        z = molecules.atomic_numbers[i : i + 1]
+        x = molecules.positions[i : i + 1].astype(np.float64)
+        step = rng.normal(size=x.shape) * _STEP
+        for sign in (1, -1):
+            moved.append(_largest_atoms(kernel.signals.coefficients(z, x + sign * step)[z > 0]))
+    plus, minus = np.concatenate(moved[::2]), np.concatenate(moved[1::2])
+    n, found, size = len(plus), [], np.zeros(2)
+    for r in (resolution, _finer(resolution)):
+        k = replace(kernel, resolution=r).kernel(np.concatenate([plus, minus]))
+        values = np.stack([k.nngp, k.ntk])
+        size = np.abs(values).max(axis=(1, 2))
+        found.append(values[:, :n, :n] - values[:, :n, n:] - values[:, n:, :n] + values[:, n:, n:])
+    return _relative(found[0] - found[1], np.einsum("vii->vi", found[1]).max(axis=1), size)
+
+
+def steering_error(kernel: SmoothKernel, molecules: Molecules, degrees: Sequence[int], resolution: int) -> float:
+    """Error at a resolution of what turns as harmonics of some degrees, relative to its size, the worst of them.
+
+    On atoms' signals and on turned copies of them: grids are densest where a signal meets itself.
+    """
+    largest = (kernel.signals(molecules[[i]]).signals.astype(np.float64) for i in _largest(kernel, molecules))
+    signals = np.concatenate(list(map(_largest_atoms, largest)))
+    if not signals.any():
+        return 0.0  # lone atoms, which see the same from all sides
+    both = np.concatenate([signals, rotate(signals, so3(1).random(1)[0])])
+    errors = [0.0]
+    for degree in degrees:
+        coarse, fine = (
+            replace(kernel, resolution=r).steered(signals, both, degree) for r in (resolution, _finer(resolution))
+        )
+        own = np.einsum("viikk->vik", fine[:, :, : len(signals)]).max(axis=(1, 2))
+        whole = np.abs(replace(kernel, resolution=resolution).kernel(signals).ntk).max()
+        errors.append(_relative(coarse - fine, own, np.full(2, whole)))
+    return float(np.max(errors))  # NaN if any is
+
+
+def _largest(kernel: SmoothKernel, molecules: Molecules) -> np.ndarray:
+    """Molecules with the largest signals, which are the least smooth."""
+    fields = kernel.signals(molecules)
+    size = np.zeros(len(molecules))
+    np.maximum.at(size, fields.molecule, (fields.signals.astype(np.float64) ** 2).sum(axis=(1, 2)))
+    return np.argsort(-size, kind="stable")[:_SAMPLED]
+
+
+def _largest_atoms(c: np.ndarray) -> np.ndarray:
+    return c[np.argsort(-(c**2).sum(axis=(1, 2)))[:_SAMPLED]]
+
+
+def _finer(resolution: int) -> int:
+    return resolution + resolution // 2 + 1
+
+
+def _relative(difference: np.ndarray, scale: np.ndarray, size: np.ndarray) -> float:
+    """The largest difference relative to `scale`, of each kernel; none where it is rounding of numbers of `size`."""
+    error = np.abs(difference).reshape(len(difference), -1).max(axis=1)
+    counts = error > _ROUNDING * size
+    return float((error[counts] / np.maximum(scale[counts], _ROUNDING * size[counts])).max(initial=0.0))

@@ -17,12 +17,11 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.memory import check_fits
-from equitangents.molecules.kernel import compared
+from equitangents.molecules.kernel import compared, sum_over_atoms
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.regressor_base import LearntRows, MolecularRegressor, check_lone_atoms, checked_targets
-from equitangents.molecules.resolution import kernel_for_tensors
+from equitangents.molecules.regressor import LearntRows, MolecularRegressor, check_lone_atoms, checked_targets
 from equitangents.molecules.signals import Neighbourhoods
-from equitangents.molecules.smooth_kernel import SmoothKernel
+from equitangents.molecules.smooth_kernel import SmoothKernel, kernel_for_tensors
 from equitangents.sphere.harmonics import polynomials
 
 _ATOMS = 256  # rows at a time
@@ -52,7 +51,8 @@ def tensor_kernels(
         for start in range(0, len(first.signals), _ATOMS):
             here = slice(start, start + _ATOMS)
             values = smooth.steered(first.signals[here], second.signals, degree)
-            left, right = _members(first.molecule[here], n1), _members(second.molecule, n2)
+            left = sum_over_atoms(first, here, n1).toarray()
+            right = sum_over_atoms(second, slice(None), n2).toarray()
             total += np.einsum("na,vabij,mb->vnmij", left, values, right, optimize=True)
     if degree > 0:  # what a lone atom sees is the same from all sides: no part of it turns
         for sizes, axis in ((molecules1.sizes, 1), ((molecules2 or molecules1).sizes, 2)):
@@ -152,8 +152,3 @@ def _isotropic(values: np.ndarray) -> np.ndarray:
     if values.ndim == 2:
         return np.zeros_like(values)
     return np.trace(values, axis1=1, axis2=2)[:, None, None] / 3 * np.eye(3)
-
-
-def _members(molecule: np.ndarray, count: int) -> Float[np.ndarray, "molecules atoms"]:
-    """1 where an atom belongs to a molecule."""
-    return (molecule == np.arange(count)[:, None]).astype(float)

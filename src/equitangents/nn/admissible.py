@@ -10,16 +10,19 @@ Both are for training that does not single out directions of the weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
-from equitangents.kernels.finite_width.first_order import LinearBlock, linear_block
+from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.invariance import is_invariant
+from equitangents.kernels.operations import Box, Decouple, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.structured import BlockSums, Times
 from equitangents.nn.layer import OnGroup, Signal
 from equitangents.nn.nonlinearities import Identity
 from equitangents.nn.sequential import Sequential
@@ -117,6 +120,70 @@ def _walked(
     return Admissible(True, None, f"every layer's windows are carried to one another by {which}", exact=whole)
 
 
+@dataclass(frozen=True)
+class LinearBlock:
+    """One layer with weights, and pools around it: K'(o, o') = Σ_s (R_s K R_sᵀ)(o, o') + B(o, o').
+
+    `slots`: R, (slots, P_out, P_in), a slot for each weight that channels share; `bias`: B, (P_out, P_out).
+    """
+
+    slots: np.ndarray
+    bias: np.ndarray
+
+    def __call__(self, field: np.ndarray) -> np.ndarray:
+        """Σ_s R_s X R_sᵀ + B of a field over pairs of positions, (P_in, P_in)."""
+        out = self.bias.copy()
+        for r in self.slots:
+            out += r @ field @ r.T
+        return out
+
+
+def linear_block(layers: Sequence[Any], signals: Sequence[Signal]) -> LinearBlock:
+    """The block of linear layers; `signals[i]` goes into layer i. NetworkError for a layer of other operations."""
+    count = signals[0].positions.count
+    slots, bias = np.eye(count)[None], np.zeros((count, count))
+    for layer, signal in zip(layers, signals, strict=True):
+        for op in layer.lower(signal):
+            if op.affine is not None:
+                slots, bias = slots * op.W_var**0.5, op.W_var * bias + op.b_var
+            elif isinstance(op, Decouple):  # weights of each position by themselves
+                each = np.eye(len(bias))
+                slots = (each[:, None, :, None] * slots).reshape((-1, *slots.shape[1:]))
+                bias = bias * each
+            elif (rule := _MAPS.get(type(op))) is not None:
+                maps = rule(op, len(bias))
+                slots = (maps[:, None] @ slots).reshape((-1, maps.shape[1], count))
+                bias = (maps @ bias @ maps.mT).sum(axis=0)
+            else:
+                raise NetworkError(
+                    "layer",
+                    layer,
+                    "dense, convolutional, locally connected and group-convolutional layers, pools, nonlinearities, "
+                    "and Flatten before weights",
+                )
+    return LinearBlock(slots[slots.any((1, 2))], bias)
+
+
+def _windows(index: np.ndarray, weights: np.ndarray, positions: int) -> np.ndarray:
+    """√w_s at the position that each window reads as its s-th, (slots, windows, positions); -1 reads nothing."""
+    return np.stack([w**0.5 * (i[:, None] == np.arange(positions)) for i, w in zip(index.T, weights, strict=True)])
+
+
+def _members(op: Any) -> np.ndarray:
+    return np.asarray(op.labels.array == np.arange(op.blocks)[:, None], float)
+
+
+_MAPS: dict[type, Callable[[Any, int], np.ndarray]] = {  # R of an operation on so many positions, without weights
+    Box: lambda op, n: _windows(op.table, np.full(op.table.shape[1], 1 / op.table.shape[1]), n),
+    Table: lambda op, n: _windows(op.index.array, op.weights.array, n),
+    Pool: lambda op, n: (_members(op) / _members(op).sum(axis=1, keepdims=True))[None],
+    BlockSums: lambda op, n: _members(op)[None],
+    WindowPool: lambda op, n: window_averages(op.box)[None],
+    Flatten: lambda op, n: np.eye(n)[:, None] / n**0.5,
+    Times: lambda op, n: op.factor * np.eye(n)[None],
+}
+
+
 def _moved(
     block: LinearBlock,
     before: Signal,
@@ -138,10 +205,10 @@ def _moved(
     else:
         start = rng.standard_normal((before.positions.count,) * 2)
         fields = [start[np.ix_(np.argsort(m), np.argsort(m))] for m in moves]
-    own = block(start, with_bias=True)
+    own = block(start)
     found: list[np.ndarray] = []
     for g, field, i in zip(elements, fields, range(len(elements)), strict=True):
-        turned = block(field, with_bias=True)
+        turned = block(field)
         scale = max(float(np.max(np.abs(own))), float(np.max(np.abs(turned))), np.finfo(float).tiny)
         least = np.inf
         for candidate in _candidates(own, turned, after, None if moves is None else moves[i]):

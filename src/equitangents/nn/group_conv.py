@@ -31,10 +31,10 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.wallpaper_group import GridGroup
 from equitangents.kernels.operations import FrozenArray, Table
 from equitangents.kernels.program import GroupFibres, Op
-from equitangents.kernels.rotations import RotationOp
+from equitangents.kernels.rotations import FullMean, RotationOp
 from equitangents.nn.conv import symmetric_box
 from equitangents.nn.layer import FilterLayer, OnGroup, OnRotations, Signal
-from equitangents.nn.sphere_lift import ZonalWindow, ZonalWindowLike, blocks, rotation_root, wigner_basis, zonal_window
+from equitangents.nn.sphere_lift import blocks, wigner_basis
 from equitangents.validation import is_whole
 
 
@@ -263,12 +263,11 @@ class GroupConv(_OnTable):
     Follows a Lift. `window` S: a centred box of translations (wallpaper and translation groups) with all rotations and
     reflections, or with those of `rotations` alone (a number r for the rotation r, a pair (r, f) for r with reflection
     f); a list of group elements; or "full". `weights` v: a profile over S, normalised to sum 1; uniform by default.
-    On SO(3) and O(3) a window is "full" or zonal, v(n·hn) with n the pole: a profile or Legendre coefficients as of
-    `SphereLift`, the latter as a ZonalWindow.
+    On SO(3) and O(3) the window is "full".
     """
 
     channels: int
-    window: WindowLike | ZonalWindowLike = "full"
+    window: WindowLike = "full"
     rotations: Sequence[int | tuple[int, int]] | None = None
     weights: Sequence[float] | np.ndarray | None = None
     W_std: float = 1.0
@@ -276,10 +275,7 @@ class GroupConv(_OnTable):
 
     def __post_init__(self) -> None:
         self._check_scales()
-        if callable(self.window) or isinstance(self.window, ZonalWindow):
-            object.__setattr__(self, "window", zonal_window(self.window))
-        else:
-            object.__setattr__(self, "window", freeze_window(cast(WindowLike, self.window)))
+        object.__setattr__(self, "window", freeze_window(self.window))
         object.__setattr__(self, "weights", freeze_weights(self.weights))
         object.__setattr__(self, "rotations", _freeze_rotations(self.rotations))
 
@@ -296,27 +292,21 @@ class GroupConv(_OnTable):
         return super().filter_shape(signal)
 
     def window_mean(self, signal: Signal) -> Any:
-        """By the table of the window's elements, or over a zonal window."""
-        return self._zonal().op if isinstance(signal.positions, OnRotations) else super().window_mean(signal)
+        """By the table of the window's elements, or over all rotations."""
+        if not isinstance(signal.positions, OnRotations):
+            return super().window_mean(signal)
+        if self.window != "full" or self.rotations is not None or self.weights is not None:
+            raise NetworkError("window", self.window, "'full' on SO(3) and O(3)", "leave rotations and weights out")
+        return FullMean()
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Convolved signals on the group, (N, |G|, channels)."""
         if not isinstance(signal.positions, OnRotations):
             return super().apply(params, x, signal)
         group = signal.positions.group
-        root = jnp.asarray(rotation_root(self._zonal(), group.bandlimit), x.dtype)
-        filters = jnp.einsum("ij,sjcd->sicd", root, self.scales.scaled(params, x.shape[-1]))
+        root = np.sqrt(degree_dimensions(group.bandlimit)).astype(x.dtype)
+        filters = self.scales.scaled(params, x.shape[-1]) / root[:, None, None]
         return self.scales.add_bias(params, convolve_rotations(x, filters, group))
-
-    def _zonal(self) -> ZonalWindow:
-        """The window on SO(3) and O(3)."""
-        if self.rotations is not None or self.weights is not None:
-            raise NetworkError(
-                "window", self.window, "'full' or a profile on SO(3) and O(3)", "leave rotations and weights out"
-            )
-        if isinstance(self.window, tuple | Elements):
-            raise NetworkError("window", self.window, "'full', a profile or a ZonalWindow on SO(3) and O(3)")
-        return zonal_window(cast(ZonalWindowLike, self.window))
 
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
         """index[g, s] = g·s for elements s of the window."""
@@ -329,8 +319,6 @@ class GroupConv(_OnTable):
     def _elements(self, group: Group) -> np.ndarray:
         """The elements of the window."""
         window = self.window
-        if isinstance(window, ZonalWindow):
-            raise NetworkError("group", group, "SO(3) or O(3) with a zonal window")
         if self.rotations is not None and not (isinstance(group, WallpaperGroup) and isinstance(window, tuple)):
             raise NetworkError("rotations= goes with a box window on a wallpaper group")
         if isinstance(window, Elements):
@@ -403,10 +391,14 @@ def convolve_rotations(x: jax.Array, filters: jax.Array, group: RotationGroup) -
     return jnp.concatenate(outputs, axis=1)
 
 
+def degree_dimensions(bandlimit: int) -> np.ndarray:
+    """2l + 1 for each entry of the D^l."""
+    return np.concatenate([np.full((2 * l + 1) ** 2, 2 * l + 1) for l in range(bandlimit)])
+
+
 @lru_cache(maxsize=8)
 def _transforms(group: RotationGroup) -> tuple[np.ndarray, np.ndarray]:
     """(from coefficients F to values, from values to coefficients) on the proper rotations of a group."""
     proper = RotationGroup(group.bandlimit, reflections=False)
     D = wigner_basis(proper, group.bandlimit)
-    dimension = np.concatenate([np.full((2 * l + 1) ** 2, 2 * l + 1) for l in range(group.bandlimit)])
-    return D * dimension, (D * proper.weights[:, None]).T
+    return D * degree_dimensions(group.bandlimit), (D * proper.weights[:, None]).T

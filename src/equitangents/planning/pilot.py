@@ -39,9 +39,17 @@ from equitangents.ensembles import (
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
 )
-from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
-from equitangents.ensembles.fields.points import FieldPoints, PointAction
-from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
+from equitangents.ensembles.fields import (
+    FieldKernel,
+    FieldPoints,
+    FieldRows,
+    PointAction,
+    Positions,
+    field_rows,
+    kernel_symmetry,
+    moved_positions,
+    value_keeping,
+)
 from equitangents.ensembles.finite import Classification, FiniteEnsemble
 from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.orbits import OrbitLaw
@@ -53,7 +61,6 @@ from equitangents.errors import (
     NotFittedError,
 )
 from equitangents.groups import Group
-from equitangents.groups.group import FiniteGroupMap
 from equitangents.inference.dynamics import one_time
 from equitangents.memory import check_memory
 from equitangents.metrics.on_orbits import carried_back, moved
@@ -108,7 +115,7 @@ class PilotDraws:
 
     outputs: Float[np.ndarray, "networks n order outputs"]
     group: Group
-    output_action: FiniteGroupMap | None
+    output_action: AnyAction | None
     equivariant: bool
     about: Float[np.ndarray, "n outputs"] | None
     rng: np.random.Generator

@@ -75,7 +75,7 @@ class Violations:
     def __post_init__(self) -> None:
         if not self.kind.needs_error:
             return
-        total = self.measures.of_means("error", self.law).sum(axis=1)
+        total = self.measures.of_ensembles("error", self.law, math.inf).sum(axis=1)
         if not float(total.mean()) > _NOTHING * len(self.law.mean) * float((self.law.mean**2).mean()):
             raise InvalidArgumentError(
                 "measure", self.kind.title, "one relative to what is not 0 on these inputs", "plan for another measure"
@@ -97,7 +97,7 @@ class Violations:
     @cached_property
     def limits(self) -> np.ndarray:
         """v of infinitely many members in ascending order; a single one where their mean is known."""
-        return np.sort(self._relative(self.measures.of_means(self.kind.measure, self.law)))
+        return np.sort(self._relative(self.measures.of_ensembles(self.kind.measure, self.law, math.inf)))
 
     def limit(self, q: float) -> float:
         """The q-quantile of v of infinitely many members."""

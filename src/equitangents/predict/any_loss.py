@@ -108,42 +108,37 @@ def _integrated(
     state: ODEState,
 ) -> ODEState:
     """The flow from a state to each of the times, inside JAX programs; each time by itself, over a unit of time."""
-    train = jnp.broadcast_to(jnp.asarray(state.fx_train, y.dtype), layout.shape)
-    fields = [(train, state.qx_train, kernel)]
+    kernels, shapes = {"train": kernel}, {"train": layout.shape}
     if state.fx_test is not None:
-        shape = layout.test_shape(cross)
-        fields.append(
-            (jnp.broadcast_to(jnp.asarray(state.fx_test, y.dtype), shape), state.qx_test, jnp.asarray(cross, y.dtype))
-        )
-    start = [f for f, _, _ in fields]
-    if friction is not None:
-        start += [jnp.zeros_like(f) if q is None else q for f, q, _ in fields]
+        kernels["test"], shapes["test"] = jnp.asarray(cross, y.dtype), layout.test_shape(cross)
+    f, q = {}, {}
+    for side, shape in shapes.items():
+        f[side] = jnp.broadcast_to(jnp.asarray(getattr(state, f"fx_{side}"), y.dtype), shape)
+        velocity = getattr(state, f"qx_{side}")
+        q[side] = jnp.zeros_like(f[side]) if velocity is None else velocity
     slope = jax.grad(loss)
 
     def speed(values: Tree, _: Tree, time: Tree) -> Tree:
-        pull = slope(values[0], y)
-        forces = [-_product(layout, k, pull, f.shape) for f, _, k in fields]
-        count = len(fields)
-        found = (
-            forces
-            if friction is None
-            else [*values[count:], *(g - friction * q for g, q in zip(forces, values[count:], strict=True))]
-        )
-        return [time * v for v in found]
+        f, q = values
+        pull = slope(f["train"], y)
+        forces = {side: -_product(layout, k, pull, f[side].shape) for side, k in kernels.items()}
+        if friction is None:
+            found = forces, q
+        else:
+            found = q, {side: force - friction * q[side] for side, force in forces.items()}
+        return jax.tree.map(lambda v: time * v, found)
 
     def at(time: Tree) -> Tree:
         ends = odeint(
             partial(speed), start, jnp.array([0.0, 1.0], y.dtype), rate * time, rtol=_TOLERANCE, atol=_TOLERANCE
         )
-        return [v[-1] for v in ends]
+        return jax.tree.map(lambda v: v[-1], ends)
 
+    start = (f, {} if friction is None else q)
     times = jnp.asarray(t, y.dtype)
     found = jax.vmap(at)(times.ravel())
-    shaped = [v.reshape((*times.shape, *v.shape[1:])) for v in found]
-    names = ["fx_train", "fx_test"][: len(fields)]
-    if friction is not None:
-        names += ["qx_train", "qx_test"][: len(fields)]
-    return ODEState(**dict(zip(names, shaped, strict=True)))
+    f, q = jax.tree.map(lambda v: v.reshape((*times.shape, *v.shape[1:])), found)
+    return ODEState(f["train"], f.get("test"), q.get("train"), q.get("test"))
 
 
 def _product(layout: Layout, kernel: Tree, values: Tree, shape: tuple[int, ...]) -> Tree:

@@ -13,13 +13,12 @@ from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow
 from equitangents.inference.spectrum import Spectrum
+from equitangents.keywords import Get, named, names_of
 from equitangents.predict.outputs import (
-    Get,
     Layout,
     checked,
     decomposed,
-    gaussians,
-    names_of,
+    gaussian,
     precision_of,
     symmetric,
     targets,
@@ -47,14 +46,12 @@ def gradient_descent_mse(
     layout = Layout.of(y, trace_axes)
     layout.check("k_train_train", kernel, train=True)
     dtype = precision_of(k_train_train)
-    known: list[Spectrum] = []
-    if not precision.is_traced(kernel):
-        known.append(decomposed(layout.matrix(kernel), dtype, diag_reg, diag_reg_absolute_scale))
+    decompose = lambda kernel: decomposed(layout.matrix(kernel), dtype, diag_reg, diag_reg_absolute_scale)
+    known = None if precision.is_traced(kernel) else decompose(kernel)
     flow = Flow(learning_rate, int(np.prod(layout.shape)))
 
     def run(kernel: Tree, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree) -> tuple[np.ndarray, ...]:
-        found = known or [decomposed(layout.matrix(kernel), dtype, diag_reg, diag_reg_absolute_scale)]
-        return _outputs(found[0], flow, layout, y, t, train_0, test_0, cross)
+        return _outputs(known or decompose(kernel), flow, layout, y, t, train_0, test_0, cross)
 
     def predict_fn(t: Tree = None, fx_train_0: Tree = 0.0, fx_test_0: Tree = None, k_test_train: Tree = None) -> Tree:
         if fx_test_0 is not None and k_test_train is None:
@@ -75,13 +72,13 @@ def gradient_descent_mse(
 def _outputs(
     spectrum: Spectrum, flow: Flow, layout: Layout, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree
 ) -> tuple[np.ndarray, ...]:
-    """Outputs at the training inputs and at test inputs, in double precision."""
+    """Outputs at the training inputs and at test inputs, in double precision; None at time 0: not asked for."""
     y = np.asarray(y, np.float64)
     start = np.broadcast_to(0.0 if train_0 is None else np.asarray(train_0, np.float64), layout.shape)
     rows = spectrum.vectors.T @ layout.rows(y - start)
     train, test = [], []
     matrix = None if cross is None else layout.matrix(np.asarray(cross, np.float64))
-    for time in [np.inf] if t is None else np.asarray(t, np.float64).ravel():
+    for time in _times(t):
         check_time(spectrum, flow.rate, time, needed=cross is not None)
         if train_0 is not None:
             left = spectrum.vectors @ (flow.decay(spectrum.eigenvalues, time)[:, None] * rows)
@@ -91,6 +88,11 @@ def _outputs(
             moved = matrix @ (spectrum.vectors @ (flow.response(spectrum.eigenvalues, time)[:, None] * rows))
             test.append(np.asarray(test_0, np.float64) + layout.outputs(moved, shape))
     return tuple(np.reshape(v, (*np.shape(t), *v[0].shape)) for v in (train, test) if v)
+
+
+def _times(t: Tree) -> Sequence[float] | np.ndarray:
+    """The times one after another; None is infinite time."""
+    return [np.inf] if t is None else np.asarray(t, np.float64).ravel()
 
 
 def check_time(spectrum: Spectrum, rate: float, time: float, *, needed: bool) -> None:
@@ -153,7 +155,7 @@ def gradient_descent_mse_ensemble(
         return found
 
     def predict_fn(
-        t: Tree = None, x_test: Tree = None, get: Get | None = None, compute_cov: bool = False, **keywords: Tree
+        t: Tree = None, x_test: Tree = None, get: Get = None, compute_cov: bool = False, **keywords: Tree
     ) -> Tree:
         names = names_of(get)
         mixed = _between(kernel_fn_train_train_kwargs, keywords)
@@ -181,7 +183,7 @@ def gradient_descent_mse_ensemble(
             nngp = train("nngp") if compute_cov and name == "ntk" else None
             both = cross.get("nngp") if compute_cov and name == "ntk" else None
             outcomes.append(through(run, shapes, x_train, t, y, kernel, nngp, given, both, prior))
-        return gaussians(get, names, outcomes)
+        return named(get, names, list(map(gaussian, outcomes)), "Gaussians")
 
     return predict_fn
 
@@ -197,50 +199,38 @@ def _between(train: dict[str, Any], test: dict[str, Any]) -> dict[str, Any]:
 
 def _moments(
     name: str, spectrum: Spectrum, flow: Flow, layout: Layout, t: Tree, y: Tree, nngp: Tree, cross: Tree,
-    cross_nngp: Tree,
-    prior: Tree,
-    compute_cov: bool,
+    cross_nngp: Tree, prior: Tree, compute_cov: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """Means, and covariances, at all times."""
+    """Means, and covariances, at all times, of networks that begin at 0 in the mean."""
+    starts = (0.0, None) if cross is None else (None, 0.0)
+    means = _outputs(spectrum, flow, layout, y, t, *starts, cross)
+    if not compute_cov:
+        return means
     k, b, c, p = (
         None if v is None else layout.matrix(np.asarray(v, np.float64)) for v in (nngp, cross, cross_nngp, prior)
     )
     shape = layout.shape if cross is None else layout.test_shape(cross)
-    rows = layout.rows(np.asarray(y, np.float64))
-    means, covariances = [], []
-    for time in [np.inf] if t is None else np.asarray(t, np.float64).ravel():
-        mean, covariance = _at(name, spectrum, flow, time, rows, k, b, c, p, compute_cov, t is None)
-        means.append(layout.outputs(mean, shape))
-        if compute_cov:
-            covariances.append(layout.covariance(covariance, shape))
-    return tuple(np.reshape(v, (*np.shape(t), *v[0].shape)) for v in (means, covariances) if v)
+    found = [layout.covariance(_covariance(name, spectrum, flow, time, k, b, c, p), shape) for time in _times(t)]
+    if cross is None and t is None:
+        found = [np.zeros_like(found[0])]
+    return (*means, np.reshape(found, (*np.shape(t), *found[0].shape)))
 
 
-def _at(
-    name: str, spectrum: Spectrum, flow: Flow, time: float, y: np.ndarray, nngp: Tree, cross: Tree, cross_nngp: Tree,
-    prior: Tree, compute_cov: bool, limit: bool,
-) -> tuple[np.ndarray, Any]:  # fmt: skip
-    """Return (mean, covariance or None) at one time."""
+def _covariance(
+    name: str, spectrum: Spectrum, flow: Flow, time: float, nngp: Tree, cross: Tree, cross_nngp: Tree, prior: Tree
+) -> Any:
+    """The covariance at one time, (rows, rows)."""
     vectors, values = spectrum.vectors, spectrum.eigenvalues
-    check_time(spectrum, flow.rate, time, needed=cross is not None)
     decay = flow.decay(values, time)
     if cross is None:
-        mean = y if limit else y - vectors @ (decay[:, None] * (vectors.T @ y))
-        if not compute_cov:
-            return mean, None
         left = vectors * decay @ vectors.T
-        if limit:
-            return mean, np.zeros_like(left)
-        return mean, (vectors * (values * decay**2) @ vectors.T) if name == "nngp" else left @ nngp @ left
+        return (vectors * (values * decay**2) @ vectors.T) if name == "nngp" else left @ nngp @ left
     gain = cross @ vectors * flow.response(values, time)
-    mean = gain @ (vectors.T @ y)
-    if not compute_cov:
-        return mean, None
     if name == "nngp":
-        return mean, prior - (gain * (1 + decay)) @ (cross @ vectors).T
+        return prior - (gain * (1 + decay)) @ (cross @ vectors).T
     through_training = gain @ vectors.T
     mixed = through_training @ cross_nngp.T
-    return mean, prior + through_training @ nngp @ through_training.T - mixed - mixed.T
+    return prior + through_training @ nngp @ through_training.T - mixed - mixed.T
 
 
 def gp_inference(
@@ -262,7 +252,7 @@ def gp_inference(
     example = k_train_train if hasattr(k_train_train, "dtype") else getattr(k_train_train, "nngp", None)
     example = getattr(k_train_train, "ntk", None) if example is None else example
 
-    def predict_fn(get: Get | None = None, k_test_train: Tree = None, k_test_test: Tree = None) -> Tree:
+    def predict_fn(get: Get = None, k_test_train: Tree = None, k_test_test: Tree = None) -> Tree:
         names = names_of(get, "ntkgp")
         outcomes = []
         for name in names:
@@ -274,13 +264,10 @@ def gp_inference(
             if k_test_train is not None:
                 given[0] = _part("k_test_train", k_test_train, kind)
                 layout.check("k_test_train", given[0], train=False)
-                if covariance:
-                    if name == "ntk":
-                        _check_both("k_train_train", k_train_train)
-                        _check_both("k_test_train", k_test_train)
-                        given[3] = _part("k_train_train", k_train_train, "nngp")
-                    given[1] = _part("k_test_train", k_test_train, prior)
-                    given[2] = _part("k_test_test", k_test_test, prior)
+            if k_test_train is not None and covariance:
+                given[1] = _part("k_test_train", k_test_train, prior, both=name == "ntk")
+                given[2] = _part("k_test_test", k_test_test, prior)
+                given[3] = _part("k_train_train", k_train_train, "nngp", both=True) if name == "ntk" else None
 
             def run(
                 kernel: Tree, y: Tree, cross: Tree, cross_prior: Tree, prior: Tree, nngp: Tree,
@@ -292,22 +279,21 @@ def gp_inference(
                 return _moments(law, spectrum, flow, layout, None, y, nngp, cross, cross_prior, prior, covariance)
 
             outcomes.append(through(run, layout.moments(given[0], covariance), example, kernel, y, *given))
-        return gaussians(get, names, outcomes)
+        return named(get, names, list(map(gaussian, outcomes)), "Gaussians")
 
     return predict_fn
 
 
-def _check_both(name: str, kernels: Tree) -> None:
-    if getattr(kernels, "nngp", None) is None:
+def _part(name: str, kernels: Tree, kind: str, *, both: bool = False) -> Tree:
+    """The kernel of this kind; `both`: an array will not do, since it may be of the other kind."""
+    array = hasattr(kernels, "dtype")
+    if both and (array or getattr(kernels, kind, None) is None):
         raise InvalidArgumentError(
             name,
-            "an array" if hasattr(kernels, "dtype") else "without nngp",
+            "an array" if array else f"without {kind}",
             remedy="the covariance of 'ntk' at test inputs needs both: kernel_fn(x1, x2, ('nngp', 'ntk'))",
         )
-
-
-def _part(name: str, kernels: Tree, kind: str) -> Tree:
-    if hasattr(kernels, "dtype"):
+    if array:
         return checked(name, kernels)
     if getattr(kernels, kind, None) is None:
         raise InvalidArgumentError(f"{name} comes without {kind}; give a named tuple with nngp and ntk")

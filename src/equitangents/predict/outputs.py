@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +17,6 @@ from equitangents.inference import decompose
 from equitangents.inference.spectrum import Spectrum
 from equitangents.validation import check_array
 
-Get = str | Sequence[str]
 _ROUNDED = 1e3  # units in the last place of the largest entry, by which entries ij and ji may differ
 
 
@@ -27,6 +25,11 @@ class Gaussian(NamedTuple):
 
     mean: Tree
     covariance: Tree
+
+
+def gaussian(moments: tuple[Tree, ...]) -> Tree:
+    """The mean, or the mean and the covariance."""
+    return Gaussian(*moments) if len(moments) == 2 else moments[0]
 
 
 @dataclass(frozen=True)
@@ -55,16 +58,9 @@ class Layout:
         sizes = [self.shape[a] for a in self.kept]
         found = tuple(np.shape(kernel))
         fits = len(found) == 2 * len(sizes) and list(found[1::2]) == sizes and (not train or list(found[::2]) == sizes)
-        if not fits and train and len(found) == 2 * len(sizes) == 2 and found[0] == found[1]:
-            raise ShapeError(
-                f"the training kernel has {found[0]} rows, which y_train of shape {self.shape} does not fit"
-            )
         if not fits:
-            first = [str(n) if train else "…" for n in sizes]
-            wanted = ", ".join(part for a, b in zip(first, sizes, strict=True) for part in (a, str(b)))
-            raise ShapeError(
-                name, found, f"({wanted}), with y_train of shape {self.shape} and trace_axes={self.traced}"
-            )
+            wanted = tuple(m for n in sizes for m in (n if train else "…", n))
+            raise ShapeError(name, found, wanted, f"y_train has shape {self.shape}, with trace_axes={self.traced}")
 
     def matrix(self, kernel: np.ndarray) -> np.ndarray:
         """(rows, columns): the first of each two axes, and the second ones."""
@@ -161,19 +157,3 @@ def through(
     wanted = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
     arrays = [v for v, t in zip(given, traced, strict=True) if t]
     return jax.pure_callback(called, wanted, *arrays, vmap_method="sequential")
-
-
-def names_of(get: Get | None, *others: str) -> tuple[str, ...]:
-    """Requested names, in lower case."""
-    names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
-    known = ("nngp", "ntk", *others)
-    for name in names:
-        if str(name).lower() not in known:
-            raise InvalidArgumentError("get", name, f"one of {', '.join(known)}")
-    return tuple(str(name).lower() for name in names)
-
-
-def gaussians(get: Get | None, names: tuple[str, ...], found: list[tuple[Tree, ...]]) -> Tree:
-    """Means, or means with covariances, of each name: one where `get` is a text, else a named tuple."""
-    each = [Gaussian(*moments) if len(moments) == 2 else moments[0] for moments in found]
-    return each[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*each)

@@ -2,7 +2,7 @@
 
 from equitangents.report import figures, palette
 from equitangents.report.numbers import format_number, with_interval
-from equitangents.report.render import Figure, Section, Table, environment, write
+from equitangents.report.render import Figure, Section, Table, environment, text_of, write
 
 __all__ = [
     "Figure",
@@ -12,6 +12,7 @@ __all__ = [
     "figures",
     "format_number",
     "palette",
+    "text_of",
     "with_interval",
     "write",
 ]

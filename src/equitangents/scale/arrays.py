@@ -31,7 +31,7 @@ def _checked(read: Callable[..., Any]) -> Callable[..., Any]:
         except (ValueError, RuntimeError) as error:  # of the codecs: a checksum, a length
             if any(word in str(error) for word in _DAMAGE):
                 raise StoreError(
-                    "store", str(array.store_path), "undamaged tiles", f"verify() repairs it: {_line(error)}"
+                    "store", str(array.store_path), "undamaged tiles", f"compute(check=True) repairs it: {_line(error)}"
                 ) from None
             raise
 
@@ -54,7 +54,10 @@ def open_checked(path: Place) -> CheckedArray:
         return CheckedArray.open(StorePath(store, node.get("path", "")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            "store", str(path), "a store that can be read", f"verify() repairs what is damaged: {_line(error)}"
+            "store",
+            str(path),
+            "a store that can be read",
+            f"compute(check=True) repairs what is damaged: {_line(error)}",
         ) from None
 
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,6 @@ _COPIES = 4  # matrices of a tile's size that a worker holds while it assembles 
 
 Index = tuple[int, ...]
 Tile = tuple[int, int]
-State = Literal["whole", "missing", "damaged"]
 
 
 def check_library() -> None:
@@ -195,25 +194,18 @@ class ZarrTiles:
         lacking = {place for chunks in self.arrays.values() for place in chunks.missing(places)}
         return [tile for tile in tiles if not lacking.isdisjoint(self.grid.places(tile))]
 
-    def read(self, tile: Tile) -> Values:
-        """The matrices of a tile at its own place."""
-        return [self._cut(chunks.read(tile), tile) for chunks in self.arrays.values()]
-
-    def state(self, tile: Tile) -> State:
-        """Whether a tile is whole, "missing" where none of its files is there, else "damaged"."""
-        places = self.grid.places(tile)
-        if not any(chunks.path(place).exists() for chunks in self.arrays.values() for place in places):
-            return "missing"
+    def is_whole(self, tile: Tile) -> bool:
+        """Whether all values of a tile are on disk with their checksums, finite, and equal to their mirror's."""
         for chunks in self.arrays.values():
             try:
-                values, *mirrored = (chunks.read(place) for place in places)
+                values, *mirrored = (chunks.read(place) for place in self.grid.places(tile))
             except (DamagedTileError, OSError):
-                return "damaged"
-            if not np.isfinite(self._cut(values, tile)).all():
-                return "damaged"
-            if not all(np.array_equal(values, other.T, equal_nan=True) for other in mirrored):
-                return "damaged"
-        return "whole"
+                return False
+            rows, columns = (span.stop - span.start for span in self.grid.spans(tile))
+            equal = all(np.array_equal(values, other.T, equal_nan=True) for other in mirrored)
+            if not (equal and np.isfinite(values[:rows, :columns]).all()):
+                return False
+        return True
 
     def write(self, tile: Tile, values: Values) -> None:
         """Put one matrix of every array where it is kept."""
@@ -226,11 +218,6 @@ class ZarrTiles:
         for place in self.grid.places(tile):
             for chunks in self.arrays.values():
                 chunks.path(place).unlink(missing_ok=True)
-
-    def _cut(self, chunk: np.ndarray, tile: Tile) -> np.ndarray:
-        """What a chunk holds of the matrix."""
-        rows, columns = self.grid.spans(tile)
-        return chunk[: rows.stop - rows.start, : columns.stop - columns.start]
 
 
 def tile_bytes(side: int, numbers: int, itemsize: int) -> int:

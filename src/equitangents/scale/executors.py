@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar, cast
 
+import joblib
+
 from equitangents._aliases import ExecutorLike, TaskExecutor
 from equitangents.errors import InvalidTypeError, StoreError
 from equitangents.scale.chunks import Tile
@@ -59,7 +61,7 @@ def distribute(
                     _compute(pool, executor, run, waiting, report)
             else:
                 given = cast(TaskExecutor, executor)
-                _compute(given, getattr(given, "_max_workers", 0) or _cores(), run, waiting, report)
+                _compute(given, getattr(given, "_max_workers", 0) or joblib.cpu_count(), run, waiting, report)
         except BrokenExecutor:
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS or not is_whole(executor):
@@ -96,7 +98,7 @@ def _processes(workers: int) -> Iterator[TaskExecutor]:
     """An executor of so many processes of this machine, which share its cores."""
     from joblib.externals.loky import ProcessPoolExecutor
 
-    threads = str(max(1, _cores() // workers))
+    threads = str(max(1, joblib.cpu_count() // workers))
     variables = {name: os.environ.get(name, threads) for name in _THREADS}
     pool = ProcessPoolExecutor(workers, env=variables, initializer=_follow, initargs=(os.getpid(),))
     try:
@@ -115,10 +117,6 @@ def _follow(client: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def part_of(work: list[Item], shard: tuple[int, int] | None) -> list[Item]:

@@ -1,27 +1,35 @@
-"""Gram matrices on disk: NNGP and NTK of a network between many inputs, as Zarr arrays of tiles."""
+"""Gram matrices on disk: NNGP and NTK of a network between many inputs, as Zarr arrays of tiles.
+
+A worker, in whatever process on whatever machine, is given a `Work` and the names of some tiles. It reads the inputs
+from the store, and refuses to write where the store, its own version or its engine are not those of the work.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
 import secrets
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
+from equitangents._version import __version__
+from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
+from equitangents.kernels.program import VERSION
 from equitangents.memory import check_fits
 from equitangents.progress import Progress, ProgressCallback, told_by
-from equitangents.scale import executors
-from equitangents.scale.chunks import LARGEST, Tile, check_library, tile_bytes
+from equitangents.scale import executors, record
+from equitangents.scale.chunks import LARGEST, Chunks, Tile, Values, ZarrTiles, check_library, tile_bytes
 from equitangents.scale.executors import part_of
-from equitangents.scale.place import check_room, place, remove_all, sweep
-from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, precision_of, problem, read_record
-from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
+from equitangents.scale.place import DamagedTileError, Place, check_room, place, remove_all, store_errors, sweep
+from equitangents.scale.record import FIELDS, Data, Record, read_record
 from equitangents.validation import check_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
@@ -30,6 +38,97 @@ if TYPE_CHECKING:  # Zarr takes a while to import
 logger = logging.getLogger("equitangents")
 
 _A_TILE = 120  # bytes of a tile's name in a list of them
+_INPUTS = 2**26  # bytes of inputs that a worker keeps of those that it has read
+
+Read = Callable[[str, int], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One Gram matrix to be computed into the store in `path`; it is sent to workers."""
+
+    path: Place
+    kernel: KernelFunction
+    record: Record
+
+    @cached_property
+    def arrays(self) -> dict[str, Chunks]:
+        """The arrays of the store by name."""
+        return self.record.arrays(self.path)
+
+    @property
+    def tiles(self) -> ZarrTiles:
+        """The tiles of both kernels, as files."""
+        return self.record.tiles(self.path)
+
+    def check(self) -> None:
+        """Raise StoreError unless this process may write into the store."""
+        mine, stored = (__version__, VERSION), (self.record.version, self.record.numbers)
+        if mine != stored:
+            remedy = "install the version that began the store"
+            raise StoreError("worker", mine, stored, remedy, verb="runs version and numbers")
+        there = read_record(self.path)
+        if there is None:
+            raise StoreError("store", str(self.path), "a folder that this worker sees", "it may have been removed")
+        if there != self.record:
+            raise StoreError("store", str(self.path), "the one that was opened, with its rows", "open it again")
+
+    def values(self, tile: Tile, inputs: Read | None = None) -> Values:
+        """NNGP and NTK of one tile; `inputs` is used in place of ours."""
+        grid, read = self.record.grid, inputs or self.inputs
+        rows, columns = grid.spans(tile)
+        x1, x2 = read("x1", tile[0])[: rows.stop - rows.start], None
+        if not grid.halved(tile):
+            x2 = read("x1" if grid.symmetric else "x2", tile[1])[: columns.stop - columns.start]
+        try:
+            kernels = self.kernel.kernel(x1, x2)
+        except (MemoryError, MemoryLimitError):
+            sizes = (len(x1), len(x1 if x2 is None else x2))
+            remedy = "give a smaller tile to a new store, or run fewer workers"
+            raise MemoryLimitError(f"tile {tile}", sizes, "memory for it", remedy, verb="has") from None
+        if kernels.engine != self.record.engine:
+            raise StoreError(
+                "engine", kernels.engine, self.record.engine, "set EQUITANGENTS_ENGINE to that of the store"
+            )
+        values = [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
+        if not all(np.isfinite(matrix).all() for matrix in values):
+            raise StoreError(f"tile {tile}", "NaN or infinite values", "finite ones", "it was not kept", verb="holds")
+        return values
+
+    def inputs(self, name: str, index: int) -> np.ndarray:
+        """The inputs of one row or column of tiles; where these are at the edge, NaN behind them."""
+        chunks = self.arrays[name]
+        try:
+            return chunks.read((index, *(0,) * (len(chunks.shape) - 1)))
+        except (DamagedTileError, FileNotFoundError) as error:
+            raise StoreError("store", str(error), "undamaged inputs", "compute(check=True) repairs them") from None
+
+
+def compute_tile(work: Work, tile: Tile) -> bool:
+    """Whether this worker computed the tile; False where it was there."""
+    return any([*each_computed(work, [tile])])
+
+
+def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[bool]:
+    """Compute tiles in order; whether each was computed now, once it is there."""
+    files, most = work.tiles, max(work.arrays[name].nbytes for name in work.record.inputs)
+    read = lru_cache(maxsize=max(2, _INPUTS // most))(work.inputs)  # tiles that follow one another share a row
+    with gram_errors(work.path):
+        for tile in tiles:
+            there = files.is_there(tile)
+            if not there:
+                values = work.values(tile, read)
+                work.check()  # rows may have been added
+                files.write(tile, values)
+            yield not there
+
+
+def gram_errors(path: Place) -> AbstractContextManager[None]:
+    """Errors of the file system as StoreErrors that name the store in `path`."""
+    return store_errors(
+        f"the store in {path} cannot be read or written",
+        "; what is complete there is kept, and the same call goes on from it",
+    )
 
 
 class GramStore:
@@ -79,20 +178,20 @@ class GramStore:
     ) -> None:
         check_library()
         self.path = place("path", path)
-        self._data: Data = {"x1": opened("x1", x1)} | ({} if x2 is None else {"x2": opened("x2", x2)})
+        self._data: Data = {"x1": record.opened("x1", x1)} | ({} if x2 is None else {"x2": record.opened("x2", x2)})
         if tile is not None:
             check_whole("tile", tile, 1)
-        dtype = precision_of(precision, self._data)
+        dtype = record.precision_of(precision, self._data)
         with self._files():
             stored = read_record(self.path)
             self._check_room(stored, dtype)
             side = stored.tile if tile is None and stored is not None else tile
-            wanted = problem(net, self._data, side, dtype)
+            wanted = record.problem(net, self._data, side, dtype)
             needed = tile_bytes(wanted.tile, int(np.prod(wanted.x1.shape)), dtype.itemsize)
             task = f"a tile of {wanted.tile} × {wanted.tile} inputs"
             check_fits(task, needed, "give a smaller tile to a new store")
-            record = open_store(self.path, wanted, self._data)
-        self._work = Work(self.path.resolve(), net, record)
+            there = record.open_store(self.path, wanted, self._data)
+        self._work = Work(self.path.resolve(), net, there)
 
     @property
     def ntk(self) -> CheckedArray:
@@ -146,6 +245,7 @@ class GramStore:
         resume: bool = True,
         *,
         shard: tuple[int, int] | None = None,
+        check: bool = False,
         progress: bool | ProgressCallback | None = False,
     ) -> GramStore:
         """Compute the tiles that are not there, and return this store; the numbers are the same whoever computes them.
@@ -155,6 +255,7 @@ class GramStore:
                 executor of `concurrent.futures`, whose workers see the same folder.
             resume: False removes all tiles first.
             shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays: each job computes one.
+            check: read all metadata, inputs and tiles that are there against their checksums, and repair what is damaged.
             progress: True shows it on stderr; a function is called as progress(tiles that are there, all tiles, seconds
                 left); False: it is logged.
         """
@@ -166,58 +267,31 @@ class GramStore:
             if not resume:
                 for name in FIELDS:
                     remove_all(self.path / name / "c")
+            if check:
+                record.write_metadata(self._work.path, self._work.record)
+                record.write_inputs(self._work.path, self._work.record, self._data, thorough=True)
+                for tile in mine:
+                    if not self._work.tiles.is_whole(tile):
+                        self._work.tiles.remove(tile)
             waiting = self._work.tiles.missing(mine)
             self._check_free(self._work.tiles.room(waiting))
             turn = secrets.randbelow(len(waiting) or 1)  # two at once begin at different places, and share the rest
             waiting = waiting[turn:] + waiting[:turn]
-            self._compute(waiting, len(mine), executor, progress)
+            counted = Progress(len(mine) - len(waiting), len(mine), progress, task="gram")
+            if executor is None:
+                for computed in each_computed(self._work, waiting):
+                    counted.add(1, computed)
+            else:
+                run = partial(compute_tile, self._work)
+                executors.distribute(executor, run, waiting, lambda computed: counted.add(1, computed))
+            rest = "" if counted.computed == len(mine) else ", the others were there"
+            logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, len(mine), rest, self.path)
             sweep(self.path)  # what processes left behind that were killed
         return self
-
-    def verify(
-        self,
-        sample: int | None = 16,
-        *,
-        executor: ExecutorLike | None = None,
-    ) -> Verification:
-        """Check all metadata, inputs and checksums, recompute `sample` tiles (None: all), and repair what is wrong.
-
-        Tiles that were never computed are counted and left to `compute`. `executor` repairs, as in `compute`.
-        """
-        executors.check_executor(executor)
-        if sample is not None:
-            check_whole("sample", sample, 0)
-        with self._files():
-            self._work.check()
-            found, wrong = verify(self._work, self._data, sample)
-            if wrong:
-                for tile in wrong:
-                    self._work.tiles.remove(tile)
-                self._compute(wrong, len(wrong), executor, None)
-            sweep(self.path)  # what processes left behind that were killed
-        return found
 
     def __repr__(self) -> str:
         there = len(self.tiles) - self.missing
         return f"GramStore({str(self.path)!r}, shape={self.shape}, {there} of {len(self.tiles)} tiles)"
-
-    def _compute(
-        self,
-        waiting: list[Tile],
-        total: int,
-        executor: ExecutorLike | None,
-        told: bool | ProgressCallback | None,
-    ) -> None:
-        counted = Progress(total - len(waiting), total, told, task="gram")
-        if executor is None:
-            for computed in each_computed(self._work, waiting):
-                counted.add(1, computed)
-        else:
-            executors.distribute(
-                executor, partial(compute_tile, self._work), waiting, lambda computed: counted.add(1, computed)
-            )
-        rest = "" if counted.computed == total else ", the others were there"
-        logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 
     def _array(self, name: str) -> CheckedArray:
         from equitangents.scale.arrays import open_checked  # Zarr takes a while to import

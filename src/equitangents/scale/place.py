@@ -53,14 +53,9 @@ class ObjectPath:
         """The last part of its key."""
         return posixpath.basename(self.key)
 
-    @property
-    def parent(self) -> ObjectPath:
-        """The place that it lies in."""
-        return ObjectPath(self.root, posixpath.dirname(self.key))
-
     def with_name(self, name: str) -> ObjectPath:
         """The place beside it of this name."""
-        return self.parent / name
+        return ObjectPath(self.root, posixpath.join(posixpath.dirname(self.key), name))
 
     def resolve(self) -> ObjectPath:
         """Itself: there are no links."""
@@ -147,23 +142,14 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
     url = _URL.match(text)
     if url is None:
         return Path(path).expanduser()
-    scheme = url["scheme"].lower()
-    if not url["second"] or scheme not in (*SCHEMES, "file"):
-        raise InvalidArgumentError(
-            name,
-            text,
-            "a path of this machine, or a URL of file:// or an object store, as text",
-            "such as s3://bucket/name",
-        )
     parts = urlsplit(text)
-    if scheme == "file":
-        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-            raise InvalidArgumentError(name, text, "file:/// and a whole path")
-        return Path(url2pathname(parts.path))
     key = posixpath.normpath(parts.path).strip("/")
-    if not parts.netloc or key in ("", ".") or parts.query or parts.fragment or key.startswith(".."):
-        raise InvalidArgumentError(name, text, "scheme://bucket/name")
-    found = ObjectPath(f"{scheme}://{parts.netloc}", key)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return Path(url2pathname(parts.path))
+    wrong = not parts.netloc or key in ("", ".") or key.startswith("..") or parts.query or parts.fragment
+    if parts.scheme not in SCHEMES or not url["second"] or wrong:
+        raise InvalidArgumentError(name, text, "a path of this machine, or scheme://bucket/name of s3, gs or az")
+    found = ObjectPath(f"{parts.scheme}://{parts.netloc}", key)
     try:
         bucket(found.root)
     except _library().exceptions.BaseError as error:
@@ -189,15 +175,12 @@ class DamagedTileError(ValueError):
 
 
 @contextmanager
-def store_errors(unwritable: str, kept: str | Callable[[], str] = "", *, with_file: bool = False) -> Iterator[None]:
-    """Errors of the file system as StoreErrors of one line, from `unwritable` to `kept`, or to what that then says.
-
-    with_file: whether it names the file.
-    """
+def store_errors(unwritable: str, kept: str | Callable[[], str] = "") -> Iterator[None]:
+    """Errors of the file system as StoreErrors of one line, from `unwritable` to `kept`, or to what that then says."""
     try:
         yield
     except OSError as error:
-        file = f" ({error.filename})" if with_file and error.filename else ""
+        file = f" ({error.filename})" if error.filename else ""
         raise StoreError(f"{unwritable}: {error.strerror or error}{file}{kept() if callable(kept) else kept}") from None
 
 

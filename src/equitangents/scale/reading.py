@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, cast
 
@@ -12,8 +10,7 @@ import numpy as np
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
 from equitangents.extras import require
-from equitangents.files import open_regular
-from equitangents.foreign_files import UNREADABLE, Rows, check_arrays, check_zarr, read_arrays
+from equitangents.foreign_files import UNREADABLE, Rows, read_arrays
 from equitangents.scale.place import ObjectPath, Place, place, zarr_node
 
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
@@ -32,10 +29,8 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
         )
     if isinstance(path, ObjectPath) or path.is_dir():
         return _zarr(name, path, key)
-    if path.suffix == ".npy":
+    if path.suffix == ".npy" and path.is_file():
         with suppress(*UNREADABLE):  # what is wrong with it `read_arrays` says
-            with open_regular(path) as opened:
-                check_arrays(opened, whole=False)
             return cast(Rows, np.load(path, mmap_mode="r", allow_pickle=False))
     arrays = read_arrays(name, path)
     if isinstance(arrays, np.ndarray):
@@ -60,7 +55,7 @@ def _zarr(name: str, path: Place, key: str) -> Rows:
     zarr = require("zarr", "scale", name)
     try:
         node: Any = zarr.open(**zarr_node(path), mode="r")
-        array, at = (node[key], path / key) if isinstance(node, zarr.Group) else (node, path)
+        array: Any = node[key] if isinstance(node, zarr.Group) else node
     except (RecursionError, *UNREADABLE) as error:
         metadata = isinstance(path, ObjectPath) or any((path / file).exists() for file in _METADATA)
         raise InvalidArgumentError(
@@ -71,15 +66,4 @@ def _zarr(name: str, path: Place, key: str) -> Rows:
         ) from None
     if isinstance(array, zarr.Group):
         raise InvalidArgumentError(name, str(path), "an array", f"{key} is a group")
-    try:
-        check_zarr(array, _files(at))
-    except ValueError as error:
-        raise InvalidArgumentError(name, str(path), "an array that can be read", str(error)) from None
     return array
-
-
-def _files(path: Place) -> Iterator[str]:
-    """The names of the files, or objects, of an array."""
-    if isinstance(path, ObjectPath):
-        return (name.rpartition("/")[2] for name, _ in path.sizes())
-    return (name for _, _, files in os.walk(path) for name in files)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,21 +100,11 @@ class Record:
         }
         plain: dict[str, Any] = {**held, **inputs}
         record = Record(**plain)
-        record._check()
+        sizes = [record.tile, *(n for x in record.inputs.values() for n in (*x.shape, x.count))]
+        # a checksum says that nothing has changed, not who wrote it; all else is only compared
+        if not all(type(n) is int and n > 0 for n in sizes) or record.precision not in ("float32", "float64"):
+            raise ValueError("the record has entries that nothing has")
         return record
-
-    def _check(self) -> None:
-        """ValueError unless all is of its type: a checksum says that nothing has changed, not who wrote it."""
-        given = list(self.inputs.values())
-        text = [self.network, self.network_hash, self.engine, self.precision, self.version]
-        text += [x.digest for x in given]
-        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, x.count))]
-        if not all(isinstance(each, str) for each in text) or not all(type(each) is int for each in numbers):
-            raise ValueError("the record has entries of other types")
-        if min(numbers) < 0 or self.tile < 1:
-            raise ValueError("the record has sizes that nothing has")
-        if self.precision not in ("float32", "float64"):
-            raise ValueError(f"the record's precision is {self.precision!r}")
 
 
 def _compared(record: Record) -> dict[str, object]:
@@ -137,20 +129,14 @@ def metadata(path: Place, record: Record) -> dict[Place, bytes]:
     return {folder: json.dumps(text, indent=1).encode() for folder, text in texts.items()}
 
 
-def write_metadata(path: Place, record: Record) -> list[Place]:
-    """Write every `zarr.json` that is not as it must be; returns those that were not."""
-    differing = []
+def write_metadata(path: Place, record: Record) -> None:
+    """Write every `zarr.json` that is not as it must be."""
     for folder, text in metadata(path, record).items():
-        file = folder / NAME
-        try:
-            right = content(file) == text
-        except (FileNotFoundError, IsADirectoryError):
-            right = False
-        if not right:
-            differing.append(file)
-            folder.mkdir(parents=True, exist_ok=True)
-            write_whole(file, text)
-    return differing
+        with suppress(FileNotFoundError, IsADirectoryError):
+            if content(folder / NAME) == text:
+                continue
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / NAME, text)
 
 
 def read_record(path: Place) -> Record | None:
@@ -266,18 +252,9 @@ def open_store(path: Place, wanted: Record, data: Data) -> Record:
 
 
 def write_inputs(
-    path: Place,
-    record: Record,
-    data: Data,
-    *,
-    known: dict[str, int] | None = None,
-    thorough: bool = False,
-) -> list[Place]:
-    """Write inputs that are missing, those beyond `known` rows, or, if `thorough`, all that are not those of `data`.
-
-    Returns the files.
-    """
-    differing: list[Place] = []
+    path: Place, record: Record, data: Data, *, known: Mapping[str, int] | None = None, thorough: bool = False
+) -> None:
+    """Write inputs that are missing, those beyond `known` rows, or, if `thorough`, all that are not those of `data`."""
     for name, about in record.inputs.items():
         chunks, tile, count = record.arrays(path)[name], record.tile, about.count
         chunks.folder.mkdir(parents=True, exist_ok=True)
@@ -286,14 +263,10 @@ def write_inputs(
         for index in indices:
             rows = slice(index[0] * tile, min((index[0] + 1) * tile, count))
             wrong = index in lacking or rows.stop > (known or {}).get(name, count)
-            if not (wrong or thorough):
-                continue
-            values = rows_of(name, data[name], rows, chunks.dtype)
-            if not wrong and _holds(chunks, index, values):
-                continue
-            chunks.write(index, values)
-            differing.append(chunks.path(index))
-    return differing
+            if wrong or thorough:
+                values = rows_of(name, data[name], rows, chunks.dtype)
+                if wrong or not _holds(chunks, index, values):
+                    chunks.write(index, values)
 
 
 def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:

@@ -1,10 +1,8 @@
 """Signals on the sphere: real harmonics, grids with exact quadrature, rotations, zonal filters."""
 
 from equitangents.sphere.directions import from_directions, from_profile, zonal_filter
-from equitangents.sphere.harmonics import degrees, harmonics, orders
+from equitangents.sphere.harmonics import degrees, harmonics
 from equitangents.sphere.transforms import (
-    driscoll_healy,
-    evaluate,
     from_grid,
     gauss_legendre,
     project,
@@ -15,14 +13,11 @@ from equitangents.sphere.transforms import (
 
 __all__ = [
     "degrees",
-    "driscoll_healy",
-    "evaluate",
     "from_directions",
     "from_grid",
     "from_profile",
     "gauss_legendre",
     "harmonics",
-    "orders",
     "project",
     "rotate",
     "to_grid",

@@ -112,12 +112,3 @@ def degrees(bandlimit: int) -> np.ndarray:
     l = np.repeat(np.arange(bandlimit), 2 * np.arange(bandlimit) + 1)
     l.flags.writeable = False
     return l
-
-
-@lru_cache(maxsize=64)
-def orders(bandlimit: int) -> np.ndarray:
-    """The order m of every index l² + l + m, (bandlimit²,), read-only."""
-    l = degrees(bandlimit)
-    m = np.arange(bandlimit**2) - l * l - l
-    m.flags.writeable = False
-    return m

@@ -1,7 +1,7 @@
 """Between harmonic coefficients and values on grids, f(x) = Σ_lm c_lm Y_lm(x), c_lm = ∫ f(x) Y_lm(x) dx; and rotations.
 
 A grid has rings of equal polar angle θ, each of n_φ equidistant azimuths φ_k = 2πk/n_φ; an integral is Σ_jk w_j f(θ_j,
-φ_k) with Σ_jk w_j = 4π. Both rules integrate products of two functions of bandlimit B exactly.
+φ_k) with Σ_jk w_j = 4π, exact for products of two functions of bandlimit B.
 
 (ρ(R) f)(x) = f(R⁻¹x) has the coefficients D(R) c. D is the real orthogonal representation with Y(Rx) = D(R) Y(x),
 block-diagonal in the degree, and D(RS) = D(R) D(S). Its blocks are D^l(R) = ∫ Y_l(Rx) Y_l(x)ᵀ dx, taken by exact
@@ -11,9 +11,7 @@ quadrature: no angles, no singular rotations, and an improper R (determinant -1)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from types import ModuleType
-from typing import Any
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -26,38 +24,14 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.sphere.harmonics import check_bandlimit, check_coefficients, polynomials
 from equitangents.validation import check_array
 
-KINDS = ("gauss-legendre", "driscoll-healy")
-
 
 @dataclass(frozen=True, eq=False)
 class SphereGrid:
-    """Rings on the sphere; made by `gauss_legendre` or `driscoll_healy`.
+    """`points` (n_θ, n_φ, 3), unit vectors, and quadrature `weights` (n_θ, n_φ), which sum to 4π."""
 
-    `theta` (n_θ,) and `phi` (n_φ,) in radians, `ring_weights` (n_θ,) the weight of each point of a ring.
-    """
-
-    kind: str
     bandlimit: int
-    theta: Float[np.ndarray, " n_theta"]
-    phi: Float[np.ndarray, " n_phi"]
-    ring_weights: Float[np.ndarray, " n_theta"]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rings and points on each ring, (n_θ, n_φ)."""
-        return len(self.theta), len(self.phi)
-
-    @cached_property
-    def points(self) -> Float[np.ndarray, "n_theta n_phi 3"]:
-        """Unit vectors (sin θ cos φ, sin θ sin φ, cos θ)."""
-        sine = np.sin(self.theta)[:, None]
-        z = np.broadcast_to(np.cos(self.theta)[:, None], self.shape)
-        return np.stack([sine * np.cos(self.phi), sine * np.sin(self.phi), z], axis=-1)
-
-    @cached_property
-    def weights(self) -> Float[np.ndarray, "n_theta n_phi"]:
-        """Quadrature weights, which sum to 4π."""
-        return np.broadcast_to(self.ring_weights[:, None], self.shape)
+    points: Float[np.ndarray, "n_theta n_phi 3"]
+    weights: Float[np.ndarray, "n_theta n_phi"]
 
 
 @lru_cache(maxsize=64)
@@ -66,29 +40,10 @@ def gauss_legendre(bandlimit: int) -> SphereGrid:
     B = check_bandlimit("bandlimit", bandlimit)
     nodes, weights = np.polynomial.legendre.leggauss(B)
     n = 2 * B - 1
-    return SphereGrid("gauss-legendre", B, np.arccos(nodes[::-1]), _azimuths(n), weights[::-1] * (2 * np.pi / n))
-
-
-@lru_cache(maxsize=64)
-def driscoll_healy(bandlimit: int) -> SphereGrid:
-    """2B rings at θ_j = π(2j + 1)/(4B), with 2B azimuths (Driscoll & Healy 1994; the rings here avoid the poles)."""
-    B = check_bandlimit("bandlimit", bandlimit)
-    theta = np.pi * (2 * np.arange(2 * B) + 1) / (4 * B)
-    k = np.arange(B)
-    weights = 2 / B * np.sin(theta) * (np.sin(np.outer(theta, 2 * k + 1)) / (2 * k + 1)).sum(axis=1)
-    return SphereGrid("driscoll-healy", B, theta, _azimuths(2 * B), weights * (2 * np.pi / (2 * B)))
-
-
-def make_grid(kind: str, bandlimit: int) -> SphereGrid:
-    """The grid of one of `KINDS`."""
-    makers = dict(zip(KINDS, (gauss_legendre, driscoll_healy), strict=True))
-    if kind not in makers:
-        raise InvalidArgumentError("grid", kind, list(KINDS))
-    return makers[kind](bandlimit)
-
-
-def _azimuths(n: int) -> np.ndarray:
-    return 2 * np.pi * np.arange(n) / n
+    theta, phi = np.arccos(nodes[::-1])[:, None], 2 * np.pi * np.arange(n) / n
+    z = np.broadcast_to(np.cos(theta), (B, n))
+    points = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), z], axis=-1)
+    return SphereGrid(B, points, np.broadcast_to((weights[::-1] * (2 * np.pi / n))[:, None], (B, n)))
 
 
 _LOST = {"float32": 1e-8, "float64": 1e-20}  # relative power outside the bandlimit that counts as rounding
@@ -106,27 +61,12 @@ class Projection:
     lost_power: Float[ArrayLike, "n channels"]
 
 
-def evaluate(
-    c: Float[ArrayLike, "n harmonics channels"], x: Float[ArrayLike, "points 3"]
-) -> Float[ArrayLike, "n points channels"]:
-    """Values of signals at any unit vectors x."""
-    c, bandlimit = check_coefficients("c", c)
-    x = check_array("x", x, shape=(None, 3))
-    with precision.scope(c.dtype):
-        if isinstance(c, jax.Array) or isinstance(x, jax.Array):
-            return _multiply("pk,nkc->npc", polynomials(jnp.asarray(x, c.dtype), bandlimit), jnp.asarray(c))
-        return _multiply("pk,nkc->npc", polynomials(x, bandlimit).astype(c.dtype), c)
-
-
 def to_grid(
-    c: Float[ArrayLike, "n harmonics channels"], grid: str = "gauss-legendre", bandlimit: int | None = None
+    c: Float[ArrayLike, "n harmonics channels"], bandlimit: int | None = None
 ) -> Float[ArrayLike, "n n_theta n_phi channels"]:
-    """Values of signals on a grid.
+    """Values of signals with the coefficients c on the Gauss–Legendre grid (B, 2B - 1).
 
-    Args:
-        c: Coefficients.
-        grid: "gauss-legendre", of shape (B, 2B - 1), or "driscoll-healy", of shape (2B, 2B).
-        bandlimit: B of the grid, at least that of the coefficients, which it is by default.
+    `bandlimit`: B of the grid, at least that of the coefficients, which it is by default.
 
     >>> c = np.zeros((1, 4, 1)); c[0, 0] = 2 * np.sqrt(np.pi)
     >>> to_grid(c)[0, :, :, 0]
@@ -134,7 +74,7 @@ def to_grid(
            [1., 1., 1.]])
     """
     c, own = check_coefficients("c", c)
-    chosen = make_grid(grid, own if bandlimit is None else check_bandlimit("bandlimit", bandlimit))
+    chosen = gauss_legendre(own if bandlimit is None else check_bandlimit("bandlimit", bandlimit))
     if chosen.bandlimit < own:
         raise InvalidArgumentError("bandlimit", bandlimit, f"at least {own}, that of the coefficients")
     basis = _synthesis(chosen, own)
@@ -143,12 +83,12 @@ def to_grid(
 
 
 def from_grid(values: Float[ArrayLike, "n n_theta n_phi channels"]) -> Float[ArrayLike, "n harmonics channels"]:
-    """Coefficients of signals given on a grid that resolves them; the grid is known by its shape.
+    """Coefficients of signals given on a Gauss–Legendre grid that resolves them.
 
     A signal with power outside the grid's bandlimit is refused (`project` truncates it); traced arrays are not checked.
 
     Raises:
-        ShapeError: if the shape is neither (B, 2B - 1) nor (2B, 2B).
+        ShapeError: if the shape is not (B, 2B - 1).
         InvalidArgumentError: if a signal is not bandlimited.
     """
     values = check_array("values", values, rank=4)
@@ -195,9 +135,7 @@ def _grid_of(shape: tuple[int, ...]) -> SphereGrid:
     rings, azimuths = shape
     if azimuths == 2 * rings - 1:
         return gauss_legendre(rings)
-    if azimuths == rings and rings % 2 == 0:
-        return driscoll_healy(rings // 2)
-    raise ShapeError("values", shape, "a grid of shape (B, 2B - 1) or (2B, 2B)")
+    raise ShapeError("values", shape, "a grid of shape (B, 2B - 1)")
 
 
 @lru_cache(maxsize=64)
@@ -232,13 +170,12 @@ def wigner(R: Float[ArrayLike, "*batch 3 3"], bandlimit: int) -> tuple[Float[Arr
     R = check_rotations("R", R)
     batch = R.shape[:-2]
     R = R.reshape((-1, 3, 3))
-    xp = jnp if isinstance(R, jax.Array) else np
     with precision.scope(R.dtype):
-        blocks = [_block(xp, R, l) for l in range(bandlimit)]
+        blocks = [_block(R, l) for l in range(bandlimit)]
         return tuple(b.reshape((*batch, *b.shape[1:])) for b in blocks)
 
 
-def _block(xp: ModuleType, R: ArrayLike, l: int) -> ArrayLike:
+def _block(R: ArrayLike, l: int) -> ArrayLike:
     grid = gauss_legendre(l + 1)
     points = grid.points.reshape(-1, 3)
     here = slice(l * l, (l + 1) ** 2)
@@ -247,13 +184,9 @@ def _block(xp: ModuleType, R: ArrayLike, l: int) -> ArrayLike:
     size = max(1, _CHUNK // (len(points) * (l + 1) ** 2))
     parts = []
     for start in range(0, len(R), size):
-        moved = xp.einsum("rij,pj->rpi", R[start : start + size], points, **_precise(xp))
-        parts.append(xp.einsum("rpa,pb->rab", polynomials(moved, l + 1)[..., here], analysis, **_precise(xp)))
-    return xp.concatenate(parts)
-
-
-def _precise(xp: ModuleType) -> dict[str, Any]:
-    return {"optimize": True} if xp is np else {"precision": jax.lax.Precision.HIGHEST}
+        moved = _multiply("rij,pj->rpi", R[start : start + size], points)
+        parts.append(_multiply("rpa,pb->rab", polynomials(moved, l + 1)[..., here], analysis))
+    return jnp.concatenate(parts) if isinstance(R, jax.Array) else np.concatenate(parts)
 
 
 def rotate(
@@ -283,10 +216,7 @@ def rotate(
             R = R.astype(c.dtype)
         xp = jnp if isinstance(c, jax.Array) else np
         blocks = wigner(R, bandlimit)
-        parts = [
-            xp.einsum("...ab,nbc->...nac", block, c[:, l * l : (l + 1) ** 2], **_precise(xp))
-            for l, block in enumerate(blocks)
-        ]
+        parts = [_multiply("...ab,nbc->...nac", block, c[:, l * l : (l + 1) ** 2]) for l, block in enumerate(blocks)]
         return xp.concatenate(parts, axis=-2)
 
 

@@ -8,7 +8,7 @@ from equitangents.statistics.jackknife import (
     squared_mean,
     surviving_share,
 )
-from equitangents.statistics.rates import excess_exponent, geometric_mean, log_ratio, power_law
+from equitangents.statistics.rates import excess_exponent, log_ratio, power_law
 from equitangents.statistics.student import FEWEST, binomial_ends
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "bootstrap_intervals",
     "exactly",
     "excess_exponent",
-    "geometric_mean",
     "log_ratio",
     "mean_interval",
     "no_interval",

@@ -71,7 +71,7 @@ def bootstrap(
         return Estimate(value, math.nan, math.nan, confidence)
     positive = bool((samples > 0).all() and (resampled > 0).all())
     span = (value + float(influence.min()), value + float(influence.max()))
-    low, high = _ends(value, influence, resampled, weights, confidence, positive, span)
+    low, high = ends(value, influence, resampled, weights, confidence, positive, span)
     return Estimate(value, *within(low, high, bounds), confidence)
 
 
@@ -113,9 +113,9 @@ def bootstrap_intervals(
     n = check_samples(samples)
     weights = resample(n, resamples, seed) if n >= FEWEST else None
     columns = samples.reshape(n, -1).T
-    ends = np.array([interval_of_mean(column, weights, confidence, bounds) for column in columns])
-    ends = ends.reshape(*samples.shape[1:], 2)
-    return samples.mean(axis=0), ends[..., 0], ends[..., 1]
+    both = np.array([interval_of_mean(column, weights, confidence, bounds) for column in columns])
+    both = both.reshape(*samples.shape[1:], 2)
+    return samples.mean(axis=0), both[..., 0], both[..., 1]
 
 
 def interval_of_mean(
@@ -139,20 +139,21 @@ def interval_of_mean(
         return within(*binomial_ends(mean, n, level, bounds), bounds) if known and bounds else (math.nan, math.nan)
     influence = values - mean
     resampled, known = mean + weights @ influence, nonnegative or (bounds is not None and bounds[0] >= 0)
-    low, high = _ends(mean, influence, resampled, weights, level, span[0] > 0, bounds or span, known)
+    low, high = ends(mean, influence, resampled, weights, level, span[0] > 0, bounds or span, known)
     return within(low, high, bounds)
 
 
-def _ends(
+def ends(
     value: float,
     influence: np.ndarray,
     resampled: np.ndarray,
     weights: np.ndarray,
     level: float,
-    positive: bool,
-    span: Bounds,
+    positive: bool = False,
+    span: Bounds = (-math.inf, math.inf),
     nonnegative: bool = False,
 ) -> tuple[float, float]:
+    """The ends of `student_interval`, with standard errors of the statistic and its resamples from the influences."""
     n = len(influence)
     centred = influence - influence.mean()
     size = float(np.abs(centred).max())
@@ -229,8 +230,10 @@ def table_interval(
     residual = table - rows[:, None] - columns[None, :] + mean
     twice = float((residual**2).sum()) / ((E - 1) * (n - 1) * E * n)
     t = float(scipy.special.stdtrit((E - 1) * (n - 1), (1 + level) / 2))
-    ends = [math.sqrt(max(r * r + c * c - t * t * twice, r * r, c * c)) for r, c in zip(by_row, by_column, strict=True)]
-    low, high = mean - ends[0], mean + ends[1]
+    reach = [
+        math.sqrt(max(r * r + c * c - t * t * twice, r * r, c * c)) for r, c in zip(by_row, by_column, strict=True)
+    ]
+    low, high = mean - reach[0], mean + reach[1]
     return within(low, high, bounds)
 
 

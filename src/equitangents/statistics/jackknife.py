@@ -14,9 +14,9 @@ import scipy.special
 from jaxtyping import Float
 
 from equitangents.errors import InvalidTypeError, ShapeError
-from equitangents.statistics.bootstrap import RESAMPLES, mean_interval, resample
+from equitangents.statistics.bootstrap import RESAMPLES, ends, mean_interval, resample
 from equitangents.statistics.estimate import Estimate, check_confidence
-from equitangents.statistics.student import FEWEST, student_interval
+from equitangents.statistics.student import FEWEST
 
 
 def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
@@ -89,21 +89,10 @@ def jackknife(whole: float, left_out: Float[np.ndarray, " members"], level: floa
     if count < FEWEST:
         return Estimate(float(whole), math.nan, math.nan, level)
     influence = (count - 1) * (left_out.mean() - left_out)
-    size = float(np.abs(influence).max())
-    if size <= 1e-12 * abs(whole):
+    if float(np.abs(influence).max()) <= 1e-12 * abs(whole):
         return Estimate(float(whole), float(whole), float(whole), level)
-    weights, scaled = resample(count, RESAMPLES, 0), influence / size
-    moved = weights @ scaled
-    variance = np.maximum(weights @ scaled**2 - moved**2, 0.0)
-    low, high = student_interval(
-        float(whole),
-        size * math.sqrt(float(scaled @ scaled) / (count * (count - 1))),
-        samples=count,
-        level=level,
-        skew=float((scaled**3).sum()),
-        resampled=whole + size * moved,
-        errors=size * np.sqrt(variance / (count - 1)),
-    )
+    weights = resample(count, RESAMPLES, 0)
+    low, high = ends(float(whole), influence, whole + weights @ influence, weights, level)
     return Estimate(float(whole), low, high, level)
 
 

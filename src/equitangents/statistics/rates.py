@@ -25,13 +25,6 @@ def power_law(
         return bootstrap(samples, slope, confidence=confidence, seed=seed)
 
 
-def geometric_mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
-    """exp of the mean logarithm; 0 where a value is 0."""
-    values = np.asarray(values, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        return np.exp(np.log(values).mean(axis=axis))
-
-
 def log_ratio(
     numerator: Float[np.ndarray, " n"], denominator: Float[np.ndarray, " m"], *, confidence: float = 0.95
 ) -> Estimate:

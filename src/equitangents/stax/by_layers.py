@@ -80,14 +80,18 @@ def evaluated(
         layers = node.layers(graphs=graphs[0] is not None)
         begin = branches_of([s.signal for s in starts]) if isinstance(x1, tuple | list) else starts[0].signal
         *_, last = signals = chain(layers, begin)  # type: ignore[arg-type]
-        begun = jax.tree.map(partial(_typed, working), (_all_masked([s.field for s in starts]), graphs))
+        typed = lambda v: jnp.asarray(v, bool if v.dtype == bool else working)
+        begun = jax.tree.map(typed, (_all_masked([s.field for s in starts]), graphs))
         found = _run(lowered(layers, signals, masked=False), *begun, jnp.asarray(same))
         found = jax.tree.map(lambda v: v.astype(dtype) if v.dtype != bool else v, found)
     if not any(isinstance(leaf, jax.Array) for leaf in leaves):
         found = jax.tree.map(np.asarray, found)
     alone = x2 is None and all(k.cov2 is None for k in kernels)
     known = ones[0] if kernels else None
-    before = node.axes_before if known is None else (known.batch_axis, _from_the_end(known))
+    before = node.axes_before
+    if known is not None:  # the last axis stays so where positions are pooled
+        last_axis = known.channel_axis == len(known.shape1) - 1
+        before = known.batch_axis, -1 if last_axis else known.channel_axis
     axes = node.axes_after(before) or (0, -1)
 
     def kernel(found: FieldKernels, signal: Signal) -> Kernel:
@@ -114,16 +118,6 @@ def evaluated(
         return kernel(found[0], last)
     kind = type(x1) if isinstance(x1, tuple | list) else tuple
     return kind(map(kernel, found, last.parts))
-
-
-def _from_the_end(k: Kernel) -> int:
-    """The channels' axis; the last one stays so where positions are pooled."""
-    return -1 if k.channel_axis == len(k.shape1) - 1 else k.channel_axis
-
-
-def _typed(dtype: np.dtype | type, value: ArrayLike) -> jax.Array:
-    value = jnp.asarray(value)
-    return value if value.dtype == bool else value.astype(dtype)
 
 
 def _all_masked(fields: list[Arrays | FieldKernels]) -> list[Arrays | FieldKernels]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -18,8 +18,6 @@ from equitangents.nn.branches import Branches
 from equitangents.nn.layer import Grid, Signal
 from equitangents.stax.tree import Axes, Node, Signals
 from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked, is_structured
-
-_KNOWN = {"pytree_node": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,50 +37,23 @@ class Kernel:
     x1_is_x2: Tree = True
     mask1: Tree = None
     mask2: Tree = None
-    is_gaussian: bool = field(default=False, metadata=_KNOWN)
-    is_reversed: bool = field(default=False, metadata=_KNOWN)
-    is_input: bool = field(default=False, metadata=_KNOWN)
-    shape1: Tree = field(default=None, metadata=_KNOWN)
-    shape2: Tree = field(default=None, metadata=_KNOWN)
-    batch_axis: int = field(default=0, metadata=_KNOWN)
-    channel_axis: int = field(default=-1, metadata=_KNOWN)
+    is_gaussian: bool = False
+    is_reversed: bool = False
+    is_input: bool = False
+    shape1: Tree = None
+    shape2: Tree = None
+    batch_axis: int = 0
+    channel_axis: int = -1
 
     def replace(self, **changes: Tree) -> Kernel:
         """A copy of this kernel with some entries changed."""
         return dataclasses.replace(self, **changes)
 
-    @classmethod
-    def joined(cls, rows: list[list[Kernel]], alone: bool) -> Kernel:
-        """The kernels of blocks: lists of rows of them; `alone`: of one set of inputs with itself."""
-        first, firsts = rows[0][0], [row[0] for row in rows]
-        xp = jnp if isinstance(first.nngp, jax.Array) else np
-
-        def along(axis: int, parts: list[Tree]) -> Tree:
-            return None if parts[0] is None else xp.concatenate(parts, axis=axis)
-
-        def whole(name: str) -> Tree:
-            return along(0, [along(1, [getattr(k, name) for k in row]) for row in rows])
-
-        def second(name: str) -> Tree:
-            each = ((getattr(k, f"{name}2"), getattr(k, f"{name}1")) for k in rows[0])
-            return None if alone else along(0, [one if two is None else two for two, one in each])
-
-        nngp, axis = whole("nngp"), first.batch_axis
-        shapes = (
-            s and (*s[:axis], n, *s[axis + 1 :]) for s, n in zip((first.shape1, first.shape2), nngp.shape, strict=False)
-        )
-        return first.replace(
-            nngp=nngp, ntk=whole("ntk"), cov1=along(0, [k.cov1 for k in firsts]), cov2=second("cov"), x1_is_x2=alone,
-            mask1=along(0, [k.mask1 for k in firsts]), mask2=second("mask"),
-            **dict(zip(("shape1", "shape2"), shapes, strict=True)),
-        )  # fmt: skip
-
 
 NAMES = tuple(f.name for f in dataclasses.fields(Kernel))
-_ARRAYS = tuple(f.name for f in dataclasses.fields(Kernel) if f.metadata.get("pytree_node", True))
-_STATIC = tuple(name for name in NAMES if name not in _ARRAYS)
+_ARRAYS = ("nngp", "ntk", "cov1", "cov2", "x1_is_x2", "mask1", "mask2")
 
-jax.tree_util.register_dataclass(Kernel, data_fields=list(_ARRAYS), meta_fields=list(_STATIC))
+jax.tree_util.register_dataclass(Kernel, data_fields=_ARRAYS, meta_fields=NAMES[len(_ARRAYS) :])
 
 
 Input = ArrayLike | Masked | Graphs

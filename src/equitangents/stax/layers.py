@@ -25,33 +25,14 @@ from equitangents.stax.triples import StaxLayer, triple
 _PADDINGS = {"SAME": "zero", "VALID": "valid", "CIRCULAR": "circular"}
 
 
-class AttentionMechanism(Enum):
-    """Function of attention logits."""
-
-    SOFTMAX = "SOFTMAX"
-    IDENTITY = "IDENTITY"
-    ABS = "ABS"
-    RELU = "RELU"
-
-
-class PositionalEmbedding(Enum):
-    """Positional embedding of attention; only NONE (positions as channels of the input)."""
-
-    NONE = "NONE"
-    SUM = "SUM"
-    CONCAT = "CONCAT"
-
-
-class AggregateImplementation(Enum):
-    """Form of graphs: weights of all pairs of nodes, DENSE, or lists of edges, SPARSE."""
-
-    DENSE = "DENSE"
-    SPARSE = "SPARSE"
-
-
-def setting(value: str | Enum) -> str:
-    """The name of a setting from an enumeration or a text."""
-    return value.name if isinstance(value, Enum) else value
+AttentionMechanism = Enum(
+    "AttentionMechanism", {"SOFTMAX": "SOFTMAX", "IDENTITY": "IDENTITY", "ABS": "ABS", "RELU": "RELU"}
+)
+"""Function of attention logits."""
+PositionalEmbedding = Enum("PositionalEmbedding", {"NONE": "NONE", "SUM": "SUM", "CONCAT": "CONCAT"})
+"""Positional embedding of attention; only NONE (positions as channels of the input)."""
+AggregateImplementation = Enum("AggregateImplementation", {"DENSE": "DENSE", "SPARSE": "SPARSE"})
+"""Form of graphs: weights of all pairs of nodes, DENSE, or lists of edges, SPARSE."""
 
 
 def axes(batch_axis: int, channel_axis: int) -> Axes | None:
@@ -281,7 +262,7 @@ def GlobalSelfAttention(
             key_channels=n_chan_key,
             value_channels=n_chan_val,
             scaling="linear" if linear_scaling else "root",
-            mechanism=setting(attention_mechanism).lower(),
+            mechanism=getattr(attention_mechanism, "name", attention_mechanism).lower(),
             W_query_std=W_query_std,
             W_key_std=W_key_std,
             W_value_std=W_value_std,

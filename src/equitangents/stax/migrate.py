@@ -25,15 +25,10 @@ UNCHANGED, REPLACED, BY_HAND = "unchanged", "replaced", "by hand"
 _THEIRS, _OURS = "neural_tangents", "equitangents"
 _MODULES = ("stax", "predict")
 _GROUPS = "equivariant_ntk"  # layers on groups for neural-tangents
-_ON_GROUPS = {
-    "Z2ConvP4": 'use nn.Lift on "C4"; where it comes first its NTK counts the input\'s kernel twice, ours once',
-    "P4ConvP4": "use nn.GroupConv",
-    "GroupPool": "use nn.GroupPool",
-    "S2ConvSO3": "use nn.SphereLift; where it comes first its NTK counts the input's kernel twice, ours once",
-    "SO3ConvSO3": "use nn.GroupConv after nn.SphereLift",
-    "SO3Pool": "use nn.GroupPool after nn.SphereLift",
-}
-"""Its layers, and what each is here."""
+_ON_GROUPS = (
+    "nn.Lift is its Z2ConvP4, nn.GroupConv P4ConvP4 and SO3ConvSO3, nn.SphereLift S2ConvSO3, nn.GroupPool GroupPool "
+    "and SO3Pool; where a lift comes first its NTK counts the input's kernel twice, ours once"
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -184,8 +179,7 @@ def _why_missing(path: str) -> str:
     """Why a name of neural-tangents does not work here, "" where it does."""
     first, _, rest = path.partition(".")
     if first == _GROUPS:
-        other = "layers on groups are in equitangents.nn, such as nn.Lift and nn.GroupConv"
-        return _ON_GROUPS.get(rest.rpartition(".")[2], other)
+        return _ON_GROUPS
     if first in _MODULES:
         return _missing(rest.partition(".")[0], getattr(equitangents, first)) if rest else ""
     return _missing(first)

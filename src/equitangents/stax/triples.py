@@ -6,8 +6,7 @@ engines of a network of `nn` where there is one, else layer by layer in JAX.
 
 from __future__ import annotations
 
-from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 
 from equitangents import nn, precision
 from equitangents._types import DType, Params, Tree
-from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import named, names_of
 from equitangents.nn.layer import Layer, Structure
 from equitangents.nn.lowering import chain, check_entries, run_layers, why_no_ntk
 from equitangents.stax.by_layers import evaluated
@@ -93,7 +92,7 @@ class KernelFn(OfTree):
         """Kernels between x1 and x2 (None: x1), or the layers applied to a `Kernel`."""
         if keywords:
             refuse_keywords("kernel_fn", [k for k, v in keywords.items() if not _unread(k, v)])
-        names = _checked(get)
+        names = () if get is None else names_of(get, *NAMES)
         patterns = tuple(pattern) if isinstance(pattern, _SEVERAL) else (pattern, pattern)
         both = self._sides(x1, x2, mask_constant, patterns)
         if both is None:
@@ -102,9 +101,8 @@ class KernelFn(OfTree):
             found = self._of_network(x1, x2, both, names)
         if get is None:
             return found
-        if isinstance(found, _SEVERAL):
-            return type(found)(_entries(kernel, get, names) for kernel in found)
-        return _entries(found, get, names)
+        entries = lambda kernel: named(get, names, [getattr(kernel, name) for name in names], "AnalyticKernel")
+        return type(found)(map(entries, found)) if isinstance(found, _SEVERAL) else entries(found)
 
     def _sides(
         self, x1: Tree, x2: Tree, mask_constant: float | None, patterns: tuple[Tree, ...]
@@ -156,25 +154,6 @@ def _unread(name: str, value: Tree) -> bool:
 def _ends_on_a_vector(fn: KernelFn, input_shape: tuple[int, ...]) -> bool:
     last = after(fn.node, signal_of(input_shape))
     return not last.several and last.positions.shape == ()
-
-
-@lru_cache(maxsize=64)
-def _kernel_of(names: tuple[str, ...]) -> Callable[..., tuple[Tree, ...]]:
-    return namedtuple("AnalyticKernel", names)
-
-
-def _checked(get: str | Sequence[str] | None) -> tuple[str, ...]:
-    names = () if get is None else (get,) if isinstance(get, str) else tuple(get)
-    found = [str(name).lower() for name in names]
-    for name, lower in zip(names, found, strict=True):
-        if lower not in NAMES:
-            raise InvalidArgumentError("get", name, list(NAMES))
-    return tuple(found)
-
-
-def _entries(kernel: Kernel, get: str | Sequence[str], names: tuple[str, ...]) -> Tree:
-    parts = [getattr(kernel, name) for name in names]
-    return parts[0] if isinstance(get, str) else _kernel_of(names)(*parts)
 
 
 class StaxLayer(NamedTuple):

@@ -12,7 +12,7 @@ from equitangents._types import FileName, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
-from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -63,22 +63,16 @@ class TorchEnsemble(FiniteEnsemble):
 
     def _check_settings(self) -> None:
         if any(c.__module__ == "torch.nn.modules.module" for c in type(self.factory).__mro__):
-            raise InvalidTypeError(
-                "factory",
-                type(self.factory),
-                "a function that makes the module with new weights",
-                "such as lambda: Net()",
-                verb="is a module",
-            )
+            expected, remedy = "a function that makes the module with new weights", "such as lambda: Net()"
+            raise InvalidTypeError("factory", type(self.factory), expected, remedy, verb="is a module")
         if not callable(self.factory):
             raise InvalidTypeError("factory", self.factory, "a function without arguments that makes a module")
         check_settings(self)
         check_choice("layout", self.layout, LAYOUTS)
         check_choice("method", self.method, METHODS)
         if not callable(self.optimizer) and self.optimizer not in OPTIMIZERS:
-            raise InvalidArgumentError(
-                "optimizer", self.optimizer, [*OPTIMIZERS, "a function parameters -> torch.optim.Optimizer"]
-            )
+            choices = [*OPTIMIZERS, "a function parameters -> torch.optim.Optimizer"]
+            raise InvalidArgumentError("optimizer", self.optimizer, choices)
         require("torch", "torch", "equitangents.torch")
 
     def _job(self, data: Augmented, first: int, members: int) -> ModuleJob:
@@ -97,13 +91,10 @@ class TorchEnsemble(FiniteEnsemble):
     def _variables(self) -> Tree:
         return dict.fromkeys(tensors(self._made()), 0)
 
-    def _made(self, i: int = 0) -> torch.nn.Module:
-        """Member i before training."""
-        return make(self.factory, int(self.seed), i, self.dtype, self._device)
-
-    @property
-    def _device(self) -> torch.device:
-        return require("torch", "torch", "equitangents.torch").device(self.device)
+    def _made(self) -> torch.nn.Module:
+        """The first member before training."""
+        device = require("torch", "torch", "equitangents.torch").device(self.device)
+        return make(self.factory, int(self.seed), 0, self.dtype, device)
 
 
 class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):

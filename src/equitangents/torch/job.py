@@ -7,23 +7,15 @@ import logging
 import pickle
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job
 from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
-from equitangents.torch.modules import (
-    Factory,
-    FieldOutputs,
-    make,
-    member_seeds,
-    outputs_of,
-    to_tensor,
-)
+from equitangents.torch.modules import Factory, FieldOutputs, make, member_seeds, outputs_of, to_tensor
 from equitangents.torch.trainers import Data, OneByOne, Recipe, Vectorised, reason_against
 
 if TYPE_CHECKING:
@@ -49,19 +41,12 @@ class Here(AbstractContextManager["Here"]):
 class ModuleJob(Job):
     """What a run computes by PyTorch: members `first` to `first + members − 1`, trained by `recipe` on `data`."""
 
-    factory: Factory
     recipe: Recipe
+    factory: Factory
     data: Data
     layout: str
-    first: int
-    members: int
-    seed: int
-    dtype: str
-    plan: Plan
     reason: str | None = None  # why modules are trained one after another
-    fingerprint: dict[str, str] = field(default_factory=dict)
 
-    stacks_state = False
     in_pieces = True
     workers = Here
 
@@ -72,7 +57,7 @@ class ModuleJob(Job):
 
     def groups(self) -> list[range]:
         """The members of every chunk, the last of which may have fewer."""
-        ids, chunk = range(self.first, self.first + self.members), self.plan.chunk
+        ids, chunk = range(self.first, self.first + self.members), self.chunk
         return [ids[k : k + chunk] for k in range(0, len(ids), chunk)]
 
     def begin(self, ids: range) -> ModuleChunk:
@@ -120,8 +105,6 @@ class ModuleChunk:
 
     def advance(self, first: int, count: int) -> np.ndarray:
         """Train for `count` more epochs; losses (count, members)."""
-        if not count:
-            return np.zeros((0, len(self._generators)), self._job.dtype)
         losses, job = [], self._job
         with self._trainer.training():
             for _ in range(count):
@@ -168,13 +151,12 @@ def job_of(estimator: Any, made: Augmented, first: int, members: int) -> ModuleJ
         field_outputs(p.layout, made.targets.shape[1:]),
     )
     data = Data(to_tensor(made.x, p.layout, device), torch.from_numpy(made.y).to(device), made.samples, made.copies)
-    plan = Plan(1, recipe.batch_size)
-    job = ModuleJob(p.factory, recipe, data, p.layout, first, members, int(p.seed), p.dtype, plan)
+    job = ModuleJob(recipe, first, members, int(p.seed), p.dtype, 1, recipe.batch_size, p.factory, data, p.layout)
     module = job.made(first)
     _check_module(module, job, p)
     job = replace(job, reason=_reason(job, p.method))
     if job.reason is None:
-        job = replace(job, plan=replace(plan, chunk=p.members_per_chunk or _AT_ONCE))
+        job = replace(job, chunk=p.members_per_chunk or _AT_ONCE)
     fingerprint = {name: repr(getattr(p, name)) for name in _SETTINGS} | {
         "loss": recipe.loss,
         "optimizer": p.optimizer if isinstance(p.optimizer, str) else "given",

@@ -121,14 +121,6 @@ def outputs_of(
         yield np.stack(parts)
 
 
-def evaluated(module: torch.nn.Module, x: np.ndarray, layout: str, device: torch.device) -> np.ndarray:
-    """Outputs of a module in evaluation mode."""
-    import torch
-
-    with torch.inference_mode():  # left before what is made here is used elsewhere
-        return np.asarray(module.eval()(to_tensor(x, layout, device)).cpu().numpy())
-
-
 def to_tensor(x: np.ndarray, layout: str, device: torch.device) -> torch.Tensor:
     """Inputs as modules read them: in the layout "channels_first" images, two axes of positions or more, have it so."""
     import torch

@@ -44,14 +44,18 @@ class Recipe:
     variation = PLAIN
 
     def lost(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The loss of what a module makes of a batch on targets, both (rows, numbers)."""
-        if self.fields is None:
-            return LOSSES[self.loss](outputs, targets)
-        rows, classes = self.fields.rows(outputs), self.fields.outputs
-        if self.loss == "cross_entropy":
-            at_positions = LOSSES[self.loss](rows.reshape(-1, classes), targets.reshape(-1, classes))
-            return at_positions * (rows.shape[1] // classes)  # a sum over positions, a mean over samples
-        return LOSSES[self.loss](rows, targets)
+        """The mean over a batch of ½ Σ_k (f_k − y_k)² or −Σ_k y_k log softmax(f)_k; of fields summed over positions.
+
+        outputs: what a module makes of the batch. targets: (rows, numbers).
+        """
+        import torch
+
+        rows = outputs if self.fields is None else self.fields.rows(outputs)
+        if self.loss == "mse":
+            return 0.5 * ((rows - targets) ** 2).sum(dim=-1).mean()
+        classes = rows.shape[1] if self.fields is None else self.fields.outputs
+        logits, shares = rows.reshape(-1, classes), targets.reshape(-1, classes)
+        return -(shares * torch.log_softmax(logits, dim=-1)).sum(dim=-1).mean() * (rows.shape[1] // classes)
 
     def optimiser(self, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
         """A new optimiser of these tensors."""
@@ -83,24 +87,6 @@ class Data:
         if self.copies > 1:
             rows = rows + self.samples * torch.randint(self.copies, (self.samples,), generator=generator)
         return rows
-
-
-def squared_error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """½ Σ_k (f_k − y_k)², its mean over a batch."""
-    return 0.5 * ((outputs - targets) ** 2).sum(dim=-1).mean()
-
-
-def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """−Σ_k y_k log softmax(f)_k, its mean over a batch."""
-    import torch
-
-    return -(targets * torch.log_softmax(outputs, dim=-1)).sum(dim=-1).mean()
-
-
-LOSSES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "mse": squared_error,
-    "cross_entropy": cross_entropy,
-}
 
 
 class OneByOne:
@@ -151,13 +137,10 @@ class Vectorised:
     """Modules in training, all of them by one gradient a step."""
 
     def __init__(self, modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]) -> None:
-        import torch
-
         self._data, self._recipe, self._count = data, recipe, len(modules)
         self._stacked = _Stacked(modules, recipe)
         self.optimiser = recipe.optimiser(list(self._stacked.trained.values()))
         self.noise: list[torch.Tensor] = []  # no module draws random numbers
-        self._step = torch.func.vmap(self._stacked.gradient)
 
     def epoch(self, orders: Sequence[torch.Tensor]) -> np.ndarray:
         """One pass over the rows that each member visits in order; mean losses (members,)."""
@@ -166,7 +149,7 @@ class Vectorised:
         data, stacked = self._data, self._stacked
         total = torch.zeros(self._count, dtype=data.y.dtype, device=self._recipe.device)
         for rows in torch.stack(list(orders)).split(self._recipe.batch_size, dim=1):
-            gradients, losses = self._step(stacked.values, stacked.fixed, data.x[rows], data.y[rows])
+            gradients, losses = stacked.gradients(data.x[rows], data.y[rows], 0)
             for name, parameter in stacked.trained.items():
                 parameter.grad = gradients[name]
             self.optimiser.step()
@@ -200,9 +183,7 @@ def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recip
         if changed:
             return f"its buffer {changed[0]!r} changes in training"
         try:
-            stacked = _Stacked(tried, recipe)
-            step = torch.func.vmap(stacked.gradient, in_dims=(0, 0, None, None))
-            gradients, _ = step(stacked.values, stacked.fixed, x, y)
+            gradients, _ = _Stacked(tried, recipe).gradients(x, y, None)
         except Exception as error:
             return f"torch.func cannot map it over members: {' '.join(str(error).split())[:200]}"
     for name, together in gradients.items():
@@ -226,22 +207,17 @@ class _Stacked:
         self.trained = {name: p for name, p in parameters.items() if name not in frozen}
         self.fixed: dict[str, torch.Tensor] = buffers | {name: parameters[name].detach() for name in frozen}
 
-    @property
-    def gradient(self) -> Callable[..., tuple[Tensors, torch.Tensor]]:
-        """(gradient, loss) of one member."""
+    def gradients(self, x: torch.Tensor, y: torch.Tensor, axis: int | None) -> tuple[Tensors, torch.Tensor]:
+        """(gradients by name, losses) of all members, each on its batch along `axis`, or all on one."""
         import torch
 
-        return torch.func.grad_and_value(self._loss_of)
+        def loss(trained: Tensors, fixed: Tensors, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return self._loss(torch.func.functional_call(self._template, trained | fixed, (x,)), y)
 
-    @property
-    def values(self) -> dict[str, torch.Tensor]:
-        """What is trained, apart from autograd's records."""
-        return {name: p.detach() for name, p in self.trained.items()}
-
-    def _loss_of(self, trained: Tensors, fixed: Tensors, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        return self._loss(torch.func.functional_call(self._template, trained | fixed, (x,)), y)
+        values = {name: p.detach() for name, p in self.trained.items()}  # apart from autograd's records
+        step = torch.func.vmap(torch.func.grad_and_value(loss), in_dims=(0, 0, axis, axis))
+        found: tuple[Tensors, torch.Tensor] = step(values, self.fixed, x, y)
+        return found
 
 
 def _gradient_alone(

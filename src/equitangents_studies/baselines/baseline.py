@@ -5,17 +5,17 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from functools import cached_property, partial
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int, Num
 
 from equitangents import actions
 from equitangents.actions import Action
-from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
@@ -80,63 +80,47 @@ class Entry:
     unavailable: Callable[[Problem], str] = lambda problem: ""
 
     def make(self, problem: Problem) -> Baseline:
-        """A new baseline, not fitted. Raises InvalidArgumentError where it cannot be made, fit or predict."""
+        """A new baseline, not fitted: of the `Problem` where a parameter of its factory has no default.
+
+        Raises InvalidArgumentError where it cannot fit or predict.
+        """
         try:
-            made = _made(self.factory, problem)
-        except Exception as error:
-            raise InvalidArgumentError(
-                f"baseline {self.name!r} could not be made: {type(error).__name__}: {error}"
-            ) from error
+            parameters = [*inspect.signature(self.factory).parameters.values()]
+        except ValueError:  # of a builtin type
+            parameters = []
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        asks = any(p.default is p.empty and p.kind in positional for p in parameters)
+        made = self.factory(problem) if asks else self.factory()
         for method in ("fit", "predict"):
             if not callable(getattr(made, method, None)):
                 raise InvalidArgumentError("baseline", made, "fit(x, y) and predict(x)", self.name)
         return made
 
 
-def _made(factory: Factory, problem: Problem) -> Baseline:
-    """Of the `Problem` where a parameter has no default."""
-    try:
-        parameters = inspect.signature(factory).parameters.values()
-    except ValueError:  # of a builtin type
-        return factory()
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return factory(problem) if any(p.default is p.empty and p.kind in positional for p in parameters) else factory()
-
-
-Answer = TypeVar("Answer")
-
-
 @dataclass(frozen=True, eq=False)
-class Cost:
-    """What a baseline takes; NaN where it does not say.
+class Outcome:
+    """Predicted classes by set of inputs, the fitted baseline, and what it takes; NaN where it does not say.
 
     Seconds are of this process's processors, all threads together, and contain what is compiled on the first call in
     training; those of inference are for 1,000 images, after a first call.
     """
 
+    labels: dict[str, Int[np.ndarray, " n"]]
+    fitted: Any
     parameters: float
     multiplications: float
     training_seconds: float
     inference_seconds: float
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """Predicted classes by set of inputs, what they cost, and the fitted baseline."""
-
-    labels: dict[str, Int[np.ndarray, " n"]]
-    cost: Cost
-    fitted: Any
-
-
 def run(entry: Entry, problem: Problem, x: np.ndarray, y: np.ndarray, inputs: Mapping[str, np.ndarray]) -> Outcome:
     """Fit on x (N, H, W, C) with labels y (N,), 0 to K − 1, then predict every one of `inputs`.
 
-    Raises InvalidArgumentError, which names the baseline, for what it raises and for outputs that are no predictions.
+    Raises InvalidArgumentError, which names the baseline, for outputs that are no predictions.
     """
     baseline = entry.make(problem)
     begin = time.process_time()
-    _asked(entry, "fit", baseline.fit, x, y)
+    baseline.fit(x, y)
     trained = time.process_time() - begin
     labels, seconds, count = {}, 0.0, 0
     for i, (name, rows) in enumerate(inputs.items()):
@@ -145,9 +129,8 @@ def run(entry: Entry, problem: Problem, x: np.ndarray, y: np.ndarray, inputs: Ma
         begin = time.process_time()
         labels[name] = predicted(entry, baseline, problem, rows)
         seconds, count = seconds + time.process_time() - begin, count + len(rows)
-    parameters, multiplications = _amount(baseline, "parameters"), _amount(baseline, "multiplications")
-    cost = Cost(parameters, multiplications, trained, 1000 * seconds / max(count, 1))
-    return Outcome(labels, cost, baseline)
+    amounts = (_amount(baseline, what) for what in ("parameters", "multiplications"))
+    return Outcome(labels, baseline, *amounts, trained, 1000 * seconds / max(count, 1))
 
 
 def predicted(entry: Entry, baseline: Baseline, problem: Problem, x: np.ndarray) -> Int[np.ndarray, " n"]:
@@ -155,31 +138,23 @@ def predicted(entry: Entry, baseline: Baseline, problem: Problem, x: np.ndarray)
 
     Raises InvalidArgumentError for other shapes, NaN, and labels that are no classes.
     """
-    output = _asked(entry, "predict", baseline.predict, x)
-    found = checked(f"baseline {entry.name!r}", output, len(x), problem.classes)
+    found = checked(f"baseline {entry.name!r}", baseline.predict(x), len(x), problem.classes)
     return found.argmax(axis=1).astype(np.int32) if found.ndim == 2 else found.astype(np.int32)
 
 
 def checked(said: str, output: Any, n: int, K: int) -> Num[np.ndarray, "n ..."]:
     """What `predict` gave for n images: scores (n, K), or labels (n,) from 0 to K − 1.
 
-    Raises InvalidArgumentError, which begins with `said`, for anything else.
+    Raises InvalidArgumentError about the baseline `said` for anything else.
     """
-    try:
-        found = np.asarray(output)
-    except Exception as error:
-        raise InvalidArgumentError(f"{said}: predict gave no array: {error}") from error
-    wrong = f"{said}: predict gave shape {found.shape} and dtype {found.dtype} for {n} images of {K} "
+    wrong = partial(InvalidArgumentError, said, expected=f"scores ({n}, {K}), or labels ({n},) from 0 to {K - 1}")
+    found = np.asarray(output)
     if found.shape not in ((n,), (n, K)) or found.dtype.kind not in "biuf":
-        raise InvalidArgumentError(wrong + f"classes; expected scores ({n}, {K}) or labels ({n},)")
+        raise wrong((found.shape, str(found.dtype)), verb="predicts")
     if not np.isfinite(found).all():
-        rows = np.flatnonzero(~np.isfinite(found.reshape(n, -1)).all(axis=1))
-        raise InvalidArgumentError(f"{said}: predict gave NaN or infinite numbers for {len(rows)} of {n} images")
+        raise wrong("NaN or infinite numbers", verb="predicts")
     if found.ndim == 1 and ((found != found.astype(np.int32)) | (found < 0) | (found >= K)).any():
-        raise InvalidArgumentError(
-            f"{said}: predict gave labels from {found.min():g} to {found.max():g}; expected whole "
-            f"numbers from 0 to {K - 1}, or scores ({n}, {K})"
-        )
+        raise wrong((float(found.min()), float(found.max())), verb="predicts labels from, to")
     return found
 
 
@@ -187,22 +162,6 @@ def _amount(baseline: Baseline, what: str) -> float:
     """A number that the baseline says of itself, or how many numbers its tensors hold; else NaN."""
     value = getattr(baseline, what, None)
     value = value() if callable(value) else value
-    if isinstance(value, Iterable) and not isinstance(value, str | np.ndarray):
-        parts = list(value)
-        return float(sum(part.numel() for part in parts)) if all(hasattr(part, "numel") for part in parts) else math.nan
-    try:
-        return math.nan if value is None else float(value)
-    except (TypeError, ValueError):
-        return math.nan
-
-
-def _asked(entry: Entry, method: str, call: Callable[..., Answer], *arguments: np.ndarray) -> Answer:
-    try:
-        return call(*arguments)
-    except EquitangentsError:
-        raise
-    except Exception as error:
-        shapes = ", ".join(str(np.shape(a)) for a in arguments)
-        raise InvalidArgumentError(
-            f"baseline {entry.name!r}: {method} raised {type(error).__name__} for arrays of shape {shapes}: {error}"
-        ) from error
+    if isinstance(value, Iterator):
+        return float(sum(part.numel() for part in value))
+    return math.nan if value is None else float(value)

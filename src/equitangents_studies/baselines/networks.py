@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,16 +20,31 @@ from equitangents_studies.baselines.baseline import Problem, checked
 W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
 
 
-def cnn(problem: Problem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
-    """Patches of 2×2, then 3×3 convolutions, then all positions into one dense layer.
+def patch_cnn(
+    channels: Sequence[int],
+    outputs: int,
+    *,
+    patch: int = 2,
+    padding: Literal["circular", "zero"] = "circular",
+    output_std: float,
+    pooled: bool = False,
+) -> nn.Sequential:
+    """Patches without overlap, then 3×3 convolutions, with ReLU; then all positions, or their mean, into a dense layer.
 
-    Quarter turns and reflections carry windows to windows: none of the images' orientations is built in.
+    Where the patches fill the image, quarter turns carry windows to windows.
     """
-    first, *others = problem.channels if channels is None else channels
-    layers: list[nn.Layer] = [nn.Conv(first, (2, 2), stride=2, padding="zero", W_std=W_STD, b_std=B_STD), nn.Relu()]
+    first, *others = channels
+    std: dict[str, Any] = {"padding": padding, "W_std": W_STD, "b_std": B_STD}
+    layers: list[nn.Layer] = [nn.Conv(first, (patch, patch), stride=patch, **std), nn.Relu()]
     for width in others:
-        layers += [nn.Conv(width, (3, 3), padding="zero", W_std=W_STD, b_std=B_STD), nn.Relu()]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Dense(problem.classes, W_std=LAST_STD))
+        layers += [nn.Conv(width, (3, 3), **std), nn.Relu()]
+    return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten(), nn.Dense(outputs, W_std=output_std))
+
+
+def cnn(problem: Problem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
+    """The plain network: none of the images' orientations is built in."""
+    chosen = problem.channels if channels is None else channels
+    return patch_cnn(chosen, problem.classes, padding="zero", output_std=LAST_STD)
 
 
 def count_parameters(net: FiniteNetwork, shape: tuple[int, ...]) -> int:
@@ -146,21 +161,21 @@ class TrainedNetworks:
 
     def predict(self, x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n classes"]:
         """Probabilities of the classes of `fit`, mean over members."""
-        return self.every_class(self.ensemble.predict_proba(x))
+        return every_class(self.ensemble.predict_proba(x), self.ensemble.classes_, self.problem.classes, 0.0)
 
     def predict_members(self, x: Float[np.ndarray, "n height width channels"]) -> np.ndarray:
         """Probabilities of every member, (members, N, classes)."""
         outputs = self.ensemble.predict_members(x).astype(np.float64)
         outputs = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
-        return self.every_class(outputs / outputs.sum(axis=-1, keepdims=True))
+        outputs /= outputs.sum(axis=-1, keepdims=True)
+        return every_class(outputs, self.ensemble.classes_, self.problem.classes, 0.0)
 
-    def every_class(self, probabilities: np.ndarray) -> np.ndarray:
-        """Columns for the classes that `fit` saw no image of, too: probability 0."""
-        if len(self.ensemble.classes_) == self.problem.classes:
-            return probabilities
-        full = np.zeros((*probabilities.shape[:-1], self.problem.classes))
-        full[..., self.ensemble.classes_] = probabilities
-        return full
+
+def every_class(scores: np.ndarray, known: np.ndarray, classes: int, other: float) -> np.ndarray:
+    """Columns for the classes that `fit` saw no image of, too, which have the score `other`."""
+    full = np.full((*scores.shape[:-1], classes), other)
+    full[..., known] = scores
+    return full
 
 
 _RIDGE = 1e-3
@@ -190,9 +205,7 @@ class KernelMachine:
         """Mean outputs, (N, classes)."""
         rows = [self._model.ensemble_.predict(x[i : i + _ROWS].astype(np.float32)) for i in range(0, len(x), _ROWS)]
         outputs = np.concatenate(rows)
-        full = np.full((len(x), self.problem.classes), outputs.min() - 1.0)
-        full[:, self._model.classes_] = outputs
-        return full
+        return every_class(outputs, self._model.classes_, self.problem.classes, outputs.min() - 1.0)
 
 
 class Averaged:

@@ -5,10 +5,9 @@ One more that comes with the package is an entry in `KINDS`, which says how it i
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import sys
-from typing import Any
 
 from equitangents import nn
 from equitangents.errors import InvalidArgumentError
@@ -136,28 +135,15 @@ def find(name: str) -> Entry:
     """
     if name in KINDS:
         return KINDS[name]
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if ":" not in name:
         raise InvalidArgumentError("baseline", name, [*names(), "your own as module:Name"])
-    return Entry(name, attribute or name, _imported(name, module, attribute))
-
-
-def _imported(name: str, module: str, attribute: str) -> Any:
-    if not module or not attribute:
-        raise InvalidArgumentError("baseline", name, "module:Name")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does
     try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:
-        raise InvalidArgumentError(
-            "baseline", name, "a module that can be imported", f"{type(error).__name__}: {error}"
-        ) from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise InvalidArgumentError("baseline", name, "an attribute that the module has", attribute)
-        found = getattr(found, part)
+        found = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidArgumentError("baseline", name, "module:Name that can be imported", str(error)) from error
     if not callable(found):
         raise InvalidArgumentError("baseline", name, "a class or function that makes one")
-    return found
+    return Entry(name, name.partition(":")[2], found)

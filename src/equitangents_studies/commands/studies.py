@@ -12,7 +12,7 @@ import typer
 from equitangents.extending import check_installed, there
 
 if TYPE_CHECKING:
-    from equitangents_studies.framework.places import Place
+    from equitangents_studies.framework.catalogue import Place
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -100,7 +100,7 @@ def reproduce(
 
     A claim that fails is a result: the exit status is 0 all the same.
     """
-    from equitangents_studies.framework.places import places
+    from equitangents_studies.framework.catalogue import places
 
     if (shown := places(study)) is not None:
         _show_places(shown)

@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from equitangents.extending import one_of, there, writable
 
-if TYPE_CHECKING:
-    import numpy as np
-
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
 _SOME = "FCN, LCN, VEC, GAP, LAP2, LAP4, …"
-LAYOUTS = ("channels_last", "channels_first", "no_channels")
 
 
 def systems(
@@ -30,14 +26,8 @@ def systems(
     groups: Annotated[
         str, typer.Option(help="What moves the data, with commas; 3 stands for their channels.")
     ] = "O(3)xI,O(3)^d,P(3d),O(3d)",
-    layout: Annotated[
-        str, typer.Option(help="Of x: channels_last, channels_first or no_channels.", **one_of(*LAYOUTS))
-    ] = "channels_last",
     inputs: Annotated[int, typer.Option(help="How many are used, drawn at random; work grows as their square.")] = 1000,
     depth: Annotated[int, typer.Option(help="Hidden layers.")] = 4,
-    kernel: Annotated[
-        str, typer.Option(help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"))
-    ] = "ntk",
     ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal.")] = 1e-4,
     repetitions: Annotated[int, typer.Option(help="Training sets of each size.")] = 10,
     error: Annotated[
@@ -58,26 +48,37 @@ def systems(
     Infinitely wide FCN, VEC (which LCN equals), LAP and GAP are trained on nested sets of the data as they are, and
     moved by random elements of groups. Labels (whole numbers or text in y) make classifiers, other targets regressions.
     """
-    given, compared = _read(data, layout), None if architectures is None else _known(architectures)
+    from equitangents.errors import InvalidArgumentError
+    from equitangents.extending import read_named
+
+    compared = None if architectures is None else _known(architectures)
+    arrays = read_named("data", data, ("x", "y"))
+    tests = [arrays[name] for name in ("x_test", "y_test") if name in arrays]
+    if len(tests) == 1:
+        raise InvalidArgumentError("data", str(data), "both x_test and y_test, or none")
+    from equitangents_studies.framework.progress import Task
     from equitangents_studies.systems import compare_architectures
 
     found = compare_architectures(
-        given,
+        arrays["x"],
+        arrays["y"],
+        test=(tests[0], tests[1]) if tests else None,
         architectures=compared,
         groups=_parts(groups),
         inputs=inputs,
         depth=depth,
-        kernel=kernel,  # type: ignore[arg-type]
         ridge=ridge,
         repetitions=repetitions,
         error=error,  # type: ignore[arg-type]
         standardise=standardise,
         seed=seed,
-        progress=sys.stderr.isatty(),
+        progress=Task("Learning curves of architectures", shown=sys.stderr.isatty()).step,
     )
     typer.echo(str(found))
     if json is not None:
-        found.to_json(json)
+        from equitangents_studies.framework.folder import write_json
+
+        write_json(json, found.to_dict())
 
 
 def _parts(text: str) -> list[str]:
@@ -93,23 +94,3 @@ def _known(text: str) -> list[str]:
         if name not in ARCHITECTURES and not re.fullmatch(r"LAP[1-9]\d*", name):
             raise unknown("architectures", name, [*ARCHITECTURES, "LAPk"])
     return names
-
-
-def _read(path: Path, layout: str) -> tuple[Any, ...]:
-    """(x, y) or (x, y, x_test, y_test), channels last."""
-    from equitangents.errors import InvalidArgumentError
-    from equitangents.extending import read_named
-
-    arrays = read_named("data", path, ("x", "y"))
-    if ("x_test" in arrays) != ("y_test" in arrays):
-        raise InvalidArgumentError("data", str(path), "both x_test and y_test, or none")
-    names = ("x", "y", "x_test", "y_test") if "x_test" in arrays else ("x", "y")
-    return tuple(_channels_last(arrays[name], layout) if name[0] == "x" else arrays[name] for name in names)
-
-
-def _channels_last(x: np.ndarray, layout: str) -> np.ndarray:
-    import numpy as np
-
-    if layout == "no_channels":
-        return x[..., None]
-    return np.moveaxis(x, 1, -1) if layout == "channels_first" and x.ndim > 1 else x

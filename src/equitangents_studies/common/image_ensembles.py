@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import actions, nn
+from equitangents_studies.baselines.networks import patch_cnn
 from equitangents_studies.common.images import Chosen, Images, load_images
-from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
 from equitangents_studies.common.training import trained
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 from equitangents import nn
 from equitangents.actions import Action
@@ -51,27 +51,6 @@ def cnn(
     """3×3 convolutions on a torus with ReLU; mean over positions if `pooled`, else all of them to the last layer."""
     layers = hidden(hidden_layers, lambda: nn.Conv(width, (3, 3), padding="circular", W_std=W_std, b_std=b_std))
     return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten(), nn.Dense(outputs))
-
-
-def patch_cnn(
-    channels: Sequence[int],
-    outputs: int,
-    *,
-    patch: int = 2,
-    padding: Literal["circular", "zero"] = "circular",
-    output_std: float,
-    pooled: bool = False,
-) -> nn.Sequential:
-    """Patches without overlap, then 3×3 convolutions, with ReLU; then all positions, or their mean, into a dense layer.
-
-    Where the patches fill the image, quarter turns carry windows to windows.
-    """
-    first, *others = channels
-    std: dict[str, Any] = {"padding": padding, "W_std": 2**0.5, "b_std": 0.1}
-    layers: list[nn.Layer] = [nn.Conv(first, (patch, patch), stride=patch, **std), nn.Relu()]
-    for width in others:
-        layers += [nn.Conv(width, (3, 3), **std), nn.Relu()]
-    return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten(), nn.Dense(outputs, W_std=output_std))
 
 
 def wallpaper_gcnn(

@@ -290,7 +290,7 @@ def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: i
     outcome = baselines.run(entry, problem, images.train_x, images.train_y, orbits)
     shape = (int(problem.action.group.order), -1)
     arrays: Arrays = {f"labels_{name}": y.reshape(shape).astype(np.int16) for name, y in outcome.labels.items()}
-    arrays |= {cost: np.array(getattr(outcome.cost, cost)) for cost in COSTS}
+    arrays |= {cost: np.array(getattr(outcome, cost)) for cost in COSTS}
     if floor:
         averaged = baselines.Averaged(outcome.fitted, problem)
         for i, (name, x) in enumerate(orbits.items()):

@@ -16,10 +16,9 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -47,8 +46,7 @@ _LOCK = ".lock"
 _PROCESSORS = Path("/proc/cpuinfo")
 
 
-@dataclass(frozen=True, eq=False)
-class Stage:
+class Stage(NamedTuple):
     """The arrays of `compute(task)`, kept under `name`; `title` is what readers see of it."""
 
     name: str
@@ -108,13 +106,15 @@ class RunFolder:
         self._progress = progress if progress is not None else Progress(shown=False)
         self._config = dict(config)
         self.fingerprint = _fingerprint(_identity(config))
-        previous = _config(self.path) if resume else None
-        self._sessions = Sessions(previous)
+        self._sessions = Sessions(_config(self.path) if resume else None)
         try:
-            if not resume:
-                _clear(self.path)
+            for name in () if resume else reversed(_OURS):  # nothing else; the configuration, which tells of it, last
+                _remove(path / name)
             self.path.mkdir(parents=True, exist_ok=True)
-            _sweep(self.path)
+            for place in (path, path / "results", path / "stages"):
+                for item in place.glob(".*"):
+                    if item.is_file() and LEFTOVER.fullmatch(item.name):
+                        item.unlink()
             self.keep_time()
         except OSError as error:
             raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None
@@ -122,33 +122,33 @@ class RunFolder:
     @staticmethod
     def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
         """Raise what making one would raise, and touch nothing."""
+        place = str(path)
         if not path.exists() or (path.is_dir() and not any(p.name != _LOCK for p in path.iterdir())):
             if resume:
-                raise InvalidArgumentError(
-                    "out", str(path), "a folder with a run to resume", "leave out --resume to start one"
-                )
+                hint = "leave out --resume to start one"
+                raise InvalidArgumentError("out", place, "a folder with a run to resume", hint)
             return
-        held = _config(path)
-        if held is None:
-            if not (path / "config.json").exists():
-                hint = "there is nothing to resume" if resume else "choose another folder with --out"
-                raise InvalidArgumentError("out", str(path), "a run of a study", hint)
-            if not force:
-                hint = "replace it with --force, or choose another folder with --out"
-                raise InvalidArgumentError(f"{path / 'config.json'} is damaged; {hint}")
-        elif resume:
-            if differing := _differences(held, config):
-                raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
-            _check_version(path, held, config)
-        elif not force:
-            differing = _differences(held, config)
-            if differing or (path / "report.html").exists():
-                raise InvalidArgumentError(
-                    str(path),
-                    "another run: " + differing if differing else "a finished run",
-                    remedy="choose another folder with --out, or replace it with --force",
-                    verb="holds",
-                )
+        held, there = _config(path), (path / "config.json").exists()
+        if not there:
+            hint = "there is nothing to resume" if resume else "choose another folder with --out"
+            raise InvalidArgumentError("out", place, "a run of a study", hint)
+        if held is None and not force:
+            hint = "replace it with --force, or choose another folder with --out"
+            raise InvalidArgumentError(f"{path / 'config.json'} is damaged; {hint}")
+        if held is None or force:
+            return
+        differing = _differences(held, config)
+        if resume and differing:
+            raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
+        then, now = (found.get("versions", {}).get("equitangents") for found in (held, config))
+        if resume and None not in (then, now) and then != now:
+            raise InvalidArgumentError(
+                f"the run in {path} was begun by equitangents {then}, and this is {now}: go on with that version, or "
+                "start anew without --resume"
+            )
+        if not resume and (differing or (path / "report.html").exists()):
+            found, hint = "another run: " + differing, "choose another folder with --out, or replace it with --force"
+            raise InvalidArgumentError(place, found if differing else "a finished run", remedy=hint, verb="holds")
 
     @property
     def seconds(self) -> float:
@@ -161,17 +161,19 @@ class RunFolder:
 
     def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
         """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
-        with self._progress.task(title) as task:
-            task.noticed = self._now_and_then
-            arrays = self._stored(name)
+        file = self.path / "stages" / f"{_as_file(name)}.npz"
+        with self._progress.task(title, self._now_and_then) as task:
+            arrays = stage_files.read(file, self.fingerprint)
             if arrays is None:
                 arrays = compute(task)
-                self._keep(name, arrays)
+                stage_files.write(file, arrays, self.fingerprint)
+                self.keep_time()
+                shutil.rmtree(self.checkpoints(name), ignore_errors=True)
         return arrays
 
     def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
         """The arrays of stages that depend on none of each other."""
-        return {key: self.stage(one.name, one.title, one.compute) for key, one in work.items()}
+        return {key: self.stage(*one) for key, one in work.items()}
 
     def checkpoints(self, stage: str) -> Path:
         """Where a stage may keep what it needs to go on after being killed; deleted when the stage is done."""
@@ -196,18 +198,6 @@ class RunFolder:
             writer.writerow(map(quoted, columns))
             writer.writerows(zip(*(map(_plain, values) for values in columns.values()), strict=True))
 
-    def _stored(self, name: str) -> Arrays | None:
-        return stage_files.read(self._file(name), self.fingerprint)
-
-    def _keep(self, name: str, arrays: Arrays) -> None:
-        """Write a complete stage to disk; what it needed to go on is not needed any more."""
-        stage_files.write(self._file(name), arrays, self.fingerprint)
-        self.keep_time()
-        shutil.rmtree(self.checkpoints(name), ignore_errors=True)
-
-    def _file(self, name: str) -> Path:
-        return self.path / "stages" / f"{_as_file(name)}.npz"
-
     def _now_and_then(self) -> None:
         """`keep_time`, but not often: what a kill loses of the run time is little."""
         if time.monotonic() - self._kept > _EVERY:
@@ -229,31 +219,16 @@ def _config(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _check_version(path: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Raise InvalidArgumentError for a run of another version, whose stages may hold other numbers."""
-    then, now = (found.get("versions", {}).get("equitangents") for found in (begun, config))
-    if then is not None and now is not None and then != now:
-        raise InvalidArgumentError(
-            f"the run in {path} was begun by equitangents {then}, and this is {now}: go on with that version, or start "
-            "anew without --resume"
-        )
-
-
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: config[key] for key in ("study", "settings")}
 
 
 def _differences(previous: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     """What the configurations differ in, in words; empty if they describe the same run."""
-    then, now = _flat(_identity(previous)), _flat(_identity(config))
+    flat = lambda of: {"study": of["study"], **json.loads(json.dumps(of["settings"]))}
+    then, now = flat(previous), flat(config)
     keys = ["study"] if then["study"] != now["study"] else sorted(now.keys() | then.keys())
     return ", ".join(f"{k} was {then.get(k)!r} and is now {now.get(k)!r}" for k in keys if now.get(k) != then.get(k))
-
-
-def _clear(path: Path) -> None:
-    """Remove a run, and nothing else; its configuration last, by which the rest of it is known."""
-    for name in reversed(_OURS):
-        _remove(path / name)
 
 
 def _remove(item: Path) -> None:
@@ -261,13 +236,6 @@ def _remove(item: Path) -> None:
         shutil.rmtree(item)
     else:
         item.unlink(missing_ok=True)
-
-
-def _sweep(path: Path) -> None:
-    for place in (path, path / "results", path / "stages"):
-        for item in place.glob(".*"):
-            if item.is_file() and LEFTOVER.fullmatch(item.name):
-                item.unlink()
 
 
 def _as_file(name: str) -> str:
@@ -283,11 +251,6 @@ def write_json(path: Path, content: object) -> None:
 
 def _fingerprint(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-
-
-def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
-    plain = json.loads(json.dumps(identity))
-    return {"study": plain["study"], **plain["settings"]}
 
 
 def _plain(value: object) -> object:

@@ -20,18 +20,23 @@ _AGAIN = 0.2  # on a terminal
 class Task:
     """A stage; `step(done, total)` says how far it is and calls `noticed`, as often as one likes."""
 
-    def __init__(self, title: str = "", shown: bool = False, interrupted: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        title: str = "",
+        shown: bool = False,
+        interrupted: threading.Event | None = None,
+        noticed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._title, self._shown, self._interrupted = title, shown, interrupted or threading.Event()
-        self._in_place = sys.stderr.isatty()
+        self._noticed, self._in_place = noticed, sys.stderr.isatty()
         self._begun = self._said = time.monotonic()
-        self.noticed: Callable[[], None] = lambda: None
         self._say(f"{title} …")
 
     def step(self, done: float, total: float) -> None:
         """`done` of `total` is finished; raises KeyboardInterrupt if one was lost on the way."""
         if self._interrupted.is_set():
             raise KeyboardInterrupt
-        self.noticed()
+        self._noticed()
         now = time.monotonic()
         if now - self._said > (_AGAIN if self._in_place else _EVERY):
             self._said = now
@@ -52,41 +57,33 @@ class Progress:
     """How far each stage of a run is, or nothing at all."""
 
     def __init__(self, *, shown: bool = True) -> None:
-        self._shown = shown
-        self._interrupted = threading.Event()
+        self._shown, self._interrupted = shown, threading.Event()
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[Progress]:
-        """While the study runs, no Ctrl-C is lost."""
-        with _remembering(self._interrupted):
-            yield self
-
-    @contextlib.contextmanager
-    def task(self, title: str) -> Iterator[Task]:
+    def task(self, title: str, noticed: Callable[[], None] = lambda: None) -> Iterator[Task]:
         """One stage, which is said to be done when it ends without an error."""
-        task = Task(title, self._shown, self._interrupted)
+        task = Task(title, self._shown, self._interrupted, noticed)
         yield task
         task.done()
 
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """While the study runs, no Ctrl-C is lost: it sets an event besides raising KeyboardInterrupt.
 
-@contextlib.contextmanager
-def _remembering(interrupted: threading.Event) -> Iterator[None]:
-    """Ctrl-C sets the event besides raising KeyboardInterrupt.
+        Python runs the handler in whatever code comes first, and drops what is raised in a callback of the garbage
+        collector: JAX has one, which runs often while XLA works.
+        """
+        main = threading.current_thread() is threading.main_thread()
+        if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
 
-    Python runs the handler in whatever code comes first, and drops what is raised in a callback of the garbage
-    collector: JAX has one, which runs often while XLA works.
-    """
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
+        def handle(number: int, frame: FrameType | None) -> None:
+            self._interrupted.set()
+            signal.default_int_handler(number, frame)
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        interrupted.set()
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -39,7 +39,7 @@ class Page:
     @property
     def run_time(self) -> str:
         """How long the run took."""
-        return formatting.exact_duration(self.seconds)
+        return formatting.duration(self.seconds)
 
     @property
     def groups(self) -> dict[str, list[Claim]]:

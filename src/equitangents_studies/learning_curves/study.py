@@ -33,7 +33,7 @@ from jaxtyping import Float
 from equitangents import kernels, nn
 from equitangents.actions import image_dihedral
 from equitangents.extending import whole_file
-from equitangents.kernels import KernelFunction, Kernels, orbit_average
+from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
@@ -65,11 +65,10 @@ from equitangents_studies.systems import (
     System,
     architecture,
     fit_power_law,
-    learning_curve,
     rotate,
 )
 from equitangents_studies.systems.curves import curve_data, errors_of, kernel_curve
-from equitangents_studies.systems.grams import KernelTable, pool_kernel, symmetric_kernel
+from equitangents_studies.systems.grams import PoolKernel, symmetric_kernel
 from equitangents_studies.systems.predictions import cavity_risk, omniscient_risk
 
 
@@ -146,13 +145,12 @@ def _curve(settings: Settings, folder: RunFolder, model: str, group: str, task: 
     path = folder.checkpoints(f"curve-{model}-{GROUPS.index(group)}") / "gram"
     store = GramStore(path, architecture(model, depth=settings.depth), moved, tile=_TILE)
     K = np.asarray(store.compute(progress=lambda done, total, left: task.step(0.9 * done / total, 1)).ntk[:])
-    found = learning_curve(
-        KernelTable(lambda i, j: Kernels(K[np.ix_(i, j)], K[np.ix_(i, j)])),
-        np.arange(len(moved), dtype=np.float32)[:, None], y[: len(moved)],
-        sizes=sizes_of(settings, model), repetitions=settings.repetitions, kernel="ntk", ridge=settings.ridge,
-        predict=None, seed=settings.seed, progress=lambda done, total: task.step(0.9 + 0.1 * done / total, 1),
-    )  # fmt: skip
-    return {"classification": found.of("classification"), "squared": found.of("squared")}
+    given = curve_data(moved, y[: len(moved)])
+    splits = [given.split(r, settings.seed) for r in range(settings.repetitions)]
+    sizes = np.array(sizes_of(settings, model))
+    (classification, squared), _ = kernel_curve(PoolKernel(K), given, splits, sizes, settings.ridge, None)
+    task.step(1, 1)
+    return {"classification": classification, "squared": squared}
 
 
 def _network(
@@ -179,7 +177,7 @@ def _prediction(settings: Settings, data_dir: Path | None, name: str, task: Task
         count = min(count, 1797)
     x, y = pooled(name, data_dir, count, s.seed)
     given = curve_data(standardise(x).astype(np.float64), y, test=0.3)
-    K = pool_kernel(mlp(), given.x, given.pool, "ntk", lambda done, total: task.step(done / total, 3))
+    K = PoolKernel(symmetric_kernel(mlp(), given.x, "ntk", lambda done, n: task.step(done / n, 3), given.pool))
     sizes = np.array(s.predicted_sizes)
     splits = [given.split(r, s.seed) for r in range(2 * s.repetitions)]
     errors, _ = kernel_curve(K, given, splits, sizes, s.ridge, None)

@@ -22,9 +22,9 @@ from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
+from equitangents_studies.baselines.networks import patch_cnn
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import largest_rate
-from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions
 from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import train_to_last

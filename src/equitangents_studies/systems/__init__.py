@@ -6,7 +6,7 @@ algorithms           descent, system
 their symmetries     symmetry_tests
 kernels              grams
 curves of any model  curves, predictions, power_laws, sample_efficiency
-which architecture   architecture_comparison
+which architecture   comparison
 """
 
 import lazy_loader

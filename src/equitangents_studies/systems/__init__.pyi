@@ -1,7 +1,7 @@
 """What is public, for type checkers, and for lazy_loader, which imports it when first used."""
 
-from .architecture_comparison import compare_architectures
 from .architectures import ARCHITECTURES, architecture
+from .comparison import compare_architectures
 from .curves import learning_curve
 from .descent import inference
 from .embeddings import embed

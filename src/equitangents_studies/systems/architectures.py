@@ -33,9 +33,8 @@ import jax
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params, check_whole, precision
+from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params, check_choice, check_whole, precision
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
-from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.transformations import DataGroup, Transformation, like
 
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")

@@ -9,28 +9,32 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol, cast
+from dataclasses import dataclass
+from typing import Literal, Protocol, cast, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import RegressorMixin, clone
 
-from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import Numbers, Targets, check_array, check_confidence, check_same_length, check_whole
-from equitangents.kernels import KernelFunction, Kernels
+from equitangents.extending import (
+    Numbers,
+    Targets,
+    check_array,
+    check_choice,
+    check_confidence,
+    check_number,
+    check_same_length,
+    check_whole,
+)
+from equitangents.kernels import KernelFunction
+from equitangents.report import Table, text_of, with_interval
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.data.dataset import Dataset
-from equitangents_studies.systems.conventions import Step, check_ridge, lines_of, model_name, steps
-from equitangents_studies.systems.grams import KernelName, KernelTable, PoolKernel, pool_kernel
+from equitangents_studies.systems.grams import KernelName, PoolKernel, Step, symmetric_kernel
 from equitangents_studies.systems.power_laws import PowerLaw, fit_power_law
-from equitangents_studies.systems.predictions import PREDICTIONS, Missed, missed
+from equitangents_studies.systems.predictions import PREDICTIONS
 
-_SEEDS = ("seed", "random_state")  # parameters that are one
-
-DataLike = Dataset | Numbers | tuple[Numbers, Targets] | tuple[Numbers, Targets, Numbers, Targets]
-"""Inputs; (inputs, targets), the same followed by those to test on; or a data set."""
+_KINDS = ("f", "iu", "b", "US")  # of numbers to regress on, and of classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +57,6 @@ class CurveData:
         """The largest training set that there can be."""
         return self.pool - self.held_out
 
-    @property
-    def test_inputs(self) -> int:
-        """How many inputs a repetition tests on."""
-        return self.held_out or len(self.x) - self.pool
-
     def split(self, repetition: int, seed: int) -> tuple[Int[np.ndarray, " most"], Int[np.ndarray, " test"]]:
         """(rows in the order in which training sets take them, rows to test on): training sets are its beginnings."""
         order = np.random.default_rng((seed, repetition)).permutation(self.pool)
@@ -66,31 +65,29 @@ class CurveData:
         return order, np.arange(self.pool, len(self.x))
 
 
-def curve_data(data: DataLike, y: Targets | None = None, *, test: float | tuple[Numbers, Targets] = 0.2) -> CurveData:
-    """What learning curves are measured on.
+def curve_data(x: Numbers, y: Targets, *, test: float | tuple[Numbers, Targets] = 0.2) -> CurveData:
+    """What learning curves are measured on: inputs and targets.
 
-    data, y: inputs and targets; or a `Dataset`, or (x, y, test_x, test_y), in place of both and of `test`. Whole
-    numbers, text and booleans are classes, other numbers are targets to regress on, (N,) or (N, outputs).
+    Whole numbers, text and booleans are classes, other numbers are targets to regress on, (N,) or (N, outputs).
     test: (x, y) of their own, or the share of the data that every repetition leaves out to test on.
     """
-    given = _given(data, y)
-    x, labels = _arrays("x", given[0], given[1])
+    x, labels = _arrays("x", x, y)
     pool, held_out = len(x), 0
-    apart = given[2:] if len(given) == 4 else test
-    if isinstance(apart, tuple | list) and len(apart) == 2:
-        test_x, test_labels = _arrays("test", *apart)
+    if isinstance(test, tuple | list) and len(test) == 2:
+        test_x, test_labels = _arrays("test", *test)
         if test_x.shape[1:] != x.shape[1:] or test_labels.shape[1:] != labels.shape[1:]:
-            raise ShapeError(
-                "test",
-                (test_x.shape, test_labels.shape),
-                (x.shape, labels.shape),
-                "inputs as those trained on",
-                verb="has shapes",
-            )
-        _check_one_kind(labels, test_labels)
+            shapes = (test_x.shape, test_labels.shape), (x.shape, labels.shape)
+            raise ShapeError("test", *shapes, "inputs as those trained on", verb="has shapes")
+        here, there = (next(kind for kind in _KINDS if a.dtype.kind in kind) for a in (labels, test_labels))
+        if here != there or np.result_type(labels, test_labels).kind not in here:  # int64 beside uint64 is float64
+            wanted = "floating targets in both, or classes of one kind"
+            raise InvalidTypeError("test", test_labels.dtype, str(labels.dtype), wanted, verb="has y of dtype")
         x, labels = np.concatenate([x, test_x]).astype(x.dtype), np.concatenate([labels, test_labels])
     else:
-        held_out = _share(apart, pool)
+        check_number("test", test, "(x, y), or a share of the data between 0 and 1", lambda share: 0 < share < 1)
+        held_out = round(cast(float, test) * pool)
+        if not 1 <= held_out < pool:
+            raise InvalidArgumentError("test", test, range(1, pool), "inputs to test on")
     if labels.dtype.kind == "f":
         return CurveData(x, labels, labels.astype(np.float64).reshape(len(x), -1), None, pool, held_out)
     classes, index = np.unique(labels, return_inverse=True)
@@ -119,52 +116,14 @@ def training_sizes(sizes: Sequence[int] | np.ndarray | None, pool: int, least: i
     return given
 
 
-def _given(data: DataLike, y: Targets | None) -> Sequence[Numbers | Targets]:
-    if isinstance(data, Dataset):
-        if y is not None:
-            raise InvalidArgumentError("y is given, and the data set has labels of its own; give one of them")
-        return data.train_x, data.train_y, data.test_x, data.test_y
-    if y is not None:
-        return cast(Numbers, data), y
-    if isinstance(data, tuple | list) and len(data) in (2, 4):
-        return data
-    raise InvalidTypeError(
-        "data", type(data), "inputs and y, a Dataset, (x, y), or (x, y, test_x, test_y)", verb="is of type"
-    )
-
-
 def _arrays(name: str, x: Numbers, y: Targets) -> tuple[np.ndarray, np.ndarray]:
-    inputs = np.asarray(check_array(name, x, min_rank=2))
-    labels = np.asarray(y)
+    inputs, labels = np.asarray(check_array(name, x, min_rank=2)), np.asarray(y)
     if labels.dtype.kind == "f":
         labels = np.asarray(check_array("y", labels, rank=(1, 2)))
     elif labels.dtype.kind not in "iubUS":
         raise InvalidTypeError("y", labels.dtype, "numbers or classes", verb="has dtype")
     check_same_length(name, inputs, "y", labels)
     return inputs, labels
-
-
-def _check_one_kind(labels: np.ndarray, test_labels: np.ndarray) -> None:
-    """Raise InvalidTypeError unless both are targets, or classes of one kind, which NumPy would make one of the two."""
-    kinds = ("f", "iu", "b", "US")
-    here, there = (next(kind for kind in kinds if a.dtype.kind in kind) for a in (labels, test_labels))
-    if here != there or np.result_type(labels, test_labels).kind not in here:  # int64 beside uint64 is float64
-        raise InvalidTypeError(
-            "test",
-            test_labels.dtype,
-            str(labels.dtype),
-            "floating targets in both, or classes of one kind",
-            verb="has y of dtype",
-        )
-
-
-def _share(test: object, pool: int) -> int:
-    if isinstance(test, bool) or not isinstance(test, int | float) or not 0 < test < 1:
-        raise InvalidArgumentError("test", test, "(x, y), or a share of the data between 0 and 1")
-    count = round(test * pool)
-    if not 1 <= count < pool:
-        raise InvalidArgumentError("test", test, range(1, pool), "inputs to test on")
-    return count
 
 
 class Trainable(Protocol):
@@ -177,21 +136,18 @@ class Trainable(Protocol):
 def fresh(model: object, seed: int) -> Trainable:
     """An untrained copy of `model`, with another seed where it has one; a function is called with the seed."""
     if not hasattr(model, "fit"):
-        if not callable(model):
-            raise InvalidTypeError(
-                "model",
-                model,
-                "a network with `kernel`, an object with `fit` and `predict`, or a function of a seed that makes one",
-            )
-        made = model(seed)
+        made = model(seed) if callable(model) else model
         if not hasattr(made, "fit"):
-            raise InvalidTypeError("model", made, "an object with `fit`", verb="made")
+            wanted = (
+                "a network with `kernel`, an object with `fit` and `predict`, or a function of a seed that makes one"
+            )
+            raise InvalidTypeError("model", made, wanted)
         return made
     if hasattr(model, "with_seed"):
         return model.with_seed(seed)
     if hasattr(model, "get_params"):
         copied = clone(model)
-        named = [name for name in _SEEDS if name in copied.get_params()]
+        named = [name for name in ("seed", "random_state") if name in copied.get_params()]
         return copied.set_params(**dict.fromkeys(named, seed))
     return copy.deepcopy(model)
 
@@ -204,7 +160,7 @@ def errors_of(model: object, data: CurveData, train: np.ndarray, test: np.ndarra
     """
     learner = fresh(model, seed)
     regresses = data.classes is None or isinstance(learner, RegressorMixin)
-    y = data.labels if data.classes is None else data.targets if regresses else data.labels
+    y = data.targets if regresses and data.classes is not None else data.labels
     fitted = learner.fit(data.x[train], y[train])
     fitted = fitted if hasattr(fitted, "predict") else learner
     outputs = np.asarray(fitted.predict(data.x[test]))
@@ -214,13 +170,8 @@ def errors_of(model: object, data: CurveData, train: np.ndarray, test: np.ndarra
         return float(np.mean(_classes(fitted, data, outputs, data.labels[test]) != data.labels[test])), np.nan
     outputs = outputs.reshape(len(outputs), -1).astype(np.float64)
     if outputs.shape[1] != data.targets.shape[1]:
-        raise ShapeError(
-            "model",
-            outputs.shape[1],
-            data.targets.shape[1],
-            "as many outputs as targets have",
-            verb="predicts outputs,",
-        )
+        wanted = data.targets.shape[1]
+        raise ShapeError("model", outputs.shape[1], wanted, "as many as targets have", verb="predicts outputs,")
     return both_errors(data, test, outputs)
 
 
@@ -238,8 +189,7 @@ def _classes(fitted: object, data: CurveData, outputs: np.ndarray, labels: np.nd
     if outputs.ndim == 1:
         return outputs
     names = getattr(fitted, "classes", getattr(fitted, "classes_", None))
-    names = data.classes if names is None or np.ndim(names) != 1 else np.asarray(names)
-    assert names is not None
+    names = np.asarray(data.classes if names is None or np.ndim(names) != 1 else names)
     if outputs.ndim != 2 or outputs.shape[1] != len(names):
         raise ShapeError("model", outputs.shape, ("N", len(names)), "or labels (N,)", verb="predicts shape")
     chosen = names[outputs.argmax(axis=1)]
@@ -259,7 +209,7 @@ class LearningCurve:
 
     `predicted` is the squared error that the pool's kernel predicts at each size; None where there is
     no kernel, or none was asked for. Intervals are over repetitions, which all draw their training sets from the same
-    `pool` inputs, and what they test on, too, unless a test set was given: then that is the same for all.
+    inputs, and what they test on, too, unless a test set was given: then that is the same for all.
     """
 
     model: str
@@ -267,20 +217,15 @@ class LearningCurve:
     classification: Float[np.ndarray, "sizes repetitions"] | None
     squared: Float[np.ndarray, "sizes repetitions"] | None
     predicted: Float[np.ndarray, " sizes"] | None
-    pool: int
-    test_inputs: int
-    seed: int
     confidence: float = 0.95
 
-    @property
-    def errors(self) -> Float[np.ndarray, "sizes repetitions"]:
-        """Classification errors of classifiers, else squared errors."""
-        return self.of("squared" if self.classification is None else "classification")
+    def of(self, error: ErrorName | None = None) -> Float[np.ndarray, "sizes repetitions"]:
+        """The errors of one kind; None: classification errors of classifiers, else squared errors.
 
-    def of(self, error: ErrorName) -> Float[np.ndarray, "sizes repetitions"]:
-        """The errors of one kind. Raises InvalidArgumentError where the model has none of it."""
-        if error not in ("classification", "squared"):
-            raise InvalidArgumentError("error", error, "'classification' or 'squared'")
+        Raises InvalidArgumentError where the model has none of it.
+        """
+        error = error or ("squared" if self.classification is None else "classification")
+        check_choice("error", error, get_args(ErrorName))
         found = self.classification if error == "classification" else self.squared
         if found is None:
             raise InvalidArgumentError("error", error, "one that the model has", self.model)
@@ -288,48 +233,28 @@ class LearningCurve:
 
     def estimates(self, error: ErrorName | None = None) -> tuple[Estimate, ...]:
         """The mean over repetitions at each size, with Student's interval; none where all repetitions are equal."""
-        errors = self.errors if error is None else self.of(error)
+        errors = self.of(error)
         top = 1.0 if errors is self.classification else np.inf
         return tuple(t_interval(row, self.confidence, (0.0, top)) for row in errors)
 
     def fit(self, segments: int = 2, error: ErrorName | None = None) -> PowerLaw:
         """The curve as power laws, by `fit_power_law`."""
-        return fit_power_law(
-            self.sizes, self.errors if error is None else self.of(error), segments, confidence=self.confidence
-        )
-
-    @property
-    def missed(self) -> Missed | None:
-        """The size at which every training set has over twice the squared error predicted, or under half of it.
-
-        None where there is none, and where nothing was predicted. Inputs that nearly repeat each other make predictions
-        hundreds of times too low.
-        """
-        if self.predicted is None or self.squared is None:
-            return None
-        return missed(self.sizes, self.predicted, self.squared)
-
-    @property
-    def table(self) -> dict[str, list[float]]:
-        """One row a size: means, the ends of their intervals, and what was predicted."""
-        columns: dict[str, list[float]] = {"training_inputs": self.sizes.tolist()}
-        for kind in ("classification", "squared"):
-            if getattr(self, kind) is not None:
-                rows = self.estimates(kind)
-                columns[f"{kind}_error"] = [e.value for e in rows]
-                columns[f"{kind}_low"], columns[f"{kind}_high"] = ([e.low for e in rows], [e.high for e in rows])
-        if self.predicted is not None:
-            columns["squared_predicted"] = self.predicted.tolist()
-        return columns
+        return fit_power_law(self.sizes, self.of(error), segments, confidence=self.confidence)
 
     def __repr__(self) -> str:
-        return "\n".join([self.model, lines_of(self.table), *([repr(self.missed)] if self.missed else [])])
+        columns = {"training inputs": [str(n) for n in self.sizes]}
+        for kind in get_args(ErrorName):
+            if getattr(self, kind) is not None:
+                columns[f"{kind} error"] = [with_interval(e.value, e.interval) for e in self.estimates(kind)]
+        if self.predicted is not None:
+            columns["predicted"] = [f"{error:.4g}" for error in self.predicted]
+        return text_of(Table(self.model, [*columns], [*zip(*columns.values(), strict=True)]))
 
 
 def learning_curve(
     model: KernelFunction | Trainable | Callable[[int], object],
-    data: DataLike,
-    y: Targets | None = None,
+    x: Numbers,
+    y: Targets,
     *,
     test: float | tuple[Numbers, Targets] = 0.2,
     sizes: Sequence[int] | np.ndarray | None = None,
@@ -339,17 +264,16 @@ def learning_curve(
     predict: Literal["spectrum", "inputs"] | None = "spectrum",
     seed: int = 0,
     confidence: float = 0.95,
-    progress: bool | Step = False,
+    progress: Step = lambda done, total: None,
 ) -> LearningCurve:
     """Train on nested sets of growing size, several times over, and measure the error on inputs never trained on.
 
     Args:
         model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`):
-            kernel regression, whose kernel is computed once; an `InfiniteEnsemble` or `InfiniteEnsembleClassifier`
-            without augmentation, whose kernel is, too; or any object with `fit` and `predict` (`DeepEnsemble`, a
+            kernel regression, whose kernel is computed once; or any object with `fit` and `predict` (an ensemble, a
             `System`, estimators of scikit-learn, baselines), trained anew each time, or a function of a seed that
             makes one.
-        data: the inputs (N, …); also a `Dataset`, or (x, y, test_x, test_y).
+        x: the inputs (N, …).
         y: their targets: whole numbers or text are classes, other numbers are regressed on.
         test: the share of the data that every repetition draws to test on, or (x, y) of their own, the same for all.
         sizes: of the training sets, increasing; None: doubling up to half of the data.
@@ -359,7 +283,7 @@ def learning_curve(
         predict: for networks, the squared error that is to be expected: from the "spectrum" alone, from all "inputs"
             (dearer, and true where some inputs are far easier than others), or None; `predictions` has the formulas.
         seed: of the orders, and of models that have one.
-        progress: True shows a bar; a function is called with (done, total).
+        progress: called with (done, total).
 
     Source: arXiv 2207.04612 for nested training sets.
 
@@ -370,34 +294,33 @@ def learning_curve(
     >>> curve.squared.shape, bool((np.diff(curve.squared.mean(axis=1)) < 0).all())
     ((3, 5), True)
     """
-    given = curve_data(data, y, test=test)
-    seed = check_whole("seed", seed, 0)
-    least = _LEAST if given.classes is None else max(_LEAST, len(given.classes))
-    n = training_sizes(sizes, given.most, least)
-    count = check_whole("repetitions", repetitions, 1)
-    if predict is not None and predict not in PREDICTIONS:
-        raise InvalidArgumentError("predict", predict, "'spectrum', 'inputs' or None")
+    given = curve_data(x, y, test=test)
+    seed, count = check_whole("seed", seed, 0), check_whole("repetitions", repetitions, 1)
+    n = training_sizes(sizes, given.most, _LEAST if given.classes is None else max(_LEAST, len(given.classes)))
+    if predict is not None:
+        check_choice("predict", predict, PREDICTIONS)
     check_confidence(confidence)
+    check_number("ridge", ridge, "a finite number ≥ 0", lambda r: r >= 0)
     splits = [given.split(r, seed) for r in range(count)]
     errors, predicted = np.full((2, len(n), count), np.nan), None
-    name = model_name(model)
-    with steps(f"Learning curve of {name}", progress) as step:
-        if hasattr(model, "kernel") and not hasattr(model, "fit"):
-            network = cast(KernelFunction, model)
-            matrices = pool_kernel(network, given.x, given.pool, kernel, lambda done, total: step(done / total, 2))
-            errors, predicted = kernel_curve(matrices, given, splits, n, check_ridge(ridge), predict)
-            step(2, 2)
-        else:
-            learner, given = _tabled(model, given, lambda done, total: step(done / total, 1 + count))
-            for r, (order, held_out) in enumerate(splits):
-                for i, size in enumerate(n):
-                    errors[:, i, r] = errors_of(learner, given, order[:size], held_out, seed + r)
-                step(1 + r + 1, 1 + count)
+    if hasattr(model, "kernel") and not hasattr(model, "fit"):
+        network, halves = cast(KernelFunction, model), lambda done, total: progress(done / total, 2)
+        matrices = PoolKernel(symmetric_kernel(network, given.x, kernel, halves, given.pool))
+        errors, predicted = kernel_curve(matrices, given, splits, n, ridge, predict)
+        progress(2, 2)
+    else:
+        for r, (order, held_out) in enumerate(splits):
+            for i, size in enumerate(n):
+                errors[:, i, r] = errors_of(model, given, order[:size], held_out, seed + r)
+            progress(r + 1, count)
     classification, squared = (part if np.isfinite(part).all() else None for part in errors)  # NaN: there are none
-    return LearningCurve(
-        name, n, classification, squared, predicted, given.pool,
-        given.test_inputs, seed, confidence,
-    )  # fmt: skip
+    return LearningCurve(_name(model), n, classification, squared, predicted, confidence)
+
+
+def _name(model: object) -> str:
+    """What results call a model: its name, if it has one, else that of its type."""
+    names = (getattr(model, "name", None), getattr(model, "__name__", None), type(model).__name__)
+    return next(name for name in names if isinstance(name, str))
 
 
 def kernel_curve(
@@ -416,21 +339,3 @@ def kernel_curve(
     if predict is None:
         return errors, None
     return errors, PREDICTIONS[predict](matrices.pool, data.targets[: data.pool], sizes, ridge=ridge * matrices.unit)
-
-
-def _tabled(model: object, data: CurveData, step: Step) -> tuple[object, CurveData]:
-    """An infinite ensemble with its kernel read from one matrix, and inputs that are its rows; others as they are."""
-    if not isinstance(model, InfiniteEnsemble | InfiniteEnsembleClassifier):
-        return model, data
-    if model.augmentation is not None or model.label_action is not None:
-        return model, data
-    shape = model.input_shape
-    x = data.x if shape is None else data.x.reshape(len(data.x), *shape)
-    K = pool_kernel(cast(KernelFunction, model.net), x, data.pool, model.kernel, step).matrix
-
-    def between(i: np.ndarray, j: np.ndarray) -> Kernels:
-        part = K[np.ix_(i, j)] if j.max() < data.pool else K[np.ix_(j, i)].T
-        return Kernels(part, part)
-
-    rows = np.arange(len(x), dtype=np.float64)[:, None]
-    return clone(model).set_params(net=KernelTable(between), input_shape=None), replace(data, x=rows)

@@ -35,20 +35,21 @@ import optax
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFiniteError
+from equitangents.errors import InvalidArgumentError, NetworkError, NotFiniteError
 from equitangents.extending import (
     FiniteNetwork,
     Numbers,
     Params,
     check_array,
+    check_choice,
     check_number,
     check_whole,
-    network_job,
+    member_outputs,
+    planned_job,
     precision,
 )
 from equitangents.kernels import KernelFunction
 from equitangents_studies.systems.architectures import coupled
-from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.transformations import Transformation
 
 _ROWS = 32  # inputs differentiated at once
@@ -141,7 +142,6 @@ class GradientInference:
     """Finite networks by stochastic gradient descent with momentum; the module says what η and λ are.
 
     Args:
-        name: what reports call it.
         c: η in units of 2/λ_max.
         weight_decay: λ of the penalty (λ/2) Σ |θ|².
         momentum: m.
@@ -154,7 +154,6 @@ class GradientInference:
         dtype: "float32" or "float64".
     """
 
-    name: str = "NN"
     c: float = 1.0
     weight_decay: float = 0.0
     momentum: float = 0.9
@@ -259,7 +258,7 @@ class TrainedMembers:
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
         """Outputs of all members one by one."""
-        return network_job.member_outputs(self.net, self.params, np.asarray(x), self.dtype)
+        return member_outputs(self.net, self.params, np.asarray(x), self.dtype)
 
 
 def train(
@@ -278,9 +277,7 @@ def train(
     `prepared` changes stacked initial parameters.
     """
     rule = _rule(how.momentum, how.weight_decay * y.shape[1])
-    job = network_job.planned_job(
-        net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
-    )
+    job = planned_job(net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype)
     dtype, outputs = job.dtype, y.shape[1]
 
     def some(ids: range) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -321,7 +318,7 @@ def train(
 
 def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
     """The share of inputs that each member classifies rightly, (members,); outputs that are not finite are wrong."""
-    y = network_job.member_outputs(net, params, x, dtype)
+    y = member_outputs(net, params, x, dtype)
     right = (y.argmax(axis=-1) == index) & np.isfinite(y).all(axis=-1)
     return right.mean(axis=1)
 
@@ -357,7 +354,6 @@ class KernelInference:
     Kernels are computed in the precision of the inputs.
     """
 
-    name: str = "NTK"
     kernel: Literal["ntk", "nngp"] = "ntk"
     time: float = math.inf
     ridge: float = 0.0
@@ -367,7 +363,7 @@ class KernelInference:
     def fit(self, net: KernelFunction, x: np.ndarray, y: np.ndarray) -> InfiniteEnsemble:
         """The ensemble of inputs x (N, …) and targets y (N, K)."""
         if not callable(getattr(net, "kernel", None)):
-            raise NetworkError("net", net, "a network with a kernel of infinite width", self.name)
+            raise NetworkError("net", net, "a network with a kernel of infinite width")
         return InfiniteEnsemble(net, kernel=self.kernel, time=self.time, ridge=self.ridge).fit(x, y)
 
 
@@ -382,16 +378,12 @@ def inference(name: str, **settings: Any) -> Inference:
     """
     known: dict[str, Inference] = {
         "NTK": KernelInference(),
-        "NNGP": KernelInference("NNGP", "nngp"),
+        "NNGP": KernelInference("nngp"),
         "NN": GradientInference(),
-        "NN+": GradientInference("NN+", c=8.0, weight_decay=1e-7),
+        "NN+": GradientInference(c=8.0, weight_decay=1e-7),
     }
-    if not isinstance(name, str):
-        raise InvalidTypeError("name", name, list(known))
-    if name not in known:
-        raise InvalidArgumentError("name", name, list(known))
-    unknown = [key for key in settings if key not in vars(known[name]) or key == "name"]
+    check_choice("name", name, known)
+    unknown = [key for key in settings if key not in vars(known[name])]
     if unknown:
-        takes = ", ".join(key for key in vars(known[name]) if key != "name")
-        raise InvalidArgumentError(name, unknown[0], takes, verb="has no setting")
+        raise InvalidArgumentError(name, unknown[0], list(vars(known[name])), verb="has no setting")
     return replace(known[name], **settings)

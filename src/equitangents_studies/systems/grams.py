@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import scipy.linalg
@@ -19,13 +19,15 @@ from jaxtyping import Float, Int
 
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
-from equitangents.extending import ArrayLike
+from equitangents.extending import check_choice
 from equitangents.groups import Group
 from equitangents.inference import GroupFourier, fourier_irreps
-from equitangents.kernels import KernelFunction, Kernels
-from equitangents_studies.systems.conventions import Step
+from equitangents.kernels import KernelFunction
 
 KernelName = Literal["ntk", "nngp"]
+Step = Callable[[float, float], None]
+"""Told how much is done, of how much."""
+
 _ROWS = 500  # of a tile
 
 
@@ -80,17 +82,11 @@ class PoolKernel:
         return np.stack(found)
 
 
-def pool_kernel(net: KernelFunction, x: np.ndarray, pool: int, kernel: KernelName, step: Step) -> PoolKernel:
-    """The kernel of a network, or an orbit average, of x with the first `pool` of x, tile by tile."""
-    if kernel not in ("ntk", "nngp"):
-        raise InvalidArgumentError("kernel", kernel, "'ntk' or 'nngp'")
-    return PoolKernel(symmetric_kernel(net, x, kernel, step, rows=pool))
-
-
 def symmetric_kernel(
     net: KernelFunction, x: np.ndarray, kernel: KernelName, step: Step, rows: int | None = None
 ) -> Float[np.ndarray, "n columns"]:
-    """The kernel of x with the first `rows` of it (None: all); of blocks off the diagonal one of each two."""
+    """The kernel of x with the first `rows` of it (None: all), tile by tile; of blocks off the diagonal one of each two."""
+    check_choice("kernel", kernel, get_args(KernelName))
     n, columns = len(x), len(x) if rows is None else rows
     starts = range(0, n, _ROWS)
     tiles = [(a, b) for b in starts if b < columns for a in starts if a >= b]
@@ -108,18 +104,6 @@ def symmetric_kernel(
             K[b : across.stop, a : a + height] = block[:height].T
         step(done, len(tiles))
     return K
-
-
-@dataclass(frozen=True, eq=False)
-class KernelTable:
-    """Kernels read from a matrix: inputs are numbers of rows (N, 1). It takes a network's place in an ensemble."""
-
-    matrices: Callable[[np.ndarray, np.ndarray], Kernels]
-
-    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
-        """The kernels between rows x1 and x2 (None: x1)."""
-        i = np.asarray(x1)[:, 0].astype(int)
-        return self.matrices(i, i if x2 is None else np.asarray(x2)[:, 0].astype(int))
 
 
 @dataclass(frozen=True, eq=False)

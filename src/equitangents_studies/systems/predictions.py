@@ -17,13 +17,13 @@ At n = P, c_i (A y)_i is the residual of leaving i out, exactly. Data with input
 ones of MNIST look alike) need this; the spectrum alone does not know which inputs are easy.
 
 Both average over many inputs none of which matters alone. Where inputs nearly repeat each other they can be hundreds of
-times too low, and nothing in the spectrum tells. Training sets tell: `missed`.
+times too low, and nothing in the spectrum tells: compare them with what training sets show.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +32,9 @@ import scipy.optimize
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
-from equitangents.extending import Numbers, check_array, check_same_length
+from equitangents.extending import Numbers, check_array, check_number, check_same_length
 from equitangents.inference import decompose
-from equitangents_studies.systems.conventions import check_ridge
 
-_FACTOR = 2.0  # by which a prediction may differ from what training sets show
 _TOLERANCE = 1e-4  # of log s, largest change
 _DEPTH = 4  # steps that Anderson's iteration remembers
 _MOST = 100
@@ -90,7 +88,7 @@ class PoolSpectrum:
     def _check(self, size: float, ridge: float) -> float:
         if not (0 < size <= self.size):
             raise InvalidArgumentError("size", size, range(1, self.size + 1), "the pool tells of sizes up to its own")
-        check_ridge(ridge)
+        check_number("ridge", ridge, "a finite number ≥ 0", lambda r: r >= 0)
         positive = int((self.eigenvalues > 0).sum())
         if ridge == 0 and size >= positive:
             raise InvalidArgumentError(
@@ -211,31 +209,6 @@ def _inverse(K: np.ndarray, added: np.ndarray) -> np.ndarray:
         )
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
     return np.triu(inverse) + np.triu(inverse, 1).T
-
-
-@dataclass(frozen=True)
-class Missed:
-    """A size at which the prediction is more than twice too low, or too high, for every training set."""
-
-    size: int
-    predicted: float
-    measured: float
-
-
-def missed(
-    sizes: Iterable[float], predicted: Float[np.ndarray, " sizes"], measured: Float[np.ndarray, "sizes draws"]
-) -> Missed | None:
-    """The size at which the prediction is furthest from the squared errors of all training sets; None if nowhere far.
-
-    Each of them, not their mean: a few hard inputs can make one training set's error many times that of another.
-    """
-    found = []
-    for n, expected, values in zip(sizes, predicted, measured, strict=True):
-        too_low, too_high = values.min() > _FACTOR * expected, _FACTOR * values.max() < expected
-        if too_low or too_high:
-            found.append(Missed(int(n), float(expected), float(values.mean())))
-    far = lambda m: abs(np.log(max(m.measured, 1e-300) / max(m.predicted, 1e-300)))
-    return max(found, key=far, default=None)
 
 
 PREDICTIONS: Mapping[str, Callable[..., np.ndarray]] = {"spectrum": omniscient_risk, "inputs": cavity_risk}

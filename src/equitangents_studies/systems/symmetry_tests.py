@@ -17,24 +17,22 @@ equal distributions in high dimension.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 from scipy.spatial.distance import cdist
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.extending import Numbers, check_array, check_whole
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError
+from equitangents.extending import Numbers, check_array, check_number, check_whole
 from equitangents.statistics import Estimate, binomial_ends
 from equitangents_studies.systems.architectures import why_uncoupled
-from equitangents_studies.systems.conventions import check_choice
-from equitangents_studies.systems.descent import GradientInference, KernelInference
+from equitangents_studies.systems.descent import KernelInference
 from equitangents_studies.systems.system import System, fit_moved
-from equitangents_studies.systems.transformations import DataGroup, Sample, Transformation, sample_data, transformation
+from equitangents_studies.systems.transformations import Sample, Transformation, sample_data, transformation
 
 
-@dataclass(frozen=True)
-class TwoSample:
+class TwoSample(NamedTuple):
     """The energy distance E² of two samples, and its p-value over random assignments."""
 
     distance: float
@@ -44,45 +42,31 @@ class TwoSample:
 def energy_test(
     a: Float[np.ndarray, "n values"], b: Float[np.ndarray, "m values"], *, permutations: int = 999, seed: int = 0
 ) -> TwoSample:
-    """Whether rows of a and of b have one law. The smallest p-value is 1/(permutations + 1).
+    """Whether rows of a and of b, two or more each, have one law. The smallest p-value is 1/(permutations + 1).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> energy_test(rng.normal(size=(20, 3)), 2 + rng.normal(size=(20, 3))).p_value
     0.001
     """
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    check_whole("permutations", permutations, 1)
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
-        raise ShapeError("b", b.shape, ("m", *a.shape[1:]), "(n, values) and (m, values)")
-    if min(len(a), len(b)) < 2:
-        raise InvalidArgumentError("samples", min(len(a), len(b)), "at least 2 rows each", verb="have rows,")
-    pooled = np.concatenate([a, b])
+    pooled = np.concatenate([a, b]).astype(np.float64)
     if not np.isfinite(pooled).all():
         raise NotFiniteError("a or b holds NaN or infinite values; a test needs finite ones")
     distances = cdist(pooled, pooled)  # from differences: squares would lose the digits of samples far from 0
-    rng = np.random.default_rng(check_whole("seed", seed, 0))
-    first = np.zeros((permutations + 1, len(pooled)))
-    first[0, : len(a)] = 1
+    rng, n, m = np.random.default_rng(seed), len(a), len(b)
+    first = np.zeros((permutations + 1, n + m))  # a row for each assignment, 1 for what is in the first sample
+    first[0, :n] = 1
     for row in first[1:]:
-        row[rng.permutation(len(pooled))[: len(a)]] = 1
-    values = _energies(first, distances)
+        row[rng.permutation(n + m)[:n]] = 1
+    to_first = first @ distances
+    cross = np.einsum("pi,pi->p", to_first, 1 - first)
+    within = np.einsum("pi,pi->p", to_first, first)
+    rest = distances.sum() - within - 2 * cross
+    values = 2 * cross / (n * m) - within / (n * (n - 1)) - rest / (m * (m - 1))
     as_large = np.count_nonzero(values >= values[0] - 1e-12 * np.max(np.abs(values)))  # itself among them
     return TwoSample(float(values[0]), float(as_large / (permutations + 1)))
 
 
-def _energies(first: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """E² of every assignment; `first` marks the rows of the first sample by 1."""
-    second = 1 - first
-    n, m = first[0].sum(), second[0].sum()
-    to_first = first @ distances
-    cross = np.einsum("pi,pi->p", to_first, second)
-    within = np.einsum("pi,pi->p", to_first, first)
-    rest = distances.sum() - within - 2 * cross
-    return 2 * cross / (n * m) - within / (n * (n - 1)) - rest / (m * (m - 1))
-
-
-METHODS = ("kernel", "coupled", "two-sample")
 TOLERANCE = 1e-8
 """Largest difference of predictions in float64, relative to the largest prediction, that counts as rounding."""
 _ROUNDING = 1e-11  # by which equal kernels may differ, relative to the largest entry
@@ -96,16 +80,12 @@ class SymmetryResult:
     """What a test of algorithmic symmetry found.
 
     Args:
-        system: the architecture and inference.
-        group: what moved the inputs.
         verdict: "symmetric", "not symmetric" or "not decided".
         method: "kernel", "coupled" or "two-sample".
         number: the largest difference of predictions relative to the largest prediction; of two-sample, the p-value.
         tolerance: up to which `number` is rounding; of two-sample, the level at or below which laws differ.
     """
 
-    system: str
-    group: str
     verdict: str
     method: str
     number: float
@@ -124,7 +104,6 @@ def algorithmic_symmetry(
     y: Numbers | None = None,
     x_test: Numbers | None = None,
     *,
-    method: str | None = None,
     seed: int = 0,
     members: int | None = None,
     level: float = 0.01,
@@ -137,13 +116,12 @@ def algorithmic_symmetry(
         x: training inputs (N, *positions, channels); None: `textures` of 8 × 8 × 3 with 3 classes.
         y: labels or targets.
         x_test: inputs that are predicted; None: those of training.
-        method: None takes "kernel" at infinite width; at finite width "coupled" where there is a coupled
-            initialisation for the group, and else "two-sample".
         seed: of the group's element, and of the permutations.
         members: networks of each sample of the two-sample test; None: those of the inference, at least 16.
         level: of the two-sample test: how often it may say "not symmetric" of a symmetric algorithm.
 
-    "not symmetric" means that predictions of kernels differ, or that the two-sample test rejects. Equal coupled
+    The method is "kernel" at infinite width; at finite width "coupled" where there is a coupled initialisation for the
+    group, and else "two-sample". "not symmetric" means that predictions of kernels differ, or that the two-sample test rejects. Equal coupled
     networks prove symmetry, up to rounding in float64, which is 1e-8 and, where kernels agree, at least their
     difference times their condition number, on up to 64 inputs; a two-sample test that does not reject proves nothing:
     "not decided", as is all that is not finite, and predictions that differ although kernels agree (float64 or a ridge
@@ -157,30 +135,25 @@ def algorithmic_symmetry(
     if not isinstance(system, System):
         raise InvalidTypeError("system", system, "an equitangents_studies.systems.System")
     data = _data(x, y, x_test)
-    shape = data.x.shape[1:]
-    tau = transformation(group, shape, seed=check_whole("seed", seed, 0))
-    move = system.transformation(shape)
+    tau = transformation(group, data.x.shape[1:], seed=seed)
+    move = system.transformation(data.x.shape[1:])
     data = Sample(move(np.asarray(data.x, np.float64)), data.y, move(np.asarray(data.x_test, np.float64)))
-    system = System("I", system.architecture, system.inference, system.seed)
-    chosen = _method(system, tau.group, method)
-    if chosen == "kernel":
+    system = replace(system, data="I")
+    if isinstance(system.inference, KernelInference):
         return _by_kernel(system, tau, data)
-    if chosen == "coupled":
-        return _by_coupling(system, tau, data)
-    return _by_two_samples(system, tau, data, seed, members, level)
+    if why_uncoupled(system.architecture, tau.group):
+        return _by_two_samples(system, tau, data, seed, members, level)
+    precise = replace(system, inference=replace(system.inference, dtype="float64"))
+    number = _relative(*_both(precise, precise, tau, data, tau))
+    verdict = "symmetric" if number <= TOLERANCE else "not decided"  # training may have amplified rounding
+    return SymmetryResult(verdict, "coupled", number, TOLERANCE)
+
+
+_SHAPE, _SAMPLES, _CLASSES = (4, 4, 3), 12, 3  # of each case
 
 
 def false_alarm_rate(
-    system: System,
-    group: str,
-    *,
-    cases: int = 200,
-    members: int = 8,
-    level: float = 0.05,
-    shape: tuple[int, ...] = (4, 4, 3),
-    samples: int = 12,
-    classes: int = 3,
-    seed: int = 0,
+    system: System, group: str, *, cases: int = 200, members: int = 8, level: float = 0.05, seed: int = 0
 ) -> Estimate:
     """How often the two-sample test at `level` rejects where `system` is symmetric: the share of `cases`.
 
@@ -189,13 +162,10 @@ def false_alarm_rate(
     """
     rejected = 0
     for case in range(check_whole("cases", cases, 1)):
-        rng = np.random.default_rng([seed, case])
-        x = rng.standard_normal((2 * samples, *shape))
-        own = system.with_seed(2 * (seed * cases + case))
-        result = algorithmic_symmetry(
-            own, group, x[:samples], np.arange(samples) % classes, x[samples:],
-            method="two-sample", seed=case, members=members, level=level,
-        )  # fmt: skip
+        x = np.random.default_rng([seed, case]).standard_normal((2 * _SAMPLES, *_SHAPE))
+        own, tau = system.with_seed(2 * (seed * cases + case)), transformation(group, _SHAPE, seed=case)
+        data = Sample(x[:_SAMPLES], np.arange(_SAMPLES) % _CLASSES, x[_SAMPLES:])
+        result = _by_two_samples(own, tau, data, case, members, level)
         if not np.isfinite(result.number):
             raise InvalidArgumentError(f"case {case} of {cases} has predictions that are not finite; lower c")
         rejected += result.verdict == "not symmetric"
@@ -203,68 +173,32 @@ def false_alarm_rate(
     return Estimate(rejected / cases, low, high, 0.95)
 
 
-def _method(system: System, group: DataGroup, method: str | None) -> str:
-    finite = system.inference.finite
-    if method is None:
-        return ("two-sample" if why_uncoupled(system.architecture, group) else "coupled") if finite else "kernel"
-    check_choice("method", method, METHODS)
-    if finite == (method == "kernel"):
-        width = "finite" if finite else "infinite"
-        raise InvalidArgumentError("method", method, "one for the system's width", width)
-    if method == "coupled" and (reason := why_uncoupled(system.architecture, group)):
-        raise InvalidArgumentError("method", "coupled", "another one for this group", reason)
-    return method
-
-
 def _by_kernel(system: System, tau: Transformation, data: Sample) -> SymmetryResult:
-    here, there = _both(system, system, tau, data)
-    number = _relative(there, here)
-    few = data.x[:_SOME]
-    field = system.inference.kernel if isinstance(system.inference, KernelInference) else "ntk"
-    kernel = lambda z: np.asarray(getattr(system.architecture.kernel(z), field))
-    difference = _relative(kernel(tau(few)), kernel(few))
+    number, few = _relative(*_both(system, system, tau, data)), data.x[:_SOME]
+    kernel = lambda z: np.asarray(getattr(system.architecture.kernel(z), system.inference.kernel))
+    difference, limit = _relative(kernel(few), kernel(tau(few))), TOLERANCE
     same_kernels = difference <= _ROUNDING
-    limit = TOLERANCE
     if same_kernels:  # solving amplifies what rounding left by up to the condition number
         limit = max(limit, float(np.linalg.cond(np.asarray(kernel(few), np.float64))) * difference)
     if number <= limit:
         verdict = "symmetric"
-    elif same_kernels or not np.isfinite(number + difference):
-        verdict = "not decided"
     else:
-        verdict = "not symmetric"
-    return SymmetryResult(system.name, tau.group.name, verdict, "kernel", number, limit)
-
-
-def _by_coupling(system: System, tau: Transformation, data: Sample) -> SymmetryResult:
-    assert isinstance(system.inference, GradientInference)
-    precise = System("I", system.architecture, replace(system.inference, dtype="float64"), system.seed)
-    here, there = _both(precise, precise, tau, data, tau)
-    number = _relative(there, here)
-    verdict = "symmetric" if number <= TOLERANCE else "not decided"  # training may have amplified rounding
-    return SymmetryResult(system.name, tau.group.name, verdict, "coupled", number, TOLERANCE)
+        decided = not same_kernels and np.isfinite(number + difference)
+        verdict = "not symmetric" if decided else "not decided"
+    return SymmetryResult(verdict, "kernel", number, limit)
 
 
 def _by_two_samples(
-    system: System,
-    tau: Transformation,
-    data: Sample,
-    seed: int,
-    members: int | None,
-    level: float,
+    system: System, tau: Transformation, data: Sample, seed: int, members: int | None, level: float
 ) -> SymmetryResult:
-    assert isinstance(system.inference, GradientInference)
-    if not 0 < level < 1:
-        raise InvalidArgumentError("level", level, "a number between 0 and 1")
+    check_number("level", level, "a number between 0 and 1", lambda share: 0 < share < 1)
     count = max(system.inference.members, _FEWEST) if members is None else check_whole("members", members, 2)
-    many = System("I", system.architecture, replace(system.inference, members=count, dtype="float64"), system.seed)
-    both = _both(many, many.with_seed(system.seed + 1), tau, data)
-    samples = [np.reshape(f, (count, -1)) for f in both]
+    many = replace(system, inference=replace(system.inference, members=count, dtype="float64"))
+    samples = [np.reshape(f, (count, -1)) for f in _both(many, many.with_seed(system.seed + 1), tau, data)]
     if not all(np.isfinite(f).all() for f in samples):
-        return SymmetryResult(system.name, tau.group.name, "not decided", "two-sample", float("nan"), level)
+        return SymmetryResult("not decided", "two-sample", float("nan"), level)
     p_value = energy_test(*samples, seed=seed).p_value
-    verdict = "not symmetric" if p_value <= level else "not decided"
-    return SymmetryResult(system.name, tau.group.name, verdict, "two-sample", p_value, level)
+    return SymmetryResult("not symmetric" if p_value <= level else "not decided", "two-sample", p_value, level)
 
 
 def _both(
@@ -273,12 +207,12 @@ def _both(
     """Predictions of `system`, and those of `other` where τ moves everything; of finite networks every member's."""
     here = fit_moved(system, data.x, data.y, None)
     there = fit_moved(other, tau(data.x), data.y, coupling)
-    if system.inference.finite:
-        return here.predict_members(data.x_test), there.predict_members(tau(data.x_test))
-    return here.predict(data.x_test), there.predict(tau(data.x_test))
+    if isinstance(system.inference, KernelInference):
+        return here.predict(data.x_test), there.predict(tau(data.x_test))
+    return here.predict_members(data.x_test), there.predict_members(tau(data.x_test))
 
 
-def _relative(a: np.ndarray, b: np.ndarray) -> float:
+def _relative(b: np.ndarray, a: np.ndarray) -> float:
     """The largest |a − b| over the largest |b|; NaN where anything is not finite."""
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("nan")

@@ -9,30 +9,15 @@ import numpy as np
 
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import (
-    FiniteNetwork,
-    Numbers,
-    Targets,
-    check_array,
-    check_network,
-    check_same_length,
-    check_whole,
-)
-from equitangents.kernels import KernelFunction
-from equitangents_studies.systems.architectures import architecture, kind_of, with_outputs
+from equitangents.extending import Numbers, Targets, check_array, check_network, check_same_length, check_whole
+from equitangents_studies.systems.architectures import architecture, with_outputs
 from equitangents_studies.systems.curves import centred_classes
-from equitangents_studies.systems.descent import (
-    GradientInference,
-    Inference,
-    KernelInference,
-    TrainedMembers,
-    inference,
-)
+from equitangents_studies.systems.descent import GradientInference, KernelInference, TrainedMembers, inference
 from equitangents_studies.systems.transformations import Transformation, transformation
 
 
 @final
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class System:
     """The triple (data, model, inference): a record that is fitted to data.
 
@@ -56,27 +41,21 @@ class System:
     Source: Xiao & Pennington 2022, arXiv 2207.04612.
     """
 
-    data: str | Transformation
-    architecture: Any
-    inference: Inference
-    seed: int
+    data: str | Transformation = "I"
+    architecture: Any = "VEC"
+    inference: Any = "NTK"
+    seed: int = 0
 
-    def __init__(
-        self,
-        data: str | Transformation = "I",
-        architecture: str | FiniteNetwork | KernelFunction = "VEC",
-        inference: str | Inference = "NTK",
-        seed: int = 0,
-    ) -> None:
-        object.__setattr__(self, "data", data)
-        object.__setattr__(self, "architecture", _network(architecture))
-        object.__setattr__(self, "inference", _inference(inference))
-        object.__setattr__(self, "seed", check_whole("seed", seed, 0))
-
-    @property
-    def name(self) -> str:
-        """The architecture and the inference, such as "VEC, NTK"."""
-        return f"{kind_of(self.architecture)}, {self.inference.name}"
+    def __post_init__(self) -> None:
+        for name, made in (("architecture", architecture), ("inference", inference)):
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, made(getattr(self, name)))
+        if not any(callable(getattr(self.architecture, method, None)) for method in ("kernel", "apply")):
+            raise InvalidTypeError("architecture", self.architecture, "a name such as 'VEC', or a network")
+        if not isinstance(self.inference, KernelInference | GradientInference):
+            wanted = "'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives"
+            raise InvalidTypeError("inference", self.inference, wanted)
+        check_whole("seed", self.seed, 0)
 
     def with_seed(self, seed: int) -> System:
         """This system with another seed: another element of its group, other members."""
@@ -116,7 +95,7 @@ def fit_moved(
     noted = None
     if watch is not None:
         others = check_array("watch[0]", watch[0], min_rank=2)
-        noted = (np.asarray(move(others)), _numbers(classes, watch[1], len(others), ("watch[0]", "watch[1]")))
+        noted = (np.asarray(move(others)), _numbers(classes, watch[1], len(others), "watch[0]", "watch[1]"))
     model = system.inference.fit(net, move(x), targets, index, seed=system.seed, coupling=tau, watch=noted)
     return FittedSystem(system, move, classes, model)
 
@@ -150,17 +129,17 @@ class FittedSystem:
 
     def score(self, x: Numbers, y: Numbers) -> float:
         """The share of inputs whose label y (N,) the mean prediction has."""
-        inputs = check_array("x", x, min_rank=2, allow_empty=True)
-        index = _numbers(self.classes, y, len(inputs))
-        outputs = self.predict(inputs)
-        return float(np.mean((outputs.argmax(axis=1) == index) & np.isfinite(outputs).all(axis=1)))
+        return float(self._right(self.predict, x, y))
 
     def member_scores(self, x: Numbers, y: Numbers) -> np.ndarray:
         """The score of every member, (members,)."""
+        return self._right(self.predict_members, x, y)
+
+    def _right(self, predict: Any, x: Numbers, y: Numbers) -> Any:
         inputs = check_array("x", x, min_rank=2, allow_empty=True)
         index = _numbers(self.classes, y, len(inputs))
-        outputs = self.predict_members(inputs)
-        return np.mean((outputs.argmax(axis=2) == index) & np.isfinite(outputs).all(axis=2), axis=1)
+        outputs = predict(inputs)
+        return np.mean((outputs.argmax(axis=-1) == index) & np.isfinite(outputs).all(axis=-1), axis=-1)
 
     @property
     def trained(self) -> TrainedMembers:
@@ -170,22 +149,6 @@ class FittedSystem:
         return self.model
 
 
-def _network(value: Any) -> Any:
-    if isinstance(value, str):
-        return architecture(value)
-    if callable(getattr(value, "kernel", None)) or callable(getattr(value, "apply", None)):
-        return value
-    raise InvalidTypeError("architecture", value, "a name such as 'VEC', or a network")
-
-
-def _inference(value: object) -> Inference:
-    if isinstance(value, str):
-        return inference(value)
-    if isinstance(value, KernelInference | GradientInference):
-        return value
-    raise InvalidTypeError("inference", value, "'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives")
-
-
 def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """(targets (N, K), the classes, each sample's class); numbers have no classes."""
     labels = np.asarray(y)
@@ -193,45 +156,33 @@ def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, n
         targets = np.asarray(check_array("y", labels, rank=(1, 2)), np.float64)
         check_same_length("x", range(samples), "y", targets)
         return targets.reshape(samples, -1), None, None
-    labels = _labels(y, samples, other=", or targets as floating numbers (N, K)")
-    classes, index = np.unique(labels, return_inverse=True)
+    labels = _labels(y, samples, "x", "y")
+    try:
+        classes, index = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise InvalidTypeError("y", labels.tolist(), "labels of one kind", str(error), verb="holds") from None
     if len(classes) < 2:
         raise InvalidArgumentError("y", classes.tolist(), "at least two classes", verb="holds")
     return centred_classes(index, len(classes)), classes, index
 
 
-_NAMES = ("x", "y")  # what errors call inputs and labels
-
-
-def _labels(y: Targets, samples: int, names: tuple[str, str] = _NAMES, other: str = "") -> np.ndarray:
-    """Labels, one a sample, that can be told apart and ordered; `other`: what else is expected."""
-    labels, name = np.asarray(y), names[1]
+def _labels(y: Targets, samples: int, of: str, name: str) -> np.ndarray:
+    """Labels, one a sample; `of` and `name` are what errors call inputs and labels."""
+    labels = np.asarray(y)
     if labels.ndim != 1:
-        raise ShapeError(name, labels.shape, "labels (N,)", other.removeprefix("; "))
-    check_same_length(names[0], range(samples), name, labels)
+        raise ShapeError(name, labels.shape, "labels (N,)")
+    check_same_length(of, range(samples), name, labels)
     if labels.dtype.kind == "c":
-        raise InvalidTypeError(
-            name, labels.dtype, "whole numbers, texts or booleans", other.removeprefix("; "), verb="has dtype"
-        )
-    try:
-        np.sort(labels if labels.dtype.kind == "O" else labels[:0])
-    except TypeError as error:
-        raise InvalidTypeError(name, labels.tolist(), "labels of one kind", str(error), verb="holds") from None
+        raise InvalidTypeError(name, labels.dtype, "whole numbers, texts or booleans", verb="has dtype")
     return labels
 
 
-def _numbers(classes: np.ndarray | None, y: Targets, samples: int, names: tuple[str, str] = _NAMES) -> np.ndarray:
+def _numbers(classes: np.ndarray | None, y: Targets, samples: int, of: str = "x", name: str = "y") -> np.ndarray:
     """The number of each label among the classes; −1 for labels that were not in training."""
     if classes is None:
         raise InvalidArgumentError("the system was fitted to numbers; a score needs labels as y")
-    labels = _labels(y, samples, names)
-    if _is_text(labels) != _is_text(classes):
-        raise InvalidTypeError(
-            names[1], labels[:3].tolist(), "labels as the system was fitted to", str(classes[:3].tolist()), verb="holds"
-        )
-    place = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-    return np.where(classes[place] == labels, place, -1)
-
-
-def _is_text(labels: np.ndarray) -> bool:
-    return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and all(isinstance(v, str) for v in labels))
+    labels = _labels(y, samples, of, name).tolist()
+    known = {label: number for number, label in enumerate(classes.tolist())}
+    if {isinstance(label, str) for label in labels} - {isinstance(label, str) for label in known}:
+        raise InvalidTypeError(name, labels[:3], "labels as the system was fitted to", str(classes[:3].tolist()))
+    return np.array([known.get(label, -1) for label in labels], int)

@@ -5,7 +5,7 @@ import pytest
 
 import equitangents as et
 from equitangents import actions
-from equitangents.ensembles.training.recipe import loss_of
+from equitangents.ensembles.training.recipe import sample_losses
 from equitangents.errors import InvalidArgumentError
 
 N = et.nn
@@ -65,7 +65,7 @@ def test_cross_entropy_takes_probabilities_at_every_position(data):
     outputs, targets = np.random.default_rng(0).normal(size=(2, 3, 4, 4, 2))
     y = np.exp(targets) / np.exp(targets).sum(-1, keepdims=True)
     literal = (y * (np.log(np.exp(outputs).sum(-1, keepdims=True)) - outputs)).sum((1, 2, 3))
-    found = loss_of("cross_entropy", 2)(outputs.reshape(3, 32), y.reshape(3, 32))
+    found = sample_losses("cross_entropy", outputs.reshape(3, 32), y.reshape(3, 32), classes=2)
     assert not np.max(np.abs(np.asarray(found) - literal)) > 1e-4
 
 

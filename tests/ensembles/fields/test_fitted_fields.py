@@ -8,9 +8,8 @@ import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels, flat, literal_fit
 from equitangents import actions
 from equitangents.ensembles import BaggedInfiniteEnsemble
-from equitangents.ensembles.fields import kernel
-from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.targets import moved_targets
+from equitangents.ensembles import fields as kernel
+from equitangents.ensembles.fields import FieldPoints, moved_targets
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError

@@ -9,7 +9,7 @@ from flax import nnx
 from own_networks import MEANS, NETWORKS, OUTPUTS, Linen, Nnx, batches, init_key
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, audit, metrics, nn, plan_ensemble
-from equitangents.ensembles.networks.equinox import EquinoxNetwork
+from equitangents.ensembles.networks import EquinoxNetwork
 
 SAMPLES, SIZE, EPOCHS, RATE = 7, 3, 3, 0.2
 SLOW = pytest.mark.slow

@@ -14,7 +14,7 @@ from tools.results.__main__ import ROOT, main
 from tools.results.record import Record
 
 from equitangents import studies
-from equitangents_studies.framework.places import PLACES
+from equitangents_studies.framework.catalogue import PLACES
 from studies.published.drawn import NAME, edit, page
 from studies.small import contents
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from equitangents._types import Element, Tree
-from equitangents.actions.given_maps import GivenMap, ImageBoxes, ImagePoints
+from equitangents.actions.given_maps import FunctionMap, GivenMap, ImageBoxes, ImagePoints
 from equitangents.actions.kinds import Kinds
 from equitangents.actions.positions import check_permutation_table
 from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place
@@ -45,39 +45,16 @@ class Custom(Kind):
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action of a group that this function is."""
-        return LeafAction(CustomAction(place.group, self.function, self.exact, self.name))
+        return LeafAction(CustomAction(place.group, self.function, self.name, exact=self.exact))
 
 
-@final
-class CustomAction(GivenMap):
-    """A function of elements as the group has them, and of arrays as the model has them."""
-
-    function: Callable[[Any, np.ndarray], Any]
-
-    def __init__(self, group: SymmetryGroup, function: Callable[[Any, np.ndarray], Any], exact: bool, name: str):
-        vars(self).update(group=group, function=function, exact=exact, name=name)
-
-    def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Any array will do."""
-
-    def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:
-        """function(g, x)."""
-        y = np.asarray(self.function(g, x))
-        if y.shape != x.shape:
-            raise ShapeError(self.name, y.shape, x.shape, "it must keep the shape", verb="gives shape")
-        return y
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.function, self.exact)
+class CustomAction(FunctionMap):
+    """A function of the user's, which may be anything."""
 
 
 def unmoved(group: SymmetryGroup, name: str) -> CustomAction:
     """Every element leaves everything as it is."""
-    return CustomAction(group, _same, True, name)
-
-
-def _same(g: Element, x: np.ndarray) -> np.ndarray:
-    return x
+    return CustomAction(group, lambda g, x: x, name)
 
 
 BoxFormat = Literal["xyxy", "cxcywh"]

@@ -22,7 +22,7 @@ from equitangents.ensembles.estimator import (
     check_inputs,
     check_targets,
 )
-from equitangents.ensembles.fields.targets import output_positions
+from equitangents.ensembles.fields import output_positions
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, TimedPredictions
 from equitangents.ensembles.orbits import OrbitQuestions
 from equitangents.ensembles.standardisation import fitted_standardisation

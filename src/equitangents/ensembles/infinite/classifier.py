@@ -30,7 +30,7 @@ from equitangents.ensembles.estimator import (
     label_rows,
     labels_of,
 )
-from equitangents.ensembles.fields.targets import Positions, output_positions
+from equitangents.ensembles.fields import Positions, output_positions
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase

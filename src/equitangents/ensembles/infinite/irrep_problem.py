@@ -32,7 +32,7 @@ from jaxtyping import Inexact
 
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
-from equitangents.ensembles.fields.points import PointAction
+from equitangents.ensembles.fields import PointAction
 from equitangents.ensembles.infinite.predictor import Decomposed, kernel_diagonal
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.errors import NotPositiveDefiniteError

@@ -4,7 +4,7 @@ Problem         one matrix, decomposed: the samples as they are, all their copie
 IrrepProblem    one matrix for each irrep of the augmentation's group, decomposed
 SolvedProblem   one matrix that a solver answers for, time by time
 
-Inputs are signals, or points of fields: a field is a kernel function on points (`ensembles.fields.points`).
+Inputs are signals, or points of fields: a field is a kernel function on points (`ensembles.fields`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Self, cast
 import numpy as np
 
 from equitangents._types import DataRows, KernelName
-from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields import FieldPoints
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess
 from equitangents.inference.dynamics import Dynamics

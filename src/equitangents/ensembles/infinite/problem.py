@@ -17,8 +17,7 @@ import numpy as np
 
 from equitangents._types import AnyAction, DataRows, FileName, KernelName
 from equitangents.actions import Action
-from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage
-from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents.ensembles.fields import FieldKernel, FieldMatrix, FieldPoints, PointAction, PointAverage
 from equitangents.ensembles.infinite.predictor import Decomposed, MeansAtATime, SolvedProblem, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose

@@ -28,8 +28,7 @@ from equitangents.ensembles.estimator import (
     check_targets,
     target_rows,
 )
-from equitangents.ensembles.fields.kernel import equivariant_outputs
-from equitangents.ensembles.fields.targets import output_positions
+from equitangents.ensembles.fields import output_positions
 from equitangents.ensembles.infinite import problem, saving
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, held_out_predictions, target_evidence
 from equitangents.ensembles.infinite.problem import Settings
@@ -451,7 +450,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
         self._check_fitted()
-        if equivariant_outputs(self.net) is not None:
+        if getattr(self.net, "equivariant_outputs", None) is not None:
             raise InvalidArgumentError(
                 "orbit statistics compare outputs that stay the same along an orbit, and those of this network turn; "
                 "metrics.equivariance_error(ensemble.predict, action, x, output_action) measures these"
@@ -483,7 +482,7 @@ def _approximation(training: Training, time: float) -> Approximation | None:
     trained = max(1, int(_TRAINED * len(x)))
     settings = replace(training.settings, held=None, store=None, solver="auto")
     predicted = []
-    for each in (kernel.exact, kernel):
+    for each in (kernel.net, kernel):
         solved = problem.dense(each, x[:trained], y[:trained], settings)
         predicted.append(solved.means(x[trained:], np.array([time]))[0])
     exact, ours = predicted

@@ -15,8 +15,8 @@ from sklearn.base import BaseEstimator
 from equitangents._types import Network
 from equitangents._version import FORMAT, __version__
 from equitangents.archives import Archive
-from equitangents.ensembles.storage.array_folder import check_place, damaged, read_model, write_folder
-from equitangents.ensembles.storage.structure import Described, build, restored, state_of
+from equitangents.ensembles.saved_folder import check_place, damaged, read_model, write_folder
+from equitangents.ensembles.saved_objects import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.program import VERSION, described
 from equitangents.scale.identity import action_hash, network_hash
@@ -24,8 +24,8 @@ from equitangents.scale.identity import action_hash, network_hash
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, which is another one in another process
 _ABOUT = {
-    "class": "text", "network": "text", "network_left_out": "bool", "fingerprint": "text",
-    "temperature": "none|real", "images": "none|{any}", "first": "(real)", "state": "any",
+    "class": str, "network": str, "network_left_out": bool, "fingerprint": str,
+    "temperature": float | None, "images": dict | None, "first": list, "state": object,
 }  # fmt: skip
 _SAME = 1e-4  # relative: how well a network that is given at loading has to agree with the one that was saved
 
@@ -65,7 +65,7 @@ def load(cls: type, path: Path, net: Network = None, about: Archive | None = Non
             "net", None, "the network, which could not be saved with the model (--net)", about["network"]
         )
     try:
-        ensemble = restored(cls, build(about["state"], about.array, {"net": net}), {"net": net})
+        ensemble = restored(cls, build(about["state"], about.array, {"net": net}))
     except ValueError as error:
         raise damaged(about.path, error) from None
     if net is not None and about["network_left_out"]:

@@ -25,14 +25,17 @@ from equitangents._types import AnyAction, ArrayLike, DataRows
 from equitangents.actions import Action, restrict
 from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
-from equitangents.ensembles.fields.kernel import (
+from equitangents.ensembles.fields import (
     FieldKernel,
+    FieldPoints,
+    PointAction,
+    Positions,
     TurningField,
     kernel_symmetry,
+    moved_positions,
+    moved_targets,
     turning_symmetry,
 )
-from equitangents.ensembles.fields.points import FieldPoints, PointAction
-from equitangents.ensembles.fields.targets import Positions, moved_positions, moved_targets
 from equitangents.ensembles.infinite import irrep_problem, problem
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, SolvedProblem

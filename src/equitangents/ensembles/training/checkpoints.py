@@ -1,7 +1,7 @@
 """Checkpoints of training runs, each a file with checksums that takes its place in one step.
 
 A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it. The folder `3` in it holds
-the checkpoint of epoch 3, written as saved models are (`storage.array_folder`). What a run depends on is digested, so
+the checkpoint of epoch 3, written as saved models are (`saved_folder`). What a run depends on is digested, so
 that a checkpoint is continued by the same run or not at all.
 """
 
@@ -9,28 +9,25 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
 from equitangents._version import FORMAT
-from equitangents.ensembles.storage.array_folder import MODEL, read_about, write_folder
-from equitangents.ensembles.storage.kinds import is_of
-from equitangents.ensembles.storage.structure import Described, build
+from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
+from equitangents.ensembles.saved_objects import Described, build
 from equitangents.ensembles.training.settings import check_same
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, alone, real
+from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
 
 _KEPT = 2
 _LOCK = ".training"
-_FIELDS = {
-    "params": "(array)", "optimizer_state": "(array)", "history": "floats", "recorded_epochs": "(int)",
-    "recorded": "{array}", "plan": "{int}",
-}  # fmt: skip
 
 
 @dataclass
@@ -49,6 +46,14 @@ class Snapshot:
         """How many epochs have been trained."""
         return len(self.history)
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether all entries are of their types; errors of others, which a file may hold, are TypeErrors and such."""
+        arrays = [self.history, *self.params, *self.optimizer_state, *self.recorded.values()]
+        numbers = [*self.recorded_epochs, *self.plan.values()]
+        typed = all(isinstance(each, np.ndarray) for each in arrays) and all(map(is_whole, numbers))
+        return typed and self.history.ndim == 2 and self.plan.keys() == {"chunk", "rows"}
+
 
 class CheckpointStore:
     """Checkpoints of one run under `directory`, numbered by epoch; the last two are kept.
@@ -61,20 +66,24 @@ class CheckpointStore:
         self.directory = real(directory)  # what a link points to
         self._fingerprint = fingerprint
         self._held = ExitStack()
-        self._forbidden: OSError | None = None
+        self._forbidden: StoreError | None = None
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             busy = f"another process is training into {self.directory}; wait for it"
             self._held.enter_context(alone(self.directory / _LOCK, busy))
         except OSError as error:
+            self._forbidden = StoreError(
+                f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there "
+                "are kept, and fit(..., resume=True) goes on from them"
+            )
             if error.errno not in FORBIDDEN or not self.directory.is_dir():
-                raise self._unwritable(error) from None
-            self._forbidden = error  # nobody else trains there, and only reading is left
+                raise self._forbidden from None
+            # nobody else trains there, and only reading is left
 
     def check_writable(self) -> None:
         """Raise StoreError where no checkpoint can be written."""
         if self._forbidden is not None:
-            raise self._unwritable(self._forbidden)
+            raise self._forbidden
 
     def latest(self) -> Snapshot | None:
         """The newest checkpoint that is whole; None if there is none.
@@ -130,20 +139,21 @@ class CheckpointStore:
         try:
             about = read_about(self.directory / str(epoch))
             fingerprint, held = dict(about["fingerprint"]), build(about["snapshot"], about.array)
-            fields = {name: held[name] for name in _FIELDS}
-            right = all(is_of(words, fields[name]) for name, words in _FIELDS.items()) and fields["history"].ndim == 2
-            if about["format"] != FORMAT or not right or fields["plan"].keys() != {"chunk", "rows"}:
+            found = Snapshot(**{each.name: held[each.name] for each in fields(Snapshot)})
+            if about["format"] != FORMAT or not found.is_sound:
                 raise ValueError("it is not what this version saves")
         except (StoreError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{name} is damaged: {error}") from None
         check_same(self._fingerprint, fingerprint, name)
-        return Snapshot(**fields)
+        return found
 
-    def _unwritable(self, error: OSError) -> StoreError:
-        return StoreError(
-            f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there are "
-            "kept, and fit(..., resume=True) goes on from them"
-        )
+
+def _runs(directory: Path) -> Iterator[tuple[int, int]]:
+    """(first, last) of the members of every run in the directory that has checkpoints."""
+    for run in directory.glob("members-*-*"):
+        if any(step.name.isdigit() for step in run.iterdir()):
+            first, last = run.name.split("-")[1:]
+            yield int(first), int(last)
 
 
 def run_directory(directory: Path, first: int, members: int) -> Path:
@@ -152,26 +162,22 @@ def run_directory(directory: Path, first: int, members: int) -> Path:
     Raises InvalidArgumentError if `directory` has checkpoints of another number of members from `first` on: a run is
     one part, or one for each chunk.
     """
-    own = directory / f"members-{first}-{first + members - 1}"
-    for other in directory.glob(f"members-{first}-*"):
-        if other != own and any(step.name.isdigit() for step in other.iterdir()):
-            there = int(other.name.rsplit("-", 1)[1]) + 1 - first
-            raise InvalidArgumentError(
-                f"checkpoint_dir {directory} is written in parts, of which one has {there} members from member {first} "
-                f"on, this run {members}; take the same members (more can be added with extend) and members_per_chunk, "
-                "or another directory"
-            )
-    return own
+    others = [end + 1 - begin for begin, end in _runs(directory) if begin == first and end != first + members - 1]
+    if others:
+        raise InvalidArgumentError(
+            f"checkpoint_dir {directory} is written in parts, of which one has {others[0]} members from member {first} "
+            f"on, this run {members}; take the same members (more can be added with extend) and members_per_chunk, or "
+            "another directory"
+        )
+    return directory / f"members-{first}-{first + members - 1}"
 
 
 def check_unused(directory: Path, first: int, members: int) -> None:
     """Raise InvalidArgumentError if `directory` has checkpoints of some of these members."""
-    for own in directory.glob("members-*-*"):
-        begin, end = map(int, own.name.split("-")[1:])
-        if begin < first + members and end >= first and any(step.name.isdigit() for step in own.iterdir()):
-            raise InvalidArgumentError(
-                "checkpoint_dir",
-                str(directory),
-                "a directory without checkpoints of these members",
-                "pass resume=True to fit to go on from there, or choose another directory",
-            )
+    if any(begin < first + members and end >= first for begin, end in _runs(directory)):
+        raise InvalidArgumentError(
+            "checkpoint_dir",
+            str(directory),
+            "a directory without checkpoints of these members",
+            "pass resume=True to fit to go on from there, or choose another directory",
+        )

@@ -1,15 +1,27 @@
 """Members that JAX trains: networks of one architecture, mapped over, chunk by chunk in threads.
 
 Trained members give f_i(x) − b_i(x), with a baseline b_i where the members' variation has one.
+
+Chunk k is always members kc, …, kc + c − 1, all of them, whether they are wanted or not: so a member is trained by one
+program in one place of it, and its bits cannot depend on how many members there are. On a CPU a chunk's working memory
+should stay in a core's cache, and every core takes chunks of its own: larger networks go alone, smaller ones in twos or
+fours. On a GPU more at once are faster, up to its memory.
+
+Working memory is that of a JAX function by its jaxpr alone, nothing is compiled or allocated: values live from the
+equation that makes them to the last that reads them, and the peak is that of their sum over the program. XLA fuses and
+reuses more, so this is an upper estimate.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -22,69 +34,84 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from equitangents import precision
 from equitangents._aliases import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
-from equitangents.ensembles.networks import as_network, is_batchwise
-from equitangents.ensembles.training.plan import (
-    CACHE_BYTES,
-    Plan,
-    Workers,
-    check_room,
-    make_plan,
-    on_cpu,
-    peak_bytes,
-    tree_bytes,
-    worker_count,
-    working_bytes,
-)
+from equitangents.ensembles.networks import ForeignNetwork, as_network, is_batchwise
 from equitangents.ensembles.training.recipe import (
     Batches,
     Members,
     Own,
     Recipe,
+    batch_gradient,
     flat,
     init_members,
+    loss_and_gradient,
     member_shapes,
+    rule_of,
     run_epochs,
 )
 from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size, variation_of
+from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
-from equitangents.errors import NetworkError
+from equitangents.errors import InvalidTypeError, NetworkError
+from equitangents.memory import check_memory
 from equitangents.nn.compiled_windows import compiled_windows
 
-Shapes = tuple[tuple[tuple[int, ...], str], ...]
-_FEWEST_ROWS = 16
+Shaped = np.ndarray | jax.Array | jax.ShapeDtypeStruct
+CACHE_BYTES = 2 * 2**20
+"""Working memory that a core keeps close."""
+_FEWEST_TRAINED, _FEWEST_EVALUATED = 8, 16  # rows at once
+_TINY = 64  # that many in the cache
 _DEVICE_BYTES = 2**30
 _ROWS = 1024  # evaluated by all members before the next
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
+class Workers:
+    """A pool of threads; JAX releases the interpreter's lock while it computes."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(worker_count())
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def map(self, fn: Callable[[Any], Any], items: Sequence[Any], *, first_alone: bool = False) -> list[Any]:
+        """[fn(item) for item in items], in order. An interrupt is raised only when all of them are done.
+
+        `first_alone`: the others wait for the first, so that what it compiles is compiled once.
+        """
+        found: list[Any] = []
+        for some in (items[:1], items[1:]) if first_alone else (items,):
+            futures: list[Future[Any]] = []
+            try:
+                futures.extend(self._pool.submit(fn, item) for item in some)
+                wait(futures)
+            finally:  # after an interrupt, too
+                wait(futures)
+            found += [future.result() for future in futures]
+        return found
+
+
 @dataclass(frozen=True)
 class NetworkJob(Job):
-    """What a run computes by JAX: members `first` to `first + members − 1`, trained by `recipe` on x, y (augmented).
+    """What a run computes by JAX: members trained by a `Recipe` on x, y (augmented), `rows` of a batch at once.
 
     `copies` is how many transformed copies of each sample x and y hold, running slowest.
     """
 
-    recipe: Recipe
     x: np.ndarray
     y: np.ndarray
-    first: int
-    members: int
-    seed: int
-    dtype: str
-    plan: Plan
     copies: int = 1
-    fingerprint: dict[str, str] = field(default_factory=dict)
 
-    stacks_state = True
     in_pieces = False
     workers = Workers
 
     def groups(self) -> list[range]:
         """Chunk k is always members kc, …, kc + c − 1, whether all of them are wanted or not."""
-        chunk = self.plan.chunk
-        begins = range(self.first // chunk * chunk, self.first + self.members, chunk)
-        return [range(begin, begin + chunk) for begin in begins]
+        begins = range(self.first // self.chunk * self.chunk, self.first + self.members, self.chunk)
+        return [range(begin, begin + self.chunk) for begin in begins]
 
     def begin(self, ids: range) -> NetworkChunk:
         """The chunk of some members, before training."""
@@ -96,101 +123,58 @@ class NetworkJob(Job):
         with precision.scope(self.dtype):
             return jnp.asarray(self.x, self.dtype), jnp.asarray(self.y, self.dtype)
 
-    @property
-    def input_shape(self) -> InputShape:
-        """The shape of one sample, without the batch axis."""
-        return tuple(self.x.shape[1:])
-
 
 def job_of(estimator: Any, data: Augmented, first: int, members: int) -> NetworkJob:
     """Members `first` to `first + members − 1` of an estimator on augmented data, all checked; nothing is trained.
 
-    Raises NetworkError where the outputs are not those of the targets, MemoryLimitError.
+    Raises InvalidTypeError for what is no variation, NetworkError where the outputs are not those of the targets,
+    MemoryLimitError.
     """
-    recipe, x, y, dtype = _recipe(estimator, data), data.x, data.y, estimator.dtype
+    p, x, y, dtype = estimator, data.x, data.y, estimator.dtype
+    net, loss, input_shape, outputs = as_network(p.net), p._loss, data.x.shape[1:], data.targets.shape[1:]
+    size = resolve_batch_size(p.optimizer, p.batch_size, data.samples)
+    variation = PLAIN if p.variation is None else p.variation
+    if not isinstance(variation, Variation):
+        expected = "None, or ZeroOutput(), Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles"
+        raise InvalidTypeError("variation", variation, expected)
+    variation.check(net, loss)
+    batches = Batches(data.samples, size, size, data.copies, size < data.samples)
+    batchwise, classes = is_batchwise(net, input_shape, dtype), outputs[-1] if len(outputs) > 1 else None
+    named = isinstance(p.optimizer, str)
+    rule = rule_of(p.optimizer, float(p.learning_rate), float(p.momentum)) if named else p.optimizer
+    recipe = Recipe(net, loss, rule, batches, variation, batchwise, classes)
     with precision.scope(dtype):
-        shapes = member_shapes(recipe, x.shape[1:], dtype)
-        _check_outputs(recipe, shapes.params, jax.ShapeDtypeStruct((1, *x.shape[1:]), dtype), data.targets.shape[1:])
-        plan = make_plan(recipe, shapes, x, y, members, estimator.members_per_chunk)
-        job = NetworkJob(recipe, x, y, first, members, int(estimator.seed), dtype, plan, data.transformed)
-        remedy = "train fewer, then extend"
-        check_room(f"training {members} members", _bytes(job, shapes), estimator.memory_limit, remedy)
+        shapes = member_shapes(recipe, input_shape, dtype)
+        _check_outputs(net, shapes.params, jax.ShapeDtypeStruct((1, *input_shape), dtype), outputs)
+        plan = make_plan(recipe, shapes, x, y, members, p.members_per_chunk)
+        copies = len(x) // len(data.targets)
+        job = NetworkJob(recipe, first, members, int(p.seed), dtype, *plan, x, y, copies)
+        check_room(f"training {members} members", _bytes(job, shapes), p.memory_limit, "train fewer, then extend")
     settings = {
         "seed": job.seed,
-        "variation": repr(recipe.variation),
-        "loss": recipe.loss,
-        "batch size": recipe.batches.batch_size,
-        "augmentation_mode": estimator.augmentation_mode if estimator.augmentation is not None else None,
+        "variation": repr(variation),
+        "loss": loss,
+        "batch size": size,
+        "augmentation_mode": p.augmentation_mode if p.augmentation is not None else None,
     }
     fingerprint = {
         "JAX": jax.__version__,
         **{name: json.dumps(value) for name, value in settings.items()},
-        "network, optimizer or their settings": program_digest(job),
-        "X (after augmentation)": array_digest(job.x),
-        "y (after augmentation)": array_digest(job.y),
+        "network, optimizer or their settings": _program_digest(job, shapes),
+        "X (after augmentation)": array_digest(x),
+        "y (after augmentation)": array_digest(y),
     }
     return replace(job, fingerprint=fingerprint)
 
 
-def _recipe(estimator: Any, data: Augmented) -> Recipe:
-    """How every member is trained: what does not differ between members."""
-    net, loss, targets, input_shape = as_network(estimator.net), estimator._loss, data.targets, data.x.shape[1:]
-    batch_size = resolve_batch_size(estimator.optimizer, estimator.batch_size, data.samples)
-    variation = variation_of(estimator)
-    variation.check(net, loss)
-    shuffle = batch_size < data.samples
-    batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle, variation.gathers)
-    classes = targets.shape[-1] if targets.ndim > 2 else None
-    batchwise = is_batchwise(net, input_shape, estimator.dtype)
-    rate, momentum = float(estimator.learning_rate), float(estimator.momentum)
-    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, batchwise, classes)
-
-
-def _check_outputs(recipe: Recipe, params: Params, x: jax.ShapeDtypeStruct, wanted: tuple[int, ...]) -> None:
-    shape = jax.eval_shape(recipe.net.apply, params, x).shape
+def _check_outputs(net: FiniteNetwork, params: Params, x: jax.ShapeDtypeStruct, wanted: tuple[int, ...]) -> None:
+    shape = jax.eval_shape(net.apply, params, x).shape
     if len(shape) == 2 and len(wanted) == 1 and shape[1] != wanted[0]:
         remedy = "end it with Dense of as many outputs or classes as y has"
         raise NetworkError("net", shape[1], wanted[0], remedy, verb="gives outputs,")
     if shape[1:] != wanted:
         remedy = "end it on the positions of y, or with Flatten or a pool and Dense"
         raise NetworkError("net", shape, (*shape[:1], *wanted), remedy, verb="gives outputs of shape")
-
-
-def _bytes(job: NetworkJob, shapes: Members) -> int:
-    """Bytes of data, of all members' parameters and optimiser states and a copy of them, and of what is at work."""
-    params = tree_bytes(shapes.params)
-    each = 2 * (params + tree_bytes(shapes.optimizer_state))
-    if job.recipe.variation.has_baseline:
-        each += 4 * params + job.y.nbytes
-    chunk = job.plan.chunk
-    members = -(-job.members // chunk) * chunk
-    at_once = min(members, chunk * worker_count())
-    working = working_bytes(job.recipe, shapes.params, job.x, job.y, job.plan.rows)
-    return job.x.nbytes + members * each + at_once * working
-
-
-def program_digest(job: NetworkJob) -> str:
-    """A digest of the arithmetic of training: network, loss, optimiser and batches, with all their constants."""
-    with precision.scope(job.dtype):
-        shapes = member_shapes(job.recipe, job.input_shape, job.dtype)
-        one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), shapes)
-        data = (jax.ShapeDtypeStruct(a.shape, job.dtype) for a in (job.x, job.y))
-        step = lambda members, x, y: run_epochs(job.recipe, *members, Own(), x, y, np.int32(0), np.int32(1))
-        program = jax.make_jaxpr(step)(one, *data)
-    text = _ADDRESS.sub("", str(program))
-    return hashlib.sha256((text + array_digest(*_constants(program))).encode()).hexdigest()[:16]
-
-
-def _constants(program: ClosedJaxpr | Jaxpr) -> Iterator[ArrayLike]:
-    """The constants of a program and of the programs that its steps hold, which its text leaves out."""
-    for constant in program.consts if isinstance(program, ClosedJaxpr) else ():
-        is_key = jax.dtypes.issubdtype(constant.dtype, jax.dtypes.prng_key)
-        yield jax.random.key_data(constant) if is_key else constant
-    is_program = lambda value: isinstance(value, ClosedJaxpr | Jaxpr)
-    for step in program.eqns:
-        for value in jax.tree.leaves(list(step.params.values()), is_leaf=is_program):
-            if is_program(value):
-                yield from _constants(value)
 
 
 def planned_job(
@@ -209,96 +193,213 @@ def planned_job(
     x (N, …), y (N, outputs); in batches that are shuffled in every epoch, unless one holds all.
     """
     size = min(batch_size, len(x))
-    recipe = Recipe(net, "mse", rule, 1.0, 0.0, Batches(len(x), size, size, shuffle=size < len(x)))
+    recipe = Recipe(net, "mse", rule, Batches(len(x), size, size, shuffle=size < len(x)))
     with precision.scope(dtype):
         plan = make_plan(recipe, member_shapes(recipe, x.shape[1:], dtype), x, y, 1, None)
-    return NetworkJob(recipe, x.astype(dtype), y.astype(dtype), 0, members, seed, dtype, plan)
+    return NetworkJob(recipe, 0, members, seed, dtype, *plan, x.astype(dtype), y.astype(dtype))
 
 
-@partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))
-def _start_member(
-    variation: Variation, net: FiniteNetwork, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
-) -> Tree:
-    return variation.start(key, net, params, input_shape, dtype)
+def make_plan(
+    recipe: Recipe, member: Members, x: Shaped, y: Shaped, members: int, members_per_chunk: int | None
+) -> tuple[int, int]:
+    """(members a call, the most rows of a batch at once) for members of the shapes `member` on data x, y.
+
+    On a CPU it does not depend on `members`, nor on the number of cores.
+    """
+    params, rows = member.params, recipe.batches.batch_size
+    target = CACHE_BYTES if on_cpu() else device_bytes() // 8
+    if not recipe.batchwise:  # so few that one member's gradient takes `target` bytes twice or is mostly parameters
+        least = max(2 * target, 4 * tree_bytes(params))
+        while rows > _FEWEST_TRAINED and working_bytes(recipe, params, x, y, rows) > least:
+            rows = -(-rows // 2)
+    if members_per_chunk is not None:
+        return members_per_chunk, rows
+    if on_cpu() and isinstance(recipe.net, ForeignNetwork):
+        some = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
+        if "conv_general_dilated" in str(jax.make_jaxpr(recipe.net.apply)(params, some)):
+            return 1, rows  # XLA's convolutions take longer on a CPU for members at once than in turn
+    fit = target // max(1, working_bytes(recipe, params, x, y, rows))
+    if not on_cpu():
+        return max(1, min(members, fit)), rows
+    return 1 if fit < 2 else 2 if fit < _TINY else 4, rows  # more only help where networks are tiny
 
 
-def _apart(stacked: Tree, count: int) -> list[Tree]:
-    return [jax.tree.map(lambda a, k=k: a[k], stacked) for k in range(count)]
+def working_bytes(recipe: Recipe, params: Params, x: Shaped, y: Shaped, rows: int) -> int:
+    """Bytes that one member's gradient of `rows` rows takes, apart from its parameters and optimiser state."""
+    batch = replace(recipe, batches=Batches(rows, rows, rows, shuffle=False))
+    shapes = (jax.ShapeDtypeStruct((rows, *a.shape[1:]), a.dtype) for a in (x, y))
+
+    def gradient(params: Params, x: jax.Array, y: jax.Array) -> Tree:
+        if recipe.batchwise:
+            return batch_gradient(recipe, params, None, x, y, jax.random.key(0))
+        return loss_and_gradient(batch, params, Own(), None, x, y)
+
+    return peak_bytes(gradient, params, *shapes)
+
+
+def _bytes(job: NetworkJob, shapes: Members) -> int:
+    """Bytes of data, of all members' parameters and optimiser states and a copy of them, and of what is at work."""
+    params = tree_bytes(shapes.params)
+    each = 2 * (params + tree_bytes(shapes.optimizer_state))
+    if job.recipe.variation.has_baseline:
+        each += 4 * params + job.y.nbytes
+    members = -(-job.members // job.chunk) * job.chunk
+    at_once = min(members, job.chunk * worker_count())
+    return job.x.nbytes + members * each + at_once * working_bytes(job.recipe, shapes.params, job.x, job.y, job.rows)
+
+
+def on_cpu() -> bool:
+    """Whether JAX computes on the CPU."""
+    return jax.default_backend() == "cpu"
+
+
+def worker_count() -> int:
+    """Threads that compute at a time: the cores that this process may use, or 1 where a device does the work."""
+    if not on_cpu():
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def device_bytes() -> int:
+    """Memory of the device that computes, where it is not the CPU."""
+    statistics = jax.local_devices()[0].memory_stats() or {}
+    return int(statistics.get("bytes_limit", 8 * 2**30))
+
+
+def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
+    """Raise MemoryLimitError if `needed` bytes exceed `limit` (None: what the host or the device has to offer)."""
+    if limit is None and not on_cpu():
+        limit = device_bytes()
+    check_memory(task, needed, limit, remedy)
+
+
+def tree_bytes(tree: Tree) -> int:
+    """Bytes of all arrays (or shapes) in a pytree."""
+    return sum(_size(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def peak_bytes(fn: Callable[..., Any], *args: Any) -> int:
+    """Bytes alive at once in `fn(*args)`, without its arguments; `args` may be jax.ShapeDtypeStruct.
+
+    >>> import jax, jax.numpy as jnp
+    >>> x = jax.ShapeDtypeStruct((1000,), jnp.float32)
+    >>> peak_bytes(lambda x: jnp.sin(jnp.cos(x)), x)
+    8000
+    """
+    return _peak(jax.make_jaxpr(fn)(*args))
+
+
+def _peak(program: ClosedJaxpr | Jaxpr) -> int:
+    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    reads = [*(equation.invars for equation in jaxpr.eqns), jaxpr.outvars]
+    last = {v: i for i, read in enumerate(reads) for v in read if not hasattr(v, "val")}  # literals have a value
+    change, needed = np.zeros(len(reads) + 1, np.int64), []
+    for i, equation in enumerate(jaxpr.eqns):
+        needed.append(max([sum(_size(v.aval) for v in equation.outvars), *map(_peak, _programs(equation))]))
+        for v in equation.outvars:
+            if v in last:
+                change[i + 1] += _size(v.aval)
+                change[last[v] + 1] -= _size(v.aval)
+    return int((np.cumsum(change)[: len(needed)] + needed).max(initial=0))
+
+
+def _programs(equation: Any) -> list[ClosedJaxpr | Jaxpr]:
+    """The programs that a step of a program holds."""
+    is_program = lambda value: isinstance(value, ClosedJaxpr | Jaxpr)
+    return list(filter(is_program, jax.tree.leaves(list(equation.params.values()), is_leaf=is_program)))
+
+
+def _size(aval: Any) -> int:
+    shape, dtype = getattr(aval, "shape", ()), getattr(aval, "dtype", None)
+    return math.prod(shape) * getattr(dtype, "itemsize", 4)
+
+
+def _program_digest(job: NetworkJob, shapes: Members) -> str:
+    """A digest of the arithmetic of training: network, loss, optimiser and batches, with all their constants."""
+    with precision.scope(job.dtype):
+        one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), shapes)
+        data = (jax.ShapeDtypeStruct(a.shape, job.dtype) for a in (job.x, job.y))
+        step = lambda members, x, y: run_epochs(job.recipe, members, Own(), x, y, np.int32(0), np.int32(1))
+        program = jax.make_jaxpr(step)(one, *data)
+    text = _ADDRESS.sub("", str(program))
+    return hashlib.sha256((text + array_digest(*_constants(program))).encode()).hexdigest()[:16]
+
+
+def _constants(program: ClosedJaxpr | Jaxpr) -> Iterator[ArrayLike]:
+    """The constants of a program and of the programs that its steps hold, which its text leaves out."""
+    for constant in program.consts if isinstance(program, ClosedJaxpr) else ():
+        is_key = jax.dtypes.issubdtype(constant.dtype, jax.dtypes.prng_key)
+        yield jax.random.key_data(constant) if is_key else constant
+    for inner in (inner for step in program.eqns for inner in _programs(step)):
+        yield from _constants(inner)
 
 
 class NetworkChunk:
     """Members that share a call."""
 
     def __init__(self, job: NetworkJob, ids: range) -> None:
-        self._job = job
-        # as many rows of a batch at once as the plan says
-        self._recipe = replace(job.recipe, batches=replace(job.recipe.batches, rows=job.plan.rows))
+        recipe = job.recipe
+        self._job, self._own = job, Own()
+        self.start: Tree = None
+        self._recipe = replace(recipe, batches=replace(recipe.batches, rows=job.rows))
         with precision.scope(job.dtype):  # the scope belongs to a thread
-            self._state = init_members(job.recipe, job.input_shape, job.dtype, job.seed, ids)
-            keys = [variation_key(job.seed, i) for i in ids]
-            starts = [
-                _start_member(job.recipe.variation, job.recipe.net, job.input_shape, job.dtype, key, params)
-                for key, params in zip(keys, _apart(self._state.params, len(ids)), strict=True)
-            ]
-            self.start: Tree = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-            self._own = self._drawn(keys)
+            self._members = init_members(recipe, job.x.shape[1:], job.dtype, job.seed, ids)
+            if recipe.variation != PLAIN:
+                self._vary([variation_key(job.seed, i) for i in ids])
 
-    def _drawn(self, keys: Sequence[jax.Array]) -> Own:
-        """What the members have of their own in training."""
+    def _vary(self, keys: Sequence[jax.Array]) -> None:
+        """Draw what the members have of their own."""
         job, variation, net = self._job, self._job.recipe.variation, self._job.recipe.net
+        one = lambda k: jax.tree.map(lambda a: a[k], self._members.params)
+        starts = [_start(variation, net, job.x.shape[1:], job.dtype, key, one(k)) for k, key in enumerate(keys)]
+        self.start = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
         offsets: np.ndarray | None = None
         if variation.has_baseline:
-            size = rows_at_once(net, self._state.params, job.x, job.dtype)
-            offsets = evaluate(partial(baselines, net, variation, self.start), job.x, job.dtype, size)
+            size = _rows_at_once(net, len(keys), job.x, job.dtype)
+            offsets = _evaluated(partial(_baselines, net, variation, self.start), job.x, job.dtype, size)
         disturbances = [d for key in keys if (d := variation.disturbance(key, job.y.shape, job.dtype)) is not None]
         if disturbances:
             offsets = np.stack(disturbances) + (0 if offsets is None else offsets)
         samples = len(job.x) // job.copies
         rows = [r for key in keys if (r := variation.rows(key, samples, job.copies)) is not None]
-        return Own(
+        self._own = Own(
             None if offsets is None else jnp.asarray(offsets, job.dtype),
             jnp.asarray(np.stack(rows)) if rows else None,
         )
 
     def restore(self, params: Sequence[ArrayLike], state: Sequence[ArrayLike]) -> None:
         """Go on from these leaves of parameters and of optimiser states."""
-        fresh = self._state
+        fresh = self._members
+        filled = lambda tree, leaves: jax.tree.unflatten(jax.tree.structure(tree), [jnp.array(leaf) for leaf in leaves])
         with precision.scope(self._job.dtype):
-            self._state = Members(
-                fresh.keys,
-                jax.tree.unflatten(jax.tree.structure(fresh.params), [jnp.array(leaf) for leaf in params]),
-                jax.tree.unflatten(jax.tree.structure(fresh.optimizer_state), [jnp.array(leaf) for leaf in state]),
-            )
+            self._members = Members(fresh.keys, filled(fresh.params, params), filled(fresh.optimizer_state, state))
 
     def advance(self, first: int, count: int) -> np.ndarray:
         """Train for the epochs first, …, first + count − 1; losses (count, members)."""
         with precision.scope(self._job.dtype):
-            state = self._state
-            params, optimizer_state, losses = run_epochs(
-                self._recipe,
-                state.keys,
-                state.params,
-                state.optimizer_state,
-                self._own,
-                *self._job.arrays,
-                np.int32(first),
-                np.int32(count),
-            )
-            self._state = Members(state.keys, params, optimizer_state)
+            epochs = np.int32(first), np.int32(count)
+            self._members, losses = run_epochs(self._recipe, self._members, self._own, *self._job.arrays, *epochs)
             return np.array(losses)[:count]
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
         """Outputs (members, N, outputs)."""
         recipe = self._job.recipe
-        return member_outputs(recipe.net, self._state.params, x, self._job.dtype, recipe.variation, self.start)
+        return member_outputs(recipe.net, self._members.params, x, self._job.dtype, recipe.variation, self.start)
 
     def params(self) -> Params:
         """Parameters stacked over members."""
-        return self._state.params
+        return self._members.params
 
     def state(self) -> list[jax.Array]:
         """What else the members go on from: leaves of the optimisers' states, stacked over members."""
-        return jax.tree.leaves(self._state.optimizer_state)
+        return jax.tree.leaves(self._members.optimizer_state)
+
+
+@partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))
+def _start(
+    variation: Variation, net: FiniteNetwork, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
+) -> Tree:
+    return variation.start(key, net, params, input_shape, dtype)
 
 
 def ensemble_outputs(estimator: Any, x: np.ndarray) -> Iterator[np.ndarray]:
@@ -307,37 +408,43 @@ def ensemble_outputs(estimator: Any, x: np.ndarray) -> Iterator[np.ndarray]:
     In the chunks of training: so a member's outputs too do not depend on how many members there are.
     """
     chunk, count, net = estimator._chunk, estimator.history_.shape[1], as_network(estimator.net)
-    begins = range(0, count, chunk)
-    some = lambda tree, begin: jax.tree.map(lambda a: filled_up(a[begin : begin + chunk], chunk), tree)
-    size = rows_at_once(net, some(estimator.params_, 0), x, estimator.dtype)
+    size = _rows_at_once(net, chunk, x, estimator.dtype)
     step = -(-_ROWS // size) * size
 
     def part(begin: int, rows: np.ndarray) -> np.ndarray:
-        params, start = some(estimator.params_, begin), some(estimator.params0_, begin)
-        return evaluate(partial(outputs, net, estimator._variation, params, start), rows, estimator.dtype, size)
+        some = lambda tree: jax.tree.map(lambda a: _filled_up(a[begin : begin + chunk], chunk), tree)
+        params, start = some(estimator.params_), some(estimator.params0_)
+        return member_outputs(net, params, rows, estimator.dtype, estimator._variation, start, size)
 
     with Workers() as workers:
         for first in range(0, len(x), step):
             rows = x[first : first + step]
-            parts = workers.map(partial(part, rows=rows), begins, first_alone=first == 0)
+            parts = workers.map(partial(part, rows=rows), range(0, count, chunk), first_alone=first == 0)
             yield np.concatenate(parts)[:count]
 
 
 def member_outputs(
-    net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str, variation: Variation = PLAIN, start: Tree = None
+    net: FiniteNetwork,
+    params: Params,
+    x: np.ndarray,
+    dtype: str,
+    variation: Variation = PLAIN,
+    start: Tree = None,
+    size: int | None = None,
 ) -> np.ndarray:
-    """Outputs (members, N, outputs) of stacked members, as many rows of x at a time as stay within bounds.
+    """Outputs (members, N, outputs) of stacked members, `size` rows of x at a time; None: what stays within bounds.
 
     `start`: what their baselines depend on, where the variation has some.
     """
+    if size is None:
+        size = _rows_at_once(net, len(jax.tree.leaves(params)[0]), x, dtype)
     with precision.scope(dtype):
         params = jax.tree.map(jnp.asarray, params)
-    size = rows_at_once(net, params, x, dtype)
-    return evaluate(partial(outputs, net, variation, params, start), x, dtype, size)
+    return _evaluated(partial(_outputs, net, variation, params, start), x, dtype, size)
 
 
 @partial(jax.jit, static_argnames=("net", "variation"))
-def outputs(net: FiniteNetwork, variation: Variation, params: Params, start: Tree, x: jax.Array) -> jax.Array:
+def _outputs(net: FiniteNetwork, variation: Variation, params: Params, start: Tree, x: jax.Array) -> jax.Array:
     """Outputs (members, N, outputs) of stacked members, less their baselines; of fields all numbers in a row."""
 
     def one(params: Params, start: Tree) -> jax.Array:
@@ -349,12 +456,12 @@ def outputs(net: FiniteNetwork, variation: Variation, params: Params, start: Tre
 
 
 @partial(jax.jit, static_argnames=("net", "variation"))
-def baselines(net: FiniteNetwork, variation: Variation, start: Tree, x: jax.Array) -> jax.Array:
+def _baselines(net: FiniteNetwork, variation: Variation, start: Tree, x: jax.Array) -> jax.Array:
     """What is subtracted from the outputs of stacked members, (members, N, outputs)."""
     return jax.vmap(lambda start: flat(variation.baseline(net, start, x)))(start)
 
 
-def evaluate(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, size: int) -> np.ndarray:
+def _evaluated(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, size: int) -> np.ndarray:
     """fn on all of x, `size` rows at a time: (members, N, outputs).
 
     All blocks have one shape, so that they share one compiled program; the last is filled up with copies of its last
@@ -364,33 +471,31 @@ def evaluate(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, si
     with precision.scope(dtype):
         for begin in range(0, len(x), size):
             rows = x[begin : begin + size]
-            parts.append(np.asarray(fn(jnp.asarray(filled_up(rows, size), dtype)))[:, : len(rows)])
+            parts.append(np.asarray(fn(jnp.asarray(_filled_up(rows, size), dtype)))[:, : len(rows)])
     return np.concatenate(parts, axis=1)
 
 
-def filled_up(a: np.ndarray, length: int) -> np.ndarray:
+def _filled_up(a: np.ndarray, length: int) -> np.ndarray:
     """The rows of a, and copies of the last up to `length`."""
     return a if len(a) == length else np.concatenate([a, np.repeat(a[-1:], length - len(a), axis=0)])
 
 
-def rows_at_once(net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str) -> int:
+def _rows_at_once(net: FiniteNetwork, members: int, x: np.ndarray, dtype: str) -> int:
     """Rows of x whose evaluation by stacked members stays within bounds: in the cache, or on the device."""
-    leaves, structure = jax.tree.flatten(params)
-    shapes = tuple((leaf.shape, np.dtype(leaf.dtype).name) for leaf in leaves)
-    return min(len(x), _rows_at_once(net, structure, shapes, x.shape[1:], dtype))
+    return min(len(x), _rows_within(net, members, x.shape[1:], dtype))
 
 
 @lru_cache(maxsize=128)
-def _rows_at_once(
-    net: FiniteNetwork, structure: jax.tree_util.PyTreeDef, shapes: Shapes, input_shape: tuple[int, ...], dtype: str
-) -> int:
+def _rows_within(net: FiniteNetwork, members: int, input_shape: InputShape, dtype: str) -> int:
     target = 2 * CACHE_BYTES if on_cpu() else _DEVICE_BYTES
 
     def peak(rows: int) -> int:
         x = jax.ShapeDtypeStruct((rows, *input_shape), dtype)
-        return peak_bytes(lambda p, x: outputs(net, PLAIN, p, None, x), params, x)
+        return peak_bytes(lambda p, x: _outputs(net, PLAIN, p, None, x), params, x)
 
     with precision.scope(dtype):
-        params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
-        each = (peak(2 * _FEWEST_ROWS) - peak(_FEWEST_ROWS)) // _FEWEST_ROWS
-    return max(_FEWEST_ROWS, target // max(each, 1))
+        init = lambda key: net.init(key, input_shape, dtype)
+        stacked = lambda a: jax.ShapeDtypeStruct((members, *a.shape), a.dtype)
+        params = jax.tree.map(stacked, jax.eval_shape(init, jax.random.key(0)))
+        each = (peak(2 * _FEWEST_EVALUATED) - peak(_FEWEST_EVALUATED)) // _FEWEST_EVALUATED
+    return max(_FEWEST_EVALUATED, target // max(each, 1))

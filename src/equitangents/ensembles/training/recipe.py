@@ -17,9 +17,9 @@ adam      with optax's defaults
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
@@ -29,45 +29,31 @@ import optax
 
 from equitangents._aliases import FiniteNetwork
 from equitangents._types import InputShape, Network, Params, Tree
-from equitangents.ensembles.networks.foreign import ForeignNetwork, joined, split
+from equitangents.ensembles.networks import TRAINED, ForeignNetwork, split
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.nn.compiled_windows import compiled_windows
 
 ScalarLike = int | np.integer | jax.Array
+LOSSES = ("mse", "cross_entropy")
 SEGMENT = 512
 """The most epochs that one call of `run_epochs` can make."""
 NOISE = 0x6E6F_6973
 """Folded into an epoch's key, which also draws the order of the data, for random numbers of the network."""
 
 
-def squared_error(outputs: jax.Array, targets: jax.Array) -> jax.Array:
-    """½ Σ_k (f_k − y_k)² of each sample, (N,)."""
-    return 0.5 * jnp.sum((outputs - targets) ** 2, axis=-1)
-
-
-def cross_entropy(outputs: jax.Array, targets: jax.Array, classes: int | None = None) -> jax.Array:
-    """−Σ_k y_k log softmax(f)_k of each sample, (N,); rows of fields hold `classes` numbers for each position."""
+def sample_losses(loss: str, outputs: jax.Array, targets: jax.Array, classes: int | None = None) -> jax.Array:
+    """The loss of each sample, (N,); rows of fields hold `classes` numbers for each position."""
+    if loss == "mse":
+        return 0.5 * jnp.sum((outputs - targets) ** 2, axis=-1)
     if classes is not None:
         outputs, targets = (a.reshape(*a.shape[:-1], -1, classes) for a in (outputs, targets))
     found = -jnp.sum(targets * jax.nn.log_softmax(outputs, axis=-1), axis=-1)
     return found if classes is None else found.sum(axis=-1)
 
 
-Loss = Callable[[jax.Array, jax.Array], jax.Array]
-LOSSES: dict[str, Loss] = {"mse": squared_error, "cross_entropy": cross_entropy}
-
-
-def loss_of(name: str, classes: int | None = None) -> Loss:
-    """A loss by name, of rows that hold `classes` numbers for each position, or (None) for one."""
-    return LOSSES[name] if classes is None or name == "mse" else partial(cross_entropy, classes=classes)
-
-
-def transformation(
-    optimizer: str | optax.GradientTransformation, learning_rate: float, momentum: float
-) -> optax.GradientTransformation:
-    """The optax transformation for a name of OPTIMIZERS; one that is given already is returned as it is."""
-    if isinstance(optimizer, optax.GradientTransformation):
-        return optimizer
+@lru_cache(maxsize=128)
+def rule_of(optimizer: str, learning_rate: float, momentum: float) -> optax.GradientTransformation:
+    """An optimiser by its name; one object for equal arguments."""
     if optimizer == "adam":
         return optax.adam(learning_rate)
     return optax.sgd(learning_rate, momentum=momentum if optimizer == "momentum" else None)
@@ -84,7 +70,6 @@ class Batches:
         copies: 1, or the number of transformed copies that each sample is drawn from: copy g of sample i is row
             g · samples + i of the data.
         shuffle: whether the order is random.
-        gathered: whether each member has rows of its own in the place of the data's.
     """
 
     samples: int
@@ -92,7 +77,6 @@ class Batches:
     rows: int
     copies: int = 1
     shuffle: bool = True
-    gathered: bool = False
 
     @property
     def steps(self) -> int:
@@ -106,14 +90,19 @@ class Batches:
 
     @property
     def whole(self) -> bool:
-        """Whether each step takes all data in their own order, so that nothing is gathered."""
-        own_order = self.shuffle or self.gathered
-        return self.batch_size == self.samples == self.rows and self.copies == 1 and not own_order
+        """Whether each step takes all data in their own order."""
+        return self.batch_size == self.samples == self.rows and self.copies == 1 and not self.shuffle
 
     def draw(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(samples, weights 1 or 0 for padding), each (steps, blocks, rows)."""
-        weight = jnp.ones(self.samples, dtype=jnp.int32)
-        return self._arrange(self.order(key)), self._arrange(weight)
+
+        def arranged(values: jax.Array) -> jax.Array:
+            values = jnp.pad(values, (0, self.steps * self.batch_size - self.samples))
+            values = values.reshape(self.steps, self.batch_size)
+            values = jnp.pad(values, ((0, 0), (0, self.blocks * self.rows - self.batch_size)))
+            return values.reshape(self.steps, self.blocks, self.rows)
+
+        return arranged(self.order(key)), arranged(jnp.ones(self.samples, dtype=jnp.int32))
 
     def order(self, key: jax.Array) -> jax.Array:
         """The rows of the data that an epoch visits, one after another, (samples,)."""
@@ -126,12 +115,6 @@ class Batches:
             index = index + self.samples * copy
         return index
 
-    def _arrange(self, values: jax.Array) -> jax.Array:
-        values = jnp.pad(values, (0, self.steps * self.batch_size - self.samples))
-        values = values.reshape(self.steps, self.batch_size)
-        values = jnp.pad(values, ((0, 0), (0, self.blocks * self.rows - self.batch_size)))
-        return values.reshape(self.steps, self.blocks, self.rows)
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -139,9 +122,7 @@ class Recipe:
 
     net: Network
     loss: str
-    optimizer: str | optax.GradientTransformation
-    learning_rate: float
-    momentum: float
+    rule: optax.GradientTransformation
     batches: Batches
     variation: Variation = PLAIN
     batchwise: bool = False  # whether the network needs batches whole
@@ -153,9 +134,13 @@ class Recipe:
 
     @property
     def transformation(self) -> optax.GradientTransformation:
-        """The optimiser, as optax composes it."""
-        base = transformation(self.optimizer, self.learning_rate, self.momentum)
-        return self.variation.transformation(base, self.batches.samples * self.batches.copies)
+        """The optimiser with what the variation adds to it."""
+        return self.variation.transformation(self.rule, self.batches.samples * self.batches.copies)
+
+    def losses(self, outputs: jax.Array, offset: jax.Array | None, y: jax.Array) -> jax.Array:
+        """The loss of each sample, (N,)."""
+        outputs = flat(outputs)
+        return sample_losses(self.loss, outputs if offset is None else outputs - offset, y, self.classes)
 
 
 class Members(NamedTuple):
@@ -175,6 +160,11 @@ class Own(NamedTuple):
 
     offsets: jax.Array | None = None
     rows: jax.Array | None = None
+
+    def at(self, index: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+        """(rows of x and y, offsets) of one member for these rows."""
+        index = index if self.rows is None else self.rows[index]
+        return index, None if self.offsets is None else self.offsets[index]
 
 
 def member_keys(seed: ScalarLike, member: ScalarLike) -> tuple[jax.Array, jax.Array]:
@@ -215,45 +205,35 @@ def member_shapes(recipe: Recipe, input_shape: InputShape, dtype: str) -> Member
     return Members(keys, params, jax.eval_shape(recipe.transformation.init, recipe.trained(params)))
 
 
-@partial(jax.jit, static_argnames=("recipe",), donate_argnames=("params", "optimizer_state"))
+@partial(jax.jit, static_argnames=("recipe",), donate_argnames=("members",))
 def run_epochs(
-    recipe: Recipe,
-    keys: jax.Array,
-    params: Params,
-    optimizer_state: Tree,
-    own: Own,
-    x: jax.Array,
-    y: jax.Array,
-    first: ScalarLike,
-    count: ScalarLike,
-) -> tuple[Params, Tree, jax.Array]:
+    recipe: Recipe, members: Members, own: Own, x: jax.Array, y: jax.Array, first: ScalarLike, count: ScalarLike
+) -> tuple[Members, jax.Array]:
     """Train all members for the epochs first, …, first + count − 1, count ≤ SEGMENT.
 
-    Returns parameters, optimiser state and losses (SEGMENT, members), of which the first `count` rows are set: the
-    mean over the epoch's samples, each before the step that it is used in. `count` is not a static argument: epochs are
-    the same machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
+    Returns the members and losses (SEGMENT, members), of which the first `count` rows are set: the mean over the
+    epoch's samples, each before the step that it is used in. `count` is not a static argument: epochs are the same
+    machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
     """
+    epoch_of = _batchwise_epoch if recipe.batchwise else _epoch
 
-    epoch_of = batchwise_epoch if recipe.batchwise else _epoch
+    def epoch(i: jax.Array, carry: tuple[Members, jax.Array]) -> tuple[Members, jax.Array]:
+        def one(member: Members, own: Own) -> tuple[Params, Tree, jax.Array]:
+            key = jax.random.fold_in(jax.random.wrap_key_data(member.keys), first + i)
+            return epoch_of(recipe, key, member.params, member.optimizer_state, own, x, y)
 
-    def epoch(i: jax.Array, carry: tuple[Params, Tree, jax.Array]) -> tuple[Params, Tree, jax.Array]:
-        params, state, losses = carry
+        members, losses = carry
+        params, state, loss = jax.vmap(one)(members, own)
+        return Members(members.keys, params, state), losses.at[i].set(loss)
 
-        def one(key: jax.Array, params: Params, state: Tree, own: Own) -> tuple[Params, Tree, jax.Array]:
-            epoch_key = jax.random.fold_in(jax.random.wrap_key_data(key), first + i)
-            return epoch_of(recipe, epoch_key, params, state, own, x, y)
-
-        params, state, loss = jax.vmap(one)(keys, params, state, own)
-        return params, state, losses.at[i].set(loss)
-
-    losses = jnp.zeros((SEGMENT, len(keys)), y.dtype)
-    return jax.lax.fori_loop(0, count, epoch, (params, optimizer_state, losses))
+    losses = jnp.zeros((SEGMENT, len(members.keys)), y.dtype)
+    return jax.lax.fori_loop(0, count, epoch, (members, losses))
 
 
 def _epoch(
     recipe: Recipe, key: jax.Array, params: Params, state: Tree, own: Own, x: jax.Array, y: jax.Array
 ) -> tuple[Params, Tree, jax.Array]:
-    update = recipe.transformation.update
+    update, batches = recipe.transformation.update, recipe.batches
 
     def step(carry: tuple[Params, Tree], batch: Tree) -> tuple[tuple[Params, Tree], jax.Array]:
         params, state = carry
@@ -261,30 +241,29 @@ def _epoch(
         updates, state = update(gradient, state, params)
         return (optax.apply_updates(params, updates), state), loss * samples
 
-    batches = recipe.batches
-    if batches.whole:
-        (params, state), total = step((params, state), None)
+    if batches.whole and own.rows is None:
+        carry, total = step((params, state), None)
     else:
-        (params, state), totals = jax.lax.scan(step, (params, state), batches.draw(key))
+        carry, totals = jax.lax.scan(step, (params, state), batches.draw(key))
         total = totals.sum()
-    return params, state, total / batches.samples
+    return *carry, total / batches.samples
 
 
 def loss_and_gradient(
     recipe: Recipe, params: Params, own: Own, batch: Tree, x: jax.Array, y: jax.Array
 ) -> tuple[jax.Array, Params, jax.Array | int]:
     """(mean loss, its gradient, number of samples) of one member on one batch, (index, weight) each (blocks, rows)."""
-    batches = recipe.batches
-    if batches.whole:
-        loss, gradient = jax.value_and_grad(partial(_loss, recipe))(params, own.offsets, x, y, None, batches.samples)
+    batches, of = recipe.batches, jax.value_and_grad(partial(_loss, recipe))
+    if batches.whole and own.rows is None:
+        loss, gradient = of(params, own.offsets, x, y, None, batches.samples)
         return loss, gradient, batches.samples
     index, weight = batch
     samples = weight.sum().astype(y.dtype)
 
     def block(index: jax.Array, weight: jax.Array) -> tuple[jax.Array, Params]:
-        index = index if own.rows is None else own.rows[index]
-        offset = None if own.offsets is None else own.offsets[index]
-        return jax.value_and_grad(partial(_loss, recipe))(params, offset, x[index], y[index], weight, samples)
+        index, offset = own.at(index)
+        found: tuple[jax.Array, Params] = of(params, offset, x[index], y[index], weight, samples)
+        return found
 
     if batches.blocks == 1:
         return *block(index[0], weight[0]), samples
@@ -303,15 +282,12 @@ def _loss(
     weight: jax.Array | None,
     samples: jax.Array | int,
 ) -> jax.Array:
+    net = recipe.net
     with compiled_windows():
-        outputs = _outputs(recipe.net, params, x)
-    losses = loss_of(recipe.loss, recipe.classes)(outputs if offset is None else outputs - offset, y)
+        foreign = isinstance(net, ForeignNetwork)  # one that treats each row of a batch alike, and draws nothing
+        outputs = net.train(params, x, jax.random.key(0))[0] if foreign else net.apply(params, x)
+    losses = recipe.losses(outputs, offset, y)
     return (losses if weight is None else losses * weight).sum() / samples
-
-
-def _outputs(net: FiniteNetwork, params: Params, x: jax.Array) -> jax.Array:
-    """Outputs in training of a network that treats each row of a batch alike, (N, outputs); of fields all numbers."""
-    return flat(net.train(params, x, jax.random.key(0))[0] if isinstance(net, ForeignNetwork) else net.apply(params, x))
 
 
 def flat(y: jax.Array) -> jax.Array:
@@ -319,7 +295,7 @@ def flat(y: jax.Array) -> jax.Array:
     return y if y.ndim == 2 else y.reshape(len(y), -1)
 
 
-def batchwise_epoch(
+def _batchwise_epoch(
     recipe: Recipe, key: jax.Array, params: Params, state: Tree, own: Own, x: jax.Array, y: jax.Array
 ) -> tuple[Params, Tree, jax.Array]:
     """`_epoch` of a network with batch statistics or dropout: every batch whole, the last of its own size.
@@ -330,15 +306,13 @@ def batchwise_epoch(
 
     def step(carry: tuple[Params, Tree], batch: tuple[ScalarLike, jax.Array]) -> tuple[tuple[Params, Tree], jax.Array]:
         params, state = carry
-        number, index = batch
-        samples = len(index)
-        index = index if own.rows is None else own.rows[index]
-        offset = None if own.offsets is None else own.offsets[index]
+        number, rows = batch
+        index, offset = own.at(rows)
         step_key = jax.random.fold_in(noise, number)
         loss, gradient, carried = batch_gradient(recipe, params, offset, x[index], y[index], step_key)
         trained = recipe.trained(params)
         updates, state = update(gradient, state, trained)
-        return (joined(optax.apply_updates(trained, updates), carried), state), loss * samples
+        return ({TRAINED: optax.apply_updates(trained, updates), **carried}, state), loss * len(rows)
 
     order = batches.order(key)
     steps, rest = divmod(batches.samples, batches.batch_size)
@@ -358,11 +332,9 @@ def batch_gradient(
     trained, carried = split(params)
 
     def loss(trained: Params) -> tuple[jax.Array, dict[str, Tree]]:
-        outputs, after = recipe.net.train(joined(trained, carried), x, key)
-        outputs = flat(outputs)
+        outputs, after = recipe.net.train({TRAINED: trained, **carried}, x, key)
         after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, carried)
-        losses = loss_of(recipe.loss, recipe.classes)(outputs if offset is None else outputs - offset, y)
-        return losses.mean(), after
+        return recipe.losses(outputs, offset, y).mean(), after
 
     (value, after), gradient = jax.value_and_grad(loss, has_aux=True)(trained)
     return value, gradient, after

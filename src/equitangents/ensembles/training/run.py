@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import abc
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import numpy as np
 
 from equitangents._types import ArrayLike, Params, Tree
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot, check_unused, run_directory
-from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
 from equitangents.ensembles.training.settings import record_fingerprint
 from equitangents.errors import InvalidArgumentError
@@ -49,34 +50,34 @@ class Chunk(Protocol):
         """What else the members go on from."""
 
 
+@dataclass(frozen=True)
 class Job(abc.ABC):
     """What a run computes: members `first` to `first + members − 1`, whose outputs are of the type `dtype`.
 
+    recipe: of the library that trains; its `variation` is what sets members apart.
+    chunk: members that share a call. rows: the most rows of a batch that are computed at once.
     fingerprint: what it depends on, by name.
-    stacks_state: whether what `Chunk.state` gives has an axis of members; otherwise it is one array a chunk.
-    in_pieces: whether a chunk is trained to the end before the next, so that one at a time is held.
+    in_pieces: whether a chunk is trained to the end before the next, so that one at a time is held, in a run of its
+        own; what `Chunk.state` gives has an axis of members otherwise.
     workers: threads, or the calling one, that train and evaluate chunks: `map(fn, items, first_alone=False)`.
     """
 
-    stacks_state: ClassVar[bool]
-    in_pieces: ClassVar[bool]
-    workers: ClassVar[type[AbstractContextManager[Any]]]
-
+    recipe: Any
     first: int
     members: int
+    seed: int
     dtype: str
-    recipe: Any  # of the library that trains; its `variation` is what sets members apart
-    plan: Plan
-    fingerprint: dict[str, str]
+    chunk: int
+    rows: int
+    fingerprint: dict[str, str] = field(default_factory=dict, kw_only=True)
+
+    in_pieces: ClassVar[bool]
+    workers: ClassVar[type[AbstractContextManager[Any]]]
 
     @property
     def facts(self) -> dict[str, object]:
         """What the fitted estimator says of it, by attribute."""
         return {}
-
-    def changed(self, **changes: Any) -> Self:
-        """The same job with other members or another plan."""
-        return replace(self, **changes)  # type: ignore[type-var]  # jobs are dataclasses
 
     @abc.abstractmethod
     def groups(self) -> list[range]:
@@ -97,9 +98,8 @@ class Run:
     def __init__(
         self, job: Job, workers: Any, sets: dict[str, np.ndarray] | None = None, snapshot: Snapshot | None = None
     ) -> None:
-        self.job, self.torn = job, False
+        self.job, self.torn, self._workers, self._sets = job, False, workers, sets or {}
         self.recorded_epochs: list[int] = [] if snapshot is None else list(snapshot.recorded_epochs)
-        self._workers, self._sets = workers, sets or {}
         self._history: list[np.ndarray] = [] if snapshot is None else list(snapshot.history)
         kept = {} if snapshot is None else snapshot.recorded
         self._recorded = {name: list(kept.get(name, ())) for name in self._sets}
@@ -113,9 +113,8 @@ class Run:
             ids = groups[number]
             chunk = job.begin(ids)
             if snapshot is not None:
-                mine, state = slice(ids.start - first, ids.stop - first), snapshot.optimizer_state
-                part = [leaf[mine] for leaf in state] if job.stacks_state else [state[number]]
-                chunk.restore([leaf[mine] for leaf in snapshot.params], part)
+                mine = slice(None) if job.in_pieces else slice(ids.start - first, ids.stop - first)
+                chunk.restore(*([leaf[mine] for leaf in part] for part in (snapshot.params, snapshot.optimizer_state)))
             return chunk
 
         self._chunks: list[Chunk] = workers.map(begun, range(len(groups)), first_alone=True)
@@ -123,9 +122,9 @@ class Run:
     def advance(self, count: int) -> None:
         """Train all members for `count` ≤ SEGMENT more epochs; an interrupt is raised once all of them have."""
         assert 1 <= count <= SEGMENT
-        if not self._compiled:
+        if not self._compiled and len(self._chunks) > 1:
             self._chunks[0].advance(self.epoch, 0)  # once for all chunks
-            self._compiled = True
+        self._compiled = True
         losses: dict[int, np.ndarray] = {}
 
         def one(number: int) -> None:
@@ -142,14 +141,11 @@ class Run:
     def record(self) -> None:
         """Keep all members' outputs on the recorded sets at this epoch."""
         for name, x in self._sets.items():
-            self._recorded[name].append(self.predict_members(x))
+            fresh, outputs = x.shape not in self._seen, lambda chunk, x=x: chunk.outputs(x)
+            self._seen.add(x.shape)
+            parts = self._workers.map(outputs, self._chunks, first_alone=fresh)
+            self._recorded[name].append(np.concatenate(parts)[self._wanted])
         self.recorded_epochs.append(self.epoch)
-
-    def predict_members(self, x: np.ndarray) -> np.ndarray:
-        """Outputs (members, N, outputs)."""
-        parts = self._workers.map(lambda chunk: chunk.outputs(x), self._chunks, first_alone=x.shape not in self._seen)
-        self._seen.add(x.shape)
-        return np.concatenate(parts)[self._wanted]
 
     @property
     def epoch(self) -> int:
@@ -166,22 +162,16 @@ class Run:
         """Recorded outputs by name, each (recorded epochs, members, N, outputs)."""
         return {name: np.stack(outputs) for name, outputs in self._recorded.items() if outputs}
 
-    def params(self) -> Params:
-        """Parameters stacked over members, as NumPy."""
-        return self._cut(self._stacked(lambda chunk: chunk.params()))
-
-    def start(self) -> Tree:
-        """What the members' baselines depend on, stacked; None if they have none."""
-        return self._cut(self._stacked(lambda chunk: chunk.start))
+    def trained(self) -> Trained:
+        """What there is at this epoch, as NumPy."""
+        wanted = lambda part: jax.tree.map(lambda a: a[self._wanted], self._stacked(part))
+        params, start = wanted(lambda chunk: chunk.params()), wanted(lambda chunk: chunk.start)
+        return Trained(params, start, self.history, self.recorded, self.recorded_epochs, self.job.chunk)
 
     def snapshot(self) -> Snapshot:
         """A copy of everything that changes."""
-        if self.job.stacks_state:
-            state = self._stacked(lambda chunk: list(chunk.state()))
-        else:
-            state = [np.array(*chunk.state()) for chunk in self._chunks]
-        params = jax.tree.leaves(self._stacked(lambda chunk: chunk.params()))
-        plan = asdict(self.job.plan)
+        params, state = self._stacked(lambda chunk: (jax.tree.leaves(chunk.params()), list(chunk.state())))
+        plan = {"chunk": self.job.chunk, "rows": self.job.rows}
         return Snapshot(params, state, self.history, list(self.recorded_epochs), self.recorded, plan)
 
     def _stacked(self, part: Callable[[Chunk], Tree]) -> Tree:
@@ -189,12 +179,8 @@ class Run:
         joined = lambda *leaves: np.concatenate([np.asarray(a) for a in leaves])
         return jax.tree.map(joined, *(part(chunk) for chunk in self._chunks))
 
-    def _cut(self, stacked: Tree) -> Tree:
-        return jax.tree.map(lambda a: a[self._wanted], stacked)
 
-
-@dataclass(frozen=True)
-class Trained:
+class Trained(NamedTuple):
     """Parameters and starts stacked over members, losses (epochs, members), outputs recorded at some epochs.
 
     `chunk`: members that shared a call.
@@ -208,123 +194,99 @@ class Trained:
     chunk: int
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """Members to be trained: the job, what is recorded and when, and where checkpoints are.
+def train(
+    job: Job,
+    epochs: int,
+    sets: dict[str, np.ndarray],
+    record_at: tuple[int, ...] = (),
+    folder: Path | None = None,
+    *,
+    resume: bool = False,
+    every: int = 10,
+    progress: bool | ProgressCallback = False,
+) -> Trained:
+    """Train the members of a job: together, or a chunk at a time, each to the end, where the job is in pieces.
 
-    `record_at`: sorted epochs at which outputs on the `sets` are kept. `checkpoint_every`: epochs between checkpoints.
+    Outputs on the `sets` are kept at the epochs `record_at`, in order; checkpoints are written to `folder` every so
+    many epochs. Progress counts epochs, or of several chunks these.
     """
-
-    job: Job
-    epochs: int
-    sets: dict[str, np.ndarray]
-    record_at: tuple[int, ...] = ()
-    folder: Path | None = None
-    resume: bool = False
-    checkpoint_every: int = 10
-    progress: bool | ProgressCallback = False
-
-    def next_stop(self, epoch: int) -> int:
-        """The next epoch after `epoch` at which there is something to do."""
-        stops = [self.epochs, *(e for e in self.record_at if e > epoch)]
-        if self.folder is not None:
-            stops.append((epoch // self.checkpoint_every + 1) * self.checkpoint_every)
-        return min(stops)
-
-    def check_progress(self, snapshot: Snapshot) -> None:
-        """Raise InvalidArgumentError where a checkpoint is beyond the last epoch, or recorded other epochs."""
-        if snapshot.epoch > self.epochs:
-            raise InvalidArgumentError("epochs", self.epochs, f"at least {snapshot.epoch}, that of the checkpoint")
-        passed = [e for e in self.record_at if e < snapshot.epoch]
-        if [e for e in snapshot.recorded_epochs if e < snapshot.epoch] != passed:
-            raise InvalidArgumentError(
-                "record_at",
-                passed,
-                snapshot.recorded_epochs,
-                "what the checkpoint has recorded",
-                verb="asks for epochs",
-            )
-
-
-def train(assignment: Assignment) -> Trained:
-    """Train the members of an assignment: together, or a chunk at a time, each to the end, where the job is in pieces.
-
-    Progress counts epochs, or of several chunks these.
-    """
-    job, folder = assignment.job, assignment.folder
-    if folder is not None and not assignment.resume:
+    if folder is not None and not resume:
         check_unused(folder, job.first, job.members)
-    groups = job.groups()
+    groups, together = job.groups(), partial(_together, epochs, sets, record_at, folder, every)
     if not job.in_pieces or len(groups) == 1:
-        return _train_together(assignment)
-    counted = Progress(0, len(groups), assignment.progress, task="ensemble", unit="parts")
+        return together(progress, job)
+    counted = Progress(0, len(groups), progress, task="ensemble", unit="parts")
     parts = []
     for ids in groups:
         first, last = max(ids.start, job.first), min(ids.stop, job.first + job.members)
-        piece = job.changed(first=first, members=last - first)
-        parts.append(_train_together(replace(assignment, job=piece, progress=False)))
+        parts.append(together(False, replace(job, first=first, members=last - first)))
         counted.add(1, 1)
+    params, starts, histories, recorded, recorded_epochs, chunks = zip(*parts, strict=True)
     stacked = lambda *leaves: np.concatenate(leaves)
     along = lambda *leaves: np.concatenate(leaves, axis=1)
-    return Trained(
-        jax.tree.map(stacked, *(part.params for part in parts)),
-        jax.tree.map(stacked, *(part.start for part in parts)),
-        along(*(part.history for part in parts)),
-        jax.tree.map(along, *(part.recorded for part in parts)),
-        parts[0].recorded_epochs,
-        parts[0].chunk,
-    )
+    params, start, recorded = (jax.tree.map(*a) for a in ((stacked, *params), (stacked, *starts), (along, *recorded)))
+    return Trained(params, start, along(*histories), recorded, recorded_epochs[0], chunks[0])
 
 
-def _train_together(assignment: Assignment) -> Trained:
+def _together(
+    epochs: int,
+    sets: dict[str, np.ndarray],
+    record_at: tuple[int, ...],
+    folder: Path | None,
+    every: int,
+    progress: bool | ProgressCallback,
+    job: Job,
+) -> Trained:
     """Train the members to the end, in this process; an interrupt saves what is done first."""
-    job, sets = assignment.job, assignment.sets
-    store, snapshot = None, None
-    if assignment.folder is not None:
-        directory = run_directory(assignment.folder, job.first, job.members)
-        store = CheckpointStore(directory, job.fingerprint | record_fingerprint(sets))
-    try:
-        if store is not None:
+    with ExitStack() as held:
+        store, snapshot = None, None
+        if folder is not None:
+            directory = run_directory(folder, job.first, job.members)
+            store = CheckpointStore(directory, job.fingerprint | record_fingerprint(sets))
+            held.callback(store.close)
             snapshot = store.latest()
             if snapshot is not None:
-                job = job.changed(plan=Plan(**snapshot.plan))
-                assignment.check_progress(snapshot)
-            if snapshot is None or snapshot.epoch < assignment.epochs:
+                job = replace(job, **snapshot.plan)
+                _check_progress(snapshot, epochs, record_at)
+            if snapshot is None or snapshot.epoch < epochs:
                 store.check_writable()
-        with job.workers() as workers:
-            run = Run(job, workers, sets, snapshot)
-            # in a thread, so that an interrupt of the main one waits for it
-            write = None if store is None else store.write
-            save = None if write is None else lambda: workers.map(write, [run.snapshot()])
-            _advance(run, assignment, save)
-        return Trained(run.params(), run.start(), run.history, run.recorded, run.recorded_epochs, job.plan.chunk)
-    finally:
-        if store is not None:
-            store.close()
+        workers = held.enter_context(job.workers())
+        run = Run(job, workers, sets, snapshot)
 
+        def record() -> None:
+            if run.epoch in record_at and run.epoch not in run.recorded_epochs:
+                run.record()
 
-def _advance(run: Run, assignment: Assignment, save: Callable[[], object] | None) -> None:
-    """Train to the last epoch; `save` writes a checkpoint of the run."""
-    count, epochs, every = 1, assignment.epochs, assignment.checkpoint_every
-    counted = Progress(run.epoch, epochs, assignment.progress, task="ensemble", unit="epochs")
-    try:
-        _record_if_due(run, assignment)
-        while run.epoch < epochs:
-            count = min(count, assignment.next_stop(run.epoch) - run.epoch, SEGMENT)
-            begin = time.perf_counter()
-            run.advance(count)
-            seconds = time.perf_counter() - begin
-            counted.add(count, count)
-            count = max(1, min(2 * count, int(count * _SECONDS_A_CALL / max(seconds, 1e-6))))
-            _record_if_due(run, assignment)
-            if save is not None and (run.epoch % every == 0 or run.epoch == epochs):
+        def save() -> None:
+            if store is not None:  # in a thread, so that an interrupt of the main one waits for it
+                workers.map(store.write, [run.snapshot()])
+
+        stops = sorted({epochs, *record_at, *(() if store is None else range(every, epochs, every))})
+        counted, count = Progress(run.epoch, epochs, progress, task="ensemble", unit="epochs"), 1
+        try:
+            record()
+            while run.epoch < epochs:
+                count = min(count, stops[bisect_right(stops, run.epoch)] - run.epoch, SEGMENT)
+                begin = time.perf_counter()
+                run.advance(count)
+                seconds = time.perf_counter() - begin
+                counted.add(count, count)
+                count = max(1, min(2 * count, int(count * _SECONDS_A_CALL / max(seconds, 1e-6))))
+                record()
+                if run.epoch % every == 0 or run.epoch == epochs:
+                    save()
+        except KeyboardInterrupt:
+            if not run.torn:
                 save()
-    except KeyboardInterrupt:
-        if save is not None and not run.torn:
-            save()
-        raise
+            raise
+        return run.trained()
 
 
-def _record_if_due(run: Run, assignment: Assignment) -> None:
-    if run.epoch in assignment.record_at and run.epoch not in run.recorded_epochs:
-        run.record()
+def _check_progress(snapshot: Snapshot, epochs: int, record_at: tuple[int, ...]) -> None:
+    """Raise InvalidArgumentError where a checkpoint is beyond the last epoch, or recorded other epochs."""
+    if snapshot.epoch > epochs:
+        raise InvalidArgumentError("epochs", epochs, f"at least {snapshot.epoch}, that of the checkpoint")
+    passed = [e for e in record_at if e < snapshot.epoch]
+    if [e for e in snapshot.recorded_epochs if e < snapshot.epoch] != passed:
+        remedy = "what the checkpoint has recorded"
+        raise InvalidArgumentError("record_at", passed, snapshot.recorded_epochs, remedy, verb="asks for epochs")

@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import optax
 
 from equitangents._types import ArrayLike
-from equitangents.actions.action import GroupAction, flattened, is_infinite
+from equitangents.actions.action import GroupAction, is_infinite
 from equitangents.actions.subset import Augmentation, augmenting_elements, whole_action
-from equitangents.ensembles.fields.targets import moved_targets
+from equitangents.ensembles.fields import moved_targets
 from equitangents.ensembles.training.recipe import LOSSES
-from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.inference import augment_inputs
 from equitangents.inference.augmented import augment_targets
@@ -30,41 +28,22 @@ from equitangents.progress import told_by
 from equitangents.validation import check_choice, check_number, check_whole
 
 OPTIMIZERS = ("gd", "sgd", "momentum", "adam")
-DEFAULT_BATCH_SIZE = 32
-
-
-def check_optimizer(optimizer: object) -> None:
-    """Raise unless `optimizer` is a name of OPTIMIZERS or an optax transformation."""
-    if isinstance(optimizer, optax.GradientTransformation) or optimizer in OPTIMIZERS:
-        return
-    kind = InvalidArgumentError if isinstance(optimizer, str) else InvalidTypeError
-    raise kind("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
+_BATCH_SIZE = 32  # by default
+_VERIFIED_SAMPLES = 4
 
 
 def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:
     """Samples a step: all of them for "gd"; else `batch_size`, or 32 if None, at most all."""
-    if optimizer == "gd":
-        if batch_size is not None:
-            raise InvalidArgumentError(
-                "batch_size",
-                batch_size,
-                "None with optimizer 'gd', which is full-batch gradient descent",
-                "or take optimizer 'sgd'",
-            )
-        return samples
-    return min(DEFAULT_BATCH_SIZE if batch_size is None else int(batch_size), samples)
-
-
-AUGMENTATION_MODES = ("full", "random")
-DTYPES = ("float32", "float64")
-_VERIFIED_SAMPLES = 4
+    if optimizer != "gd":
+        return min(_BATCH_SIZE if batch_size is None else int(batch_size), samples)
+    if batch_size is not None:
+        expected = "None with optimizer 'gd', which is full-batch gradient descent"
+        raise InvalidArgumentError("batch_size", batch_size, expected, "or take optimizer 'sgd'")
+    return samples
 
 
 def check_settings(estimator: Any) -> None:
-    """Raise InvalidArgumentError or InvalidTypeError, naming the parameter, what it was and what it may be.
-
-    Those that ensembles of every backend have.
-    """
+    """Raise InvalidArgumentError or InvalidTypeError for parameters that ensembles of every backend have."""
     p = estimator
     check_whole("members", p.members, 1)
     check_whole("epochs", p.epochs, 0)
@@ -74,8 +53,8 @@ def check_settings(estimator: Any) -> None:
         if getattr(p, name) is not None:
             check_whole(name, getattr(p, name), 1)
     check_choice("loss", p.loss, (None, *LOSSES))
-    check_choice("dtype", p.dtype, DTYPES)
-    check_choice("augmentation_mode", p.augmentation_mode, AUGMENTATION_MODES)
+    check_choice("dtype", p.dtype, ("float32", "float64"))
+    check_choice("augmentation_mode", p.augmentation_mode, ("full", "random"))
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
     told_by(p.progress)
@@ -93,13 +72,9 @@ def check_actions(
             raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
         return
     if is_infinite(augmentation):
-        raise InvalidTypeError(
-            "augmentation",
-            augmentation.group,
-            "a finite group, such as actions.rotations(groups.icosahedral())",
-            "or take elements that stand for all: actions.sampled(augmentation, count)",
-            verb="is of",
-        )
+        expected = "a finite group, such as actions.rotations(groups.icosahedral())"
+        remedy = "or take elements that stand for all: actions.sampled(augmentation, count)"
+        raise InvalidTypeError("augmentation", augmentation.group, expected, remedy, verb="is of")
     whole = whole_action(augmentation)
     for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
         if action is None:
@@ -107,37 +82,23 @@ def check_actions(
         if not callable(action) or not hasattr(action, "group"):
             raise InvalidTypeError(name, action, "an action (equitangents.actions) or None")
         if action.group != whole.group:
-            raise InvalidArgumentError(
-                "label_action", action.group, whole.group, "the group of augmentation", verb="is of"
-            )
+            remedy = "the group of augmentation"
+            raise InvalidArgumentError("label_action", action.group, whole.group, remedy, verb="is of")
         try:
             action.verify(values[:_VERIFIED_SAMPLES])
         except ShapeError as error:
             if name == "label_action":
                 raise
             message = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
-            raise ShapeError(f"augmentation by {action.name}: {message}{flattened('X', np.shape(values))}") from None
+            raise ShapeError(f"augmentation by {action.name}: {message}{remedy('X', np.shape(values))}") from None
 
 
 def check_probabilities(y: np.ndarray) -> None:
     """Raise unless the rows of y are probabilities."""
     wrong = np.flatnonzero((y < 0).any(axis=1) | (abs(y.sum(axis=1) - 1) > 1e-5))
     if len(wrong):
-        raise InvalidArgumentError(
-            "y",
-            y[wrong[0]].tolist(),
-            "rows ≥ 0 that sum to 1, also after augmentation, for loss 'cross_entropy'",
-            at=int(wrong[0]),
-        )
-
-
-def variation_of(estimator: Any) -> Variation:
-    """What sets an estimator's members apart; raises where that is no variation."""
-    variation = PLAIN if estimator.variation is None else estimator.variation
-    if not isinstance(variation, Variation):
-        expected = "None, or ZeroOutput(), Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles"
-        raise InvalidTypeError("variation", variation, expected)
-    return variation
+        expected = "rows ≥ 0 that sum to 1, also after augmentation, for loss 'cross_entropy'"
+        raise InvalidArgumentError("y", y[wrong[0]].tolist(), expected, at=int(wrong[0]))
 
 
 def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
@@ -170,20 +131,14 @@ class Augmented:
     copies: int
     targets: np.ndarray
 
-    @property
-    def transformed(self) -> int:
-        """How many transformed copies of each sample the rows hold, running slowest."""
-        return len(self.x) // len(self.targets)
-
 
 def augment(
     action: Augmentation | None, label_action: GroupAction | None, mode: str, x: ArrayLike, y: np.ndarray, dtype: str
 ) -> Augmented:
     """The data that are trained on, in `dtype`; `action` None leaves them as they are.
 
-    Targets may be fields, (N, *positions, outputs), which go with their positions, and end in one row each.
-
-    The copies are made once, before training; images that are resampled cost no more later than exact ones.
+    Targets may be fields, (N, *positions, outputs), which go with their positions, and end in one row each. The copies
+    are made once, before training; images that are resampled cost no more later than exact ones.
     """
     if action is None:
         return Augmented(np.asarray(x, dtype), np.asarray(y.reshape(len(y), -1), dtype), len(x), 1, y)

@@ -38,8 +38,6 @@ class Variation:
 
     has_baseline: ClassVar[bool] = False
     """Whether a function of the member's own is subtracted from its outputs, in training and in prediction."""
-    gathers: ClassVar[bool] = False
-    """Whether members train on rows of their own."""
 
     def check(self, net: FiniteNetwork, loss: str) -> None:
         """Raise if this variation is not for such a network or loss."""
@@ -98,8 +96,6 @@ class Bootstrap(Variation):
     >>> model.fit(x, x[:, 0]).predict(x).shape
     (3,)
     """
-
-    gathers: ClassVar[bool] = True
 
     def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray:
         """The drawn samples in every copy."""

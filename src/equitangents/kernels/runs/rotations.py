@@ -22,7 +22,6 @@ from equitangents.kernels.program import Program
 from equitangents.kernels.result import Kernels, Part, check_result, result
 from equitangents.kernels.rotations import (
     LADDER,
-    LADDER_OF_FIELDS,
     Resolution,
     RotationSections,
     Sphere,
@@ -153,8 +152,7 @@ def _of_surrogates(program: RotationSections, channels: int, least: float, rules
 
 
 def _measured(program: RotationSections, x: np.ndarray, least: float, rules: RotationRules) -> Resolution:
-    ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
-    ladder = tuple(r for r in ladder if r >= (program.bandlimit + 1) // 2)
+    ladder = tuple(r for r in LADDER if r >= (program.bandlimit + 1) // 2)
     behind = has_dual(program.vector)  # nonlinearities after the readout may magnify errors
     short = program if behind else replace(program, vector=())
     able = (e.rotations for e in engines() if e.rotations is not None and e.why_unavailable() is None)

@@ -3,10 +3,8 @@
 `code` holds the levels and operations, `reals` all factors and weights, `tables` all tables of indices; code refers to
 the other two by position. Grids get leading axes of length 1 up to three.
 
-Plans for programs on rotations have a field at every relative rotation. Behind a full window it has one position, and
-signals are their harmonic coefficients, one vector (B²·C,) each, scaled so that their kernel is the mean of products.
-Under windows narrower than the sphere it has the points of a Gauss–Legendre grid, and signals are their values there,
-(N, points, C); the kernel of two signals at two points is the mean of products over channels.
+Plans for programs on rotations have a field of one position at every relative rotation; signals are their harmonic
+coefficients, one vector (B²·C,) each, scaled so that their kernel is the mean of products.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ from equitangents.kernels.operations import (
     Decouple,
     Dual,
     FrozenArray,
-    Operation,
     Pool,
     RatedAffine,
     Standardise,
@@ -44,20 +41,6 @@ from equitangents.kernels.operations import (
 )
 from equitangents.kernels.plans import AddSaved, AnyPool, FibrePlan, Fork, PairPlan, Restore, Stage, Step
 from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
-
-
-@dataclass(frozen=True)
-class ZonalMean(Operation):
-    """Multiplies degree l of a field on the sphere by coefficients[l]; degrees beyond are dropped."""
-
-    coefficients: FrozenArray
-
-
-@dataclass(frozen=True)
-class SphereMean(Operation):
-    """The mean over the sphere: the sum with these weights of its points."""
-
-    weights: FrozenArray
 
 
 @dataclass(frozen=True)
@@ -82,56 +65,14 @@ class Turns:
         return int(self.weights.size * max(1, self.azimuths) ** 2)
 
 
-@dataclass(frozen=True)
-class SphereTurns:
-    """Relative rotations ± R_z(α) R_y(β) R_z(γ), for all α and γ of `azimuths`, of fields on the sphere.
-
-    `matrices` has a row for each β, degree after degree the matrix of R_y(-β) among orders m ≥ 0, then that among
-    m = -1, -2, …; `weights` are those of one rotation, for each β. `legendre` (degrees, degrees, northern rings):
-    harmonics of degree l and order m at azimuth 0. `points`: for each northern ring, the weight of its points in ∫ dx.
-    """
-
-    bandlimit: int
-    rings: int
-    legendre: np.ndarray
-    points: np.ndarray
-    azimuths: np.ndarray
-    matrices: np.ndarray
-    weights: np.ndarray
-    signs: int
-
-    @property
-    def count(self) -> int:
-        """The number of rotations."""
-        return int(self.signs * self.weights.size * self.azimuths.size**2)
-
-    def tables(self) -> list[np.ndarray]:
-        """Cosines and sines along a ring, Legendre functions, weights of points; the same of the rotations."""
-        m = np.arange(len(self.legendre))
-        azimuths = 2 * np.pi * np.arange(self.rings) / (2 * self.rings - 1)
-        packed = np.concatenate([self.legendre[k:, k].ravel() for k in m])
-        along, around = np.outer(m, azimuths), np.outer(self.azimuths, m)
-        ours = [np.cos(along), np.sin(along), packed, self.points]
-        return [*ours, np.cos(around), np.sin(around), self.matrices, self.weights]
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RotationPlan(FibrePlan):
-    """Run its stage at every rotation, average with their weights, then run `vector`.
+    """Run its stage at every rotation, average with their weights, then run `vector`."""
 
-    On the sphere its first steps end with a SphereMean. `flattens`: one rotation, the readout being a mean over the
-    sphere.
-    """
-
-    turns: Turns | SphereTurns
-    flattens: bool = False
+    turns: Turns
+    single = False
     __eq__ = object.__eq__
     __hash__ = object.__hash__
-
-    @property
-    def single(self) -> bool:
-        """Whether the readout needs no other rotation than the identity."""
-        return self.flattens
 
 
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -259,7 +200,7 @@ class _Writer(Numbers):
         self.code += [PLAN_VERSION, channels, len(self.stages), len(plan.vector), int(in_double), int(plan.single)]
         bias = unit_bias(self.steps) if self.units_behind is None else self.units_behind.pop(0)
         self.code += [int(bias is not None), int(self.units_behind is not None), self.real(bias or 0.0)]
-        self.code += [self.table(plan.labels), *self.turns(turns)]
+        self.code += [self.table(plan.labels), *self.turns(turns), *_NO_SPHERE]
         for i, stage in enumerate(self.stages):
             self.stage(stage, self.stages[:i])
         for stage in self.stages:
@@ -307,16 +248,11 @@ class _Writer(Numbers):
             self.code += [*_three(box.stride, 1), *_three(box.low, 0), int(box.wrap), 0]
         self.code += [self.real(1 / size**2), len(carried), *(number for pair in carried for number in pair)]
 
-    def turns(self, turns: Turns | SphereTurns | None) -> list[int]:
-        none = [0] * 6, [0] * 14
+    def turns(self, turns: Turns | None) -> list[int]:
         if turns is None:
-            return [*none[0], *none[1]]
-        if isinstance(turns, Turns):
-            found = map(self.real, (turns.waves, turns.mixing, turns.weights))
-            return [turns.bandlimit, turns.weights.size, turns.azimuths, *found, *none[1]]
-        sizes = [turns.rings, len(turns.legendre), turns.bandlimit]
-        sizes += [turns.weights.size, turns.azimuths.size, turns.signs]
-        return [*none[0], *sizes, *map(self.real, turns.tables())]
+            return [0] * 6
+        found = map(self.real, (turns.waves, turns.mixing, turns.weights))
+        return [turns.bandlimit, turns.weights.size, turns.azimuths, *found]
 
     def level(self, level: Level, torus: tuple[int, ...]) -> None:
         if level.on_grid:
@@ -326,7 +262,7 @@ class _Writer(Numbers):
             rows = len(level.table.array)
             self.code += [0, *_three(torus, 1), *[1] * AXES, 1, level.positions, self.table(level.table), rows]
 
-    def operation(self, op: Step | ZonalMean | SphereMean, moves: bool = False) -> None:
+    def operation(self, op: Step, moves: bool = False) -> None:
         """`moves`: positions before it are others than those after it, as where the next branch begins."""
         made = _CODES[type(op)](self, op)
         flag = moves if isinstance(op, Restore) else made.flag
@@ -345,6 +281,7 @@ class _Writer(Numbers):
         return _Code(OpKind.DUAL, flag=changed, dual=DualKind.STANDARDISED, numbers=(op.eps, 0.0, 0.0, bias))
 
 
+_NO_SPHERE = [0] * 14  # sizes and tables of a grid of points, which no plan has
 _NO_BOX = (*[1] * 4 * AXES, *[0] * AXES, 1)
 
 
@@ -387,10 +324,6 @@ def _add_saved(to: _Writer, op: AddSaved) -> _Code:
     return _Code(OpKind.JOIN, slot=op.slot, flag=op.shares is not None, numbers=numbers)
 
 
-def _weighed(to: _Writer, kind: OpKind, weights: FrozenArray) -> _Code:
-    return _Code(kind, weights=to.real(weights.array), count=weights.array.size)
-
-
 _CODES: dict[type, Callable[[_Writer, Any], _Code]] = {
     Box: _box,
     Table: _table,
@@ -402,6 +335,4 @@ _CODES: dict[type, Callable[[_Writer, Any], _Code]] = {
     Fork: lambda to, op: _Code(OpKind.FORK, slot=op.slot),
     AddSaved: _add_saved,
     Restore: lambda to, op: _Code(OpKind.BACK, slot=op.slot),
-    ZonalMean: lambda to, op: _weighed(to, OpKind.ZONAL, op.coefficients),
-    SphereMean: lambda to, op: _weighed(to, OpKind.AVERAGE, op.weights),
 }

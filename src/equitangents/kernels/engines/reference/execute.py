@@ -35,8 +35,6 @@ from equitangents.kernels.engines.reference.windows import (
     pad_grid,
     table_mean,
     table_mean_of_angles,
-    table_mean_pairs,
-    table_mean_pairs_of_angles,
     window_averages,
 )
 from equitangents.kernels.levels import GridLevel, Level
@@ -214,9 +212,16 @@ def _pool(op: Pool | WindowPool | Flatten, state: State, at: At) -> State:
     return at.geometry.pool(at.i, op, state, at.m1, at.m2)
 
 
+def _table(op: Table, state: State, at: At) -> State:
+    """Windowed mean along right translations, which keep the fibre; of all pairs both positions move together."""
+    tables, pairs = at.geometry.tables, isinstance(at.geometry, PairGeometry)
+    means = state.angles(lambda e: table_mean_of_angles(e, at.before, at.after, op, tables, pairs))
+    return means._replace(theta=table_mean(state.theta, op, tables, pairs))
+
+
 _PAIRS: dict[type, Any] = {
     Box: lambda op, state, at: at.geometry.box(at.i, op, state, at.m1.q[at.i], at.m2.q[at.i]),
-    Table: lambda op, state, at: at.geometry.table(op, state, at.before, at.after),
+    Table: _table,
     Affine: _affine,
     RatedAffine: _affine,
     Dual: _dual,
@@ -388,11 +393,6 @@ class FibreGeometry:
         second = jnp.where(valid2, q2[jnp.broadcast_to(index, shape)], 0)
         return second, ~(valid1.reshape(wide) & valid2)
 
-    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
-        """Windowed mean along right translations, which keep the fibre."""
-        means = state.angles(lambda e: table_mean_of_angles(e, before, after, op, self.tables))
-        return means._replace(theta=table_mean(state.theta, op, self.tables))
-
     def decouple(self, i: int, state: State, at: Both) -> State:
         """Only the diagonal fibre joins equal positions."""
         return uncoupled(state, ~jnp.all(self.label == 0), at)
@@ -428,11 +428,6 @@ class PairGeometry:
         out = int(np.prod(op.out_shape, dtype=np.int64))
         means = _box_means(op, padded, at, axes)
         return means.map(lambda x: x.reshape((out, out, *x.shape[2 * n :])))
-
-    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
-        """Both positions move along the window together."""
-        e = table_mean_pairs_of_angles(state.e, before, after, op, self.tables)
-        return State(e, table_mean_pairs(state.theta, op, self.tables))
 
     def pool(self, i: int, op: AnyPool, state: State, m1: Moments, m2: Moments) -> State:
         """Pool covariances and form E from them; for flattened fields, means of distances."""

@@ -1,10 +1,5 @@
 """Programs on rotations by the reference engine: at every rotation of a quadrature.
 
-Of networks whose first windows are narrower than the sphere, fields on it: at each relative rotation Q a squared
-distance D(y) = (1/C) Σ_c (a f(y) - f'(Qy)/a)² is a field on the sphere, with one a for each pair (see
-`kernels.angular`). Windows multiply its harmonic coefficients, and those of the variance fields q1(y) and q2(Qy), which
-nonlinearities need.
-
 Signals are laid out (B², C, N), scaled so that K(Q) = c'ᵀ D(Q) c at the input. The constant part (l = 0) does not
 depend on Q and is kept apart, so that signals without directions are at an exact distance.
 
@@ -16,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -27,160 +21,22 @@ from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import MemoryLimitError
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels import angular
-from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
+from equitangents.kernels.angular import Both, both, covariance, of_covariance, vanishing
 from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.tile import after_affine, at_one_position
-from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans import has_dual, unrolled
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import (
     Rings,
     RotationSections,
-    SphereOp,
-    Zonal,
-    field_points,
     nodes,
     prepared,
     products,
     ring_values,
     rings_of,
-    sphere_resolution,
 )
 from equitangents.memory import threads
-from equitangents.sphere import degrees, gauss_legendre
-from equitangents.sphere.harmonics import polynomials
-
-_HIGHEST = jax.lax.Precision.HIGHEST
-BATCH = 16  # rotations at a time
-_NEAR = 2.0  # of |log2 a|, up to which distances are corrected for what samples miss
-
-
-class Sphere(NamedTuple):
-    """Points y (S, 3) of a grid with weights that sum to 1, their harmonics (S, s²), and rotations with weights.
-
-    Rotations come in batches, (batches, size, 3, 3), the last filled up with weights of zero.
-    """
-
-    points: Any
-    weights: Any
-    basis: Any
-    rotations: Any
-    rotation_weights: Any
-
-
-@lru_cache(maxsize=16)
-def sphere_samples(program: RotationSections, resolution: int) -> Sphere:
-    """The samples at a resolution, in NumPy and float64; without pooling the identity is the only rotation."""
-    s = sphere_resolution(program.bandlimit, resolution)
-    grid = gauss_legendre(s)
-    points = grid.points.reshape(-1, 3)
-    rotations, weights = np.eye(3)[None], np.ones(1)
-    if program.readout == "pool":
-        assert isinstance(program.group, RotationGroup)
-        sampled = RotationGroup(resolution, program.group.reflections)
-        rotations, weights = sampled.matrices, sampled.weights
-    batches = -(-len(weights) // BATCH)
-    size = -(-len(weights) // batches)
-    missing = batches * size - len(weights)
-    rotations = np.concatenate([rotations, np.broadcast_to(np.eye(3), (missing, 3, 3))]).reshape(batches, size, 3, 3)
-    each = np.concatenate([weights, np.zeros(missing)]).reshape(batches, size)
-    return Sphere(points, grid.weights.ravel() / (4 * np.pi), polynomials(points, s), rotations, each)
-
-
-def _walk(ops: tuple[SphereOp, ...], q: Any, window: Callable[[int, Zonal, Any], Any]) -> Moments:
-    """Follow a variance field, (S, P); `window(i, op, q)` is its mean over the window of operation i."""
-    found = Moments([q], [jnp.zeros_like(q)])
-    for i, op in enumerate(ops):
-        if isinstance(op, Zonal):
-            q, mean = window(i, op, q), jnp.zeros_like(q)
-        else:
-            step = field_moments((op,), q, found.mean[-1], {})
-            q, mean = step.q[-1], step.mean[-1]
-        found.q.append(q)
-        found.mean.append(mean)
-    return found
-
-
-def _coefficients(samples: Sphere, op: Zonal, field: Any) -> Any:
-    """Harmonic coefficients (n², P) of the mean of a field (S, P) over a window."""
-    n = min(op.coefficients.array.size, int(samples.basis.shape[1] ** 0.5 + 0.5))
-    factors = 4 * np.pi * op.coefficients.array[degrees(n)]
-    transform = samples.basis[:, : n * n] * samples.weights[:, None] * factors.astype(field.dtype)
-    return jnp.matmul(transform.T, field, precision=_HIGHEST)
-
-
-def _values(basis: Any, coefficients: Any) -> Any:
-    return jnp.matmul(basis[:, : coefficients.shape[0]], coefficients, precision=_HIGHEST)
-
-
-def sphere_angles(program: RotationSections, samples: Sphere, a: Any, b: Any) -> tuple[Any, Any, Variances, Variances]:
-    """(E, Θ, variances of both) after the readout for the pairs of a and b, (B², C, P) scaled by 1/√C."""
-    ops = program.sphere
-    count, channels, pairs = a.shape
-    f, f2 = (_values(samples.basis, x.reshape(count, -1)).reshape(-1, channels, pairs) for x in (a, b))
-    kept: dict[int, Any] = {}
-
-    def at_rest(i: int, op: Zonal, q: Any) -> Any:
-        kept[i] = _coefficients(samples, op, q)
-        return _values(samples.basis, kept[i])
-
-    walk1 = _walk(ops, jnp.sum(f * f, axis=1), lambda i, op, q: _values(samples.basis, _coefficients(samples, op, q)))
-    walk2 = _walk(ops, jnp.sum(f2 * f2, axis=1), at_rest)
-    v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean[-1]) for w in (walk1, walk2))
-    m1, m2, to = moments(program.field, v1), moments(program.field, v2), variances(v1, v2)
-    size = max([program.bandlimit, *(int(c.shape[0] ** 0.5 + 0.5) for c in kept.values())])
-
-    def at(R: Any) -> tuple[Any, Any]:
-        turned = polynomials(jnp.matmul(samples.points, R.T, precision=_HIGHEST), size)
-        other = _values(turned, b.reshape(count, -1)).reshape(-1, channels, pairs)
-        q2 = _walk(ops, jnp.sum(other * other, axis=1), lambda i, op, q: _values(turned, kept[i])).q
-        pairs_at = [both(*q) for q in zip(walk1.q, q2, strict=True)]
-        first, second = (v[:, None] for v in pairs_at[0].to)
-        start = angular.vanishing(jnp.sum((first * f - second * other) ** 2, axis=1), pairs_at[0])
-        e, theta = _run(ops, samples, start, pairs_at)
-        sampled = _as_plain(to.to, to.q2 - samples.weights @ pairs_at[-1].q2)
-        e = angular.vanishing(samples.weights @ moved(e, pairs_at[-1], to.to) + sampled, to)
-        return run(program.field, e, samples.weights @ theta, m1, m2)
-
-    def add(sums: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
-        e, theta = jax.vmap(at)(batch[0])
-        return (sums[0] + batch[1] @ e, sums[1] + batch[1] @ theta), None
-
-    zero = jnp.zeros((pairs,), a.dtype)
-    batches = (samples.rotations, samples.rotation_weights)
-    (e, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), batches)
-    return e, theta, after(m1), after(m2)
-
-
-def _run(ops: tuple[SphereOp, ...], samples: Sphere, e: Any, at: list[Both]) -> tuple[Any, Any]:
-    """(E, Θ) on the sphere after `ops`, each (S, P); `at` are the variances before each, and after the last."""
-    theta = jnp.zeros_like(e)
-    for op, before, behind in zip(ops, at, at[1:], strict=False):
-        if isinstance(op, Zonal):
-            common = both(*(samples.weights @ q for q in (before.q1, before.q2))).to
-            fields = jnp.concatenate([moved(e, before, common), theta, before.q2], axis=1)
-            distance, theta, q2 = jnp.split(_values(samples.basis, _coefficients(samples, op, fields)), 3, axis=1)
-            e = angular.angle_left(distance + _as_plain(common, behind.q2 - q2), behind, common)
-        elif isinstance(op, Affine):
-            e = angular.affine(op, e, before, behind)
-            theta = angular.covariance(e, behind) + op.W_var * theta
-        else:
-            e, slope = angular.dual(op.activation, e, before, behind)
-            theta = theta * slope
-    return e, theta
-
-
-def _as_plain(to: tuple[Any, Any], error: Any) -> Any:
-    """What a distance of a·f and g/a is corrected by, so that samples are taken of f and g as other engines take them.
-
-    `error` is what a mean of q2 over turned samples misses of that over those at rest: it enters K halved from the
-    distance of f and g, and divided by a² from this one. Beyond a ratio of deviations of 16, a of 4, whose products the
-    former does not resolve, it is left as it is; it is no more than what the resolution leaves open.
-    """
-    a, b = to
-    return jnp.where(jnp.abs(jnp.log2(a)) <= _NEAR, (b**2 - 1) * error, 0)
 
 
 class Variances(NamedTuple):
@@ -226,12 +82,12 @@ class Side(NamedTuple):
 
 
 def scaled(program: RotationSections, x: Any) -> Any:
-    """Signals (N, B², C) as (B², C, N), scaled for the input kernel; for fields on the sphere without 1/4π."""
-    norm = x.shape[-1] if program.sphere else 4 * jnp.pi * x.shape[-1]
+    """Signals (N, B², C) as (B², C, N), scaled for the input kernel."""
+    norm = 4 * jnp.pi * x.shape[-1]
     return jnp.moveaxis(x, 0, -1) / jnp.sqrt(jnp.asarray(norm, x.dtype))
 
 
-def prepare(program: RotationSections, samples: Rings | Sphere, x: ArrayLike) -> Side:
+def prepare(program: RotationSections, samples: Rings, x: ArrayLike) -> Side:
     """Moments of signals (N, B², C)."""
     c = scaled(program, x)
     if not has_dual(program.vector):
@@ -240,7 +96,7 @@ def prepare(program: RotationSections, samples: Rings | Sphere, x: ArrayLike) ->
     return Side(c, Variances(k, mean))
 
 
-def of_pairs(program: RotationSections, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
+def of_pairs(program: RotationSections, samples: Rings, a: Side, b: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) of the pairs (a_p, b_p), each (P,)."""
     k, theta, e, _ = readout(program, samples, a.c, b.c)
     if not has_dual(program.vector):
@@ -254,14 +110,11 @@ def of_pairs(program: RotationSections, samples: Rings | Sphere, a: Side, b: Sid
     return covariance(e, variances(after(m1), after(m2))), theta
 
 
-def readout(program: RotationSections, samples: Rings | Sphere, a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
+def readout(program: RotationSections, samples: Rings, a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
     """(K, Θ, E, means of the first) of the pairs of a and b, (B², C, P), after pooling or flattening, each (P,).
 
     E is that of the readout only after flattening.
     """
-    if isinstance(samples, Sphere):
-        e, theta, v1, v2 = sphere_angles(program, samples, a, b)
-        return covariance(e, variances(v1, v2)), theta, e, v1.mean
     v1, v2 = _variance(a), _variance(b)
     at = variances(v1, v2)
     m1, m2 = moments(program.field, v1), moments(program.field, v2)
@@ -302,29 +155,22 @@ def _variance(c: Any) -> Variances:
     return Variances(q, jnp.zeros_like(q))
 
 
-_TILE_ELEMENTS = 1 << 15  # numbers in one field of a tile: a ring's rotations (or a sphere's points) times pairs
+_TILE_ELEMENTS = 1 << 15  # numbers in one field of a tile: a ring's rotations times pairs
 _TRACED_ELEMENTS = 1 << 20
 _MEMORY_LIMIT = 4 << 30
 _FIELDS = 12  # fields alive at once, at most
 
 
-def samples_of(program: RotationSections, resolution: int, dtype: np.dtype) -> Rings | Sphere:
+def samples_of(program: RotationSections, resolution: int, dtype: np.dtype) -> Rings:
     """The quadrature's arrays in a precision, on the device."""
-    if program.sphere:
-        found: Rings | Sphere = sphere_samples(program, resolution)
-    elif program.readout == "flatten":
-        found = Rings({}, {})
-    else:
-        found = rings_of(program.bandlimit, program.group, resolution)
+    flat = program.readout == "flatten"
+    found = Rings({}, {}) if flat else rings_of(program.bandlimit, program.group, resolution)
     return jax.tree.map(lambda x: jnp.asarray(x, dtype), found)
 
 
 def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
     """Number of pairs in a tile; raises MemoryLimitError where even one pair is too large."""
-    if program.sphere:
-        s = sphere_resolution(program.bandlimit, resolution)
-        each = s * (2 * s - 1)
-    elif isinstance(program.group, RotationGroup):
+    if isinstance(program.group, RotationGroup):
         each = max((2 * resolution - 1) ** 2, program.bandlimit**3)
     else:
         each = max(64, program.bandlimit**3)
@@ -443,13 +289,8 @@ class TiledRotations(RotationRules):
         """Bytes held beyond inputs and results: the signals in tiles, the quadrature, and a tile for every thread."""
         B, pairs = program.bandlimit, pairs_in_tile(program, resolution, itemsize)
         signals = (n1 + (n2 or 0)) * B * B * channels
-        rotations, points = nodes(program, resolution), field_points(program, resolution)
-        if program.sphere:
-            s = sphere_resolution(B, resolution)
-            samples = points * s * s + 10 * rotations
-            batch = min(BATCH, rotations)
-            tile = points * (batch * (s * s + pairs * (channels + _FIELDS)) + 2 * channels * pairs)
-        elif program.readout == "flatten":
+        rotations = nodes(program, resolution)
+        if program.readout == "flatten":
             samples, tile = 0, pairs * (B * B * channels + _FIELDS)
         elif not resolution:
             samples = rotations * B**3 * 4 // 3

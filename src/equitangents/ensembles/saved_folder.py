@@ -18,14 +18,13 @@ from sklearn.base import BaseEstimator
 from equitangents._types import Tree
 from equitangents._version import FORMAT, __version__
 from equitangents.archives import Archive, write_archive
-from equitangents.ensembles.storage.kinds import is_of
-from equitangents.ensembles.storage.structure import Described, build, check_attributes
+from equitangents.ensembles.saved_objects import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.files import LEFTOVER, open_regular, real, sync_folder, whole_file
+from equitangents.files import LEFTOVER, open_regular, real, whole_file
 from equitangents.scale.place import store_errors
 
 MODEL = "model.npz"
-_ABOUT = {"class": "text", "left_out": "(text)", "state": "any"}
+_ABOUT = {"class": str, "left_out": list, "state": object}
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
 # what predictions of trained members need
 _PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk")
@@ -48,10 +47,9 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
     home = real(path)
     fresh = not home.exists()
     try:
-        with store_errors(f"{path} cannot be written", "; what was saved there before is kept", with_file=True):
+        with store_errors(f"{path} cannot be written", "; what was saved there before is kept"):
             with whole_file(home / MODEL) as partial:
                 write_archive(partial, about, arrays)
-            sync_folder(home)
     except BaseException:
         if fresh:
             with contextlib.suppress(OSError):  # another process has saved there
@@ -71,8 +69,8 @@ def read_about(path: Path) -> Archive:
         raise damaged(path, error) from None
 
 
-def read_model(path: Path, classes: Sequence[str], types: Mapping[str, str], same: Mapping[str, object]) -> Archive:
-    """What a saved model of one of these classes says of itself, by entries of these types, as in `kinds`.
+def read_model(path: Path, classes: Sequence[str], types: Mapping[str, Any], same: Mapping[str, object]) -> Archive:
+    """What a saved model of one of these classes says of itself, by entries of these types.
 
     InvalidArgumentError for one of another class, StoreError for one that is damaged, or differs in what has to be the
     `same`, such as the version.
@@ -89,7 +87,7 @@ def read_model(path: Path, classes: Sequence[str], types: Mapping[str, str], sam
                 f"a model with {name} {value}",
                 f"it was saved with {about.get(name)}: fit the model again, or install that version",
             )
-    wrong = [name for name, words in types.items() if name not in about or not is_of(words, about[name])]
+    wrong = [name for name, kind in types.items() if name not in about or not isinstance(about[name], kind)]
     if wrong or not isinstance(held, str):
         raise damaged(path, f"{(*wrong, 'class')[0]} is not as written")
     return about
@@ -107,11 +105,10 @@ def save_members(estimator: BaseEstimator, path: Path) -> None:
     state = {name: value for name, value in vars(estimator).items() if name not in own}
     for name in _TREES:  # of a form that only its network has, the leaves
         state[name] = jax.tree.map(np.asarray, state[name])
-        if not describable(cls, name, state[name]):
-            state[f"{name}leaves"] = jax.tree.leaves(state.pop(name))
-    state |= {name: value for name, value in own.items() if name not in _NOT_SAVED and describable(cls, name, value)}
+    leaves = {name: jax.tree.leaves(state.pop(name)) for name in _TREES if not _is_describable(state[name])}
+    state |= {name: value for name, value in own.items() if name not in _NOT_SAVED and _is_describable(value)}
     check_attributes(cls, state)
-    described = Described(state)
+    described = Described(state | {f"{name}leaves": arrays for name, arrays in leaves.items()})
     about = {
         "format": FORMAT,
         "version": __version__,
@@ -128,24 +125,24 @@ def load_members(
     """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
     about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
     try:
-        state = build(about["state"], about.array)
+        state = dict(build(about["state"], about.array))
+        leaves = {name: list(state.pop(f"{name}leaves")) for name in _TREES if f"{name}leaves" in state}
         check_attributes(cls, state)
-    except (ValueError, InvalidTypeError) as error:
+    except (ValueError, TypeError) as error:
         raise damaged(path, error) from None
-    missing = [name for name in about["left_out"] if name not in replacements]
+    left_out = [str(name) for name in about["left_out"]]
+    missing = [name for name in left_out if name not in replacements]
     if missing:
         raise InvalidArgumentError(
             missing[0], None, "what could not be saved with the ensemble", f"give it: load(path, {missing[0]}=...)"
         )
+    lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
+    if lacking:
+        raise damaged(path, f"{lacking[0]} is missing, which predictions need")
     parameters = {name: state.pop(name) for name in cls._get_param_names() if name in state}
-    estimator = cls(**{**parameters, **{name: replacements[name] for name in about["left_out"]}})
+    estimator = cls(**{**parameters, **{name: replacements[name] for name in left_out}})
     estimator.set_params(**replacements)
-    leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
     vars(estimator).update(state)
-    if "params_" in (*state, *leaves):
-        lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
-        if lacking:
-            raise damaged(path, f"{lacking[0]} is missing, which predictions need")
     for name, values in leaves.items():
         structure: Any = jax.tree.structure(form(estimator))
         if structure.num_leaves != len(values):
@@ -158,11 +155,9 @@ def load_members(
     return estimator
 
 
-def describable(cls: type, name: str, value: object) -> bool:
-    """Whether a parameter can be saved."""
+def _is_describable(value: object) -> bool:
     try:
         Described(value)
-        check_attributes(cls, {name: value})
     except InvalidTypeError:
         return False
     return True

@@ -17,10 +17,46 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.report import palette
-from equitangents.statistics import Estimate, bootstrap, exactly, second_moment_share, shared_level, t_interval
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    exactly,
+    second_moment_share,
+    shared_level,
+    t_interval,
+)
 from equitangents_studies.common.infinite import largest_difference
-from equitangents_studies.common.moved_kernels import Symmetry, learnt, moved_copies, moved_kernels, moved_targets, unit
-from equitangents_studies.common.moving_tasks import (
+from equitangents_studies.common.scores import exp_of
+from equitangents_studies.common.training import train_to_last
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import (
+    Claim,
+    after,
+    claim,
+    exact,
+    ours,
+    table,
+    theirs,
+    to_rounding,
+)
+from equitangents_studies.framework.study import (
+    Arrays,
+    RunFolder,
+    Shown,
+    Stage,
+    Study,
+    Task,
+)
+from equitangents_studies.framework.works import BEYOND_THE_LIMIT, EQUIVARIANT_KERNELS
+from equitangents_studies.moving_outputs.kernels import (
+    Symmetry,
+    learnt,
+    moved_copies,
+    moved_kernels,
+    moved_targets,
+    unit,
+)
+from equitangents_studies.moving_outputs.tasks import (
     PLAIN,
     PRESETS,
     RIGHT,
@@ -30,12 +66,6 @@ from equitangents_studies.common.moving_tasks import (
     check_settings,
     moving_task,
 )
-from equitangents_studies.common.scores import exp_of
-from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, table, theirs, to_rounding
-from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task
-from equitangents_studies.framework.works import BEYOND_THE_LIMIT, EQUIVARIANT_KERNELS
 from equitangents_studies.systems.sample_efficiency import log_factor_at_end
 
 SETS = ("training", "test", "off the data")

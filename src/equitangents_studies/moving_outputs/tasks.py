@@ -24,9 +24,9 @@ from equitangents.extending import FiniteNetwork
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
-from equitangents_studies.common.moved_kernels import PairKernel, Symmetry
 from equitangents_studies.common.orbits import moved_each
 from equitangents_studies.framework.study import at_least, check, presets
+from equitangents_studies.moving_outputs.kernels import PairKernel, Symmetry
 
 
 @dataclass(frozen=True)

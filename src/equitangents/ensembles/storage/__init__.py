@@ -1,1 +1,0 @@
-"""Fitted ensembles and training runs on disk."""
