@@ -12,7 +12,7 @@ import numpy as np
 from equitangents import nn
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import engine_of
-from equitangents.kernels.engines.cpu import library, run
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.engines.cpu import structured as joint
 from equitangents.kernels.result import part_of
 from equitangents.kernels.structured import batch_of
@@ -54,7 +54,7 @@ def main(path=None):
     if path is not None:
         other = ctypes.CDLL(path)
         other.eqt_instruction_set_name.restype = ctypes.c_char_p
-        library._loaded = lambda: (other, None)
+        run._loaded = lambda: (other, None)
     run.threads = joint.threads = lambda: THREADS
     planted = ctypes.CDLL(None)
     gc.disable()  # has JAX collect, too, which would meet the failure

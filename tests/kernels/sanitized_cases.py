@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.engines import engine_of
-from equitangents.kernels.engines.cpu import descriptor, library
+from equitangents.kernels.engines.cpu import descriptor
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.engines.cpu import run as runs
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
@@ -32,7 +32,7 @@ LARGER = [(20,), (9, 8), (5, 4, 5)]
 
 def in_every_variant(kernels, *others):
     """Kernels by every instruction set, with each of some other inputs, are numbers."""
-    for number in range(len(library.instruction_sets())):
+    for number in range(len(runs.instruction_sets())):
         for other in others:
             assert all(np.isfinite(k).all() for k in kernels(other, number))
 
@@ -133,7 +133,7 @@ def main(path):
     """Count what ran."""
     sanitized = ctypes.CDLL(path)
     sanitized.eqt_instruction_set_name.restype = ctypes.c_char_p
-    library._loaded = lambda: (sanitized, None)
+    runs._loaded = lambda: (sanitized, None)
     rng = np.random.default_rng(0)
     dense = nn.Sequential(nn.Dense(1, b_std=0.1), nn.Relu(), nn.Dense(1), nn.Relu(), nn.Dense(1))
     of_layers = lambda layers, x: run(network(layers), x.shape[1:], rng)

@@ -17,7 +17,7 @@ import pytest
 from equitangents import groups, memory, nn
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError
 from equitangents.kernels.engines import engine_name, engine_of, register, unregister
-from equitangents.kernels.engines.cpu import library, run
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
 from equitangents.kernels.plans import plan
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
@@ -36,7 +36,7 @@ def test_an_engine_that_is_lost_or_comes_later_counts_from_then_on(x, monkeypatc
 
     NET.kernel(x)
     with monkeypatch.context() as now:
-        now.setattr(library, "why_unavailable", lambda: "it was not built")
+        now.setattr(run, "why_unavailable", lambda: "it was not built")
         lost = NET.kernel(x)
         assert lost.engine == "reference"
         assert "it was not built" in lost.notes[0]

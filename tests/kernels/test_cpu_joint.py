@@ -15,7 +15,7 @@ import equitangents as et
 from equitangents import nn
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError
 from equitangents.kernels.duals import Quadrature
-from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.operations import Dual
 from equitangents.kernels.program import Program
@@ -136,7 +136,7 @@ def test_instruction_sets_and_threads_agree_on_fields_of_all_pairs(mixed, monkey
     for one, other in ((x, None), (x[:3], x)):
         batches = [None if v is None else batch_of(program, v) for v in (one, other)]
         best = ENGINE.kernels(program, *batches)
-        for number in range(len(library.instruction_sets())):
+        for number in range(len(run.instruction_sets())):
             for a, b in zip(ENGINE.kernels(program, *batches, instruction_set=number), best, strict=True):
                 np.testing.assert_allclose(a, b, rtol=TOLERANCES[np.dtype("float64")])
         monkeypatch.setenv("OMP_NUM_THREADS", "3")

@@ -8,7 +8,7 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NetworkError
-from equitangents.kernels.engines.cpu import library, run
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.plans import field_plan
 from equitangents.kernels.result import field_bytes, part_of
 from equitangents.nn.lowering import lower_field
@@ -61,7 +61,7 @@ def test_every_instruction_set_writes_the_same_field(net):
         plan = field_plan(program, part).plan
         for dtype in (np.float32, np.float64):
             y = x.astype(dtype)
-            runs = [run.field_kernels(plan, part, y[:3], y, n) for n in range(len(library.instruction_sets()))]
+            runs = [run.field_kernels(plan, part, y[:3], y, n) for n in range(len(run.instruction_sets()))]
             for pair in runs:
                 np.testing.assert_allclose(pair, runs[-1], rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-6)
 

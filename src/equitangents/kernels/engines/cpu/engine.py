@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.engines.cpu import activations, descriptor, library, run
+from equitangents.kernels.engines.cpu import activations, descriptor, run
 from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
@@ -30,10 +30,10 @@ class CpuEngine(Engine):
     structured = CompiledStructured()
 
     def why_unavailable(self) -> str | None:
-        return library.why_unavailable()
+        return run.why_unavailable()
 
     def description(self) -> str:
-        return library.description()
+        return run.description()
 
     def obstacle(self, program: Program, dtype: Any, part: Part | None = None) -> str | None:
         steps = self.plan(program) if part is None else self.field_plan(program, part).plan
