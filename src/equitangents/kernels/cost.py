@@ -276,7 +276,7 @@ def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtyp
     working = choice.engine.working_bytes(program, channels, n1, n2 or n1, np.dtype(dtype).itemsize)
     shape, notes = (*program.shape, channels), (*plan.notes, *choice.notes)
     work = work._replace(products=work.products * channels)
-    return _Counted(work, working, choice, plan.form, program, shape, programs.compute, notes)
+    return _Counted(work, working, choice, plan.form, program, shape, programs.on_positions, notes)
 
 
 def _of_structured(

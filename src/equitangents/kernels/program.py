@@ -179,6 +179,17 @@ class Program(HashedOnce, Generic[S]):
         return self.space.lift
 
 
+def field_program(shape: tuple[int, ...], ops: tuple[Op, ...], lift: GroupFibres | Any | None) -> Program[Any]:
+    """The program of operations on a grid of positions, some of which lift to a group or to rotations."""
+    return Program(Positions(shape), _without_lone_windows(ops)) if lift is None else lift.program(shape, ops)
+
+
+def _without_lone_windows(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+    """Operations without 1×…×1 windows of stride 1: whatever their padding, they read what is there."""
+    lone = lambda op: isinstance(op, Box) and op.in_shape == op.out_shape and set(op.window) <= {1}
+    return tuple(op.with_held(_without_lone_windows) for op in ops if not lone(op))
+
+
 VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
 

@@ -19,7 +19,7 @@ Inputs have their positions in one axis, with masks and graphs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -29,8 +29,8 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.operations import Blocks, Box, FrozenArray, Operation, by_blocks, by_matrix
-from equitangents.kernels.program import Program, flat
+from equitangents.kernels.operations import Blocks, Box, FrozenArray, Operation, Pool, Standardise, by_blocks, by_matrix
+from equitangents.kernels.program import Parallel, Program, field_program, flat, is_structured, why_structured
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 
 if TYPE_CHECKING:
@@ -251,3 +251,77 @@ def typed(batch: Batch, dtype: DType) -> Batch:
     """The inputs as JAX arrays of `dtype`."""
     graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
     return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)
+
+
+def structured_program(shape: tuple[int, ...], ops: tuple[Any, ...], lift: Any | None) -> Program[Any]:
+    """The program of such operations on a grid of positions: of fields along fibres, where these can be had."""
+    ops = _simplified(ops)
+    if lift is None or not lift.on_rotations:
+        fields = _in_fields(ops)
+        return Program(StructuredPositions(shape), ops) if is_structured(fields) else field_program(shape, fields, lift)
+    if is_structured(ops):
+        held = why_structured(ops).removeprefix("it holds ")
+        raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {held}")
+    return field_program(shape, ops, lift)
+
+
+def _simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Fewer operations that do the same to inputs without masks."""
+    return _absorbed(tuple(found for op in ops for found in _inside(op)))
+
+
+def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Operations with branches that are joined again, and normalisation over positions, as field programs have them."""
+    found: list[Any] = []
+    for op in ops:
+        if isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
+            op = Standardise(op.eps)
+        op = op.with_held(_in_fields)
+        if op.is_branching and (before := _side_by_side(found)) is not None:
+            if not op.branches:
+                found[-1] = replace(op, branches=before.branches)
+                continue
+            if len(before.branches) == len(op.branches):
+                each = zip(before.branches, op.branches, strict=True)
+                found[-1] = replace(op, branches=tuple(a + b for a, b in each))
+                continue
+        found.append(op)
+    # The operations of a branch that is joined with no other take its place.
+    lone = lambda op: op.is_branching and op.is_closed and len(op.branches) == 1
+    return tuple(inner for op in found for inner in (op.branches[0] if lone(op) else (op,)))
+
+
+def _inside(op: Any) -> tuple[Any, ...]:
+    if isinstance(op, BlockSums):
+        sizes = np.bincount(op.labels.array[op.labels.array >= 0])
+        if (sizes == sizes[0]).all():
+            return Pool(op.labels, op.blocks, op.box), Times(float(sizes[0]))
+    return (op.with_held(_simplified),)
+
+
+def _side_by_side(found: list[Any]) -> Parallel | None:
+    """The last operation, where that leaves fields side by side."""
+    last = found[-1] if found else None
+    return last if last is not None and last.is_branching and last.is_open else None
+
+
+def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers that stand next to a linear layer, or only windows and pools away from the next one, go into it."""
+    found = list(ops)
+    i = 0
+    while i < len(found):
+        op = found[i]
+        if not isinstance(op, Times):
+            i += 1
+            continue
+        square = op.factor**2
+        after = next((j for j in range(i + 1, len(found)) if not found[j].numbers_pass), len(found))
+        if i and found[i - 1].affine is not None:
+            found[i - 1] = found[i - 1].affine.scaled(square, square)
+            del found[i]
+        elif after < len(found) and found[after].affine is not None:
+            found[after] = found[after].affine.scaled(square, 1.0)
+            del found[i]
+        else:
+            i += 1
+    return tuple(found)

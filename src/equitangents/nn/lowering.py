@@ -19,11 +19,10 @@ import jax
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import NetworkError, ShapeError
 from equitangents.groups import Group
-from equitangents.kernels.dispatch import program_of as of_operations
-from equitangents.kernels.program import GroupFibres, Op, Positions, Program
+from equitangents.kernels.program import GroupFibres, Op, Positions, Program, field_program, is_structured
 from equitangents.kernels.rotations import Sphere
 from equitangents.kernels.steerable import Points
-from equitangents.kernels.structured import StructuredPositions
+from equitangents.kernels.structured import StructuredPositions, structured_program
 from equitangents.nn.conv import Dense
 from equitangents.nn.layer import Layer, OnRotations, Signal, Signals
 from equitangents.nn.pooling import Flatten
@@ -229,7 +228,8 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: st
         space = Points(begin.count, begin.features, end.features, whole=not begin.on_points, field=end.on_points)
         return Program(space, lowered(layers, signals, masked=False))
     if masks is None:
-        return of_operations(begin.shape, lowered(layers, signals, masked=False), _lift(layers, signals))
+        ops = lowered(layers, signals, masked=False)
+        return (structured_program if is_structured(ops) else field_program)(begin.shape, ops, _lift(layers, signals))
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
     return Program(StructuredPositions(begin.shape, masks), lowered(layers, signals, masked=masks == SMALLER))

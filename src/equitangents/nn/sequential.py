@@ -19,11 +19,11 @@ from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost, kernel_cost
-from equitangents.kernels.dispatch import compute
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernels, Part, part_of
 from equitangents.kernels.rotations import sample as hardest
+from equitangents.kernels.runs.programs import compute
 from equitangents.kernels.steerable import Points
 from equitangents.nn.layer import Grid, Layer, Signal, Structure
 from equitangents.nn.lowering import (

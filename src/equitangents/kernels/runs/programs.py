@@ -1,4 +1,6 @@
-"""Kernels of field programs, or their kernel fields: an engine is chosen, memory is checked, inputs are prepared.
+"""Kernels of programs: those on other spaces by their runs, here those on positions, or their kernel fields.
+
+An engine is chosen, memory is checked, inputs are prepared.
 
 Inputs of very different norm are computed in a way that keeps their digits (`scales`).
 
@@ -26,14 +28,30 @@ from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines import Choice, Engine, choose
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.plans import plan as plan_of
-from equitangents.kernels.program import Program
-from equitangents.kernels.result import READOUT, KernelField, Kernels, Part, check_field, check_result, result_at
+from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, diagonal, numbers, one_orbit, resolve
+from equitangents.kernels.result import (
+    READOUT,
+    KernelField,
+    Kernels,
+    Part,
+    check_field,
+    check_result,
+    result,
+    result_at,
+)
+from equitangents.kernels.rotations import Resolution, Sphere
+from equitangents.kernels.runs import rotations, steerable, structured
 from equitangents.kernels.scales import Values, has_bias, law_of, unit_bias, with_biases, with_derivatives_of
+from equitangents.kernels.steerable import Points
+from equitangents.kernels.structured import StructuredPositions
+from equitangents.memory import check_fits
+from equitangents.structured import Inputs
 
 _LITTLE = 1 << 20  # bytes that any process has which runs this: to ask the system takes as long as so small a kernel
 
 
-def compute(
+def on_positions(
     program: Program,
     x1: ArrayLike,
     x2: ArrayLike | None = None,
@@ -51,7 +69,7 @@ def compute(
     dtype = precision.working_dtype(x1, x2)
     traced = precision.is_traced(x1) or precision.is_traced(x2)
     if own and traced:  # one input after another
-        run = partial(compute, program, engine=engine, part=part)
+        run = partial(on_positions, program, engine=engine, part=part)
         at = (slice(None), 0, slice(None), 0) if part is not None and part.crossed else (slice(None), 0, 0)
         return jax.tree.map(lambda k: k[at], jax.lax.map(lambda one: run(one[None]), x1))
     n2 = 1 if own else len(x1 if x2 is None else x2)
@@ -86,6 +104,83 @@ def compute(
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in double precision")
         facts = {"engine": chosen.name, "form": plan.form, "notes": notes}
         return result_at((x1, x2), nngp, ntk, part, between=not own, **facts)
+
+
+_RUNS: dict[type, Callable[..., Any]] = {
+    Positions: on_positions,
+    StructuredPositions: structured.compute,
+    Points: steerable.compute,
+    Sphere: rotations.compute,
+}
+_CHOICES: dict[type, Callable[..., Choice]] = {
+    StructuredPositions: structured.choice_of,
+    Points: steerable.choice_of,
+    Sphere: rotations.choice_of,
+}
+
+
+def compute(
+    program: Program[Any],
+    x1: Inputs,
+    x2: Inputs | None = None,
+    engine: str | None = None,
+    part: Part | None = None,
+    own: bool = False,
+) -> Any:
+    """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); with `part` the `KernelField` there.
+
+    `own`: of each input of x1 with itself, each (N,), or (N, *part.tail). Of d equivariant outputs kernels are
+    (N1, N2, d, d) and (N, d, d).
+    """
+    if isinstance(program.space, EquivariantOutputs):
+        return _equivariant_outputs(program, x1, x2, engine, own)
+    return _RUNS[type(program.space)](program, x1, x2, engine, part, own)
+
+
+def engine_for(program: Program[Any], dtype: DType) -> str:
+    """The name of the engine that will compute kernels of inputs of `dtype` here."""
+    if isinstance(program.space, EquivariantOutputs):
+        return engine_for(numbers(program), dtype)
+    if isinstance(program.space, Positions):
+        return choose(program, None, dtype).engine.name
+    name: str = _CHOICES[type(program.space)](program, None).engine.name
+    return name
+
+
+def _equivariant_outputs(
+    program: Program[EquivariantOutputs], x1: Any, x2: Any, engine: str | None, own: bool
+) -> Kernels:
+    """NNGP and NTK between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2, d, d).
+
+    `own`: of each input of x1 with itself, each (N, d, d).
+    """
+    flat, dtype, d = numbers(program), precision.working_dtype(x1, x2), program.space.dimension
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    check_result(x1, x2, dtype, 0)
+    check_fits(
+        f"a kernel of {n1} × {n2} inputs and {d} × {d} outputs",
+        4 * 8 * n1 * n2 * d * d,
+        "compute fewer inputs at a time",
+    )
+    kernel = lambda a, b: compute(flat, a, b, engine)
+    moves, found = program.space.moves, Resolution(0, None, None)
+    if isinstance(moves, RotationMoves):
+        found = resolve(moves, kernel, x1, x2)
+    nodes = moves.nodes(found.value)
+    sums = diagonal(lambda one: one_orbit(kernel, nodes, one), x1) if own else one_orbit(kernel, nodes, x1, x2)
+    nngp, ntk = (k + program.space.constant.array for k in (sums.nngp, sums.ntk))
+    with precision.scope(dtype):
+        nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
+    return result(
+        (x1, x2),
+        nngp,
+        ntk,
+        engine=sums.term.engine,
+        form=sums.term.form,
+        notes=(*sums.term.notes, *(() if found.note is None else (found.note,))),
+        error_estimate=found.error,
+        resolution=found.value or None,
+    )
 
 
 def _check_memory(
