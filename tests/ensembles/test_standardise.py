@@ -171,8 +171,8 @@ def test_members_and_recorded_outputs_are_of_standardised_inputs():
 
 
 def test_a_file_with_a_wrong_standardisation_is_refused(tmp_path):
-    from equitangents.ensembles.standardisation import Standardisation
     from equitangents.ensembles.saved_objects import restored, state_of
+    from equitangents.ensembles.standardisation import Standardisation
 
     model = infinite().fit(X, Y)
     for shift, scale in (([0.0] * 4, [0.0] * 4), ([0.0] * 3, [1.0] * 4), ([np.nan] * 4, [1.0] * 4), (0.0, 1.0)):

@@ -16,7 +16,7 @@ from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.engines.cpu import structured as joint
 from equitangents.kernels.result import part_of
 from equitangents.kernels.structured import batch_of
-from equitangents.nn.lowering import lower_field
+from equitangents.nn.sequential import lower_field
 
 THREADS = 5
 

@@ -20,7 +20,7 @@ from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.result import part_of
 from equitangents.kernels.rotations import sections
 from equitangents.kernels.structured import batch_of
-from equitangents.nn.lowering import lower_field
+from equitangents.nn.sequential import lower_field
 from kernels.random_structured import grids, lines
 from kernels.test_compiled_rotations import networks as rotation_networks
 from laws.networks import network

@@ -80,7 +80,7 @@ def check_against_the_reference(net, bandlimit, channels, n1, n2, seed):
     x, y = (signals(rng, n, bandlimit, channels) for n in (n1, n2))
     expected = net.kernel(x, y, engine="reference")
     found = net.kernel(x, y)
-    assert (found.engine, found.form, found.resolution) == ("cpu", "rotations", expected.resolution)
+    assert (found.engine, found.form, found.resolution) == ("cpu", expected.form, expected.resolution)
     close(net, x, y, found, expected, DOUBLE)
     a, b = x.astype(np.float32), y.astype(np.float32)
     single = net.kernel(a, b)

@@ -11,7 +11,7 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError, NetworkE
 from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.plans import field_plan
 from equitangents.kernels.result import field_bytes, part_of
-from equitangents.nn.lowering import lower_field
+from equitangents.nn.sequential import lower_field
 
 n = et.nn
 net_program = lambda net, shape: lower_field(net.layers, net.signals(shape))[1]

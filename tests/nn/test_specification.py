@@ -100,8 +100,8 @@ def test_scales_are_those_of_every_layer_with_weights():
     assert [layer.b_std for layer in varied.layers if hasattr(layer, "b_std")] == [0.3, 0.3]
 
 
-@pytest.mark.parametrize("nonlinearity", ["relu", "ReLU", nn.Relu, nn.Relu()])
-def test_nonlinearities_by_name_class_or_object(nonlinearity):
+@pytest.mark.parametrize("nonlinearity", ["relu", "ReLU", nn.Relu()])
+def test_nonlinearities_by_name_or_object(nonlinearity):
     assert [vary(cnn, nonlinearity=nonlinearity).layers[i] for i in (1, 4)] == [nn.Relu(), nn.Relu()]
 
 

@@ -189,7 +189,7 @@ def test_arrays_keep_their_kind_and_precision():
         (lambda: sphere.project(np.ones((1, 3, 5, 1)), 4), "expected 1 to 3; the grid has no more"),
         (lambda: sphere.rotate(np.ones((1, 4, 1)), 2 * np.eye(3)), "expected orthogonal matrices"),
         (lambda: sphere.harmonics(np.ones((2, 2)), 2), "expected vectors"),
-        (lambda: sphere.harmonics(np.ones(3), 0), "expected 1 to"),
+        (lambda: sphere.harmonics(np.ones(3), 0), "at least 1 and at most"),
         (lambda: sphere.harmonics(np.ones(3), 2.5), "whole number"),
         (lambda: sphere.from_directions(np.zeros((1, 2, 3)), np.ones((1, 2, 1)), 2), "no direction"),
         (lambda: sphere.from_directions(np.ones((1, 2, 3)), np.ones((1, 3, 1)), 2), "weights has shape"),

@@ -274,7 +274,7 @@ def _show(
             title = f"What was learnt from {o.data}"
             options = {"choice": choice, "min_confidence": o.min_confidence}
             page = held_out_page(model, files, title=title, next_command=next_command, **options)
-            rows["Report"] = str(write(page, o.out / REPORT))
+            rows["Report"] = str(write(page.html(), o.out / REPORT))
         elif o.report:
             rows["Report"] = "not made"
     table = lambda caption, rows: Table(caption, [""] * len(rows[0]), rows, text=True)

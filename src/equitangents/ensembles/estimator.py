@@ -26,7 +26,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from equitangents._types import ArrayLike, InputShape, Numbers, Targets
-from equitangents.actions.action import remedy
+from equitangents.actions.action import GroupAction, is_infinite, remedy
+from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.fields import Positions
 from equitangents.errors import (
     InvalidArgumentError,
@@ -44,6 +45,7 @@ from equitangents.validation import as_rectangular, check_array, check_same_leng
 logger = logging.getLogger("equitangents")
 
 _LABELS = "biufUSO"  # kinds of arrays
+_VERIFIED_SAMPLES = 4
 
 if TYPE_CHECKING:
 
@@ -87,8 +89,8 @@ class Estimator(BaseEstimator):
                 raise unknown("parameter", outer, sorted(known))
             value = params.get(outer, known[outer])
             if nested and not hasattr(value, "set_params"):
-                remedy, verb = "give another one: set_params(net=...)", "cannot be set in a"
-                raise InvalidArgumentError(name, type(value), "an object with parameters", remedy, verb=verb)
+                instead, verb = "give another one: set_params(net=...)", "cannot be set in a"
+                raise InvalidArgumentError(name, type(value), "an object with parameters", instead, verb=verb)
         return super().set_params(**params)
 
     def _check_fitted(self) -> None:
@@ -106,8 +108,8 @@ def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, 
     checks x against them.
     """
     if is_structured(x):
-        remedy = "solve with net.kernel(X), which takes masks and graphs, by equitangents.predict"
-        raise InvalidTypeError("X", type(x), "arrays", remedy, verb="is")
+        instead = "solve with net.kernel(X), which takes masks and graphs, by equitangents.predict"
+        raise InvalidTypeError("X", type(x), "arrays", instead, verb="is")
     if hasattr(x, "columns"):
         validate_data(estimator, x, skip_check_array=True, reset=reset)
     found: np.ndarray = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)
@@ -148,6 +150,39 @@ def check_network(net: object, x: ArrayLike) -> None:
         net.signals(x.shape[1:])
     except NetworkError as error:
         raise NetworkError(f"{error} (X has shape {x.shape}){remedy('X', x.shape)}") from None
+
+
+def check_actions(
+    augmentation: Augmentation | None, label_action: GroupAction | None, x: ArrayLike, y: ArrayLike
+) -> None:
+    """Raise unless the two are actions of one group; NotAnActionError if they are not actions on the first samples.
+
+    augmentation: an action, some of its elements (`ActionSubset`), or None.
+    """
+    if augmentation is None:
+        if label_action is not None:
+            raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
+        return
+    if is_infinite(augmentation):
+        expected = "a finite group, such as actions.rotations(groups.icosahedral())"
+        instead = "or take elements that stand for all: actions.sampled(augmentation, count)"
+        raise InvalidTypeError("augmentation", augmentation.group, expected, instead, verb="is of")
+    whole = whole_action(augmentation)
+    for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
+        if action is None:
+            continue
+        if not callable(action) or not hasattr(action, "group"):
+            raise InvalidTypeError(name, action, "an action (equitangents.actions) or None")
+        if action.group != whole.group:
+            said = "the group of augmentation"
+            raise InvalidArgumentError("label_action", action.group, whole.group, said, verb="is of")
+        try:
+            action.verify(values[:_VERIFIED_SAMPLES])
+        except ShapeError as error:
+            if name == "label_action":
+                raise
+            message = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
+            raise ShapeError(f"augmentation by {action.name}: {message}{remedy('X', np.shape(values))}") from None
 
 
 def check_targets(x: ArrayLike, y: Targets, positions: Positions | None = None) -> tuple[np.ndarray, np.ndarray, bool]:

@@ -25,7 +25,7 @@ from equitangents.actions import Action, as_action
 from equitangents.actions.action import GroupAction
 from equitangents.actions.compact import check_finite_group
 from equitangents.actions.kinds import ActionLike
-from equitangents.ensembles.fields import FieldRows, field_rows
+from equitangents.ensembles.fields import RowAction, field_shape
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.group import GroupMap
 from equitangents.inference.draws import as_key
@@ -125,14 +125,14 @@ def orbit_law(
 class OrbitMeasures:
     """How outputs f (draws, n, |G|, K) on orbits are measured: with which ρ_Y, and against which truth.
 
-    truth: targets (n, K), labels (n,) of whole numbers that index the outputs, or None. fields: what rows of K numbers
-    hold, where they are fields; output_action then acts on such rows, and labels are (n, positions).
+    truth: targets (n, K), labels (n,) of whole numbers that index the outputs, or None. fields: the shape (*positions,
+    outputs) of what rows of K numbers hold, of fields; output_action acts on such rows, and labels are (n, positions).
     """
 
     identity: int
     output_action: AnyAction | None = None
     truth: np.ndarray | None = None
-    fields: FieldRows | None = None
+    fields: tuple[int, ...] | None = None
 
     @property
     def labelled(self) -> bool:
@@ -152,7 +152,7 @@ class OrbitMeasures:
         if name != "error":
             z = orbit_measures.carried_back(self.output_action, f)
             if name == "osp":
-                outputs = None if self.fields is None else self.fields.outputs
+                outputs = None if self.fields is None else self.fields[-1]
                 return orbit_measures.same_predictions(z, self.identity, outputs)
             return orbit_measures.relative_spread(z) if name == "rsd" else orbit_measures.spread(z)
         assert self.truth is not None
@@ -161,7 +161,7 @@ class OrbitMeasures:
             return orbit_measures.squared_errors(here, self.truth)
         if self.fields is None:
             return orbit_measures.misclassified(here, self.truth)
-        at_positions = here.reshape(*here.shape[:-1], -1, self.fields.outputs)
+        at_positions = here.reshape(*here.shape[:-1], -1, self.fields[-1])
         return orbit_measures.misclassified(at_positions, self.truth).mean(axis=-1)
 
     def of_ensembles(self, name: str, law: OrbitLaw, members: float) -> Float[np.ndarray, "draws n"]:
@@ -264,7 +264,7 @@ def check_measures(
     x: Numbers,
     truth: np.ndarray | None,
     confidence: float,
-    fields: FieldRows | None = None,
+    fields: tuple[int, ...] | None = None,
 ) -> OrbitMeasures:
     """The measures that were asked for, or an error that names what is wrong."""
     for name, value in (("action", action), ("output_action", output_action)):
@@ -279,8 +279,8 @@ def check_measures(
     check_number("confidence", confidence, "a number between 0 and 1", lambda c: 0 < c < 1)
     if truth is not None:
         check_same_length("x", x, "y", truth)
-    if fields is not None:
-        output_action = fields.acting(output_action)
+    if fields is not None and output_action is not None:
+        output_action = RowAction(output_action, fields)
     return OrbitMeasures(action.group.identity, output_action, truth, fields)
 
 
@@ -361,7 +361,7 @@ class OrbitQuestions:
         sizes = _check_members(members)
         own = getattr(ensemble, "time", math.inf) if time is None else time
         t = one_time(own, "orbit statistics are those of one time")
-        measures = check_measures(chosen, output_action, x, truth, confidence, field_rows(ensemble))
+        measures = check_measures(chosen, output_action, x, truth, confidence, field_shape(ensemble))
         law = orbit_law(ensemble, chosen, x, draws=draws, key=seed, time=t)
         order, found = chosen.group.order, []
         for measure, (name, centre) in _NAMES.items():

@@ -23,10 +23,8 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import kernel_diagonal
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.assessing import Assessed, Gram, as_good, assessed, best_of, chosen_of
-from equitangents.fit.candidates import Candidate
-from equitangents.fit.candidates import FeatureNetwork
-from equitangents.fit.problem import Problem
+from equitangents.fit.assessing import Assessed, Gram, Problem, as_good, assessed, best_of, chosen_of
+from equitangents.fit.candidates import Candidate, FeatureNetwork
 from equitangents.fit.result import FAST, Tried, named
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.cost import CostedKernel, KernelCost

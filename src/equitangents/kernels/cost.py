@@ -357,8 +357,6 @@ def _products(program: RotationSections, resolution: int, channels: int) -> int:
     """Multiply-adds of the inner products of one pair at all rotations."""
     B, turns = program.bandlimit, nodes(program, resolution)
     products = sum((2 * l + 1) ** 2 for l in range(1, B))
-    if program.readout == "flatten":
-        return B * B * channels
     if not resolution:
         return products * (channels + turns)
     rings, side, n = turns // (2 * resolution - 1) ** 2, 2 * B - 1, 2 * resolution - 1

@@ -87,7 +87,9 @@ class SmoothKernel:
         signals = (signals or signals_for(net)).for_molecules(molecules)
         given, lowered = cast(Any, net).lower((signals.bandlimit**2, signals.channels))
         if given or not isinstance(lowered.space, Sphere):
-            raise NetworkError("forces need a network on spherical signals, which begins with a SphereLift")
+            raise NetworkError(
+                "forces need a network on spherical signals, which begins with a SphereLift and ends in GroupPool"
+            )
         program = sections(lowered)
         if any(not isinstance(op, Affine) for op in program.vector):
             raise NetworkError("forces need linear layers only after the readout")
@@ -96,8 +98,8 @@ class SmoothKernel:
 
     @property
     def nodes(self) -> Nodes:
-        """Relative rotations and weights; a flattening readout looks at Q = 1 alone."""
-        return _nodes(self.program.group, self.program.readout, self.signals.bandlimit, self.resolution)
+        """Relative rotations and weights."""
+        return _nodes(self.program.group, self.signals.bandlimit, self.resolution)
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """The kernel of signals (N, B², C), in float64: what `kernels` sums over atoms."""
@@ -112,7 +114,7 @@ class SmoothKernel:
         Turning the first signals multiplies it by D^l(R) from the left, turning the second by D^l(R)ᵀ from the right.
         """
         here = slice(degree**2, (degree + 1) ** 2)
-        turns = _nodes(self.program.group, self.program.readout, degree + 1, self.resolution).matrices[:, here, here]
+        turns = _nodes(self.program.group, degree + 1, self.resolution).matrices[:, here, here]
         weights = self.nodes.weights[:, None] * turns.swapaxes(1, 2).reshape(len(turns), -1)
         values = np.asarray(_linear(self.program, self._integrals(x1, x2, weights), constant=degree == 0))
         return values.reshape(*values.shape[:-1], 2 * degree + 1, 2 * degree + 1)
@@ -195,11 +197,8 @@ def _between(
 
 
 @lru_cache(maxsize=16)
-def _nodes(group: RotationGroup | MatrixGroup, readout: str, bandlimit: int, resolution: int) -> Nodes:
-    if readout == "flatten":
-        turns, weights = np.eye(3)[None], np.ones(1)
-    else:
-        turns, weights = closed_nodes(group, resolution)
+def _nodes(group: RotationGroup | MatrixGroup, bandlimit: int, resolution: int) -> Nodes:
+    turns, weights = closed_nodes(group, resolution)
     blocks = wigner(turns, bandlimit)
     matrices = np.zeros((len(turns), bandlimit**2, bandlimit**2))
     for l, block in enumerate(blocks):
@@ -291,12 +290,9 @@ def kernel_for_tensors(
 ) -> SmoothKernel:
     """The kernel of what turns as harmonics of `degrees`, at the resolution that `SmoothKernel.steered` needs for them.
 
-    Raises errors as `kernel_for_forces`, and NetworkError for a network that ends without a mean over rotations:
-    nothing of it turns.
+    Raises errors as `kernel_for_forces`.
     """
     kernel = SmoothKernel.unresolved(net, molecules, signals, pairs)
-    if kernel.program.readout != "pool":
-        raise NetworkError("vectors and tensors need a network that ends in GroupPool, which the readout replaces")
     return resolved(kernel, lambda r: steering_error(kernel, molecules, degrees, r))
 
 

@@ -42,10 +42,9 @@ from equitangents.ensembles import (
 from equitangents.ensembles.fields import (
     FieldKernel,
     FieldPoints,
-    FieldRows,
     PointAction,
     Positions,
-    field_rows,
+    field_shape,
     kernel_symmetry,
     moved_positions,
     value_keeping,
@@ -229,9 +228,9 @@ class Source:
         return self.ensemble.augmentation_
 
     @property
-    def fields(self) -> FieldRows | None:
-        """How outputs lie in rows, where they are fields."""
-        return field_rows(self.ensemble)
+    def fields(self) -> tuple[int, ...] | None:
+        """(*positions, outputs) of outputs that are fields."""
+        return field_shape(self.ensemble)
 
     def mean_law(self, action: Action, output_action: GroupAction | None) -> MeanLaw | None:
         """What is known of the mean of infinitely many networks without a look at the pilot; None: nothing.
@@ -252,7 +251,7 @@ class Source:
         if not (commutes(optimizer, action) and callable(getattr(self.net, "kernel", None))):
             return None
         try:
-            positions = Positions(self.fields.grid)
+            positions = Positions(self.fields[:-1])
             points = PointAction(action, moved_positions(action, label_action, positions))
             symmetry = kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count))
         except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, final, overload
+from typing import Any, cast, final
 
 import jax
 import numpy as np
@@ -55,7 +55,6 @@ LINEAR = (Conv, Dense, LocallyConnected)
 _TAG = 0x756E_6966  # folded into the key, so that the uniform weights are drawn nowhere else
 
 
-@overload
 def architecture(
     name: str,
     depth: int = 8,
@@ -63,31 +62,7 @@ def architecture(
     outputs: int = 1,
     *,
     parametrisation: str = "ntk",
-    first_layer: Literal["gaussian"] = "gaussian",
-) -> Sequential: ...
-
-
-@overload
-def architecture(
-    name: str,
-    depth: int = 8,
-    width: int | None = None,
-    outputs: int = 1,
-    *,
-    parametrisation: str = "ntk",
-    first_layer: str = "gaussian",
-) -> Sequential | UniformFirst: ...
-
-
-def architecture(
-    name: str,
-    depth: int = 8,
-    width: int | None = None,
-    outputs: int = 1,
-    *,
-    parametrisation: str = "ntk",
-    first_layer: str = "gaussian",
-) -> Sequential | UniformFirst:
+) -> Sequential:
     """One of FCN, LCN, VEC, GAP, LAP2, LAP4, … (LAPk pools over k × k for any k) with `depth` hidden layers.
 
     Args:
@@ -96,10 +71,6 @@ def architecture(
         width: channels of each of them; None: the source's, 1024 / 32 / 128 / 128 for FCN / LCN / VEC / GAP, and 128.
         outputs: of the readout; a `System` sets it to the number of classes itself.
         parametrisation: of every layer, "ntk" or "standard".
-        first_layer: the distribution of the first layer's weights, "gaussian" or "uniform", of equal variance.
-
-    Returns an `nn.Sequential`, with `init`, `apply` and, at infinite width, `kernel`; with a uniform first layer a
-    network with `init` and `apply` alone, since its infinite width is another one.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(3, 4, 4, 3))
@@ -114,7 +85,6 @@ def architecture(
     if name not in ARCHITECTURES and not pooled:
         raise InvalidArgumentError("name", name, f"one of {_SOME}")
     check_choice("parametrisation", parametrisation, ("ntk", "standard"))
-    check_choice("first_layer", first_layer, ("gaussian", "uniform"))
     width = WIDTHS[name[:3]] if width is None else check_whole("width", width, 1)
     std: dict[str, Any] = {"W_std": W_STD, "b_std": B_STD, "parametrisation": parametrisation}
     if name == "FCN":
@@ -125,14 +95,16 @@ def architecture(
         layers += (
             [GlobalAvgPool()] if name == "GAP" else [AvgPool(int(pooled[1])), Flatten()] if pooled else [Flatten()]
         )
-    net = Sequential(*layers, Dense(outputs, **std))
-    return net if first_layer == "gaussian" else UniformFirst(net)
+    return Sequential(*layers, Dense(outputs, **std))
 
 
 @final
 @dataclass(frozen=True)
 class UniformFirst:
-    """`net` with the weights of its first layer drawn uniformly, of equal variance; hashable, with init and apply."""
+    """`net` with the weights of its first layer drawn uniformly, of equal variance: of another infinite width.
+
+    Hashable, with init and apply.
+    """
 
     net: Sequential
 
@@ -274,7 +246,7 @@ def coupled(net: FiniteNetwork, params: Params, tau: Transformation) -> Params:
 def _by_signals(w: np.ndarray, tau: Transformation) -> np.ndarray:
     """Columns of w (…, cd, n) moved as signals."""
     columns = np.moveaxis(w, -1, -2)
-    return np.moveaxis(tau.moved(columns.reshape(-1, *tau.shape)).reshape(columns.shape), -1, -2)
+    return np.moveaxis(tau(columns.reshape(-1, *tau.shape)).reshape(columns.shape), -1, -2)
 
 
 def _by_channel(w: np.ndarray, tau: Transformation) -> np.ndarray:

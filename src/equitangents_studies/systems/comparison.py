@@ -253,12 +253,12 @@ def compare_architectures(
     sizes = np.unique(np.geomspace(smallest, most, int(2 * np.log2(most / smallest)) + 1).round().astype(int))
     keys = [(name, g) for name in names for g in (None, *moving) if g is None or notices(name, g, shape)]
     curves: dict[Key, LearningCurve] = {}
-    for name, group in keys:
+    for before, (name, group) in enumerate(keys):
         move = lambda part, g=group: part if g is None else np.asarray(rotate(part, g.name, seed), np.float32)
         curves[name, AS_THEY_ARE if group is None else group.name] = learning_curve(
             architecture(name, depth), move(used), labels, sizes=sizes, repetitions=repetitions,
             test=_TEST_SHARE if apart is None else (move(apart[0]), apart[1]), ridge=ridge, predict=None, seed=seed,
-            progress=lambda done, total, before=len(curves): progress(before + done / total, len(keys)),
+            progress=lambda done, total, before=before: progress(before + done / total, len(keys)),
         )  # fmt: skip
     of = [curve.classification for curve in curves.values()]
     known = all(errors is not None and (errors.mean(axis=1) > 0).all() for errors in of)

@@ -25,6 +25,7 @@ from equitangents._types import AnyAction, ArrayLike, DataRows
 from equitangents.actions import Action, restrict
 from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
+from equitangents.ensembles.estimator import check_actions
 from equitangents.ensembles.fields import (
     FieldKernel,
     FieldPoints,
@@ -41,7 +42,6 @@ from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, SolvedProblem
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.orbits import orbit_batch
-from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
 from equitangents.groups.table_group import Subgroup

@@ -157,13 +157,11 @@ def _measured(program: RotationSections, x: np.ndarray, least: float, rules: Rot
     short = program if behind else replace(program, vector=())
     able = (e.rotations for e in engines() if e.rotations is not None and e.why_unavailable() is None)
     measuring = next((found for found in able if found.obstacle(short) is None), rules)
-    if program.readout == "pool":
-        x = from_several_sides(x)
+    x = from_several_sides(x)
 
     def values(r: int) -> Pair:
-        turns: tuple[np.ndarray, ...] = (np.eye(3),)
-        if program.readout == "pool":  # turns leave the kernel as it is, and change its error
-            turns = (turn_to_node(r), turn_between_nodes(r)) if behind else (turn_to_node(r),)
+        # turns leave the kernel as it is, and change its error
+        turns = (turn_to_node(r), turn_between_nodes(r)) if behind else (turn_to_node(r),)
         a, b = pairs_of(x, turns)
         return measuring.kernels(short, r, a, b, paired=True)
 

@@ -25,7 +25,7 @@ class CompiledRotations(RotationRules):
     """Signals as vectors, correlated and carried through all layers in C++."""
 
     def obstacle(self, program: RotationSections) -> str | None:
-        steps = _at_once(program.field, program.vector)
+        steps = FibrePlan((_at_one_position(()),), _LABEL, 1.0, unrolled(program.field + program.vector))
         if activations.has_tables(steps):
             return "it has no dual of Quadrature on rotations"
         return descriptor.obstacle(steps)
@@ -75,20 +75,13 @@ def _at_one_position(ops: tuple[Op, ...], rotations: int = 1) -> Stage:
     return Stage(steps, (GridLevel((), wrap=True),) * (len(steps) + 1), FrozenArray(np.zeros((rotations, 0), np.int32)))
 
 
-def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
-    """All of it on plain vectors: what a flattening readout makes of a network."""
-    return FibrePlan((_at_one_position(()),), _LABEL, 1.0, unrolled(field + vector))
-
-
 @lru_cache(maxsize=16)
-def plan_of(program: RotationSections, resolution: int, itemsize: int, any_norms: bool = False) -> FibrePlan:
+def plan_of(program: RotationSections, resolution: int, itemsize: int, any_norms: bool = False) -> RotationPlan:
     """The engine's plan; raises MemoryLimitError if it is too large."""
     if any_norms:
-        found: FibrePlan = at_any_norms(plan_of(program, resolution, 8))
+        found: RotationPlan = at_any_norms(plan_of(program, resolution, 8))
         return found
     pairs_in_tile(program, resolution, itemsize)
-    if program.readout == "flatten":
-        return _at_once(program.field, program.vector)
     rings = rings_of(program.bandlimit, program.group, resolution)
     arrays = _of_circles(rings, program.bandlimit) if isinstance(program.group, RotationGroup) else _of_list(rings)
     turns = Turns(program.bandlimit, *arrays)

@@ -92,39 +92,31 @@ def prepare(program: RotationSections, samples: Rings, x: ArrayLike) -> Side:
     c = scaled(program, x)
     if not has_dual(program.vector):
         return Side(c, None)
-    k, _, _, mean = readout(program, samples, c, c)
+    k, _, mean = pooled(program, samples, c, c)
     return Side(c, Variances(k, mean))
 
 
 def of_pairs(program: RotationSections, samples: Rings, a: Side, b: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) of the pairs (a_p, b_p), each (P,)."""
-    k, theta, e, _ = readout(program, samples, a.c, b.c)
+    k, theta, _ = pooled(program, samples, a.c, b.c)
     if not has_dual(program.vector):
         return after_affine(program.vector, k, theta)
     assert a.pooled is not None
     assert b.pooled is not None
-    if program.readout == "pool":
-        e = of_covariance(k, variances(a.pooled, b.pooled))
+    e = of_covariance(k, variances(a.pooled, b.pooled))
     m1, m2 = moments(program.vector, a.pooled), moments(program.vector, b.pooled)
     e, theta = run(program.vector, e, theta, m1, m2)
     return covariance(e, variances(after(m1), after(m2))), theta
 
 
-def readout(program: RotationSections, samples: Rings, a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
-    """(K, Θ, E, means of the first) of the pairs of a and b, (B², C, P), after pooling or flattening, each (P,).
-
-    E is that of the readout only after flattening.
-    """
+def pooled(program: RotationSections, samples: Rings, a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """(K, Θ, means of the first) of the pairs of a and b, (B², C, P), after pooling, each (P,)."""
     v1, v2 = _variance(a), _variance(b)
     at = variances(v1, v2)
     m1, m2 = moments(program.field, v1), moments(program.field, v2)
+    e, theta = _haar_mean(program, samples, a, b, m1, m2, at)
     v1, v2 = after(m1), after(m2)
-    if program.readout == "flatten":
-        e = vanishing(_distance(a, b, at).sum(axis=0), at)
-        e, theta = run(program.field, e, jnp.zeros_like(e), m1, m2)
-    else:
-        e, theta = _haar_mean(program, samples, a, b, m1, m2, at)
-    return covariance(e, variances(v1, v2)), theta, e, v1.mean
+    return covariance(e, variances(v1, v2)), theta, v1.mean
 
 
 def _distance(a: Any, b: Any, at: Both) -> Any:
@@ -163,9 +155,7 @@ _FIELDS = 12  # fields alive at once, at most
 
 def samples_of(program: RotationSections, resolution: int, dtype: np.dtype) -> Rings:
     """The quadrature's arrays in a precision, on the device."""
-    flat = program.readout == "flatten"
-    found = Rings({}, {}) if flat else rings_of(program.bandlimit, program.group, resolution)
-    return jax.tree.map(lambda x: jnp.asarray(x, dtype), found)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), rings_of(program.bandlimit, program.group, resolution))
 
 
 def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
@@ -290,9 +280,7 @@ class TiledRotations(RotationRules):
         B, pairs = program.bandlimit, pairs_in_tile(program, resolution, itemsize)
         signals = (n1 + (n2 or 0)) * B * B * channels
         rotations = nodes(program, resolution)
-        if program.readout == "flatten":
-            samples, tile = 0, pairs * (B * B * channels + _FIELDS)
-        elif not resolution:
+        if not resolution:
             samples = rotations * B**3 * 4 // 3
             tile = pairs * (2 * B**3 + 64 * _FIELDS)
         else:
