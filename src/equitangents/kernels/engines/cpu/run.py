@@ -65,7 +65,7 @@ class _Problem(ctypes.Structure):
     _fields_ = [
         ("x1", ctypes.c_void_p), ("n1", ctypes.c_int64), ("x2", ctypes.c_void_p), ("n2", ctypes.c_int64),
         ("nngp", ctypes.c_void_p), ("ntk", ctypes.c_void_p), ("threads", ctypes.c_int), ("cancel", ctypes.c_void_p),
-        ("listed", ctypes.c_bool), ("instructions", ctypes.c_int), ("distances", ctypes.c_void_p),
+        ("listed", ctypes.c_bool), ("instructions", ctypes.c_int),
         ("field", ctypes.c_int32), ("field_numbers", ctypes.c_int64), ("targets", ctypes.c_void_p),
         ("odd", ctypes.c_void_p), ("bytes", ctypes.c_void_p),
     ]  # fmt: skip
