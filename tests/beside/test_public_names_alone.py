@@ -82,7 +82,7 @@ def test_no_file_reads_what_objects_keep_to_themselves():
     ("text", "found"),
     [
         ("from equitangents.nn.layer import Layer", "equitangents.nn.layer.Layer"),
-        ("from equitangents.nn import lowering", "equitangents.nn.lowering"),
+        ("from equitangents.nn import sequential", "equitangents.nn.sequential"),
         ("from equitangents import files", "equitangents.files"),
         ("from equitangents._types import ArrayLike", "equitangents._types.ArrayLike"),
         ("def f():\n    import equitangents.kernels.cost", "equitangents.kernels.cost"),

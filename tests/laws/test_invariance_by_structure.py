@@ -148,9 +148,8 @@ def test_what_is_said_of_one_moved_input_is_so(seed):
         for g, to in zip(action.group.generators, moves, strict=True):
             moved = net.kernel_field(action(int(g), x), x).ntk[:, to]
             error = float(np.max([error, np.abs(moved - base).max() / np.abs(base).max()]))
-        if net.field_equivariant_under(action, x.shape[1:], moves):
+        if net.field_symmetry(action, x.shape[1:], moves) == "equivariant":
             assert error < 1e-9, (net, action)
-            assert net.field_invariant_under(action, x.shape[1:], moves)
             counts["known"] += 1
         else:
             counts["moving" if error > 1e-9 else "missed"] += 1

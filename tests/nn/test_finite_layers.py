@@ -8,7 +8,7 @@ import pytest
 
 import equitangents as et
 from equitangents import nn
-from equitangents.nn.layer import OnRotations, Signal
+from equitangents.nn.layer import OnGroup, Signal
 from equitangents.normals import standard_normal
 from equitangents.sphere import wigner
 from oracles.literal_kernels import grid_reads
@@ -178,7 +178,7 @@ def test_convolutions_on_rotations_are_the_mean_of_moved_signals_times_the_filte
     found = [literal(F, G) for F, G in zip(coefficients, filters, strict=True)]
     if group.order > proper.order:
         signals, found = ([np.concatenate([a + b, a - b], axis=1)] for a, b in (signals, found))
-    y = jax.jit(lambda p, x: conv.apply(p, x, Signal(OnRotations(group), 3)))(params, signals[0])
+    y = jax.jit(lambda p, x: conv.apply(p, x, Signal(OnGroup(group), 3)))(params, signals[0])
     np.testing.assert_allclose(y, found[0], rtol=1e-4, atol=1e-4)
 
 

@@ -79,7 +79,10 @@ ON_SPHERE = nn.Sequential(nn.SphereSignal(), nn.SteerableDense("1x0"))
         (points(CONV, nn.Residual(nn.Dense(3))), "signal is 5 points with features 4x0\\+2x1"),
         (lambda: nn.Sequential(CLOUD, CONV, nn.PointFeatures()).kernel(EMPTY[:, :1]), "ask for kernel_field"),
         (lambda: nn.Sequential(CLOUD, CONV).kernel(EMPTY), "or ask for kernel_field"),
-        (lambda: nn.Sequential(CLOUD, CONV).kernel_field(EMPTY), "ends with PointFeatures, and has a kernel field"),
+        (
+            lambda: nn.Sequential(CLOUD, CONV).kernel_field(EMPTY),
+            r"expected positions of .* or points before PointFeatures",
+        ),
         (lambda: NET.kernel_field(EMPTY), r"use kernel\(\) in place of kernel_field\(\)"),
         (lambda: nn.Sequential(*NET.layers[:4]).kernel(EMPTY), "of steerable features needs a linear layer after it"),
         (lambda: ON_SPHERE.kernel(MASKED), "expected layers that take masks"),

@@ -3,9 +3,9 @@
 from equitangents.nn.admissible import Admissible, is_admissible
 from equitangents.nn.attention import Aggregate, Attention
 from equitangents.nn.branches import Concatenate, Parallel, Residual, Sum
-from equitangents.nn.conv import Conv, Dense, LocallyConnected
+from equitangents.nn.conv import Conv, Dense, Flatten, LocallyConnected
 from equitangents.nn.group_conv import GroupConv, Lift
-from equitangents.nn.layer import Layer
+from equitangents.nn.layer import Layer, Nonlinearity
 from equitangents.nn.nonlinearities import (
     Abs,
     Cos,
@@ -20,7 +20,6 @@ from equitangents.nn.nonlinearities import (
     Identity,
     LeakyRelu,
     Monomial,
-    Nonlinearity,
     Polynomial,
     Rbf,
     RectifiedMonomial,
@@ -28,10 +27,8 @@ from equitangents.nn.nonlinearities import (
     Sign,
     Sin,
 )
-from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool, GlobalSumPool, GroupPool, SumPool
-from equitangents.nn.pooling import MaxPool as MaxPool
+from equitangents.nn.pooling import AvgPool, GlobalAvgPool, GlobalSumPool, GroupPool, SumPool
 from equitangents.nn.readout import Readout
-from equitangents.nn.rescaling import BatchNorm as BatchNorm
 from equitangents.nn.rescaling import Dropout, LayerNorm, Scale
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.sphere_lift import SphereLift

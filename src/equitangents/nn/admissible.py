@@ -37,14 +37,12 @@ class Admissible:
     """Whether the mean of augmented ensembles of a network is exactly equivariant at any width and time.
 
     admissible: the verdict. layer: the first layer whose law the action does not preserve, as `layers[i]: ...`; None if
-    there is none. reason: why, in one sentence. exact: False where a group without generators was tried at some of its
-    elements.
+    there is none. reason: why, and the elements for which: of groups without generators some are tried.
     """
 
     admissible: bool
     layer: str | None
     reason: str
-    exact: bool
 
     def __bool__(self) -> bool:
         return self.admissible
@@ -67,9 +65,8 @@ def is_admissible(net: Sequential, action: AnyAction, input_shape: tuple[int, ..
         raise InvalidTypeError("net", type(net), Sequential.__name__, verb="is of type")
     found = by_layers(net, action, check_shape("input_shape", input_shape))
     if found is None:
-        raise NetworkError(
-            "net", net, "layers with windows, for which it is decided", "metrics.equivariance_error measures others"
-        )
+        remedy = "metrics.equivariance_error measures others"
+        raise NetworkError("net", net, "layers with windows, for which it is decided", remedy)
     return found
 
 
@@ -80,29 +77,19 @@ def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) 
         raise InvalidTypeError("action", action, "an action of a group, or its name")
     order, generators = (getattr(action.group, name, None) for name in ("order", "generators"))
     if order is None:
-        raise InvalidArgumentError(
-            "action", action.group, "an action of a finite group or of a quadrature of one", verb="is of"
-        )
+        wanted = "an action of a finite group or of a quadrature of one"
+        raise InvalidArgumentError("action", action.group, wanted, verb="is of")
     if not getattr(action, "exact", True):
-        return Admissible(
-            False, None, f"{action} resamples its inputs, so that it is not orthogonal on them", exact=True
-        )
+        return Admissible(False, None, f"{action} resamples its inputs, so that it is not orthogonal on them")
     # what generators do to a law all of their products do
     some = np.linspace(0, order - 1, min(order, _ELEMENTS)).astype(int) if generators is None else generators
-    return _walked(net, action, list(dict.fromkeys(map(int, some))), input_shape, whole=generators is not None)
-
-
-def _walked(
-    net: Sequential, action: AnyAction, elements: list[int], shape: tuple[int, ...], *, whole: bool
-) -> Admissible | None:
-    """The verdict layer by layer; `whole`: the elements generate the group."""
-    rng = np.random.default_rng(0)
-    signals = net.signals(shape)
+    elements, rng = list(dict.fromkeys(map(int, some))), np.random.default_rng(0)
+    signals = net.signals(input_shape)
     moves: list[np.ndarray] | None = None  # of positions, one permutation an element; None: as the action says
     pending: list[int] = []
     for i, layer in enumerate(net.layers):
         pointwise = bool(layer.follows_moves)
-        if layer.inner or layer.joins or layer.needs_structure or layer.steers or layer.is_last:
+        if layer.inner or layer.joins or layer.draws_noise or layer.steers or layer.is_last:
             return None
         if layer.follows_moves is False:
             return None
@@ -114,10 +101,10 @@ def _walked(
             block = linear_block([net.layers[j] for j in pending], [signals[j] for j in pending])
             found = _moved(block, signals[pending[0]], signals[pending[-1] + 1], action, elements, moves, rng)
             if isinstance(found, str):
-                return Admissible(False, f"layers[{pending[-1]}]: {net.layers[pending[-1]]!r}", found, exact=True)
+                return Admissible(False, f"layers[{pending[-1]}]: {net.layers[pending[-1]]!r}", found)
             moves, pending = found, []
-    which = "all elements" if whole else f"{len(elements)} elements of {action.group.name}"
-    return Admissible(True, None, f"every layer's windows are carried to one another by {which}", exact=whole)
+    which = f"{len(elements)} elements of {action.group.name}" if generators is None else "all elements"
+    return Admissible(True, None, f"every layer's windows are carried to one another by {which}")
 
 
 @dataclass(frozen=True)
@@ -194,26 +181,24 @@ def _moved(
     rng: np.random.Generator,
 ) -> list[np.ndarray] | str:
     """How each element permutes the block's outputs, or why it does not."""
-    fields: list[np.ndarray] = []  # X before any move, then after each element
     if moves is None:
         u, v = (rng.standard_normal((1, *before.array_shape)) for _ in range(2))
         inner = lambda a, b: np.einsum(
             "pc,qc->pq", *(np.asarray(z, float).reshape((before.positions.count, -1)) for z in (a, b))
         )
         start = inner(u, v)
-        fields = [inner(action(g, u), action(g, v)) for g in elements]
+        fields = [inner(action(g, u), action(g, v)) for g in elements]  # X after each element
     else:
         start = rng.standard_normal((before.positions.count,) * 2)
-        fields = [start[np.ix_(np.argsort(m), np.argsort(m))] for m in moves]
+        fields = [_permuted(start, m) for m in moves]
     own = block(start)
     found: list[np.ndarray] = []
-    for g, field, i in zip(elements, fields, range(len(elements)), strict=True):
+    for i, (g, field) in enumerate(zip(elements, fields, strict=True)):
         turned = block(field)
         scale = max(float(np.max(np.abs(own))), float(np.max(np.abs(turned))), np.finfo(float).tiny)
         least = np.inf
         for candidate in _candidates(own, turned, after, None if moves is None else moves[i]):
-            back = np.argsort(candidate)
-            error = float(np.max(np.abs(own[np.ix_(back, back)] - turned))) / scale
+            error = float(np.max(np.abs(_permuted(own, candidate) - turned))) / scale
             least = min(least, error)
             if error <= _TOLERANCE:
                 found.append(candidate)
@@ -226,6 +211,12 @@ def _moved(
     return found
 
 
+def _permuted(field: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """The field X(m⁻¹p, m⁻¹q) after a permutation m of positions."""
+    back = np.argsort(moves)
+    return field[np.ix_(back, back)]
+
+
 def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.ndarray | None) -> Iterator[np.ndarray]:
     """Permutations of outputs that an element may induce: m[o] is where o goes."""
     count = len(own)
@@ -236,7 +227,7 @@ def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.n
     matched = np.empty(count, int)
     matched[order] = moved
     yield matched
-    if isinstance(after.positions, OnGroup):
+    if isinstance(after.positions, OnGroup) and after.positions.rotations is None:
         yield from (np.asarray(row) for row in np.asarray(after.positions.group.table))
 
 

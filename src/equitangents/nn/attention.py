@@ -22,6 +22,7 @@ from equitangents.normals import standard_normal
 from equitangents.validation import check_array, check_choice, check_whole
 
 
+@dataclass(frozen=True)
 class Aggregate(ByRun, ParameterFree):
     """y(p) = Σ_r A(p, r) x(r): K' = A K A'ᵀ, Θ' = A Θ A'ᵀ.
 
@@ -30,24 +31,17 @@ class Aggregate(ByRun, ParameterFree):
     pool over them.
     """
 
-    def __init__(self, matrix: npt.ArrayLike | None = None) -> None:
-        self._matrix: FrozenArray | None = None
-        if matrix is not None:
-            self._matrix = FrozenArray(np.asarray(check_array("matrix", matrix, rank=2), np.float64))
+    matrix: npt.ArrayLike | FrozenArray | None = None
 
-    def __repr__(self) -> str:
-        return "Aggregate()" if self._matrix is None else f"Aggregate({self._matrix!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Aggregate) and self._matrix == other._matrix
-
-    def __hash__(self) -> int:
-        return hash((Aggregate, self._matrix))
+    def __post_init__(self) -> None:
+        if not isinstance(self.matrix, FrozenArray | None):
+            matrix = np.asarray(check_array("matrix", self.matrix, rank=2), np.float64)
+            object.__setattr__(self, "matrix", FrozenArray(matrix))
 
     @property
-    def needs_structure(self) -> bool:  # type: ignore[override]
-        """Graphs come with the inputs, unless a matrix is given."""
-        return self._matrix is None
+    def _matrix(self) -> FrozenArray | None:
+        assert isinstance(self.matrix, FrozenArray | None)
+        return self.matrix
 
     def signal(self, signal: Signal) -> Signal:
         """As many positions as come in, or as the matrix has rows; a Gaussian field stays one."""
@@ -62,7 +56,6 @@ class Aggregate(ByRun, ParameterFree):
         return signal if rows == columns else replace(signal, positions=Grid((rows,)))
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """Weighted sums over positions, by the matrix or by each input's graph."""
         flat = x.reshape((x.shape[0], -1, x.shape[-1]))
         if self._matrix is None:
             if structure.graphs is None:
@@ -76,7 +69,6 @@ class Aggregate(ByRun, ParameterFree):
         return structure.after(y, structure.mask if y.shape == x.shape else None)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation, with the matrix if there is one."""
         return (Mix(self._matrix),)
 
 
@@ -119,7 +111,6 @@ class Attention(ByRun):
         check_choice("mechanism", self.mechanism, _MECHANISMS)
 
     def signal(self, signal: Signal) -> Signal:
-        """A Gaussian field on the positions that come in."""
         if not signal.axes:
             raise NetworkError("signal", signal.positions, "positions of a grid (N, *grid, channels)", verb="is on")
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
@@ -168,7 +159,6 @@ class Attention(ByRun):
         return how(logits) if there is None else jnp.where(there, how(logits), 0)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation that reads each input's kernel with itself."""
         if self.scaling == "root" and self.mechanism != "identity":
             raise NetworkError(
                 "mechanism",

@@ -19,10 +19,8 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group
 from equitangents.kernels import program
 from equitangents.kernels.program import Op, residual
-from equitangents.nn.layer import ByRun, Layer, ParameterFree, Signal, Signals, Structure
-from equitangents.nn.lowering import chain, fold_layers, init_layers, lowered, run_layers, why_no_ntk
-from equitangents.nn.sequential import Sequential
-from equitangents.nn.steerable.inputs import check_passed_on, check_summands, shape_of, summed
+from equitangents.nn.layer import ByRun, Layer, ParameterFree, Signal, Signals, Steered, Structure
+from equitangents.nn.sequential import Sequential, chain, fold_layers, init_layers, lowered, run_layers
 
 
 @dataclass(frozen=True)
@@ -44,36 +42,21 @@ class Branches:
     given = False
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class _Holding(ByRun):
     """A layer that holds branches of others."""
 
-    @property
-    @abc.abstractmethod
-    def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
-        """The layers of each branch."""
+    inner: tuple[tuple[Layer, ...], ...]  # type: ignore[misc]
 
     @abc.abstractmethod
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         """One operation that holds those of all branches; `masked`: with windows that fit each input's mask."""
 
-    @property
-    def no_ntk(self) -> str | None:  # type: ignore[override]
-        """Why a layer inside has no NTK; None if all have."""
-        return why_no_ntk(sum(self.inner, ()))
-
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation that holds those of all branches."""
         return self._lowered(signal, masked=False)
 
     def lower_masked(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation that holds the branches, with windows of smaller inputs."""
         return self._lowered(signal, masked=True)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Holding) and type(other) is type(self) and self.inner == other.inner
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.inner))
 
 
 class Parallel(_Holding):
@@ -92,86 +75,65 @@ class Parallel(_Holding):
     def __init__(self, *branches: Layer | Sequential | Sequence[Layer]) -> None:
         if len(branches) < 1:
             raise NetworkError("Parallel needs at least one branch")
-        self._branches = tuple(_layers(f"branches[{i}]", branch) for i, branch in enumerate(branches))
-
-    @property
-    def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
-        """The layers of each branch."""
-        return self._branches
-
-    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Parallel:
-        """As many branches of other layers."""
-        return Parallel(*inner)
+        found = tuple(_layers(f"branches[{i}]", branch) for i, branch in enumerate(branches))
+        object.__setattr__(self, "inner", found)
 
     @property
     def has_weights(self) -> bool:  # type: ignore[override]
-        """Whether a layer of some branch has parameters."""
-        return any(layer.has_weights for branch in self._branches for layer in branch)
+        return any(layer.has_weights for branch in self.inner for layer in branch)
 
     def __repr__(self) -> str:
-        return f"Parallel({', '.join(repr(list(branch)) for branch in self._branches)})"
+        return f"Parallel({', '.join(repr(list(branch)) for branch in self.inner)})"
 
-    def inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
-        """(the signal that each branch reads, from which weights it comes, the number of stages before)."""
-        if not signal.several:
+    def _before(self, signal: Signal | Branches) -> Branches:
+        """The signal that each branch reads."""
+        count = len(self.inner)
+        if not isinstance(signal, Branches):
             # Nothing in a branch is a function of the input alone: the other branches read it, too.
-            signal = replace(signal, given=False)
-            return (signal,) * len(self._branches), (frozenset({"input"}),) * len(self._branches), 0
+            return Branches((replace(signal, given=False),) * count, (frozenset({"input"}),) * count)
         if len(signal.parts) == 1:
-            return signal.parts * len(self._branches), signal.origins * len(self._branches), signal.stage
-        if len(signal.parts) != len(self._branches):
-            raise NetworkError(
-                "branches", len(self._branches), len(signal.parts), "give one for each signal", verb="number"
-            )
-        return signal.parts, signal.origins, signal.stage
+            return Branches(signal.parts * count, signal.origins * count, signal.stage)
+        if len(signal.parts) != count:
+            raise NetworkError("branches", count, len(signal.parts), "give one for each signal", verb="number")
+        return signal
+
+    def _chains(self, signal: Signal | Branches) -> list[tuple[Signals, ...]]:
+        """The signals of each branch, before each of its layers and after the last."""
+        return [chain(branch, before) for branch, before in zip(self.inner, self._before(signal).parts, strict=True)]
 
     def signal(self, signal: Signals) -> Signals:
-        """The signals that leave the branches."""
-        inputs, origins, stage = self.inputs(signal)
-        parts: list[Signal] = []
-        found: list[frozenset[Any]] = []
-        for i, (branch, before, origin) in enumerate(zip(self._branches, inputs, origins, strict=True)):
-            after = chain(branch, before)[-1]
-            if after.several:
-                raise NetworkError(
-                    "branches",
-                    len(after.parts),
-                    "one signal",
-                    "join them inside it",
-                    verb="ends in signals,",
-                    at=i,
-                )
-            parts.append(after)
-            found.append(frozenset({(stage, i)}) if any(layer.has_weights for layer in branch) else origin)
-        return Branches(tuple(parts), tuple(found), stage + 1)
+        before = self._before(signal)
+        parts = tuple(signals[-1] for signals in self._chains(signal))
+        for i, part in enumerate(parts):
+            if part.several:
+                remedy = "join them inside it"
+                raise NetworkError("branches", len(part.parts), "one signal", remedy, verb="ends in signals,", at=i)
+        origins = (
+            frozenset({(before.stage, i)}) if any(layer.has_weights for layer in branch) else origin
+            for i, (branch, origin) in enumerate(zip(self.inner, before.origins, strict=True))
+        )
+        return Branches(parts, tuple(origins), before.stage + 1)
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
         """A tuple with one entry a branch, of one entry a layer."""
-        inputs, _, _ = self.inputs(signal)
-        keys = jax.random.split(key, len(self._branches))
-        each = zip(self._branches, keys, inputs, strict=True)
-        return tuple(init_layers(branch, k, chain(branch, s), dtype) for branch, k, s in each)
+        keys = jax.random.split(key, len(self.inner))
+        each = zip(self.inner, keys, self._chains(signal), strict=True)
+        return tuple(init_layers(branch, k, signals, dtype) for branch, k, signals in each)
 
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
         """The outputs of all branches, a tuple, with their structures."""
-        inputs, _, _ = self.inputs(signal)
-        several = isinstance(x, tuple)
-        xs = x if several else (x,)
+        count = len(self.inner)
+        xs = x if isinstance(x, tuple) else (x,)
         beside = structure if isinstance(structure, tuple) else (structure,) * len(xs)
         if len(xs) == 1:
-            xs, beside = xs * len(self._branches), beside * len(self._branches)
-        outputs: list[Any] = []
-        after: list[Structure] = []
-        for i, (branch, p, y, s, b) in enumerate(zip(self._branches, params, xs, inputs, beside, strict=True)):
-            out, goes_on = run_layers(branch, p, y, b.within(i), chain(branch, s))
-            outputs.append(out)
-            after.append(goes_on)
-        return tuple(outputs), tuple(after)
+            xs, beside = xs * count, beside * count
+        each = enumerate(zip(self.inner, params, xs, beside, self._chains(signal), strict=True))
+        after = [run_layers(branch, p, y, b.within(i), signals) for i, (branch, p, y, b, signals) in each]
+        return tuple(y for y, _ in after), tuple(b for _, b in after)
 
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
-        inputs, _, _ = self.inputs(signal)
-        pairs = zip(self._branches, inputs, strict=True)
-        return (program.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs)),)
+        pairs = zip(self.inner, self._chains(signal), strict=True)
+        return (program.Parallel(tuple(lowered(branch, signals, masked=masked) for branch, signals in pairs)),)
 
 
 @dataclass(frozen=True)
@@ -203,28 +165,22 @@ class Sum(_Joining):
         """The common signal; Gaussian if all summands are."""
         parts = self.parts(signal)
         for part in parts:
-            check_passed_on(part)
-        for part in parts[1:]:
-            if (part.positions, part.channels) != (parts[0].positions, parts[0].channels):
-                raise NetworkError(
-                    "branches", shape_of(part), shape_of(parts[0]), "a sum needs equal shapes", verb="have shapes with"
-                )
-        check_summands(parts)
+            _check_passed_on(part)
+        found = _total(parts, "branches", "have shapes with")
         if len(frozenset().union(*signal.origins)) < sum(map(len, signal.origins)):
             raise NetworkError(
                 "two summands come from the same weights, so they are not independent and their sum has another "
                 "kernel; put a layer with weights into one of them, or use Scale"
             )
-        if any(part.uneven for part in parts) and sum(not part.gaussian for part in parts) > 1:
+        uneven = any(part.uneven for part in parts)
+        if uneven and sum(not part.gaussian for part in parts) > 1:
             raise NetworkError("a sum after Concatenate or Flatten needs a layer with weights in all branches but one")
-        return replace(parts[0], gaussian=all(p.gaussian for p in parts), uneven=any(p.uneven for p in parts))
+        return replace(found, uneven=uneven)
 
     def apply(self, params: Params, x: Tree, signal: Signals) -> jax.Array:
-        """The sum of the signals."""
-        return summed(x, self.parts(signal)[0])
+        return _summed(x, self.parts(signal)[0])
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation that adds all fields."""
         return (program.Parallel((), joined=True),)
 
 
@@ -235,30 +191,19 @@ class Concatenate(_Joining):
         """All channels; no longer Gaussian, since channels of different branches differ in variance."""
         parts = self.parts(signal)
         positions = parts[0].positions
-        if positions.steerable:
-            raise NetworkError(
-                "signal",
-                positions,
-                "plain channels",
-                "end the branches in the same features, and join them with Sum",
-                verb="is on",
-            )
-        if any(part.positions != parts[0].positions for part in parts):
+        if isinstance(positions, Steered):
+            remedy = "end the branches in the same features, and join them with Sum"
+            raise NetworkError("signal", positions, "plain channels", remedy, verb="is on")
+        if any(part.positions != positions for part in parts):
             raise NetworkError("Concatenate joins channels of signals on equal positions; these differ")
-        alone = len(parts) == 1
-        return replace(
-            parts[0],
-            channels=sum(part.channels for part in parts),
-            gaussian=alone and parts[0].gaussian,
-            uneven=parts[0].uneven if alone else True,
-        )
+        if len(parts) == 1:
+            return parts[0]
+        return replace(parts[0], channels=sum(part.channels for part in parts), gaussian=False, uneven=True)
 
     def apply(self, params: Params, x: Tree, signal: Signals) -> jax.Array:
-        """Channels side by side, along the last axis."""
         return jnp.concatenate(x, axis=-1)
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        """One operation with each branch's share of channels."""
         counts = [part.channels for part in self.parts(signal)]
         return (program.Parallel((), joined=True, shares=tuple(c / sum(counts) for c in counts)),)
 
@@ -284,12 +229,12 @@ class Residual(_Holding):
     """
 
     def __init__(self, *layers: Layer) -> None:
-        self._body = Sequential(*layers)
+        object.__setattr__(self, "inner", (Sequential(*layers).layers,))
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers of the branch."""
-        return self._body.layers
+        return self.inner[0]
 
     def signals(self, signal: Signal) -> tuple[Signal, ...]:
         """Input signals of each layer of the branch, and its output signal."""
@@ -297,18 +242,7 @@ class Residual(_Holding):
         return chain(self.layers, replace(signal, given=False))
 
     @property
-    def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
-        """The layers of its only branch."""
-        return (self.layers,)
-
-    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Residual:
-        """This block with other layers in its branch."""
-        (layers,) = inner
-        return Residual(*layers)
-
-    @property
     def steers(self) -> bool:  # type: ignore[override]
-        """Whether its layers read steerable features."""
         return any(layer.steers for layer in self.layers)
 
     def __repr__(self) -> str:
@@ -316,31 +250,62 @@ class Residual(_Holding):
 
     def signal(self, signal: Signal) -> Signal:
         """The signal that comes in; Gaussian if both summands are."""
-        check_passed_on(signal)
+        _check_passed_on(signal)
         out = self.signals(signal)[-1]
         if not any(layer.has_weights for layer in self.layers):
             # Without weights of its own the branch is not independent of its input.
             raise NetworkError("a residual block needs a layer with weights")
-        if (out.positions, out.channels) != (signal.positions, signal.channels):
-            raise NetworkError(
-                "branch", shape_of(out), shape_of(signal), "a residual sum needs equal shapes", verb="gives shape"
-            )
-        check_summands((signal, out))
-        return replace(out, gaussian=out.gaussian and signal.gaussian)
+        return _total((signal, out), "branch", "gives shape")
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """A tuple with one entry a layer of the branch."""
         return init_layers(self.layers, key, self.signals(signal), dtype)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """The input plus the branch's output, with masks, graphs and keys."""
         y, after = run_layers(self.layers, params, x, structure, self.signals(signal))
-        return after.after(summed((x, y), signal), structure.mask)
+        return after.after(_summed((x, y), signal), structure.mask)
 
     def _lowered(self, signal: Signal, *, masked: bool) -> tuple[Op, ...]:
         return (residual(lowered(self.layers, self.signals(signal), masked=masked)),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """A branch, if all of its layers fold."""
         inner = fold_layers(self.layers, self.signals(signal), group)
         return None if inner is None else (residual(inner),)
+
+
+def _check_passed_on(signal: Signal) -> None:
+    """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
+    if isinstance(signal.positions, Steered) and signal.positions.given:
+        remedy = "a sum with the input has no infinitely wide limit: put SteerableConv or SteerableDense first"
+        raise NetworkError("signal", signal.positions, remedy=remedy)
+
+
+def _total(parts: Sequence[Signal], name: str, verb: str) -> Signal:
+    """The last of several signals of equal shape, as Gaussian as their sum; NetworkError for others.
+
+    Nonlinearities of steerable features may have means, and those of two summands would add their products to the
+    kernel.
+    """
+    first = parts[0]
+    for part in parts[1:]:
+        if (part.positions, part.channels) != (first.positions, first.channels):
+            raise NetworkError(name, _shape(part), _shape(first), "a sum needs equal shapes", verb=verb)
+    if isinstance(first.positions, Steered) and sum(not part.gaussian for part in parts) > 1:
+        raise NetworkError(
+            "two summands of steerable features end in a nonlinearity, whose means may add to the kernel; end "
+            "all branches but one with SteerableConv or SteerableDense"
+        )
+    return replace(parts[-1], gaussian=all(part.gaussian for part in parts))
+
+
+def _shape(signal: Signal) -> str:
+    return str(signal.positions if isinstance(signal.positions, Steered) else signal.array_shape)
+
+
+def _summed(values: Sequence[jax.Array], signal: Signal) -> jax.Array:
+    """The sum of the branches' features; the points' coordinates, which lead the channels, are kept from the first."""
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    n = signal.positions.coordinates if isinstance(signal.positions, Steered) else 0
+    return jnp.concatenate([values[0][..., :n], total[..., n:]], axis=-1) if n else total

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from equitangents._types import DType
-from equitangents.kernels.engines.cpu.library import library, why_unavailable
+from equitangents.kernels.engines.cpu.run import library, why_unavailable
 from equitangents.kernels.operations import Box
 
 logger = logging.getLogger("equitangents")
@@ -62,23 +62,21 @@ def _tell(why: str) -> None:
 def window_product(x: jax.Array, w: jax.Array, box: Box, instruction_set: int = -1) -> jax.Array:
     """x (N, *grid, c) and w (|S|·c, outputs) to (N, *out, outputs).
 
-    `instruction_set` numbers one of `engines.cpu.library.instruction_sets()`; -1 is the best.
+    `instruction_set` numbers one of `engines.cpu.run.instruction_sets()`; -1 is the best.
     """
     channels, outputs = x.shape[-1], w.shape[-1]
-    sizes = [
-        (1,) * (2 - len(box.window)) + tuple(size) for size in (box.in_shape, box.out_shape, box.window, box.stride)
-    ]
-    sides = [(0,) * (2 - len(box.window)) + tuple(size) for size in (box.low, box.high)]
-    numbers = (channels, outputs, *(n for pair in (*sizes, *sides) for n in pair), int(box.wrap))
-    rows = w.reshape(sizes[2][0], sizes[2][1] * channels, outputs)
-    y = _product(numbers, instruction_set, x.reshape(len(x), *sizes[0], channels), rows)
+    missing = 2 - len(box.window)
+    grid, out, window, stride = ((1,) * missing + n for n in (box.in_shape, box.out_shape, box.window, box.stride))
+    low, high = ((0,) * missing + n for n in (box.low, box.high))
+    numbers = (channels, outputs, *grid, *out, *window, *stride, *low, *high, int(box.wrap))
+    rows = w.reshape(window[0], window[1] * channels, outputs)
+    y = _product(numbers, instruction_set, x.reshape(len(x), *grid, channels), rows)
     return y.reshape(len(x), *box.out_shape, outputs)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _product(numbers: tuple[int, ...], instruction_set: int, x: jax.Array, w: jax.Array) -> jax.Array:
-    shape = (len(x), *numbers[4:6], numbers[1])
-    return _call("outputs", shape, numbers, instruction_set, len(x), x, w)
+    return _call("outputs", (len(x), *numbers[4:6], numbers[1]), numbers, instruction_set, x, w)
 
 
 def _forth(
@@ -92,8 +90,8 @@ def _back(
 ) -> tuple[jax.Array, jax.Array]:
     x, w = saved
     return (
-        _call("to_inputs", x.shape, numbers, instruction_set, len(x), y, w),
-        _call("to_weights", w.shape, numbers, instruction_set, len(x), x, y),
+        _call("to_inputs", x.shape, numbers, instruction_set, y, w),
+        _call("to_weights", w.shape, numbers, instruction_set, x, y),
     )
 
 
@@ -101,14 +99,10 @@ _product.defvjp(_forth, _back)
 
 
 def _call(
-    product: str,
-    shape: tuple[int, ...],
-    numbers: tuple[int, ...],
-    instruction_set: int,
-    samples: int,
-    *arrays: jax.Array,
+    product: str, shape: tuple[int, ...], numbers: tuple[int, ...], instruction_set: int, *arrays: jax.Array
 ) -> jax.Array:
-    result = jax.ShapeDtypeStruct(shape, arrays[0].dtype)
+    """One of the products, of arrays the first of which has the samples first."""
+    result, samples = jax.ShapeDtypeStruct(shape, arrays[0].dtype), len(arrays[0])
     run = jax.ffi.ffi_call(_registered(product, arrays[0].dtype.name), result, vmap_method="expand_dims")
     return run(*arrays, geometry=np.array((samples, *numbers), np.int64), instructions=np.int64(instruction_set))
 

@@ -19,15 +19,16 @@ import numpy as np
 from jax import lax
 
 from equitangents._types import ArrayLike, DType, Params, Tree
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import NetworkError
 from equitangents.groups import Group
+from equitangents.kernels import operations
 from equitangents.kernels.operations import Box, Decouple
 from equitangents.kernels.program import Op
-from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
+from equitangents.kernels.structured import check_masked_windows, deciding
 from equitangents.nn.compiled_windows import why_not, window_product
-from equitangents.nn.layer import Grid, LinearLayer, Signal, Structure
+from equitangents.nn.layer import Grid, LinearLayer, ParameterFree, Signal, Structure
 from equitangents.structured import SMALLER
-from equitangents.validation import check_choice
+from equitangents.validation import check_choice, check_whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,24 +49,36 @@ class Dense(LinearLayer):
     bias: bool | None = field(default=None, repr=False)
     width_scale: float = field(default=1.0, repr=False)
 
-    def __post_init__(self) -> None:
-        self._check_scales()
-
     def signal(self, signal: Signal) -> Signal:
-        """A Gaussian field on the positions that come in."""
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
-
-    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """w (n, channels), b (channels,)."""
-        return self.scales.init(key, (signal.channels, self.channels), (self.channels,), dtype)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
         return self.scales.multiply(params, x)
 
+
+@dataclass(frozen=True)
+class Flatten(ParameterFree):
+    """All positions' channels side by side.  Before a dense layer K' = mean over p of K(p,p)."""
+
+    def signal(self, signal: Signal) -> Signal:
+        """A plain vector; features of different positions have different variances, so it is Gaussian no more."""
+        positions = signal.positions
+        single = positions.count == 1
+        channels = positions.count * signal.channels
+        uneven = signal.uneven or not (signal.gaussian or single)
+        gaussian = signal.gaussian and single
+        return replace(signal, positions=Grid(()), channels=channels, gaussian=gaussian, uneven=uneven)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """(N, positions·channels), times the roots of positions' weights where these differ."""
+        weights = signal.positions.weights
+        if weights is not None:
+            x = x * np.sqrt(len(weights) * weights).astype(x.dtype)[:, None]
+        return x.reshape((x.shape[0], -1))
+
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One affine operation: K scaled by W_std², plus b_std²."""
-        return (self.scales.affine(signal.channels),)
+        return () if signal.positions.shape == () else (operations.Flatten(),)
 
 
 PADDINGS = ("circular", "zero", "valid")
@@ -75,13 +88,9 @@ Sizes = tuple[int, ...] | int
 
 def check_sizes(name: str, value: Tree) -> Sizes:
     """A positive whole number, or a tuple of them, one for each spatial dimension."""
-    parts = value if isinstance(value, tuple | list) else (value,)
-    for part in parts:
-        if isinstance(part, bool) or not hasattr(part, "__index__"):
-            raise InvalidTypeError(name, value, "a whole number or a tuple of them")
-        if int(part) < 1:
-            raise InvalidArgumentError(name, value, "at least 1 in every dimension")
-    return tuple(int(p) for p in parts) if isinstance(value, tuple | list) else int(value)
+    if isinstance(value, tuple | list):
+        return tuple(check_whole(name, part, 1) for part in value)
+    return check_whole(name, value, 1)
 
 
 def per_dimension(name: str, value: Sizes, dimensions: int) -> tuple[int, ...]:
@@ -117,15 +126,21 @@ def window_box(window: Sizes, stride: Sizes, padding: str, shape: tuple[int, ...
     return Box(shape, out, window, stride, low, high, wrap=padding == "circular")
 
 
+def padded(x: ArrayLike, box: Box) -> ArrayLike:
+    """x (N, *grid, c) with what windows read beyond the grid."""
+    if not (any(box.low) or any(box.high)):
+        return x
+    widths = [(0, 0), *zip(box.low, box.high, strict=True), (0, 0)]
+    return jnp.pad(x, widths, mode="wrap" if box.wrap else "constant")
+
+
 def patches(x: ArrayLike, box: Box) -> jax.Array:
     """(N, *grid, c) to (N, *out, |S|·c): values of each window, positions in row-major order.
 
     Slices and one matrix product afterwards, rather than a convolution: under `vmap` over an ensemble's members that
     stays a batched matrix product, where a convolution would become a slow grouped one.
     """
-    widths = [(0, 0), *zip(box.low, box.high, strict=True), (0, 0)]
-    if any(box.low) or any(box.high):
-        x = jnp.pad(x, widths, mode="wrap" if box.wrap else "constant")
+    x = padded(x, box)
     pieces = []
     for offset in itertools.product(*map(range, box.window)):
         limits = [u + (n - 1) * s + 1 for u, n, s in zip(offset, box.out_shape, box.stride, strict=True)]
@@ -135,7 +150,7 @@ def patches(x: ArrayLike, box: Box) -> jax.Array:
 
 def taps(box: Box) -> int:
     """The number of positions in the window, |S|."""
-    return int(np.prod(box.window))
+    return math.prod(box.window)
 
 
 def symmetric_box(window: object, group: Group) -> Box | None:
@@ -151,12 +166,7 @@ def symmetric_box(window: object, group: Group) -> Box | None:
 
 @dataclass(frozen=True, repr=False)
 class WindowLayer(LinearLayer):
-    """A linear layer that reads a window about each position of a grid of one to three dimensions.
-
-    `padding`: "circular" (a torus), "zero" (means still divide by the whole window at borders) or "valid". `window` and
-    `stride`: a number, or one for each dimension. `parametrisation`, `bias` and `width_scale`: as in `Dense`, with n
-    the inputs of a window, |S| times the channels.
-    """
+    """A linear layer that reads a window about each position of a grid of one to three dimensions; see `Conv`."""
 
     channels: int
     window: Sizes
@@ -172,7 +182,7 @@ class WindowLayer(LinearLayer):
         object.__setattr__(self, "window", check_sizes("window", self.window))
         object.__setattr__(self, "stride", check_sizes("stride", self.stride))
         check_choice("padding", self.padding, PADDINGS)
-        self._check_scales()
+        super().__post_init__()
 
     def box(self, signal: Signal) -> Box:
         """Where the window reads on the signal's grid."""
@@ -180,37 +190,26 @@ class WindowLayer(LinearLayer):
 
     def positions_read(self, grid: tuple[int, ...]) -> np.ndarray:
         """(windows, |S|): which position of the grid each tap of a window reads, row-major; −1 outside of it."""
-        numbers = 1 + np.arange(int(np.prod(grid)), dtype=np.float32).reshape(1, *grid, 1)
-        read = np.asarray(patches(numbers, window_box(self.window, self.stride, self.padding, grid)))
-        return read.reshape(-1, read.shape[-1]).astype(int) - 1
+        return window_box(self.window, self.stride, self.padding, grid).table
 
     @abc.abstractmethod
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
         """The layer's output from window values: (N, *out, |S|·n) to (N, *out, channels)."""
 
-    def own_weights(self, box: Box) -> tuple[int, ...]:
-        """The axes along which weights and biases are drawn anew: none, where all positions share them."""
-        return ()
+    def fan_in(self, signal: Signal) -> int:
+        """|S|·n, the inputs of a window."""
+        return taps(self.box(signal)) * signal.channels
 
-    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """w (|S|·n, channels), b (channels,), each of its own at every position for LocallyConnected."""
-        box = self.box(signal)
-        shape = (*self.own_weights(box), taps(box) * signal.channels, self.channels)
-        return self.scales.init(key, shape, (*self.own_weights(box), self.channels), dtype)
+    def window_mean(self, signal: Signal) -> tuple[Any, ...]:
+        return (self.box(signal),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Every window's values times the weights, plus the bias."""
         return self.combined(params, patches(x, self.box(signal)), signal)
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """Mean over the window, then weights and bias."""
-        box = self.box(signal)
-        return (box, self.scales.affine(taps(box) * signal.channels))
-
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """As `lower`, with the windows of smaller inputs in place of its first operation where they are others."""
-        box, ops = self.box(signal), self.lower(signal)
-        return ops if keeps_windows(box, self.padding) else (Fitted(box, self.padding, pools=False), *ops[1:])
+        """As `lower`; raises NetworkError where the windows of smaller inputs are others."""
+        check_masked_windows(self.box(signal), self.padding)
+        return self.lower(signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`; under a mask as on the smaller input that it leaves, or as the mask's convention says."""
@@ -219,16 +218,12 @@ class WindowLayer(LinearLayer):
             return structure.after(self.apply(params, x, signal), None)
         count = len(x)
         flat = mask.reshape((count, -1))
-        if structure.masks != SMALLER or keeps_windows(box, self.padding):
-            there = flat[:, deciding(box, structure.masks)]
-            return structure.after(self.apply(params, x, signal), there.reshape((count, *box.out_shape)))
-        index, reads, there = fitted_windows(Fitted(box, self.padding, pools=False), flat)
-        values = x.reshape((count, -1, x.shape[-1]))[np.arange(count)[:, None, None], index]
-        cut = jnp.where(reads[..., None], values, 0).reshape((count, *box.out_shape, -1))
-        return structure.after(self.combined(params, cut, signal), there.reshape((count, *box.out_shape)))
+        if structure.masks == SMALLER:
+            check_masked_windows(box, self.padding)
+        there = flat[:, deciding(box, structure.masks)]
+        return structure.after(self.apply(params, x, signal), there.reshape((count, *box.out_shape)))
 
     def signal(self, signal: Signal) -> Signal:
-        """The grid that the windows leave, Gaussian."""
         return Signal(Grid(self.box(signal).out_shape), self.channels, gaussian=True)
 
 
@@ -245,12 +240,11 @@ class Conv(WindowLayer):
         """Every window's values times the weights, plus the bias; in training by `compiled_windows` where these can."""
         box = self.box(signal)
         if why_not(box, x.dtype) is None:
-            w = self.scales.scaled(params, taps(box) * signal.channels)
+            w = self.scales.scaled(params, self.fan_in(signal))
             return self.scales.add_bias(params, window_product(x, w, box))
         return super().apply(params, x, signal)
 
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
-        """Window values times the weights, plus the bias."""
         return self.scales.multiply(params, cut)
 
 
@@ -258,18 +252,18 @@ class Conv(WindowLayer):
 class LocallyConnected(WindowLayer):
     """As Conv where p = p'; K' = Θ' = 0 where p ≠ p', for different positions share neither weights nor bias."""
 
-    def own_weights(self, box: Box) -> tuple[int, ...]:
-        """One axis, of all positions."""
-        return (int(np.prod(box.out_shape)),)
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
+        """w (positions, |S|·n, channels), b (positions, channels)."""
+        count = math.prod(self.box(signal).out_shape)
+        shape = (count, self.fan_in(signal), self.channels)
+        return self.scales.init(key, shape, (count, self.channels), dtype)
 
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
         """Window values times the weights of their positions, plus the bias."""
-        box = self.box(signal)
-        fan_in = taps(box) * signal.channels
+        fan_in = self.fan_in(signal)
         flat = cut.reshape((cut.shape[0], -1, fan_in))
         y = self.scales.add_bias(params, jnp.einsum("npi,pio->npo", flat, self.scales.scaled(params, fan_in)))
-        return y.reshape((cut.shape[0], *box.out_shape, self.channels))
+        return y.reshape((*cut.shape[:-1], self.channels))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """A convolution, then nothing shared between positions."""
         return (*super().lower(signal), Decouple())

@@ -31,9 +31,9 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.wallpaper_group import GridGroup
 from equitangents.kernels.operations import FrozenArray, Table
 from equitangents.kernels.program import GroupFibres, Op
-from equitangents.kernels.rotations import FullMean, RotationOp
+from equitangents.kernels.rotations import FullMean
 from equitangents.nn.conv import symmetric_box
-from equitangents.nn.layer import FilterLayer, OnGroup, OnRotations, Signal
+from equitangents.nn.layer import LinearLayer, OnGroup, Signal
 from equitangents.nn.sphere_lift import blocks, wigner_basis
 from equitangents.validation import is_whole
 
@@ -85,7 +85,7 @@ def profile(weights: Sequence[float] | np.ndarray | None, count: int) -> Float[n
     return np.array(weights)
 
 
-def explicit(numbers: Sequence[int], count: int, what: str) -> Int[np.ndarray, " window"]:
+def explicit(numbers: Sequence[int], count: int) -> Int[np.ndarray, " window"]:
     """A list of element numbers, checked."""
     found = np.array(numbers, np.int64)
     if found.min() < 0 or found.max() >= count:
@@ -106,21 +106,47 @@ def box_offsets(window: tuple[int, ...], shape: tuple[int, ...]) -> Int[np.ndarr
     return np.ravel_multi_index(tuple(points.T), shape)
 
 
-class _OnTable(FilterLayer):
+class _OnTable(LinearLayer):
     """A convolution that reads x(index[g, s]) for the elements s of a window."""
+
+    window: Any
+    weights: Sequence[float] | np.ndarray | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "window", freeze_window(self.window))
+        object.__setattr__(self, "weights", freeze_weights(self.weights))
+
+    def chosen(self, count: int, torus: tuple[int, ...] | None) -> Int[np.ndarray, " window"]:
+        """The window's elements among so many; those of a box are points of a torus."""
+        if isinstance(self.window, Elements):
+            return explicit(self.window.numbers, count)
+        if self.window == "full":
+            return np.arange(count)
+        if torus is None:
+            raise NetworkError("window", self.window, "a list or 'full' where there is no grid of translations")
+        return box_offsets(self.window, torus)
 
     @abc.abstractmethod
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
         """(index, (|G|, |S|), and v(s), the weight of each of the window's elements)."""
 
+    @abc.abstractmethod
+    def _folds(self, signal: Signal, group: Group) -> bool:
+        """Whether a uniform box in space that the rotations map to itself is the same window at each of them."""
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
+        """A window on the grid, where it folds."""
+        box = symmetric_box(self.window, group) if self.weights is None else None
+        return (box, self.scales.affine(signal.channels)) if box and self._folds(signal, group) else None
+
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
         """The size of the window, (|S|,)."""
         return (len(self.table(signal)[1]),)
 
-    def window_mean(self, signal: Signal) -> Table | RotationOp:
-        """By the table."""
+    def window_mean(self, signal: Signal) -> tuple[Any, ...]:
         index, weights = self.table(signal)
-        return Table(index, FrozenArray(weights))
+        return (Table(index, FrozenArray(weights)),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Signals on the group, (N, |G|, channels): W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b.
@@ -167,15 +193,9 @@ class Lift(_OnTable):
         if isinstance(self.onto, GridGroup):
             object.__setattr__(self, "onto", grid(self.onto))
         if not isinstance(self.onto, Action):
-            raise InvalidTypeError(
-                "onto",
-                self.onto,
-                "a wallpaper or translation group, or an action that permutes positions",
-                "such as actions.permutations(G, table)",
-            )
-        object.__setattr__(self, "window", freeze_window(self.window))
-        object.__setattr__(self, "weights", freeze_weights(self.weights))
-        self._check_scales()
+            wanted = "a wallpaper or translation group, or an action that permutes positions"
+            raise InvalidTypeError("onto", self.onto, wanted, "such as actions.permutations(G, table)")
+        super().__post_init__()
 
     @property
     def action(self) -> Action:
@@ -192,43 +212,21 @@ class Lift(_OnTable):
         except ShapeError as error:
             raise NetworkError(str(error)) from None
 
-    def _window(self, signal: Signal) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of the window, and their weights."""
-        count = signal.positions.count
-        if isinstance(self.window, Elements):
-            chosen = explicit(self.window.numbers, count, "positions")
-        elif self.window == "full":
-            chosen = np.arange(count)
-        elif self.action.group.torus is not None:
-            chosen = box_offsets(cast("tuple[int, ...]", self.window), self.action.group.torus)
-        else:
-            raise NetworkError("window", self.window, "a list or 'full' where an action has no grid")
-        return chosen, profile(self.weights, len(chosen))
-
     def signal(self, signal: Signal) -> Signal:
-        """One Gaussian field on the group."""
         self.table(signal)
         return Signal(OnGroup(self.action.group), self.channels, gaussian=True)
 
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
         """index[g, s] = g·s for positions s of the window."""
         points = self._points(signal)
-        chosen, weights = self._window(signal)
-        return FrozenArray(points.array[:, chosen]), weights
+        chosen = self.chosen(signal.positions.count, self.action.group.torus)
+        return FrozenArray(points.array[:, chosen]), profile(self.weights, len(chosen))
 
     @property
     def lifts_to(self) -> Group:  # type: ignore[override]
-        """The group of the action."""
         return self.action.group
 
-    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """A window on the grid, if it is a uniform box that the rotations keep and positions are the grid's points."""
-        box = None if self.weights is not None else symmetric_box(self.window, group)
-        if box is None or not self._on_grid(signal, group):
-            return None
-        return (box, self.scales.affine(signal.channels))
-
-    def _on_grid(self, signal: Signal, group: Group) -> bool:
+    def _folds(self, signal: Signal, group: Group) -> bool:
         """Whether the action moves position number p as the group moves grid point number p."""
         assert isinstance(group, GridGroup)
         standard = grid(group)
@@ -274,63 +272,48 @@ class GroupConv(_OnTable):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        self._check_scales()
-        object.__setattr__(self, "window", freeze_window(self.window))
-        object.__setattr__(self, "weights", freeze_weights(self.weights))
+        super().__post_init__()
         object.__setattr__(self, "rotations", _freeze_rotations(self.rotations))
 
     def signal(self, signal: Signal) -> Signal:
-        """A Gaussian field on the same group."""
         self.window_mean(signal)
         return Signal(signal.positions, self.channels, gaussian=True)
 
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
         """(|S|,); on SO(3) one entry for each entry of the D^l, (parities, Σ_l (2l + 1)²)."""
-        if isinstance(signal.positions, OnRotations):
-            group = signal.positions.group
+        group = _rotations(signal)
+        if group is not None:
             return (2 if group.reflections else 1, blocks(group.bandlimit)[-1].stop)
         return super().filter_shape(signal)
 
-    def window_mean(self, signal: Signal) -> Any:
-        """By the table of the window's elements, or over all rotations."""
-        if not isinstance(signal.positions, OnRotations):
+    def window_mean(self, signal: Signal) -> tuple[Any, ...]:
+        if _rotations(signal) is None:
             return super().window_mean(signal)
         if self.window != "full" or self.rotations is not None or self.weights is not None:
             raise NetworkError("window", self.window, "'full' on SO(3) and O(3)", "leave rotations and weights out")
-        return FullMean()
+        return (FullMean(),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Convolved signals on the group, (N, |G|, channels)."""
-        if not isinstance(signal.positions, OnRotations):
+        group = _rotations(signal)
+        if group is None:
             return super().apply(params, x, signal)
-        group = signal.positions.group
         root = np.sqrt(degree_dimensions(group.bandlimit)).astype(x.dtype)
         filters = self.scales.scaled(params, x.shape[-1]) / root[:, None, None]
         return self.scales.add_bias(params, convolve_rotations(x, filters, group))
 
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
         """index[g, s] = g·s for elements s of the window."""
-        if not isinstance(signal.positions, OnGroup):
+        group = getattr(signal.positions, "group", None)
+        if not isinstance(group, Group):
             raise NetworkError("signal", signal.positions, "a signal on a group", "put a Lift before it", verb="is on")
-        group = signal.positions.group
-        chosen = self._elements(group)
-        return right_translations(group, tuple(chosen.tolist())), profile(self.weights, len(chosen))
-
-    def _elements(self, group: Group) -> np.ndarray:
-        """The elements of the window."""
-        window = self.window
-        if self.rotations is not None and not (isinstance(group, WallpaperGroup) and isinstance(window, tuple)):
+        box = isinstance(group, WallpaperGroup) and isinstance(self.window, tuple)
+        if self.rotations is not None and not box:
             raise NetworkError("rotations= goes with a box window on a wallpaper group")
-        if isinstance(window, Elements):
-            return explicit(window.numbers, group.order, "elements")
-        if window == "full":
-            return np.arange(group.order)
-        if group.torus is None:
-            raise NetworkError("window", window, "a list or 'full' on a group without translations")
-        offsets = box_offsets(cast("tuple[int, ...]", window), group.torus)
-        if not isinstance(group, WallpaperGroup):
-            return offsets
-        return (np.array(self._points(group))[:, None] * math.prod(group.shape) + offsets).ravel()
+        chosen = self.chosen(group.order, group.torus)
+        if isinstance(group, WallpaperGroup) and box:
+            chosen = (np.array(self._points(group))[:, None] * math.prod(group.shape) + chosen).ravel()
+        return right_translations(group, tuple(chosen.tolist())), profile(self.weights, len(chosen))
 
     def _points(self, group: WallpaperGroup) -> list[int]:
         """The numbers of the rotations and reflections in the window."""
@@ -339,16 +322,18 @@ class GroupConv(_OnTable):
         rotations = cast("tuple[tuple[int, int], ...]", self.rotations)
         for rotation, reflection in rotations:
             if not (0 <= rotation < group.rotations and 0 <= reflection <= group.reflections):
-                raise NetworkError(
-                    "rotations", (rotation, reflection), (range(group.rotations), range(int(group.reflections) + 1))
-                )
+                wanted = range(group.rotations), range(int(group.reflections) + 1)
+                raise NetworkError("rotations", (rotation, reflection), wanted)
         return [reflection * group.rotations + rotation for rotation, reflection in rotations]
 
-    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """A window on the grid, if it is a uniform box that the rotations map to itself, with all of them in it."""
-        uniform = self.weights is None and self.rotations is None
-        box = symmetric_box(self.window, group) if uniform else None
-        return None if box is None else (box, self.scales.affine(signal.channels))
+    def _folds(self, signal: Signal, group: Group) -> bool:
+        """Whether all rotations are in the window."""
+        return self.rotations is None
+
+
+def _rotations(signal: Signal) -> RotationGroup | None:
+    """The group of a signal on sampled rotations; None for others."""
+    return signal.positions.rotations if isinstance(signal.positions, OnGroup) else None
 
 
 def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -21,60 +21,39 @@ from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operations import Affine, Dual, Flatten, Pool, RatedAffine
+from equitangents.kernels.duals.geometry import traits_of
+from equitangents.kernels.operations import Affine, Dual, DualActivation, Flatten, RatedAffine
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import Sphere
-from equitangents.kernels.structured import BlockSums
 from equitangents.normals import standard_normal
-from equitangents.steerable.features import OnPoints, OnWhole
+from equitangents.steerable import Features
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice, check_number, check_whole
 
 
-class _Plain:
-    """Positions of plain channels, which are no steerable features; all of them count alike unless they say more."""
+class _Positions:
+    """Positions that are no grid, and count alike, unless they say more."""
 
-    steerable: ClassVar[Literal[False]] = False
+    shape: tuple[int, ...]
     axes: ClassVar[int | None] = None
+    """The number of axes of a grid."""
     weights: ClassVar[np.ndarray | None] = None
-
-
-class _Elements(_Plain):
-    """One position for every element of a group, or for every one that it is sampled at."""
-
-    on_group: ClassVar[Literal[True]] = True
-    group: Group | RotationGroup
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One position an element, (|G|,)."""
-        return (self.group.order,)
+    """Quadrature weight of each position, (count,), summing to 1; None where all count alike."""
 
     @property
     def count(self) -> int:
-        """The number of elements."""
-        return self.group.order
-
-    def __str__(self) -> str:
-        return f"the group {self.group.name}"
+        """The number of positions."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
-class Grid(_Plain):
+class Grid(_Positions):
     """A grid of positions; the shape () is a plain vector of channels, and a point set is a grid of one dimension."""
-
-    on_group: ClassVar[Literal[False]] = False
 
     shape: tuple[int, ...]
 
     @property
-    def count(self) -> int:
-        """The number of positions of the grid."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
     def axes(self) -> int:  # type: ignore[override]
-        """The number of axes of the grid."""
         return len(self.shape)
 
     def __str__(self) -> str:
@@ -82,43 +61,70 @@ class Grid(_Plain):
 
 
 @dataclass(frozen=True)
-class OnGroup(_Elements):
-    """One position for every element of a group."""
+class OnGroup(_Positions):
+    """One position for every element of a group, or for every one that SO(3) or O(3) is sampled at."""
 
-    group: Group
-
-
-@dataclass(frozen=True)
-class Blocks(_Plain):
-    """Positions that are cosets of a subgroup: only pooling, flattening and dense layers may follow."""
-
-    on_group: ClassVar[Literal[False]] = False
-
-    count: int
+    group: Group | RotationGroup
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """One position a block, (count,)."""
-        return (self.count,)
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (self.group.order,)
+
+    @property
+    def rotations(self) -> RotationGroup | None:
+        """The group, if it is sampled; None for a finite one."""
+        return self.group if isinstance(self.group, RotationGroup) else None
+
+    @property
+    def weights(self) -> np.ndarray | None:  # type: ignore[override]
+        return None if self.rotations is None else self.rotations.weights
 
     def __str__(self) -> str:
-        return f"{self.count} cosets"
+        return f"the group {self.group.name}"
 
 
 @dataclass(frozen=True)
-class OnRotations(_Elements):
-    """One position for every sample point of SO(3) or O(3), with quadrature weights."""
+class Blocks(_Positions):
+    """Positions that are cosets of a subgroup: only pooling, flattening and dense layers may follow."""
 
-    group: RotationGroup
+    cosets: int
 
     @property
-    def weights(self) -> np.ndarray:  # type: ignore[override]
-        """Weight of each position, (count,), summing to 1."""
-        return self.group.weights
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (self.cosets,)
+
+    def __str__(self) -> str:
+        return f"{self.cosets} cosets"
 
 
-# `steerable`: features of which are made by `nn.steerable`; `on_group`: with a position an element of a group.
-Positions = Grid | OnGroup | Blocks | OnRotations | OnPoints | OnWhole
+@dataclass(frozen=True)
+class Steered(_Positions):
+    """Steerable features on `points`, whose channels are coordinates and then features; None: of a whole input.
+
+    `given`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
+    `grid`: that of the pixels that the points are, if they are.
+    """
+
+    features: Features
+    points: int | None = None
+    given: bool = True
+    grid: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return () if self.points is None else (self.points,)
+
+    @property
+    def coordinates(self) -> int:
+        """How many channels are coordinates, 2 or 3 of points."""
+        return 0 if self.points is None else self.features.space
+
+    def __str__(self) -> str:
+        at = "a whole input" if self.points is None else f"{self.points} points"
+        return f"{at} with features {self.features} of {self.features.group}"
+
+
+Positions = Grid | OnGroup | Blocks | Steered
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ class Signal:
 
     @property
     def axes(self) -> int | None:
-        """The number of axes of its grid; None if its positions are not a grid."""
+        """The number of axes of its grid; None where there is no grid."""
         return self.positions.axes
 
 
@@ -177,17 +183,6 @@ class Structure:
         return jnp.where(mask[..., None], y, 0), replace(self, mask=mask)
 
 
-def pooled(x: jax.Array, mask: ArrayLike, op: Pool | BlockSums, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """Means (or sums) over the positions of each block that the mask leaves: (N, *shape, C), and the blocks' mask."""
-    member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
-    weights = (member & mask.reshape((len(x), 1, -1))).astype(x.dtype)
-    there = weights.sum(axis=2) > 0
-    if op.is_pool:
-        weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
-    y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
-    return y.reshape((len(x), *shape, x.shape[-1])), there.reshape((len(x), *shape))
-
-
 def plain(value: Any) -> Any:
     """A Python number for a NumPy scalar or 0-d array; also inside tuples and lists."""
     if isinstance(value, tuple | list) and type(value) in (tuple, list):
@@ -216,20 +211,14 @@ class Layer(metaclass=_OfPlainNumbers):
 
     has_weights: ClassVar[bool] = True
     """Whether it, or a layer inside it, has parameters."""
-    needs_structure: ClassVar[bool] = False
-    """Whether it cannot run without a `Structure`, such as graphs or a key: `apply` then says what is missing."""
     draws_noise: ClassVar[bool] = False
     """Whether each input meets noise of its own, so that it is not with itself as with an equal one."""
-    takes_numpy: ClassVar[bool] = False
-    """Whether `apply` makes NumPy arrays of NumPy arrays, without JAX; of a layer without parameters."""
     joins: ClassVar[bool] = False
     """Whether it reads several signals side by side, as `Sum` does."""
     is_last: ClassVar[bool] = False
     """Whether no layer may follow it, as after `Readout`."""
     ends_on_points: ClassVar[bool] = False
     """Whether a network that ends with it has its outputs on points, and a kernel field of them."""
-    equivariant_outputs: ClassVar[int | None] = None
-    """How many outputs, which turn into one another with the input, a network that ends with it has; else None."""
     steers: ClassVar[bool] = False
     """Whether it works on steerable features: features that rotations turn by irreps."""
     follows_moves: ClassVar[bool | None] = None
@@ -242,10 +231,6 @@ class Layer(metaclass=_OfPlainNumbers):
     """Whether kernels sample rotations as finely as the inputs of each call ask for."""
     no_ntk: ClassVar[str | None] = None
     """Why a network with this layer has no neural tangent kernel, or None if it has."""
-
-    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Layer:
-        """A copy with other inner layers; the layer itself if it has none."""
-        return self
 
     @abc.abstractmethod
     def signal(self, signal: Signal) -> Signal:
@@ -272,18 +257,15 @@ class Layer(metaclass=_OfPlainNumbers):
 
         Layers that say nothing else act as without it, and leave missing positions at zero.
         """
-        return structure.after(self.apply(params, x, signal), self.mask_after(structure.mask, signal))
-
-    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
-        """Which positions of the output exist, (N, *positions) or None; NetworkError if the layer takes no masks."""
+        y, mask = self.apply(params, x, signal), structure.mask
         if mask is None:
-            return None
+            return y, structure
         positions = self.signal(signal).positions
-        if positions.shape == () and not positions.steerable:
-            return mask.reshape((len(mask), -1)).any(axis=1)  # type: ignore[return-value]
-        if positions.shape != signal.positions.shape or positions.on_group:
+        if positions.shape == () and not isinstance(positions, Steered):
+            mask = mask.reshape((len(mask), -1)).any(axis=1)
+        elif positions.shape != signal.positions.shape or isinstance(positions, OnGroup):
             raise NetworkError("layers", self, "layers that take masks", verb="hold")
-        return mask
+        return structure.after(y, mask)
 
     def fibres(self, signal: Signal) -> GroupFibres | Sphere | None:
         """Moves of positions by group elements, for a layer that lifts to a group; else None."""
@@ -292,11 +274,19 @@ class Layer(metaclass=_OfPlainNumbers):
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """Operations on the grid of `group`, if they are the same at every rotation and reflection; else None.
 
-        A network all of whose layers fold takes the shortcut of `nn.lowering`. Unless a layer says more, operations
+        A network all of whose layers fold takes the shortcut of `nn.sequential`. Unless a layer says more, operations
         fold that act at each position alike, or are its mean over all.
         """
         ops = self.lower(signal)
         return ops if all(isinstance(op, Affine | Dual | Flatten) for op in ops) else None
+
+
+def every(layers: Iterable[Layer]) -> Iterator[Layer]:
+    """The layers, each followed by those inside it, one branch after another."""
+    for layer in layers:
+        yield layer
+        for branch in layer.inner:
+            yield from every(branch)
 
 
 class ByRun(Layer):
@@ -319,6 +309,43 @@ class ParameterFree(Layer):
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """An empty tuple, since nothing is trained."""
         return ()
+
+
+class Nonlinearity(ParameterFree):
+    """A function φ of every channel at every position: `function` of arrays, and `dual`, its activation kernel."""
+
+    follows_moves: ClassVar[bool | None] = True
+
+    @property
+    @abc.abstractmethod
+    def dual(self) -> DualActivation:
+        """Activation kernel of φ on Gaussian fields."""
+
+    @property
+    def no_ntk(self) -> str | None:  # type: ignore[override]
+        """Why there is no tangent kernel, for functions with a jump."""
+        return traits_of(self.dual).no_ntk
+
+    @abc.abstractmethod
+    def function(self, x: jax.Array) -> jax.Array:
+        """The nonlinearity φ on an array, entry by entry."""
+
+    def signal(self, signal: Signal) -> Signal:
+        """A field on the positions that come in, no longer Gaussian."""
+        if not (signal.gaussian or signal.given):
+            raise NetworkError(
+                "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "
+                "another nonlinearity compose the two with Elementwise, and put it before Flatten, not after"
+            )
+        return replace(signal, gaussian=False)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """The nonlinearity φ of every entry of x."""
+        return self.function(x)
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """One operation: the nonlinearity's activation kernel."""
+        return (Dual(self.dual),)
 
 
 PARAMETRISATIONS = ("ntk", "standard")
@@ -390,7 +417,7 @@ class Weights:
 
 
 class LinearLayer(Layer):
-    """A layer with weights and bias of one linear map, in a parametrisation (see `Weights`)."""
+    """Weights for each entry of a filter and each channel in, one bias a channel out; see `Weights`."""
 
     channels: int
     W_std: float
@@ -404,8 +431,7 @@ class LinearLayer(Layer):
         shown = [f for f in fields(self) if f.repr or getattr(self, f.name) != f.default]  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
-    def _check_scales(self) -> None:
-        """Raise InvalidArgumentError or InvalidTypeError unless channels and scales are, in a known parametrisation."""
+    def __post_init__(self) -> None:
         check_whole("channels", self.channels, 1)
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
@@ -419,26 +445,26 @@ class LinearLayer(Layer):
         """The scales of weights and bias."""
         return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
 
-
-class FilterLayer(LinearLayer):
-    """A convolution with filters: weights for each entry of a filter and each channel in, one bias a channel out."""
-
-    @abc.abstractmethod
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
-        """How many entries a filter has, along one or more axes."""
+        """How many entries a filter has, along one or more axes; none without a window."""
+        return ()
 
-    @abc.abstractmethod
-    def window_mean(self, signal: Signal) -> Any:
-        """The operation that takes kernels to their mean over the window."""
+    def window_mean(self, signal: Signal) -> tuple[Any, ...]:
+        """Operations that take kernels to their means over the window."""
+        return ()
+
+    def fan_in(self, signal: Signal) -> int:
+        """The inputs n that one weight each is for, at one entry of a filter."""
+        return signal.channels
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (*entries, n, channels), b (channels,)."""
-        shape = (*self.filter_shape(signal), signal.channels, self.channels)
+        shape = (*self.filter_shape(signal), self.fan_in(signal), self.channels)
         return self.scales.init(key, shape, (self.channels,), dtype)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Mean over the window, then weights and bias."""
-        return (self.window_mean(signal), self.scales.affine(signal.channels))
+        return (*self.window_mean(signal), self.scales.affine(self.fan_in(signal)))
 
 
 def check_scale(name: str, value: object) -> None:

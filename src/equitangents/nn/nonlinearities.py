@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import abc
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import jax
@@ -13,51 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import Params
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.kernels import duals
-from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.duals.quadrature import bound, line
-from equitangents.kernels.operations import Dual, DualActivation
+from equitangents.kernels.operations import DualActivation
 from equitangents.kernels.program import Op
-from equitangents.nn.layer import ParameterFree, Signal
+from equitangents.nn.layer import Nonlinearity, ParameterFree, Signal
 from equitangents.validation import check_number, check_whole
-
-
-class Nonlinearity(ParameterFree):
-    """φ applied to every channel at every position."""
-
-    follows_moves: ClassVar[bool | None] = True
-
-    @property
-    @abc.abstractmethod
-    def dual(self) -> DualActivation:
-        """Activation kernel of φ on Gaussian fields."""
-
-    @property
-    def no_ntk(self) -> str | None:  # type: ignore[override]
-        """Why there is no tangent kernel, for functions with a jump."""
-        return traits_of(self.dual).no_ntk
-
-    @abc.abstractmethod
-    def function(self, x: jax.Array) -> jax.Array:
-        """The nonlinearity φ on an array, entry by entry."""
-
-    def signal(self, signal: Signal) -> Signal:
-        """A field on the positions that come in, no longer Gaussian."""
-        if not (signal.gaussian or signal.given):
-            raise NetworkError(
-                "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "
-                "another nonlinearity compose the two with Elementwise, and put it before Flatten, not after"
-            )
-        return replace(signal, gaussian=False)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The nonlinearity φ of every entry of x."""
-        return self.function(x)
-
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation: the nonlinearity's activation kernel."""
-        return (Dual(self.dual),)
 
 
 @dataclass(frozen=True)
@@ -65,10 +27,7 @@ class Relu(Nonlinearity):
     """max(x, 0), without gain."""
 
     dual: ClassVar[DualActivation] = duals.PiecewiseLinear(0.0)  # arc-cosine kernels of order 1 and 0
-
-    def function(self, x: jax.Array) -> jax.Array:
-        """max(x, 0) of every entry."""
-        return jax.nn.relu(x)
+    function = staticmethod(jax.nn.relu)
 
 
 @dataclass(frozen=True)
@@ -79,11 +38,9 @@ class LeakyRelu(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Arc-cosine kernels, for this slope below zero."""
         return duals.PiecewiseLinear(float(self.negative_slope))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """max(x, 0) + negative_slope · min(x, 0)."""
         return jnp.where(x > 0, x, self.negative_slope * x)
 
 
@@ -92,10 +49,7 @@ class Abs(Nonlinearity):
     """The absolute value |x|, without gain."""
 
     dual: ClassVar[DualActivation] = duals.PiecewiseLinear(-1.0)  # arc-cosine kernels, for a slope of -1 below zero
-
-    def function(self, x: jax.Array) -> jax.Array:
-        """The absolute value of every entry."""
-        return jnp.abs(x)
+    function = staticmethod(jnp.abs)
 
 
 @dataclass(frozen=True)
@@ -103,10 +57,7 @@ class Erf(Nonlinearity):
     """The error function erf(x), a sigmoid from −1 to 1."""
 
     dual: ClassVar[DualActivation] = duals.Erf()  # the arcsine kernel, in closed form
-
-    def function(self, x: jax.Array) -> jax.Array:
-        """The error function of every entry."""
-        return jax.lax.erf(x)
+    function = staticmethod(jax.lax.erf)
 
 
 @dataclass(frozen=True)
@@ -114,10 +65,7 @@ class Gelu(Nonlinearity):
     """x Φ(x), exact (no tanh approximation)."""
 
     dual: ClassVar[DualActivation] = duals.Gelu()  # moments of Gelu in closed form
-
-    def function(self, x: jax.Array) -> jax.Array:
-        """Every entry x times Φ(x), the normal distribution function."""
-        return jax.nn.gelu(x, approximate=False)
+    function = staticmethod(partial(jax.nn.gelu, approximate=False))
 
 
 @dataclass(frozen=True)
@@ -125,10 +73,7 @@ class Sin(Nonlinearity):
     """The sine sin(x), for signals that oscillate."""
 
     dual: ClassVar[DualActivation] = duals.Sin()  # moments of the sine in closed form
-
-    def function(self, x: jax.Array) -> jax.Array:
-        """The sine of every entry, in radians."""
-        return jnp.sin(x)
+    function = staticmethod(jnp.sin)
 
 
 @dataclass(frozen=True)
@@ -136,10 +81,7 @@ class Cos(Nonlinearity):
     """The cosine cos(x), for signals that oscillate."""
 
     dual: ClassVar[DualActivation] = duals.Cos()  # moments of the cosine in closed form
-
-    def function(self, x: jax.Array) -> jax.Array:
-        """The cosine of every entry, in radians."""
-        return jnp.cos(x)
+    function = staticmethod(jnp.cos)
 
 
 @dataclass(frozen=True)
@@ -147,10 +89,7 @@ class Sign(Nonlinearity):
     """The sign of x: K' = 1 - 2θ/π, θ the angle between the fields. There is no NTK: the derivative is infinite."""
 
     dual: ClassVar[DualActivation] = duals.Sign()  # moments of the sign, which has no derivative
-
-    def function(self, x: jax.Array) -> jax.Array:
-        """The sign of every entry, -1, 0 or 1."""
-        return jnp.sign(x)
+    function = staticmethod(jnp.sign)
 
 
 @dataclass(frozen=True)
@@ -160,7 +99,6 @@ class Heaviside(Nonlinearity):
     dual: ClassVar[DualActivation] = duals.Heaviside()  # moments of the step, which has no derivative
 
     def function(self, x: jax.Array) -> jax.Array:
-        """1 for positive entries, 0 for others."""
         return jnp.where(x > 0, 1, 0).astype(x.dtype)
 
 
@@ -168,20 +106,16 @@ class Heaviside(Nonlinearity):
 class Identity(ParameterFree):
     """A layer that changes nothing, such as an empty residual branch."""
 
-    takes_numpy: ClassVar[bool] = True
     steers: ClassVar[bool] = True  # it passes on steerable features, too
     follows_moves: ClassVar[bool | None] = True
 
     def signal(self, signal: Signal) -> Signal:
-        """The kind of signal that comes in."""
         return signal
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The input as it came in."""
         return x
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """No operation: the kernel does not change."""
         return ()
 
 
@@ -229,33 +163,23 @@ class Elementwise(Nonlinearity):
         bad = ~(jnp.isfinite(values) & jnp.isfinite(slopes))
         if bad.any():
             at = float(where[bad][0])
-            raise InvalidArgumentError(
-                "fn",
-                at,
-                "finite values and derivatives at all real numbers",
-                verb="has no finite value or derivative at",
-            )
+            wanted = "finite values and derivatives at all real numbers"
+            raise InvalidArgumentError("fn", at, wanted, verb="has no finite value or derivative at")
 
     def _check_error(self) -> None:
         """Raise InvalidArgumentError where integrals miss the tolerance at ordinary variances."""
         errors = np.asarray(jax.jit(lambda q: line(self.fn, q, 1).error)(jnp.asarray(_VARIANCES)))
         at = int(np.argmax(errors))  # of NaN, if there is any
         if not errors[at] <= bound(self.tolerance, np.float64):
-            raise InvalidArgumentError(
-                "fn",
-                float(errors[at]),
-                "at most the tolerance",
-                "give a function without kinks away from zero, or a larger tolerance",
-                verb="is integrated with an error of",
-            )
+            remedy = "give a function without kinks away from zero, or a larger tolerance"
+            verb = "is integrated with an error of"
+            raise InvalidArgumentError("fn", float(errors[at]), "at most the tolerance", remedy, verb=verb)
 
     @property
     def dual(self) -> DualActivation:
-        """Moments to the tolerance."""
         return duals.Quadrature(self.fn, self.tolerance)
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The user's function of every entry."""
         return self.fn(x)
 
 
@@ -298,7 +222,6 @@ class Polynomial(_Polynomial):
         object.__setattr__(self, "coefficients", tuple(map(float, values)))
 
     def powers(self) -> tuple[float, ...]:
-        """The coefficients of the layer, from the constant on."""
         return tuple(self.coefficients)
 
 
@@ -312,7 +235,6 @@ class Monomial(_Polynomial):
         check_whole("degree", self.degree, 0, _HIGHEST)
 
     def powers(self) -> tuple[float, ...]:
-        """One coefficient, that of the highest power."""
         return (0.0,) * self.degree + (1.0,)
 
 
@@ -352,7 +274,6 @@ class RectifiedMonomial(Nonlinearity):
         return duals.PiecewiseLinear(0.0) if self.degree == 1 else duals.RectifiedMonomial(self.degree)
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The power of positive entries, 0 for others."""
         return jnp.where(x > 0, jnp.where(x > 0, x, 1) ** self.degree, 0).astype(x.dtype)
 
 
@@ -369,11 +290,9 @@ class Exp(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Moments of the exponential in closed form."""
         return duals.Exp(float(self.a), float(self.b))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The exponential a·exp(b x) of every entry."""
         return self.a * jnp.exp(self.b * x)
 
 
@@ -390,11 +309,9 @@ class Gaussian(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Moments of the Gaussian in closed form."""
         return duals.Gaussian(float(self.a), float(self.b))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The Gaussian a·exp(b x²) of every entry."""
         return self.a * jnp.exp(self.b * x * x)
 
 
@@ -409,11 +326,9 @@ class Rbf(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """The kernel of radial basis functions."""
         return duals.Rbf(float(self.gamma))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The shifted sine √2 sin(√(2γ) x + π/4) of every entry."""
         return math.sqrt(2) * jnp.sin(math.sqrt(2 * self.gamma) * x + math.pi / 4)
 
 
@@ -432,11 +347,9 @@ class Exponential(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """The exponential of the angle's cosine."""
         return duals.NormalisedExponential(float(self.gamma))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The normalised exponential r exp(√γ x/r - γ), r² the mean of x² over the last axis."""
         square = jnp.mean(x * x, axis=-1, keepdims=True)
         r = jnp.sqrt(jnp.where(square > 0, square, 1))
         return jnp.where(square > 0, r * jnp.exp(math.sqrt(self.gamma) * x / r - self.gamma), 0)

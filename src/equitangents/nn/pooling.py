@@ -1,27 +1,27 @@
-"""Average pooling in blocks, over a grid, a group or the cosets of a subgroup; and flattening."""
+"""Average pooling in blocks, over a grid, a group or the cosets of a subgroup."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.table_group import Subgroup
 from equitangents.kernels.operations import Box, FrozenArray, Pool, WindowPool
-from equitangents.kernels.operations import Flatten as FlattenOp
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import HaarMean, RotationOp
-from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
-from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, per_dimension, window_box
-from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure, pooled
+from equitangents.kernels.structured import BlockSums, check_masked_windows, deciding
+from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, padded, per_dimension, taps, window_box
+from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice
 
@@ -36,17 +36,24 @@ class _Pool(ParameterFree):
         op = self.lower_masked(signal)[0] if structure.masks == SMALLER else self.lower(signal)[0]
         shape = self.signal(signal).positions.shape
         if op.box is None:
-            y, mask = pooled(x, structure.mask, op, shape)
-            return y, replace(structure, mask=mask)
+            return _pooled(x, structure, op, shape)
         count = len(x)
         flat = structure.mask.reshape((count, -1))
-        if isinstance(op, Fitted):
-            weights, mask = averages(op, flat, x.dtype)
-            values = x.reshape((count, -1, x.shape[-1]))
-            y = jnp.einsum("prn,nrc->npc", weights, values, precision="highest").reshape((count, *shape, -1))
-        else:
-            y, mask = self.apply(params, x, signal), flat[:, deciding(op.box, structure.masks)]
-        return structure.after(y, mask.reshape((count, *shape)))
+        there = flat[:, deciding(op.box, structure.masks)]
+        return structure.after(self.apply(params, x, signal), there.reshape((count, *shape)))
+
+
+def _pooled(
+    x: jax.Array, structure: Structure, op: Pool | BlockSums, shape: tuple[int, ...]
+) -> tuple[jax.Array, Structure]:
+    """Means (or sums) over the positions of each block that the mask leaves: (N, *shape, C), and the blocks' mask."""
+    member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
+    weights = (member & structure.mask.reshape((len(x), 1, -1))).astype(x.dtype)
+    there = weights.sum(axis=2) > 0
+    if op.is_pool:
+        weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
+    y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
+    return y.reshape((len(x), *shape, x.shape[-1])), replace(structure, mask=there.reshape((len(x), *shape)))
 
 
 @dataclass(frozen=True)
@@ -77,55 +84,34 @@ class AvgPool(_Pool):
         return replace(signal, positions=Grid(self.box(signal).out_shape))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Means over windows of positions."""
+        """Means over windows, one dimension after the other."""
         box = self.box(signal)
-        if not _in_blocks(box):
-            return _window_means(x, box)
-        for axis, (w, n) in enumerate(zip(box.window, box.out_shape, strict=True), start=1):
-            x = jnp.moveaxis(x, axis, 0)[: w * n]
-            x = jnp.moveaxis(x.reshape((n, w, *x.shape[1:])).mean(axis=1), 0, axis)
+        x = padded(x, box)
+        for axis, (w, s, n) in enumerate(zip(box.window, box.stride, box.out_shape, strict=True), start=1):
+            if w == s:
+                x = lax.slice_in_dim(x, 0, w * n, axis=axis)
+                x = x.reshape((*x.shape[:axis], n, w, *x.shape[axis + 1 :])).mean(axis=axis + 1)
+            else:
+                x = jnp.take(x, s * np.arange(n)[:, None] + np.arange(w), axis=axis).mean(axis=axis + 1)
         return x
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """Pool by block number, or over windows where these are no blocks."""
         box = self.box(signal)
-        if not _in_blocks(box):
-            return (WindowPool(box),)
-        return (Pool(*_blocks(box)),)
+        return (Pool(*_blocks(box)) if box.stride == box.window and not box.is_padded else WindowPool(box),)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """A mean over windows of the smaller inputs, where these are other windows."""
-        box = self.box(signal)
-        if keeps_windows(box, self.padding) and not box.is_padded:
-            return self.lower(signal)
-        return (Fitted(box, self.padding, pools=True),)
-
-
-def _in_blocks(box: Box) -> bool:
-    """Whether windows neither overlap nor leave gaps nor reach beyond the grid."""
-    return box.stride == box.window and not (box.wrap or any(box.low) or any(box.high))
+        """As `lower`; raises NetworkError where the windows of smaller inputs are others."""
+        check_masked_windows(self.box(signal), self.padding)
+        return self.lower(signal)
 
 
 def _blocks(box: Box) -> tuple[FrozenArray, int, Box]:
     """(the block of each position, -1 at ragged edges, how many there are, the windows that they are)."""
-    labels = np.zeros(box.in_shape, np.int32)
-    for axis, (w, n) in enumerate(zip(box.window, box.out_shape, strict=True)):
-        along = np.arange(labels.shape[axis]) // w
-        along = np.where(along < n, along, -(10**9)).reshape((-1,) + (1,) * (labels.ndim - axis - 1))
-        labels = labels * n + along
-    labels = np.where(labels < 0, -1, labels).astype(np.int32)
-    return FrozenArray(labels.ravel()), int(np.prod(box.out_shape)), box
-
-
-def _window_means(x: jax.Array, box: Box) -> jax.Array:
-    """Means over a box of x, (N, *grid, C), one dimension after the other."""
-    if any(box.low) or any(box.high):
-        widths = [(0, 0), *zip(box.low, box.high, strict=True), (0, 0)]
-        x = jnp.pad(x, widths, mode="wrap" if box.wrap else "constant")
-    for axis, (w, s, n) in enumerate(zip(box.window, box.stride, box.out_shape, strict=True), start=1):
-        reads = s * np.arange(n)[:, None] + np.arange(w)
-        x = jnp.take(x, reads, axis=axis).mean(axis=axis + 1)
-    return x
+    along = (-1,) + (1,) * len(box.window)
+    block = np.indices(box.in_shape) // np.reshape(box.window, along)
+    inside = (block < np.reshape(box.out_shape, along)).all(axis=0)
+    labels = np.where(inside, np.ravel_multi_index(tuple(block), box.out_shape, mode="clip"), -1)
+    return FrozenArray(labels.ravel().astype(np.int32)), math.prod(box.out_shape), box
 
 
 @dataclass(frozen=True)
@@ -138,16 +124,13 @@ class SumPool(_Pool):
         object.__setattr__(self, "window", check_sizes("window", self.window))
 
     def signal(self, signal: Signal) -> Signal:
-        """The grid of blocks; a Gaussian field stays one."""
         return AvgPool(self.window).signal(signal)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Sums over blocks of positions; ragged edges are dropped."""
-        size = int(np.prod(per_dimension("window", self.window, len(grid_shape(signal)))))
-        return size * AvgPool(self.window).apply(params, x, signal)
+        pool = AvgPool(self.window)
+        return taps(pool.box(signal)) * pool.apply(params, x, signal)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """Sums by block number."""
         return (BlockSums(*_blocks(AvgPool(self.window).box(signal))),)
 
 
@@ -156,15 +139,12 @@ class GlobalSumPool(_Pool):
     """The sum over all positions of a grid; under a mask, over those that exist."""
 
     def signal(self, signal: Signal) -> Signal:
-        """A plain vector; a Gaussian field stays Gaussian."""
         return GlobalAvgPool().signal(signal)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Sums over all positions, (N, channels)."""
         return x.sum(axis=tuple(range(1, x.ndim - 1)))
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation that sums over all positions."""
         return (BlockSums(FrozenArray(np.zeros(signal.positions.count, np.int32)), 1),)
 
 
@@ -194,42 +174,13 @@ class GlobalAvgPool(_Pool):
         return replace(signal, positions=Grid(()))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Means over positions, (N, channels)."""
         x = x[(slice(None), *self._steps(signal))] if self.every != 1 else x
         return x.mean(axis=tuple(range(1, x.ndim - 1)))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation that pools positions into one block."""
         labels = np.full(signal.positions.shape, -1, np.int32)
         labels[self._steps(signal)] = 0
         return (Pool(FrozenArray(labels.ravel()), 1),)
-
-
-@dataclass(frozen=True)
-class Flatten(ParameterFree):
-    """All positions' channels side by side.  Before a dense layer K' = mean over p of K(p,p)."""
-
-    takes_numpy: ClassVar[bool] = True
-
-    def signal(self, signal: Signal) -> Signal:
-        """A plain vector; features of different positions have different variances, so it is Gaussian no more."""
-        positions = signal.positions
-        single = positions.count == 1
-        channels = positions.count * signal.channels
-        uneven = signal.uneven or not (signal.gaussian or single)
-        gaussian = signal.gaussian and single
-        return replace(signal, positions=Grid(()), channels=channels, gaussian=gaussian, uneven=uneven)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """(N, positions·channels), times the roots of positions' weights where these differ."""
-        weights = signal.positions.weights
-        if weights is not None:
-            x = x * np.sqrt(len(weights) * weights).astype(x.dtype)[:, None]
-        return x.reshape((x.shape[0], -1))
-
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation that reads positions as channels; none where there are no positions."""
-        return () if signal.positions.shape == () else (FlattenOp(),)
 
 
 @dataclass(frozen=True)
@@ -253,13 +204,13 @@ class GroupPool(ParameterFree):
     def _labels(self, signal: Signal) -> np.ndarray:
         """The number of each position's coset."""
         positions, subgroup = signal.positions, self.subgroup
-        group = positions.group if isinstance(positions, OnGroup) else None
-        cosets = isinstance(positions, Blocks)
-        if not (cosets or positions.on_group) or (cosets and subgroup is not None):
+        if not isinstance(positions, OnGroup) and not (isinstance(positions, Blocks) and subgroup is None):
             raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
         if subgroup is None:
             return np.zeros(positions.count, np.int32)
-        if group is None:
+        assert isinstance(positions, OnGroup)
+        group = positions.group
+        if not isinstance(group, Group):
             raise NetworkError("subgroup", subgroup, "None on SO(3) and O(3)")
         if not isinstance(subgroup, Subgroup):
             try:
@@ -286,24 +237,12 @@ class GroupPool(ParameterFree):
         return jnp.mean(x[:, np.argsort(labels, kind="stable").reshape((blocks, -1))], axis=2)
 
     def lower(self, signal: Signal) -> tuple[Op | RotationOp, ...]:
-        """One operation that averages kernels over cosets."""
         labels = self._labels(signal)
         if signal.positions.weights is not None:
             return (HaarMean(),)
         return (Pool(FrozenArray(labels), int(labels.max()) + 1),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """The mean over the grid, if the pool is over the whole group."""
         if self.subgroup is not None or group.torus is None:
             return None
         return (Pool(FrozenArray(np.zeros(math.prod(group.torus), np.int32)), 1),)
-
-
-class MaxPool:
-    """Refused: the maximum over Gaussian positions has no closed form and is not Gaussian."""
-
-    def __init__(self, *args: object, **keywords: object) -> NoReturn:
-        raise NetworkError(
-            "MaxPool has no kernel: the covariance of maxima over jointly Gaussian positions has no closed form beyond "
-            "pairs; use AvgPool, or a convolution with a stride"
-        )

@@ -13,18 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import DType, Params
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.program import GroupFibres, Program
 from equitangents.kernels.projected import EquivariantOutputs, PositionMoves, RotationMoves
 from equitangents.kernels.rotations import Sphere
-from equitangents.nn.layer import Grid, Layer, OnGroup, Signal, Weights, check_scale
+from equitangents.nn.layer import Grid, LinearLayer, OnGroup, Signal
 
 
 @dataclass(frozen=True)
-class Readout(Layer):
+class Readout(LinearLayer):
     """The last layer of a network on a group: d equivariant outputs, y(gx) = ρ(g) y(x).
 
     K'(f,f') = W_std² ∫∫ ρ(g) ρ(g')ᵀ K(g,g') dg dg' + b_std² P, (d, d) for each pair of inputs, and Θ' = K' + the same
@@ -46,15 +46,12 @@ class Readout(Layer):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "representation", as_representation("representation", self.representation))
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
+        super().__post_init__()
 
     @property
-    def dimension(self) -> int:
+    def channels(self) -> int:  # type: ignore[override]
         """d, the number of outputs."""
         return self._turned.dimension
-
-    equivariant_outputs = dimension
 
     @property
     def _turned(self) -> Representation:
@@ -64,14 +61,9 @@ class Readout(Layer):
     def matrices(self, signal: Signal) -> np.ndarray:
         """ρ at every position of a signal on a group, (positions, d, d)."""
         positions = signal.positions
-        if not positions.on_group:
-            raise NetworkError(
-                "signal",
-                positions,
-                "a signal on a group",
-                "put a Lift or SphereLift before it, and no pool between",
-                verb="is on",
-            )
+        if not isinstance(positions, OnGroup):
+            remedy = "put a Lift or SphereLift before it, and no pool between"
+            raise NetworkError("signal", positions, "a signal on a group", remedy, verb="is on")
         try:
             return self._turned.at(positions.group)
         except InvalidArgumentError as error:
@@ -80,12 +72,7 @@ class Readout(Layer):
     def signal(self, signal: Signal) -> Signal:
         """A plain vector of d outputs, which are not alike."""
         self.matrices(signal)
-        return Signal(Grid(()), self._turned.dimension, uneven=True)
-
-    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """w (n, d), b (d,)."""
-        d = self._turned.dimension
-        return self._weights.init(key, (signal.channels, d), (d,), dtype)
+        return Signal(Grid(()), self.channels, uneven=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """(N, positions, n) to (N, d)."""
@@ -93,7 +80,7 @@ class Readout(Layer):
         weights = signal.positions.weights
         weights = np.full(len(rho), 1 / len(rho)) if weights is None else weights
         turns = jnp.asarray(rho * weights[:, None, None], x.dtype)
-        features = self._weights.multiply({"w": params["w"]}, x)
+        features = self.scales.multiply({"w": params["w"]}, x)
         y = jnp.einsum("gab,ngb->na", turns, features, precision="highest")
         if "b" not in params:
             return y
@@ -102,10 +89,6 @@ class Readout(Layer):
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Nothing: the kernels of the layers before it are projected, see `projected`."""
         raise NetworkError("a Readout is the last layer of a network, not part of another layer")
-
-    @property
-    def _weights(self) -> Weights:
-        return Weights(self.W_std, self.b_std)
 
     def projected(
         self, flat: Program[Any], fibres: GroupFibres | Sphere, signal: Signal
@@ -123,7 +106,6 @@ class Readout(Layer):
     def _moves(self, fibres: GroupFibres | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
         if isinstance(fibres, GroupFibres):
             assert isinstance(signal.positions, OnGroup)
-            group = signal.positions.group
-            sources = fibres.points.array[group.inverses]
+            sources = fibres.points.array[signal.positions.group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho))
         return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,15 +29,12 @@ class Scale(ParameterFree):
         check_number("factor", self.factor, "a finite number", math.isfinite)
 
     def signal(self, signal: Signal) -> Signal:
-        """The kind of signal that comes in."""
         return signal
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Every entry times the factor."""
         return self.factor * x
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation that multiplies kernels by the square."""
         return (Times(float(self.factor)),)
 
 
@@ -57,11 +54,6 @@ class Dropout(ByRun, ParameterFree):
         check_number("rate", self.rate, "a probability, at least 0 and below 1", lambda rate: 0 <= rate < 1)
         check_choice("mode", self.mode, ("train", "test"))
 
-    @property
-    def needs_structure(self) -> bool:  # type: ignore[override]
-        """In training it draws from a key."""
-        return self.mode == "train"
-
     def signal(self, signal: Signal) -> Signal:
         """A field on the positions that come in; in training no longer Gaussian."""
         return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
@@ -80,11 +72,9 @@ class Dropout(ByRun, ParameterFree):
 
     @property
     def draws_noise(self) -> bool:  # type: ignore[override]
-        """Whether units are dropped: in every mode but "test"."""
         return self.mode != "test"
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """One operation in training, none at test time."""
         return () if self.mode == "test" else (Drop(1 - float(self.rate)),)
 
 
@@ -115,7 +105,6 @@ class LayerNorm(ByRun, ParameterFree):
         return isinstance(self.positions, bool)
 
     def signal(self, signal: Signal) -> Signal:
-        """The kind of signal that comes in."""
         self._dimensions(signal)
         return signal
 
@@ -152,13 +141,3 @@ class LayerNorm(ByRun, ParameterFree):
             numbers = np.arange(np.prod(kept), dtype=np.int32).reshape(kept)
             groups = FrozenArray(np.ascontiguousarray(np.broadcast_to(numbers, shape)).ravel())
         return (Normalise(bool(dimensions), float(self.eps), signal.gaussian, groups),)
-
-
-class BatchNorm:
-    """Refused: outputs depend on the other inputs of the batch, so that a pair of inputs has no kernel."""
-
-    def __init__(self, *args: object, **keywords: object) -> NoReturn:
-        raise NetworkError(
-            "BatchNorm has no kernel: what it does to an input depends on the others of the batch, so a pair of inputs "
-            "has no kernel of its own, and its gradients explode with depth; use LayerNorm"
-        )

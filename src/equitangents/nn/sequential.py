@@ -1,12 +1,21 @@
-"""Networks: layers one after another."""
+"""Networks: layers one after another, and the program of theirs that engines run.
+
+Roto-translations are folded onto the grid where they can be (arXiv 2406.06504, Theorem 5.3). If every window is a box
+that the rotations (and reflections) map to itself, with all of them in it, then the field at a pair offset on the group
+does not depend on the rotation: at g = (r, t) each layer averages over t + u with u in the box, whatever r. The
+group-convolutional kernel is then that of the ordinary convolutional network on the torus, with the second input moved
+by all elements of the group: |G| fields of H·W entries in place of |G| fields of |G|. With translations alone it is the
+ordinary network itself.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,27 +27,20 @@ from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
+from equitangents.groups import Group
 from equitangents.kernels.cost import KernelCost, kernel_cost
-from equitangents.kernels.dispatch import compute
-from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
+from equitangents.kernels.program import GroupFibres, Op, Positions, Program, field_program
+from equitangents.kernels.program import is_structured as has_structure
 from equitangents.kernels.projected import PositionMoves
-from equitangents.kernels.result import KernelField, Kernels, NngpKernels
+from equitangents.kernels.result import KernelField, Kernels, NngpKernels, Part, part_of
 from equitangents.kernels.rotations import sample as hardest
+from equitangents.kernels.runs.programs import compute
 from equitangents.kernels.steerable import Points
-from equitangents.nn.layer import Grid, Layer, Signal, Structure
-from equitangents.nn.lowering import (
-    AnyProgram,
-    chain,
-    check_entries,
-    draw_noise,
-    init_layers,
-    lower,
-    lower_field,
-    lowered,
-    run_layers,
-    why_no_ntk,
-)
+from equitangents.kernels.structured import StructuredPositions, structured_program
+from equitangents.nn.conv import Dense, Flatten
+from equitangents.nn.layer import Grid, Layer, Signal, Signals, Steered, Structure, every
+from equitangents.nn.readout import Readout
 from equitangents.nn.steerable.linear import equivariant_dimension
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_key, check_shape
@@ -46,6 +48,7 @@ from equitangents.validation import check_array, check_key, check_shape
 PositionPairs = Literal["all", "same"]
 """All pairs of positions, or each with itself."""
 
+AnyProgram = Program[Any]
 
 MOST_LAYERS = 10_000
 """Layers of a network at most: lowering, and every message that names it, take time and memory for each."""
@@ -84,8 +87,8 @@ class Sequential:
 
         None for other networks.
         """
-        own = self._layers[-1].equivariant_outputs
-        return equivariant_dimension(self._layers) if own is None else own
+        last = self._layers[-1]
+        return last.channels if isinstance(last, Readout) else equivariant_dimension(self._layers)
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
@@ -119,22 +122,22 @@ class Sequential:
 
         x may be `Masked` or `Graphs`. A network with dropout in training takes a `key`, from which it draws.
         """
-        check_entries("params", params, self._layers)
         if key is not None:
             check_key(key)
         if is_structured(x):
             x = checked("x", x)
         elif np.ndim(x) < 2:
             raise ShapeError("x", np.shape(x), "(N, channels) or (N, *positions, channels)")
-        leaves, signals = jax.tree.leaves(params), self.signals(np.shape(getattr(x, "x", x))[1:])
-        dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
-        with precision.scope(dtype), _naming_misfits(self._layers, params, signals):
-            return run_layers(self._layers, params, *_values(x, dtype, key), signals=signals)[0]
+        signals = self.signals(np.shape(getattr(x, "x", x))[1:])
+        with naming_misfits(self._layers, params, signals):
+            leaves = jax.tree.leaves(params)
+            dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
+            with precision.scope(dtype):
+                return run_layers(self._layers, params, *_values(x, dtype, key), signals=signals)[0]
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
-        found = _lower(self._layers, check_shape("input_shape", input_shape))
-        return found.given, found.program
+        return _lower(self._layers, check_shape("input_shape", input_shape))[:2]
 
     def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
         """Whether the kernel is known to be invariant, k(ρ(g)x, ρ(g)x') = k(x, x') for all inputs of this shape.
@@ -143,24 +146,22 @@ class Sequential:
         """
         return _is_invariant(self._layers, action, check_shape("input_shape", input_shape))
 
-    def field_invariant_under(self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray) -> bool:
-        """Whether the kernel field is known to be invariant when inputs and output positions are moved together.
+    def field_symmetry(
+        self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray
+    ) -> Literal["invariant", "equivariant"] | None:
+        """What is known of the kernel field when inputs and output positions are moved together; None: nothing.
 
+        "invariant", where both inputs move; "equivariant", also where one moves: every finite network is equivariant.
         moves: where each generator of the group takes the P output positions, (generators, P).
         """
-        return self._outputs_move(action, input_shape, moves, alone=False)
-
-    def field_equivariant_under(self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray) -> bool:
-        """As `field_invariant_under`, if one of the two inputs moves: every finite network is equivariant."""
-        return self._outputs_move(action, input_shape, moves, alone=True)
-
-    def _outputs_move(self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray, *, alone: bool) -> bool:
         shape = check_shape("input_shape", input_shape)
         try:
             ops = lowered(self._layers, self.signals(shape), masked=False)
         except NetworkError:
-            return False
-        return outputs_move(ops, action, shape, moves, alone=alone)
+            return None
+        if not outputs_move(ops, action, shape, moves):
+            return None
+        return "equivariant" if outputs_move(ops, action, shape, moves, alone=True) else "invariant"
 
     def outputs_equivariant_under(self, action: Action, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether K(ρ(g)x, x') = M_g K(x, x') is known for equivariant outputs, all inputs and each generator g.
@@ -178,21 +179,7 @@ class Sequential:
     @property
     def draws_noise(self) -> bool:
         """Whether inputs draw independent noise (dropout), so that x with itself differs from x with an equal input."""
-        return draw_noise(self._layers)
-
-    def kernel(self, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
-        """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
-
-        float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
-        under jit and is differentiable. Kernels are of one output unit. A network with a jump (Sign, Heaviside) has an
-        NNGP alone: asking for its `ntk` raises NetworkError.
-        Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError where the result cannot fit in memory.
-        """
-        x1, x2 = self._checked_pair(x1, x2)
-        lowered = self._lowered(x1)
-        if lowered.given:
-            x1, x2 = self.after_given(lowered.given, x1), None if x2 is None else self.after_given(lowered.given, x2)
-        return lowered.existing(compute(lowered.program, x1, x2, engine))
+        return any(layer.draws_noise for layer in every(self._layers))
 
     @property
     def samples_rotations(self) -> bool:
@@ -207,35 +194,34 @@ class Sequential:
         """
         if is_structured(x) or not self.samples_rotations:
             return self
-        given, program = self._lowered(x)[:2]
-        after = np.asarray(self.after_given(given, x))
-        resolution = compute(program, hardest(after, after)).resolution
+        after, program = self.lowered(x)
+        resolution = compute(program, hardest(np.asarray(after), np.asarray(after))).resolution
         if resolution is None:
             return self
         return Sequential(
             *(replace(layer, resolution=resolution) if layer.samples_rotations else layer for layer in self._layers)  # type: ignore[type-var]
         )
 
+    def kernel(self, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
+        """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
+
+        float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
+        under jit and is differentiable. Kernels are of one output unit. A network with a jump (Sign, Heaviside) has an
+        NNGP alone: asking for its `ntk` raises NetworkError.
+        Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError where the result cannot fit in memory.
+        """
+        return self._kernels(*_pair(x1, x2), engine)
+
     def kernel_diagonal(self, x: Inputs, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
-        (x,) = without_empty_masks(_check_inputs("x", x))
-        lowered = self._lowered(x)
-        return lowered.existing(compute(lowered.program, self.after_given(lowered.given, x), None, engine, own=True))
+        return self._kernels(*_pair(x, None, "x"), engine, own=True)
 
-    def _checked_pair(self, x1: Tree, x2: Tree) -> tuple[Tree, Tree]:
-        """Inputs of two sets that fit each other."""
-        x1 = _check_inputs("x1", x1)
-        if x2 is not None:
-            x2 = _check_inputs("x2", x2)
-            if x2.shape[1:] != x1.shape[1:]:
-                raise ShapeError("x2", x2.shape, ("N", *x1.shape[1:]), "give inputs of the shape of x1")
-            if is_structured(x1) != is_structured(x2):
-                raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
-            if getattr(x1, "convention", None) != getattr(x2, "convention", None):
-                raise NetworkError("x2", x2.convention, x1.convention, verb="has masks of convention")
-        if x2 is None:
-            return (*without_empty_masks(x1), None)
-        return without_empty_masks(x1, x2)
+    def _kernels(self, x1: Tree, x2: Tree, engine: str | None, own: bool = False) -> Tree:
+        """The kernels that the network has: both, or only the NNGP; `own`: of each input with itself."""
+        given, program, no_ntk = self._lowered(x1)
+        after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+        found = compute(program, *after, engine, own=own)
+        return found if no_ntk is None else NngpKernels.of(found, no_ntk)
 
     def kernel_field(
         self, x1: ArrayLike, x2: ArrayLike | None = None, positions: PositionPairs = "all", engine: str | None = None
@@ -252,12 +238,7 @@ class Sequential:
         >>> net.kernel_field(x[:2], x).ntk.shape, net.kernel_field(x, positions="same").ntk.shape
         ((2, 16, 5, 16), (5, 5, 16))
         """
-        x1, x2 = self._checked_pair(x1, x2)
-        given, program, part, alone = self._field(x1, positions)
-        if alone:
-            return self._of_one_position(self.kernel(x1, x2, engine), x1, part)
-        after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
-        return self._named(compute(program, *after, engine, part), x1)
+        return self._field(*_pair(x1, x2), positions, engine)
 
     def kernel_field_diagonal(
         self, x: ArrayLike, positions: PositionPairs = "all", engine: str | None = None
@@ -267,55 +248,27 @@ class Sequential:
         What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
         positions="same" its variances.
         """
-        x = _check_inputs("x", x)
-        given, program, part, alone = self._field(x, positions)
-        if alone:
-            return self._of_one_position(self.kernel_diagonal(x, engine), x, part)
-        return self._named(compute(program, self.after_given(given, x), None, engine, part, own=True), x)
+        return self._field(*_pair(x, None, "x"), positions, engine, own=True)
 
-    def _field(self, x: Tree, positions: PositionPairs) -> tuple[int, AnyProgram, Part, bool]:
-        """(layers that are functions of the input, the program of the rest, pairs of positions, whether it is one)."""
-        signals = self.signals(x.shape[1:])
-        part = part_of(positions, signals[-1].positions.count)
-        given, program = lower_field(self._layers, signals, x.convention if is_structured(x) else None)
-        return given, program, part, part.count == 1 and not isinstance(program.space, Points)
-
-    def _of_one_position(self, kernels: Kernels, x: Tree, part: Part) -> Tree:
-        """Kernels of a network with one output position as a field of the shape that was asked for."""
-        tail = part.layout.tail
-
-        def field(values: ArrayLike) -> ArrayLike:
-            spread = np.broadcast_to if isinstance(values, np.ndarray) else jnp.broadcast_to
-            one = spread(values.reshape(values.shape + (1,) * len(tail)), values.shape + tail)
-            return part.layout.public(one) if values.ndim == 2 else one
-
-        nngp = field(kernels.nngp)
-        ntk = field(kernels.ntk) if why_no_ntk(self._layers) is None else nngp
-        memory = 2 * nngp.size * nngp.dtype.itemsize
-        found = KernelField(
-            nngp,
-            ntk,
-            positions=part.kind,
-            engine=kernels.engine,
-            form=kernels.form,
-            notes=kernels.notes,
-            memory=memory,
-        )
-        return self._named(found, x)
-
-    def _named(self, found: KernelField, x: Tree) -> Tree:
-        """The field with the shape of its grid; only the NNGP if there is no NTK."""
-        found = replace(found, grid=self.signals(x.shape[1:])[-1].positions.shape)
-        reason = why_no_ntk(self._layers)
-        return found if reason is None else NngpKernels.of(found, reason)
+    def _field(self, x1: Tree, x2: Tree, positions: PositionPairs, engine: str | None, own: bool = False) -> Tree:
+        """The field between pairs of positions, only the NNGP if there is no NTK; `own`: of each input with itself."""
+        signals, no_ntk = self.signals(x1.shape[1:]), why_no_ntk(self._layers)
+        end = signals[-1].positions
+        part = part_of(positions, end.count)
+        given, program = lower_field(self._layers, signals, x1.convention if is_structured(x1) else None)
+        if part.count == 1 and not isinstance(program.space, Points):
+            found = _of_one_position(self._kernels(x1, x2, engine, own), part)
+        else:
+            after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+            found = compute(program, *after, engine, part, own)
+        return replace(found, grid=end.shape) if no_ntk is None else NngpKernels.of(found, no_ntk)
 
     def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
-        found = self._lowered(x)
-        return self.after_given(found.given, x), found.program
+        given, program, _ = self._lowered(x)
+        return self.after_given(given, x), program
 
-    def _lowered(self, x: Inputs) -> _Lowered:
-        """What it is on inputs like x."""
+    def _lowered(self, x: Inputs) -> tuple[int, AnyProgram, str | None]:
         return _lower(self._layers, x.shape[1:], getattr(x, "convention", None))
 
     def kernel_cost(
@@ -335,16 +288,18 @@ class Sequential:
         1000))` shows all. For a network that samples rotations, on signals (B², C), the resolution is that of
         random signals of unit variance.
         """
-        found = _lower(self._layers, check_shape("input_shape", input_shape), SMALLER if masked else None)
-        return kernel_cost(found.program, self.signals(input_shape)[found.given].channels, n1, n2, dtype, engine)
+        shape = check_shape("input_shape", input_shape)
+        given, program, _ = _lower(self._layers, shape, SMALLER if masked else None)
+        return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
     def after_given(self, count: int, x: Inputs) -> Tree:
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
-        dtype, layers, signals = precision.working_dtype(x), self._layers[:count], self.signals(x.shape[1:])
+        dtype, layers = precision.working_dtype(x), self._layers[:count]
+        signals = self.signals(x.shape[1:])[: count + 1]
         params, graphs = ((),) * count, getattr(x, "adjacency", None)
-        if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in layers):
+        if isinstance(x, np.ndarray) and all(isinstance(layer, Flatten) for layer in layers):
             return run_layers(layers, params, x.astype(dtype, copy=False), Structure(), signals)[0]
         with precision.scope(dtype):
             y, after = run_layers(layers, params, *_values(x, dtype), signals=signals)
@@ -356,7 +311,7 @@ class Sequential:
 
 
 @contextmanager
-def _naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Signal, ...]) -> Iterator[None]:
+def naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Signals, ...]) -> Iterator[None]:
     """ShapeError, where applying layers fails, for the first whose parameters are of other shapes than `init` gives.
 
     They are compared after the failure alone, since users' own layers may change theirs.
@@ -364,18 +319,16 @@ def _naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Si
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError):
+        held = len(params) if isinstance(params, tuple | list) else type(params)
+        if held != len(layers):
+            remedy = "one for each layer, as init gives"
+            raise ShapeError("params", held, len(layers), remedy, verb="has entries,") from None
         made = jax.eval_shape(lambda key: init_layers(layers, key, signals, jnp.dtype("float32")), jax.random.key(0))
+        remedy = "give inputs of the shape that init was given, or init for these"
         for i, both in enumerate(zip(params, made, strict=True)):
             held, needed = (jax.tree.map(np.shape, p) for p in both)
             if held != needed:
-                raise ShapeError(
-                    "params",
-                    held,
-                    needed,
-                    "give inputs of the shape that init was given, or init for these",
-                    verb="has shapes",
-                    at=i,
-                ) from None
+                raise ShapeError("params", held, needed, remedy, verb="has shapes", at=i) from None
         raise
 
 
@@ -387,9 +340,36 @@ def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.
     return values, Structure(mask, graphs, key, getattr(x, "convention", SMALLER))
 
 
+def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
+    """Checked inputs of two sets that fit each other: arrays (N, *positions, C), or with masks or graphs."""
+    x1 = _check_inputs(name, x1)
+    if x2 is None:
+        return (*without_empty_masks(x1), None)
+    x2 = _check_inputs("x2", x2)
+    if x2.shape[1:] != x1.shape[1:]:
+        raise ShapeError("x2", x2.shape, ("N", *x1.shape[1:]), "give inputs of the shape of x1")
+    if is_structured(x1) != is_structured(x2):
+        raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
+    if getattr(x1, "convention", None) != getattr(x2, "convention", None):
+        raise NetworkError("x2", x2.convention, x1.convention, verb="has masks of convention")
+    return without_empty_masks(x1, x2)  # type: ignore[return-value]
+
+
 def _check_inputs(name: str, x: Inputs) -> Tree:
-    """Arrays (N, *positions, C), or inputs with masks or graphs."""
     return checked(name, x) if is_structured(x) else check_array(name, x, min_rank=2)
+
+
+def _of_one_position(kernels: Kernels | NngpKernels, part: Part) -> KernelField:
+    """Kernels of a network with one output position as a field of the shape that was asked for; without NTK twice."""
+    tail = part.tail
+
+    def field(values: ArrayLike) -> ArrayLike:
+        one = values.reshape(values.shape + (1,) * len(tail))
+        return part.public(one) if values.ndim == 2 else one
+
+    nngp = field(kernels.nngp)
+    ntk = nngp if isinstance(kernels, NngpKernels) else field(kernels.ntk)
+    return KernelField(nngp, ntk, positions=part.kind, engine=kernels.engine, form=kernels.form, notes=kernels.notes)
 
 
 @lru_cache(maxsize=512)
@@ -406,18 +386,155 @@ def _is_invariant(layers: tuple[Layer, ...], action: GroupAction, shape: tuple[i
     return ops_are_invariant(ops, action, shape)
 
 
-class _Lowered(NamedTuple):
-    """A network on inputs of one shape: leading layers without weights, and the program of the rest."""
-
-    given: int
-    program: AnyProgram
-    no_ntk: str | None  # why there is no tangent kernel
-
-    def existing(self, kernels: Kernels) -> Tree:
-        """The kernels that the network has: both, or only the NNGP."""
-        return kernels if self.no_ntk is None else NngpKernels.of(kernels, self.no_ntk)
-
-
 @lru_cache(maxsize=512)
-def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str | None = None) -> _Lowered:
-    return _Lowered(*lower(layers, _signals(layers, input_shape), masks), why_no_ntk(layers))
+def _lower(
+    layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str | None = None
+) -> tuple[int, AnyProgram, str | None]:
+    """(leading layers without weights, the program of the rest, why there is no tangent kernel)."""
+    return *lower(layers, _signals(layers, input_shape), masks), why_no_ntk(layers)
+
+
+def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
+    """The signals before each layer and after the last."""
+    signals = [signal]
+    for i, layer in enumerate(layers):
+        try:
+            if signals[-1].several and not layer.joins:
+                raise NetworkError("it follows a Parallel, whose branches Sum or Concatenate is to join first")
+            if i and layers[i - 1].is_last:
+                remedy = "its outputs transform with the input"
+                raise NetworkError("layers", layers[i - 1], "no layer after it", remedy, at=i - 1)
+            if not (layer.joins or layer.steers) and isinstance(signals[-1].positions, Steered):
+                remedy = "read it by SteerableConv, SteerableDense, SteerablePool or a steerable nonlinearity"
+                raise NetworkError("signal", signals[-1].positions, remedy=remedy)
+            signals.append(layer.signal(signals[-1]))
+        except NetworkError as error:
+            raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
+    return tuple(signals)
+
+
+def init_layers(layers: tuple[Layer, ...], key: jax.Array, signals: tuple[Signals, ...], dtype: DType) -> Params:
+    """Parameters, a tuple with one entry per layer, each from its own key."""
+    keys = jax.random.split(key, max(1, len(layers)))[: len(layers)]
+    return tuple(layer.init(k, s, dtype) for layer, k, s in zip(layers, keys, signals[:-1], strict=True))
+
+
+def run_layers(
+    layers: tuple[Layer, ...], params: Params, x: Tree, structure: Tree, signals: Signals
+) -> tuple[Tree, Tree]:
+    """(output, structure after it) of layers one after another on a signal with masks, graphs and keys."""
+    for i, (layer, p, s) in enumerate(zip(layers, params, signals[:-1], strict=True)):
+        beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
+        x, structure = layer.run(p, x, s, beside)
+    return x, structure
+
+
+@lru_cache(maxsize=256)
+def why_no_ntk(layers: tuple[Layer, ...]) -> str | None:
+    """Why one of the layers has no neural tangent kernel; None if all have."""
+    return next((layer.no_ntk for layer in every(layers) if layer.no_ntk is not None), None)
+
+
+def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[Op, ...], GroupFibres | None] | None:
+    """(operations on the grid, how the group moves it), or None where the theorem's conditions do not hold.
+
+    With a flattening readout only the identity's fibre is asked for, which is the ordinary network's.
+    """
+    pairs = zip(layers, signals, strict=False)
+    lift, signal = next(((layer, signal) for layer, signal in pairs if layer.lifts_to is not None), (None, None))
+    group = None if lift is None else lift.lifts_to
+    if lift is None or not isinstance(group, Group) or group.torus is None:
+        return None
+    ops = fold_layers(layers, signals, group)
+    if ops is None:
+        return None
+    turns = group.order // math.prod(group.torus)
+    if turns == 1 or not any(op.is_pool and not op.is_diagonal for op in ops):
+        return ops, None
+    fibres = lift.fibres(signal)
+    return (ops, GroupFibres(fibres.points, fibres.points, folded=turns)) if isinstance(fibres, GroupFibres) else None
+
+
+def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: Group) -> tuple[Op, ...] | None:
+    """Operations of all `layers` on the grid, or None if one of them does not fold."""
+    ops: list[Op] = []
+    for layer, signal in zip(layers, signals, strict=False):
+        folded = layer.fold(signal, group)
+        if folded is None:
+            return None
+        ops.extend(folded)
+    return tuple(ops)
+
+
+def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> tuple[int, AnyProgram]:
+    """(how many leading layers are functions of the input alone, the program of the rest).
+
+    `signals[i]` goes into layer i, and the last comes out, which is to have one position; else raises NetworkError.
+    With `masks`, a convention for inputs with masks or graphs, it always runs over all pairs of positions.
+    """
+    last, given = layers[-1], _count_given(layers, signals)
+    if isinstance(last, Readout) and masks is None:
+        numbers = (*layers[:-1], Flatten(), Dense(1, W_std=last.W_std))
+        fibres = layers[given].fibres(signals[given])
+        if fibres is None:
+            wanted = "a Lift or SphereLift as the first layer with weights, for kernels before a Readout"
+            raise NetworkError("layers", layers[given], wanted, at=given)
+        return given, last.projected(lower(numbers, chain(numbers, signals[0]))[1], fibres, signals[-2])
+    if signals[-1].positions.count != 1 or last.ends_on_points:
+        remedy = "end the network with Flatten, GlobalAvgPool, GroupPool or SteerablePool, or ask for kernel_field"
+        raise NetworkError("output", signals[-1].positions, "one position", remedy)
+    layers, signals = layers[given:], signals[given:]
+    folded = None if masks or isinstance(signals[-1].positions, Steered) else fold(layers, signals)
+    if folded is not None:
+        ops, fibres = folded
+        return given, Program(Positions(signals[0].positions.shape, fibres), ops)
+    return given, program_of(layers, signals, masks)
+
+
+@lru_cache(maxsize=256)
+def lower_field(
+    layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None
+) -> tuple[int, AnyProgram]:
+    """(number of leading layers without weights, program of the rest), for a kernel field.
+
+    Unfolded: every position of the output is wanted. Raises NetworkError for networks that end on none.
+    """
+    given, end = _count_given(layers, signals), signals[-1].positions
+    if layers[-1].ends_on_points:
+        return given, program_of(layers[given:-1], signals[given:-1])
+    if layers[-1].is_last or isinstance(end, Steered) or end.weights is not None:
+        wanted = "positions of a grid, of a finite group or its cosets, or points before PointFeatures"
+        raise NetworkError("output", end, wanted, "use kernel() in place of kernel_field()")
+    return given, program_of(layers[given:], signals[given:], masks)
+
+
+def _count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
+    """Number of leading layers that are functions of the input."""
+    pairs = enumerate(zip(layers, signals[1:], strict=True))
+    return next((i for i, (layer, after) in pairs if layer.has_weights or not after.given), len(layers))
+
+
+def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> AnyProgram:
+    """The program of layers, without simplification; `signals[i]` goes into layer i."""
+    begin, end = signals[0].positions, signals[-1].positions
+    if isinstance(end, Steered):
+        if not signals[-1].gaussian:
+            raise NetworkError("a nonlinearity of steerable features needs a linear layer after it, SteerableDense")
+        assert isinstance(begin, Steered)
+        whole, field = begin.points is None, end.points is not None
+        space = Points(begin.count, begin.features, end.features, whole=whole, field=field)
+        return Program(space, lowered(layers, signals, masked=False))
+    if masks is None:
+        pairs = zip(layers, signals, strict=False)
+        lift = next((moves for layer, signal in pairs if (moves := layer.fibres(signal)) is not None), None)
+        ops = lowered(layers, signals, masked=False)
+        return (structured_program if has_structure(ops) else field_program)(begin.shape, ops, lift)
+    if any(layer.lifts_to is not None for layer in layers):
+        raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
+    return Program(StructuredPositions(begin.shape, masks), lowered(layers, signals, masked=masks == SMALLER))
+
+
+def lowered(layers: tuple[Layer, ...], signals: tuple[Signal, ...], *, masked: bool) -> tuple[Any, ...]:
+    """The operations of layers one after another; `masked`: with windows that fit each input's mask."""
+    pairs = zip(layers, signals, strict=False)
+    return tuple(op for layer, s in pairs for op in (layer.lower_masked(s) if masked else layer.lower(s)))

@@ -9,7 +9,7 @@ Layers inside of a layer are a list "layers": {"layer": "Residual", "layers": [.
 from __future__ import annotations
 
 import inspect
-import json
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +50,20 @@ def network_of(layers: object) -> Sequential:
 
 def _count(layers: object) -> int:
     """Layers in a list of JSON, those inside of others included."""
-    inside = [each.get("layers") for each in layers if isinstance(each, dict)] if isinstance(layers, list) else []
-    return (len(layers) if isinstance(layers, list) else 0) + sum(map(_count, filter(None, inside)))
+    if not isinstance(layers, list):
+        return 0
+    return len(layers) + sum(_count(each.get("layers")) for each in layers if isinstance(each, dict))
 
 
 def _layers(content: object) -> list[Layer]:
     if not isinstance(content, list) or not content:
-        raise InvalidArgumentError("layers", _short(content), "a list of layers", verb="are")
+        raise InvalidArgumentError("layers", reprlib.repr(content), "a list of layers", verb="are")
     return [_layer(each) for each in content]
 
 
 def _layer(content: object) -> Layer:
     if not isinstance(content, dict) or not isinstance(content.get("layer"), str):
-        raise InvalidArgumentError("layer", _short(content), 'an object such as {"layer": "Relu"}')
+        raise InvalidArgumentError("layer", reprlib.repr(content), 'an object such as {"layer": "Relu"}')
     arguments = dict(content)
     name = arguments.pop("layer")
     inside = _layers(arguments.pop("layers")) if "layers" in arguments else []
@@ -89,8 +90,3 @@ def _known() -> dict[str, Any]:
 
 def _value(value: Tree) -> Tree:
     return tuple(map(_value, value)) if isinstance(value, list) else value
-
-
-def _short(content: object) -> str:
-    text = json.dumps(content)
-    return text if len(text) < 80 else text[:77] + "…"

@@ -7,9 +7,11 @@ networks and their tangent kernels have the same distribution as with one parame
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +21,8 @@ from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.rotations import Accuracy, FullMean, RotationOp, Sphere
-from equitangents.nn.layer import FilterLayer, OnGroup, OnRotations, Signal
+from equitangents.kernels.rotations import Accuracy, FullMean, Sphere
+from equitangents.nn.layer import LinearLayer, OnGroup, Signal
 from equitangents.sphere.harmonics import check_bandlimit
 from equitangents.sphere.transforms import wigner
 from equitangents.validation import check_number
@@ -32,6 +34,17 @@ def wigner_basis(group: RotationGroup | MatrixGroup, bandlimit: int) -> np.ndarr
     return np.concatenate([d.reshape(group.order, -1) for d in wigner(group.matrices, bandlimit)], axis=1)
 
 
+def bandlimit_of(signal: Signal, most: int | None, remedy: str) -> int:
+    """B of a signal of B² harmonic coefficients, B at most `most`; NetworkError for others."""
+    count = signal.positions.count
+    bandlimit = math.isqrt(count)
+    if bandlimit**2 != count:
+        raise NetworkError("signal", count, "B² coefficients, a square number", verb="has length")
+    if most is not None and bandlimit > most:
+        raise NetworkError("signal", bandlimit, range(1, most + 1), remedy, verb="has bandlimit")
+    return bandlimit
+
+
 def blocks(bandlimit: int) -> list[slice]:
     """Where the entries of each degree lie in a row of `wigner_basis`."""
     ends = np.cumsum([0, *((2 * l + 1) ** 2 for l in range(bandlimit))])
@@ -39,7 +52,7 @@ def blocks(bandlimit: int) -> list[slice]:
 
 
 @dataclass(frozen=True)
-class SphereLift(FilterLayer):
+class SphereLift(LinearLayer):
     """A convolution of a signal on the sphere with filters at every rotation.
 
     N(f)(R) = W_std/√n ∫ κ(x) f(Rx) dx/4π + b_std · b;  K'(R,R') = W_std² ∫ K(Rx, R'x) dx/4π + b_std².
@@ -68,51 +81,35 @@ class SphereLift(FilterLayer):
 
     def __post_init__(self) -> None:
         if not isinstance(self.onto, RotationGroup | MatrixGroup):
-            raise InvalidTypeError(
-                "onto", self.onto, "so3(bandlimit), o3(bandlimit) or a finite group of rotations such as octahedral()"
-            )
+            wanted = "so3(bandlimit), o3(bandlimit) or a finite group of rotations such as octahedral()"
+            raise InvalidTypeError("onto", self.onto, wanted)
         if isinstance(self.onto, MatrixGroup) and not self.onto.turns_space:
             raise InvalidArgumentError("group", self.onto, "orthogonal 3×3 matrices")
-        self._check_scales()
+        super().__post_init__()
         check_number("tolerance", self.tolerance, "a number between 0 and 1", lambda v: 0 < v < 1)
         if self.resolution is not None:
             check_bandlimit("resolution", self.resolution)
 
     @property
     def samples_rotations(self) -> bool:  # type: ignore[override]
-        """Whether the resolution is that of the inputs of each call."""
         return self.resolution is None
 
     def _bandlimit(self, signal: Signal) -> int:
-        positions = signal.positions
         if signal.axes != 1:
-            raise NetworkError("signal", positions, "harmonic coefficients (N, B², C)", verb="is on")
-        bandlimit = round(positions.count**0.5)
-        if bandlimit**2 != positions.count:
-            raise NetworkError("signal", positions.count, "B² coefficients, a square number", verb="has length")
-        if isinstance(self.onto, RotationGroup) and bandlimit > self.onto.bandlimit:
-            raise NetworkError(
-                "signal",
-                bandlimit,
-                range(1, self.onto.bandlimit + 1),
-                "sample the group for more",
-                verb="has bandlimit",
-            )
-        return bandlimit
+            raise NetworkError("signal", signal.positions, "harmonic coefficients (N, B², C)", verb="is on")
+        most = self.onto.bandlimit if isinstance(self.onto, RotationGroup) else None
+        return bandlimit_of(signal, most, "sample the group for more")
 
     def signal(self, signal: Signal) -> Signal:
-        """One Gaussian field on the rotations."""
         self._bandlimit(signal)
-        positions = OnRotations(self.onto) if isinstance(self.onto, RotationGroup) else OnGroup(self.onto)
-        return Signal(positions, self.channels, gaussian=True)
+        return Signal(OnGroup(self.onto), self.channels, gaussian=True)
 
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
         """One entry a harmonic, (B²,)."""
         return (self._bandlimit(signal) ** 2,)
 
-    def window_mean(self, signal: Signal) -> RotationOp:
-        """The mean over the sphere."""
-        return FullMean()
+    def window_mean(self, signal: Signal) -> tuple[Any, ...]:
+        return (FullMean(),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """(N, order, channels): Σ_lmn c_lm D^l_mn(R) g_ln, g the filter's coefficients."""
@@ -127,5 +124,4 @@ class SphereLift(FilterLayer):
         return self.scales.add_bias(params, jnp.einsum("rk,zkd->zrd", basis, jnp.concatenate(entries, axis=1)))
 
     def fibres(self, signal: Signal) -> Sphere:
-        """Relative rotations, and how finely they are sampled."""
         return Sphere(self._bandlimit(signal), self.onto, Accuracy(float(self.tolerance), self.resolution))

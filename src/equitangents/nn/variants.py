@@ -6,13 +6,12 @@ blocks; what follows the last one, the readout, stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.nn.branches import Residual
-from equitangents.nn.layer import Layer, check_scale, plain
-from equitangents.nn.nonlinearities import Abs, Cos, Erf, Gelu, LeakyRelu, Nonlinearity, Relu, Sin
+from equitangents.nn.branches import Parallel, Residual
+from equitangents.nn.layer import Layer, Nonlinearity, check_scale, plain
+from equitangents.nn.nonlinearities import Abs, Cos, Erf, Gelu, LeakyRelu, Relu, Sin
 from equitangents.nn.sequential import Sequential
 from equitangents.validation import check_whole
 
@@ -40,32 +39,31 @@ def vary(
     (6, Sequential(Flatten(), Dense(channels=8, W_std=1.0, b_std=0.5), Erf(), Dense(channels=1, W_std=1.0, b_std=0.5)))
     """
     if not isinstance(net, Sequential):
-        raise InvalidTypeError(
-            "net", net, remedy="depth, W_std, b_std and nonlinearity vary networks of equitangents.nn"
-        )
+        remedy = "depth, W_std, b_std and nonlinearity vary networks of equitangents.nn"
+        raise InvalidTypeError("net", net, remedy=remedy)
     layers = list(net.layers)
     if depth is not None:
         layers = _with_depth(layers, check_whole("depth", depth, 1))
     scales = {name: plain(value) for name, value in (("W_std", W_std), ("b_std", b_std)) if value is not None}
     for name, value in scales.items():
         check_scale(name, value)
-    if scales:
-        layers = _each(layers, lambda layer: _scaled(layer, scales))
-    if nonlinearity is not None:
-        phi = as_nonlinearity(nonlinearity)
-        layers = _each(layers, lambda layer: phi if isinstance(layer, Nonlinearity) else layer)
-    return Sequential(*layers)
+    phi = nonlinearity
+    if isinstance(phi, str) and phi.lower() in _NAMED:
+        phi = _NAMED[phi.lower()]()
+    if not isinstance(phi, Nonlinearity | None):
+        raise InvalidArgumentError("nonlinearity", phi, [Nonlinearity.__name__, *_NAMED])
 
+    def changed(layer: Layer) -> Layer:
+        if isinstance(layer, Residual):
+            return Residual(*map(changed, layer.layers))
+        if isinstance(layer, Parallel):
+            return Parallel(*(list(map(changed, branch)) for branch in layer.inner))
+        if isinstance(layer, Nonlinearity):
+            return phi or layer
+        mine = {name: value for name, value in scales.items() if hasattr(layer, name)}
+        return replace(layer, **mine) if mine else layer  # type: ignore[type-var]
 
-def as_nonlinearity(value: object) -> Nonlinearity:
-    """A nonlinearity, or one by its name or class."""
-    if isinstance(value, str) and value.lower() in _NAMED:
-        return _NAMED[value.lower()]()
-    if isinstance(value, type) and value in _NAMED.values():
-        return value()
-    if not isinstance(value, Nonlinearity):
-        raise InvalidArgumentError("nonlinearity", value, [Nonlinearity.__name__, *_NAMED])
-    return value
+    return Sequential(*map(changed, layers))
 
 
 def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:
@@ -79,24 +77,8 @@ def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:
     if not isinstance(layers[last], Residual):
         start = next((i for i in range(last, -1, -1) if layers[i].has_weights), -1)
     if start < 0 or layers[start].lifts_to is not None:
-        raise InvalidArgumentError(
-            "depth",
-            depth,
-            range(1, len(ends) + 1),
-            "the last block does not begin with a layer with weights that can be repeated: give networks as net=[...]",
+        remedy = (
+            "the last block does not begin with a layer with weights that can be repeated: give networks as net=[...]"
         )
+        raise InvalidArgumentError("depth", depth, range(1, len(ends) + 1), remedy)
     return layers[: last + 1] + layers[start : last + 1] * (depth - len(ends)) + layers[last + 1 :]
-
-
-def _each(layers: list[Layer], change: Callable[[Layer], Layer]) -> list[Layer]:
-    """Every layer changed, those inside others one by one."""
-    return [
-        layer.with_inner([_each(list(branch), change) for branch in layer.inner]) if layer.inner else change(layer)
-        for layer in layers
-    ]
-
-
-def _scaled(layer: Layer, scales: dict[str, float]) -> Layer:
-    names: set[str] = {f.name for f in fields(layer)} if is_dataclass(layer) else set()
-    mine = {name: value for name, value in scales.items() if name in names}
-    return replace(layer, **mine) if mine else layer  # type: ignore[type-var]

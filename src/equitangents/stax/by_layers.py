@@ -27,7 +27,7 @@ from equitangents.kernels.engines.reference.structured import (
 )
 from equitangents.memory import check_fits
 from equitangents.nn.layer import Grid, Signal
-from equitangents.nn.lowering import chain, lowered, why_no_ntk
+from equitangents.nn.sequential import chain, lowered, why_no_ntk
 from equitangents.stax.kernel import (
     Input,
     Kernel,

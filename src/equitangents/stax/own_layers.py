@@ -19,8 +19,7 @@ from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operations import DualActivation, FrozenArray, Operation, Pool
 from equitangents.kernels.structured import Mix
-from equitangents.nn.layer import ByRun, ParameterFree, Signal, Structure
-from equitangents.nn.nonlinearities import Nonlinearity
+from equitangents.nn.layer import ByRun, Nonlinearity, ParameterFree, Signal, Structure
 from equitangents.stax.missing import only
 
 

@@ -25,7 +25,7 @@ from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.nn.branches import Branches
 from equitangents.nn.layer import Layer, Signal
-from equitangents.nn.lowering import chain
+from equitangents.nn.sequential import chain
 
 Axes = tuple[int, int | None]  # of the batch and of the channels; None: all others
 Signals = Signal | Branches

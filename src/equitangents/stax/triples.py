@@ -17,7 +17,7 @@ from equitangents import nn, precision
 from equitangents._types import DType, Params, Tree
 from equitangents.keywords import named, names_of
 from equitangents.nn.layer import Layer, Structure
-from equitangents.nn.lowering import chain, check_entries, run_layers, why_no_ntk
+from equitangents.nn.sequential import chain, naming_misfits, run_layers, why_no_ntk
 from equitangents.stax.by_layers import evaluated
 from equitangents.stax.kernel import (
     NAMES,
@@ -206,8 +206,9 @@ class ApplyFn(OfTree):
             x, signal, beside = _begun(self.node, inputs, dtype, rng, mask_constant, pattern)
             reads = any(b.graphs is not None for b in (beside if isinstance(beside, tuple) else (beside,)))
             layers = self.node.layers(graphs=reads)
-            check_entries("params", flat, layers)
-            y, _ = run_layers(layers, flat, x, beside, chain(layers, signal))  # type: ignore[arg-type]
+            signals = chain(layers, signal)  # type: ignore[arg-type]
+            with naming_misfits(layers, flat, signals):
+                y, _ = run_layers(layers, flat, x, beside, signals)
         if not isinstance(y, tuple):
             return moved(y, self.axes, back=True)
         kind = type(inputs) if isinstance(inputs, _SEVERAL) else tuple

@@ -5,8 +5,6 @@ The channels of "8x0+4x1" are 8 numbers, then 4 vectors one after another: copy 
 Irreps are orthogonal matrices ρ(g). In the plane the irrep m ≥ 1 rotates by m times the angle: ρ(R(θ)) = R(mθ), and the
 reflection (x, y) ↦ (x, -y) is diag(1, -1). In space the irrep l is D^l of `sphere.wigner`, with Y_l(Rx) = D^l(R)
 Y_l(x); the inversion is ± 1.
-
-Features live on points, whose coordinates are their first channels, or on a whole input.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -22,6 +20,7 @@ from jaxtyping import Float
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
+from equitangents.groups.rotation_group import check_rotations
 from equitangents.groups.rotations_of_space import plane_isometries, space_rotations
 from equitangents.groups.symmetry_group import CompactIrrep
 from equitangents.validation import check_array
@@ -30,7 +29,6 @@ SPACES = {"SO(2)": 2, "O(2)": 2, "SO(3)": 3, "O(3)": 3}
 """The groups, and the dimension of the space that they act on."""
 
 MAX_DEGREE = 12
-_TOLERANCE = 1e-8  # of g gᵀ = 1
 _FORMS = {"SO(2)": "2", "O(2)": "0e, 0o or 2", "SO(3)": "2", "O(3)": "2e or 2o"}
 
 
@@ -94,15 +92,10 @@ def group_name(group: SymmetryGroup | str | None) -> str:
 def check_elements(group: str, g: ArrayLike) -> np.ndarray:
     """Elements (..., n, n) of a group, in float64; errors unless they are orthogonal, and proper for SO(n)."""
     n = SPACES[group]
-    g = np.asarray(check_array("g", g, allow_empty=True), np.float64)
+    g = np.asarray(check_array("g", g, allow_empty=True))
     if g.shape[-2:] != (n, n):
         raise ShapeError("g", g.shape, (..., n, n), "orthogonal matrices")
-    error = np.abs(g @ np.swapaxes(g, -1, -2) - np.eye(n)).max(initial=0)
-    if not error <= _TOLERANCE:
-        raise InvalidArgumentError("g", error, "orthogonal matrices", verb="is off g gᵀ = 1 by")
-    if group.startswith("SO") and not (np.linalg.det(g) > 0).all():
-        raise InvalidArgumentError("g", "a reflection", "rotations", verb="holds")
-    return g
+    return check_rotations("g", g, reflections=group.startswith("O"))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -136,7 +129,10 @@ class Features:
             raise InvalidTypeError("features", text, "a text such as '8x0+4x1'")
         object.__setattr__(self, "group", group_name(group))
         object.__setattr__(self, "entries", tuple(_entry(part, self.group) for part in text.split("+")))
-        _check_distinct(self)
+        kinds = self.irreps
+        if twice := [kind for i, kind in enumerate(kinds) if kind in kinds[:i]]:
+            wanted = "each irrep once, with all of its copies"
+            raise InvalidArgumentError("features", twice[0], wanted, verb="name twice the irrep")
 
     @classmethod
     def of(cls, group: str, entries: tuple[tuple[int, Irrep], ...]) -> Features:
@@ -152,6 +148,11 @@ class Features:
     def dimension(self) -> int:
         """How many channels there are."""
         return sum(n * kind.dimension for n, kind in self.entries)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether all of them are numbers that no element changes."""
+        return all(kind.is_trivial for kind in self.irreps)
 
     @property
     def space(self) -> int:
@@ -209,77 +210,3 @@ def _entry(text: str, group: str) -> tuple[int, Irrep]:
     if match is None or match[1] == "0":
         raise InvalidArgumentError("features", text, "copies and an irrep, such as '4x1'", verb="hold")
     return int(match[1] or 1), irrep(match[2], group)
-
-
-def _check_distinct(features: Features) -> None:
-    kinds = features.irreps
-    twice = [kind for i, kind in enumerate(kinds) if kind in kinds[:i]]
-    if twice:
-        raise InvalidArgumentError(
-            "features", twice[0], "each irrep once, with all of its copies", verb="name twice the irrep"
-        )
-
-
-@dataclass(frozen=True)
-class OnPoints:
-    """Features on `count` points; each point's channels are its coordinates and then its features.
-
-    `given`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
-    `grid`: that of the pixels that the points are, if they are.
-    """
-
-    steerable: ClassVar[Literal[True]] = True
-    on_points: ClassVar[Literal[True]] = True
-    on_group: ClassVar[Literal[False]] = False
-    axes: ClassVar[None] = None  # they are no grid
-
-    features: Features
-    count: int
-    weights: None = None
-    given: bool = True
-    grid: tuple[int, ...] = ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One axis of points."""
-        return (self.count,)
-
-    @property
-    def coordinates(self) -> int:
-        """How many channels are coordinates, 2 or 3."""
-        return self.features.space
-
-    def __str__(self) -> str:
-        return f"{self.count} points with features {self.features} of {self.features.group}"
-
-
-@dataclass(frozen=True)
-class OnWhole:
-    """Features of a whole input, without points; `given` as for points."""
-
-    steerable: ClassVar[Literal[True]] = True
-    on_points: ClassVar[Literal[False]] = False
-    on_group: ClassVar[Literal[False]] = False
-    axes: ClassVar[None] = None  # they are no grid
-
-    features: Features
-    weights: None = None
-    given: bool = True
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """No axis of positions."""
-        return ()
-
-    @property
-    def count(self) -> int:
-        """One position, the whole input."""
-        return 1
-
-    @property
-    def coordinates(self) -> int:
-        """No channels are coordinates."""
-        return 0
-
-    def __str__(self) -> str:
-        return f"a whole input with features {self.features} of {self.features.group}"

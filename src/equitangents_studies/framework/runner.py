@@ -141,7 +141,7 @@ def _report(
         seconds=seconds,
     )
     write_json(folder.path / "report.json", page.to_dict())
-    write(page, folder.path / "report.html")
+    write(page.html(), folder.path / "report.html")
     folder.finish()
     return StudyResult(info.name, preset, folder.path, folder.path / "report.html", claims, seconds)
 

@@ -20,13 +20,12 @@ class PatchKernels:
         self.profile = np.ones((3, 3)) if profile is None else np.asarray(profile, float)
         self.local = local
 
-    def field_invariant_under(self, action, input_shape, moves):
-        """Turns, reflections and shifts of the torus move patches to patches, in another order."""
-        return np.ptp(self.profile) == 0 and action.permutes_positions
-
-    def field_equivariant_under(self, action, input_shape, moves):
-        """Shifts of the torus leave the order of a patch, too."""
-        return not self.local and action.group.torus == input_shape[:-1] and action.group.order == moves.shape[1]
+    def field_symmetry(self, action, input_shape, moves):
+        """Motions of the torus move patches to patches, in another order; shifts leave the order, too."""
+        if np.ptp(self.profile) > 0 or not action.permutes_positions:
+            return None
+        shifts = action.group.torus == input_shape[:-1] and action.group.order == moves.shape[1]
+        return "equivariant" if shifts and not self.local else "invariant"
 
     def patches(self, x):
         shifts = itertools.product((-1, 0, 1), repeat=2)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,20 +13,22 @@ import numpy as np
 from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import SymmetryGroup
-from equitangents.kernels.program import Op
-from equitangents.nn.layer import Grid, ParameterFree, Signal
+from equitangents.nn.layer import ParameterFree, Signal, Steered
+from equitangents.nn.sphere_lift import bandlimit_of
 from equitangents.steerable import Features
-from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, OnPoints, OnWhole, group_name, trivial
+from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, group_name, trivial
 
 
 class InputLayer(ParameterFree):
-    """Input layer: the representation of the input's channels under the group named `group`."""
+    """Input layer, the first of a network: the representation of the input's channels under the group named `group`."""
 
     steers: ClassVar[bool] = True
     spaces: ClassVar[tuple[int, ...]] = (2, 3)
     """Dimensions of the spaces whose groups it reads."""
     on_points: ClassVar[bool] = True
     """Whether features are on points, not of a whole input."""
+    reads: ClassVar[tuple[int, str]]
+    """The number of the input's axes besides the batch and the channels, and what is wrong with other inputs."""
     group: SymmetryGroup | str
 
     def __post_init__(self) -> None:
@@ -42,7 +43,15 @@ class InputLayer(ParameterFree):
         """The name of the group."""
         return group_name(self.group)
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def _check(self, signal: Signal, channels: int | None = None, remedy: str = "") -> None:
+        """Raise NetworkError unless `signal` is what it reads, with so many channels."""
+        axes, message = self.reads
+        if not signal.given or signal.axes != axes:
+            raise NetworkError(message)
+        if channels not in (None, signal.channels):
+            raise NetworkError("signal", signal.channels, channels, remedy, verb="has channels,")
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """No operations, since a layer without weights only changes the inputs of the kernel."""
         return ()
 
@@ -64,22 +73,16 @@ class FeatureVector(InputLayer):
     """
 
     on_points: ClassVar[bool] = False
+    reads: ClassVar = (0, "FeatureVector reads vectors (N, channels), and is the first layer of a network")
     group: SymmetryGroup | str
     features: Features | str
 
     def signal(self, signal: Signal) -> Signal:
-        """The features of the whole input."""
-        if not (signal.given and signal.positions == Grid(())):
-            raise NetworkError("FeatureVector reads vectors (N, channels), and is the first layer of a network")
         features = Features(self.features, self.group)
-        if signal.channels != features.dimension:
-            raise NetworkError(
-                "signal", signal.channels, features.dimension, "give as many as the features have", verb="has channels,"
-            )
-        return Signal(OnWhole(features), signal.channels, given=True)
+        self._check(signal, features.dimension, "give as many as the features have")
+        return Signal(Steered(features), signal.channels, given=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The features as they came."""
         return x
 
 
@@ -105,28 +108,15 @@ class SphereSignal(InputLayer):
 
     spaces: ClassVar[tuple[int, ...]] = (3,)
     on_points: ClassVar[bool] = False
+    reads: ClassVar = (1, "SphereSignal reads harmonic coefficients (N, B², C), and is the first layer of a network")
     group: SymmetryGroup | str = "SO(3)"
 
     def signal(self, signal: Signal) -> Signal:
         """One copy of every degree for each channel of the input."""
-        if not signal.given or signal.axes != 1:
-            raise NetworkError(
-                "SphereSignal reads harmonic coefficients (N, B², C), and is the first layer of a network"
-            )
-        count = signal.positions.count
-        bandlimit = math.isqrt(count)
-        if bandlimit**2 != count:
-            raise NetworkError("signal", count, "B² coefficients, a square number", verb="has length")
-        if bandlimit > MAX_DEGREE + 1:
-            raise NetworkError(
-                "signal",
-                bandlimit,
-                range(1, MAX_DEGREE + 2),
-                "give fewer coefficients, or begin with SphereLift",
-                verb="has bandlimit",
-            )
+        self._check(signal)
+        bandlimit = bandlimit_of(signal, MAX_DEGREE + 1, "give fewer coefficients, or begin with SphereLift")
         features = signals_on_directions(self.group_name, signal.channels, bandlimit)
-        return Signal(OnWhole(features), features.dimension, given=True)
+        return Signal(Steered(features), features.dimension, given=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Features (N, C · B²), degree by degree and channel by channel."""
@@ -157,21 +147,16 @@ class PointCloud(InputLayer):
     5
     """
 
+    reads: ClassVar = (1, "PointCloud reads points (N, P, channels), and is the first layer of a network")
     group: SymmetryGroup | str
     features: Features | str | None = None
 
     def signal(self, signal: Signal) -> Signal:
-        """The points, with their features."""
-        n, features = SPACES[self.group_name], None if self.features is None else Features(self.features, self.group)
-        channels = n + (0 if features is None else features.dimension)
-        if not signal.given or signal.axes != 1:
-            raise NetworkError("PointCloud reads points (N, P, channels), and is the first layer of a network")
-        if signal.channels != channels:
-            raise NetworkError(
-                "signal", signal.channels, channels, "give coordinates, then features", verb="has channels,"
-            )
-        found = features or Features(str(trivial(self.group_name)), self.group)
-        return Signal(OnPoints(found, signal.positions.count), n + found.dimension, given=True)
+        n, number = SPACES[self.group_name], str(trivial(self.group_name))
+        features = Features(self.features or number, self.group)
+        own = 0 if self.features is None else features.dimension
+        self._check(signal, n + own, "give coordinates, then features")
+        return Signal(Steered(features, signal.positions.count), n + features.dimension, given=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The points as they came, with a 1 where there are no features."""
@@ -188,20 +173,16 @@ class PlaneImage(InputLayer):
     """
 
     spaces: ClassVar[tuple[int, ...]] = (2,)
+    reads: ClassVar = (2, "PlaneImage reads images (N, H, W, C), and is the first layer of a network")
     group: SymmetryGroup | str
     features: Features | str | None = None
 
     def signal(self, signal: Signal) -> Signal:
         """One point a pixel."""
-        if not signal.given or signal.axes != 2:
-            raise NetworkError("PlaneImage reads images (N, H, W, C), and is the first layer of a network")
-        found = Features(self.features or f"{signal.channels}x{trivial(self.group_name)}", self.group)
-        if found.dimension != signal.channels:
-            raise NetworkError(
-                "signal", signal.channels, found.dimension, "give as many as the features have", verb="has channels,"
-            )
-        positions = OnPoints(found, signal.positions.count, grid=signal.positions.shape)
-        return Signal(positions, 2 + found.dimension, given=True)
+        features = Features(self.features or f"{signal.channels}x{trivial(self.group_name)}", self.group)
+        self._check(signal, features.dimension, "give as many as the features have")
+        positions = Steered(features, signal.positions.count, grid=signal.positions.shape)
+        return Signal(positions, 2 + features.dimension, given=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Coordinates and channels of every pixel, (N, H · W, 2 + C)."""
@@ -212,9 +193,9 @@ class PlaneImage(InputLayer):
         return jnp.concatenate([spread, x.reshape((len(x), len(points), -1))], axis=-1)
 
 
-def steerable(signal: Signal) -> OnPoints | OnWhole:
+def steered(signal: Signal) -> Steered:
     """The positions of a signal of steerable features; NetworkError for others."""
-    if not signal.positions.steerable:
+    if not isinstance(signal.positions, Steered):
         raise NetworkError(
             "it reads steerable features; begin the network with PointCloud, PlaneImage, SphereSignal or FeatureVector"
         )
@@ -223,68 +204,20 @@ def steerable(signal: Signal) -> OnPoints | OnWhole:
 
 def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Signal:
     """A signal on the same points with other features."""
-    here = steerable(signal)
+    here = steered(signal)
     positions = replace(here, features=features, given=here.given and not gaussian)
-    return replace(
-        signal,
-        positions=positions,
-        channels=positions.coordinates + features.dimension,
-        gaussian=gaussian,
-        given=False,
-    )
+    channels = positions.coordinates + features.dimension
+    return replace(signal, positions=positions, channels=channels, gaussian=gaussian, given=False)
 
 
-def gaussian_features(signal: Signal) -> Features:
-    """The features before a nonlinearity; NetworkError unless a linear layer made them."""
-    features = steerable(signal).features
-    if not signal.gaussian:
-        raise NetworkError("a nonlinearity needs a linear layer before it, SteerableConv or SteerableDense")
-    return features
-
-
-def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, jax.Array]:
-    """(coordinates, features) of x, (..., channels)."""
-    n = steerable(signal).coordinates
-    return x[..., :n], x[..., n:]
+def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, dict[Irrep, Any]]:
+    """(coordinates, features (..., copies, d) by irrep) of x, (..., channels)."""
+    positions = steered(signal)
+    n = positions.coordinates
+    return x[..., :n], positions.features.split(x[..., n:])
 
 
 def joined(points: jax.Array, features: Features, values: dict[Irrep, jax.Array]) -> jax.Array:
     """Channels of coordinates and of values (..., copies, d) by irrep."""
     parts = [values[kind].reshape((*points.shape[:-1], -1)) for kind in features.irreps]
     return jnp.concatenate([points, *parts], axis=-1)
-
-
-def summed(values: Sequence[jax.Array], signal: Signal) -> jax.Array:
-    """The sum of the branches' features; the points' coordinates, which lead the channels, are kept from the first."""
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    n = signal.positions.coordinates if signal.positions.steerable else 0
-    return jnp.concatenate([values[0][..., :n], total[..., n:]], axis=-1) if n else total
-
-
-def shape_of(signal: Signal) -> str:
-    """Name of a branch's output in messages: its features, or its shape."""
-    return str(signal.positions if signal.positions.steerable else signal.array_shape)
-
-
-def check_passed_on(signal: Signal) -> None:
-    """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
-    if signal.positions.steerable and signal.positions.given:
-        raise NetworkError(
-            "signal",
-            signal.positions,
-            remedy="a sum with the input has no infinitely wide limit: put SteerableConv or SteerableDense first",
-        )
-
-
-def check_summands(parts: Sequence[Signal]) -> None:
-    """Raise NetworkError where more than one summand of steerable features ends in a nonlinearity.
-
-    Nonlinearities may have means, and those of two branches would add their products to the kernel.
-    """
-    if parts[0].positions.steerable and sum(not part.gaussian for part in parts) > 1:
-        raise NetworkError(
-            "two summands of steerable features end in a nonlinearity, whose means may add to the kernel; end "
-            "all branches but one with SteerableConv or SteerableDense"
-        )

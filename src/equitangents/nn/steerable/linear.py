@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -25,13 +24,15 @@ from equitangents.kernels.steerable import (
     largest_frequency,
     point_kernels,
 )
-from equitangents.nn.layer import ByRun, Grid, Layer, ParameterFree, Signal, Structure, check_scale
-from equitangents.nn.steerable.inputs import InputLayer, joined, parted, steerable, with_features
+from equitangents.nn.layer import ByRun, Grid, Layer, ParameterFree, Signal, Steered, Structure, check_scale, every
+from equitangents.nn.steerable.inputs import InputLayer, joined, parted, steered, with_features
 from equitangents.normals import standard_normal
 from equitangents.steerable import Features
-from equitangents.steerable.angular import AngularKernel
-from equitangents.steerable.features import Irrep, OnWhole, trivial
+from equitangents.steerable.features import Irrep, trivial
 from equitangents.validation import check_number, check_whole
+
+Pair = tuple[Irrep, Irrep]
+"""(irrep out, irrep in)."""
 
 
 class _Linear(Layer):
@@ -40,59 +41,60 @@ class _Linear(Layer):
     features: str | Features
     W_std: float
     b_std: float
+    radii: tuple[float, ...] = (0.0,)
 
     steers: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        check_scale("W_std", self.W_std)
+        check_scale("b_std", self.b_std)
+
     def signal(self, signal: Signal) -> Signal:
         """The new features at the points that come in, Gaussian."""
-        out = Features(self.features, steerable(signal).features.group)
-        kernels = self._kernels(signal, out)
+        _, out, kernels = self._between(signal)
         without = [str(kind) for kind in out.irreps if not count(kernels, kind)]
         if without:
-            raise NetworkError(
-                "features",
-                list(without),
-                "features to which an equivariant kernel leads from the signal's",
-                "of the layer",
-            )
+            wanted = "features to which an equivariant kernel leads from the signal's"
+            raise NetworkError("features", without, wanted, "of the layer")
         return with_features(signal, out, gaussian=True)
 
-    def _kernels(self, signal: Signal, out: Features) -> Kernels:
+    def _between(self, signal: Signal) -> tuple[Features, Features, Kernels]:
+        """(features in, features out, the kernels from these to those)."""
+        into = steered(signal).features
+        out = Features(self.features, into.group)
+        return into, out, self._kernels(into, out)
+
+    def _kernels(self, into: Features, out: Features) -> Kernels:
         raise NotImplementedError
 
-    def _rings(self) -> int:
-        return 1
+    def _mapped(self, kernels: Kernels, pair: Pair, w: jax.Array, values: jax.Array, points: jax.Array) -> jax.Array:
+        """Values (..., copies, d') that the kernels of one pair make of values (..., copies, d) at the points."""
+        raise NotImplementedError
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """Weights (kernels, copies in, copies out) for every two irreps that have kernels, and b (copies,)."""
-        out = Features(self.features, steerable(signal).features.group)
-        kernels, number = self._kernels(signal, out), trivial(out.group)
+        into, out, kernels = self._between(signal)
         keys = jax.random.split(key, len(kernels) + 1)
-        params = {
-            _name(to, into): standard_normal(
-                k,
-                (len(found) * self._rings(), steerable(signal).features.copies(into), out.copies(to)),
-                dtype,
-            )
-            for k, ((to, into), found) in zip(keys, kernels.items(), strict=False)
-        }
-        if self.b_std and out.copies(number):
-            params["b"] = standard_normal(keys[-1], (out.copies(number),), dtype)
+        params = {}
+        for k, ((to, of), found) in zip(keys, kernels.items(), strict=False):
+            shape = (len(found) * len(self.radii), into.copies(of), out.copies(to))
+            params[f"{of}->{to}"] = standard_normal(k, shape, dtype)
+        if self.b_std and (numbers := out.copies(trivial(out.group))):
+            params["b"] = standard_normal(keys[-1], (numbers,), dtype)
         return params
 
-    def _weighted(self, params: Params, signal: Signal, out: Features, act: Callable[..., Any]) -> dict[Irrep, Any]:
-        """Values (..., copies, d') by irrep: the sum over irreps of what `act(kernels, weights, irrep)` makes."""
-        kernels, features = self._kernels(signal, out), steerable(signal).features
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        into, out, kernels = self._between(signal)
+        points, before = parted(x, signal)
         values: dict[Irrep, Any] = {}
-        for (to, into), found in kernels.items():
-            fan_in = count(kernels, to) * self._rings() * features.copies(into)
-            w = params[_name(to, into)] * (self.W_std / math.sqrt(fan_in))
-            part = act(found, w, into)
+        for to, of in kernels:
+            fan_in = count(kernels, to) * len(self.radii) * into.copies(of)
+            w = params[f"{of}->{to}"] * (self.W_std / math.sqrt(fan_in))
+            part = self._mapped(kernels, (to, of), w, before[of], points)
             values[to] = part if to not in values else values[to] + part
         if "b" in params:
-            number = trivial(out.group)
-            values[number] = values[number] + self.b_std * params["b"][:, None]
-        return values
+            values[trivial(out.group)] += self.b_std * params["b"][:, None]
+        return joined(points, out, values)
 
 
 @dataclass(frozen=True)
@@ -139,52 +141,38 @@ class SteerableConv(_Linear):
             raise InvalidArgumentError("radii", self.radii, "different radii, at least one")
         object.__setattr__(self, "radii", radii)
         check_number("width", self.width, "a positive number", lambda v: v > 0)
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
+        super().__post_init__()
         if self.max_frequency is not None:
             check_whole("max_frequency", self.max_frequency, 0)
 
     def signal(self, signal: Signal) -> Signal:
-        """The new features at the points that come in, Gaussian."""
-        if not steerable(signal).on_points:
+        if steered(signal).points is None:
             raise NetworkError("SteerableConv reads points; use SteerableDense for features of a whole input")
         return super().signal(signal)
 
-    def _kernels(self, signal: Signal, out: Features) -> Kernels:
-        return filter_kernels(steerable(signal).features, out, self.max_frequency)
+    def _kernels(self, into: Features, out: Features) -> Kernels:
+        return filter_kernels(into, out, self.max_frequency)
 
-    def _rings(self) -> int:
-        return len(self.radii)
+    def _mapped(self, kernels: Kernels, pair: Pair, w: jax.Array, values: jax.Array, points: jax.Array) -> jax.Array:
+        largest = largest_frequency(kernels)
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Coordinates and new features, (N, P, channels)."""
-        return _convolved(self, signal, params, x)
-
-    def lower(self, signal: Signal) -> tuple[Filter, ...]:
-        """One filter over points."""
-        into = steerable(signal).features
-        out = Features(self.features, into.group)
-        return (Filter(into, out, self.radii, self.width, self.max_frequency, self.W_std**2, self.b_std**2),)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _convolved(layer: SteerableConv, signal: Signal, params: Params, x: jax.Array) -> jax.Array:
-    """The layer's output, as one compiled program."""
-    features = steerable(signal).features
-    out = Features(layer.features, features.group)
-    points, rest = parted(x, signal)
-    values = features.split(rest)
-    largest = largest_frequency(layer._kernels(signal, out))
-
-    def act(kernels: tuple[AngularKernel, ...], w: jax.Array, into: Irrep) -> jax.Array:
         def one(points: jax.Array, values: jax.Array) -> jax.Array:
-            matrices = filter_matrices(kernels, geometry(points, largest, layer.radii, layer.width))
+            matrices = filter_matrices(kernels[pair], geometry(points, largest, self.radii, self.width))
             by_ring = w.reshape((*matrices.shape[:2], *w.shape[1:]))
             return jnp.einsum("kriajb,krcd,jcb->ida", matrices, by_ring, values, precision="highest")
 
-        return jax.vmap(one)(points, values[into])
+        return jax.vmap(one)(points, values)
 
-    return joined(points, out, layer._weighted(params, signal, out, act))
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Coordinates and new features, (N, P, channels), by one compiled program."""
+        return _compiled(self, params, x, signal)
+
+    def lower(self, signal: Signal) -> tuple[Filter, ...]:
+        into, out, _ = self._between(signal)
+        return (Filter(into, out, self.radii, self.width, self.max_frequency, self.W_std**2, self.b_std**2),)
+
+
+_compiled = jax.jit(_Linear.apply, static_argnums=(0, 3))
 
 
 @dataclass(frozen=True)
@@ -199,34 +187,16 @@ class SteerableDense(_Linear):
     W_std: float = 1.0
     b_std: float = 0.0
 
-    def __post_init__(self) -> None:
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
+    def _kernels(self, into: Features, out: Features) -> Kernels:
+        return point_kernels(into, out)
 
-    def _kernels(self, signal: Signal, out: Features) -> Kernels:
-        return point_kernels(steerable(signal).features, out)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Coordinates, if there are any, and new features."""
-        features = steerable(signal).features
-        out = Features(self.features, features.group)
-        points, rest = parted(x, signal)
-        values = features.split(rest)
-
-        def act(kernels: tuple[AngularKernel, ...], w: jax.Array, into: Irrep) -> jax.Array:
-            maps = jnp.stack([jnp.asarray(k.coefficients[..., 0], x.dtype) for k in kernels])
-            return jnp.einsum("kab,kcd,...cb->...da", maps, w, values[into], precision="highest")
-
-        return joined(points, out, self._weighted(params, signal, out, act))
+    def _mapped(self, kernels: Kernels, pair: Pair, w: jax.Array, values: jax.Array, points: jax.Array) -> jax.Array:
+        maps = jnp.stack([jnp.asarray(k.coefficients[..., 0], values.dtype) for k in kernels[pair]])
+        return jnp.einsum("kab,kcd,...cb->...da", maps, w, values, precision="highest")
 
     def lower(self, signal: Signal) -> tuple[PointMap, ...]:
-        """One map at every point."""
-        into = steerable(signal).features
-        return (PointMap(into, Features(self.features, into.group), self.W_std**2, self.b_std**2),)
-
-
-def _name(to: Irrep, into: Irrep) -> str:
-    return f"{into}->{to}"
+        into, out, _ = self._between(signal)
+        return (PointMap(into, out, self.W_std**2, self.b_std**2),)
 
 
 @dataclass(frozen=True)
@@ -250,19 +220,18 @@ class PointFeatures(ByRun, ParameterFree):
 
     def signal(self, signal: Signal) -> Signal:
         """Components at points as positions of a grid; invariant numbers as channels."""
-        positions = steerable(signal)
-        if not positions.on_points:
+        positions = steered(signal)
+        if positions.points is None:
             raise NetworkError("PointFeatures ends a network on points; this one ends on a whole input as it is")
         if not signal.gaussian:
             raise NetworkError("PointFeatures needs a linear layer before it, SteerableConv or SteerableDense")
         grid, size = positions.grid or positions.shape, positions.features.dimension
-        if do_not_turn(positions.features):
-            return Signal(Grid(grid), size, gaussian=True)
-        return Signal(Grid((*grid, size)), 1, gaussian=True)
+        shape, channels = (grid, size) if positions.features.is_trivial else ((*grid, size), 1)
+        return Signal(Grid(shape), channels, gaussian=True)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """The features at each point, without coordinates; zero at points that do not exist."""
-        values = parted(x, signal)[1]
+        values = x[..., steered(signal).coordinates :]
         if structure.mask is not None:
             values = jnp.where(structure.mask[..., None], values, 0)
         return values.reshape((len(x), *self.signal(signal).array_shape)), Structure(key=structure.key)
@@ -272,29 +241,16 @@ class PointFeatures(ByRun, ParameterFree):
         return ()
 
 
-def do_not_turn(features: Features) -> bool:
-    """Whether all features are invariant numbers, with one kernel."""
-    return set(features.irreps) == {trivial(features.group)}
-
-
 def equivariant_dimension(layers: tuple[Layer, ...]) -> int | None:
     """Number of outputs of a steerable network of a whole input if they are not invariant; None for other networks."""
-    begin, every = layers[0], tuple(_all(layers))
-    linear = [layer for layer in every if isinstance(layer, SteerableConv | SteerableDense)]
+    begin, found = layers[0], tuple(every(layers))  # all branches that are summed end in the same features
+    linear = [layer for layer in found if isinstance(layer, _Linear)]
     if not isinstance(begin, InputLayer) or not linear:
         return None
-    if begin.on_points and not any(isinstance(layer, SteerablePool) for layer in every):
+    if begin.on_points and not any(isinstance(layer, SteerablePool) for layer in found):
         return None
     outputs = Features(linear[-1].features, begin.group)
-    return None if do_not_turn(outputs) else outputs.dimension
-
-
-def _all(layers: tuple[Layer, ...]) -> Iterator[Layer]:
-    """The layers, those of branches one branch after another: all branches that are summed end in the same features."""
-    for layer in layers:
-        yield layer
-        for branch in layer.inner:
-            yield from _all(branch)
+    return None if outputs.is_trivial else outputs.dimension
 
 
 @dataclass(frozen=True)
@@ -305,25 +261,21 @@ class SteerablePool(ByRun, ParameterFree):
 
     def signal(self, signal: Signal) -> Signal:
         """The features that come in, once for the whole input."""
-        positions = steerable(signal)
-        if not positions.on_points:
+        positions = steered(signal)
+        if positions.points is None:
             raise NetworkError("SteerablePool reads points; these are features of a whole input")
-        return replace(
-            signal,
-            positions=OnWhole(positions.features, given=positions.given),
-            channels=positions.features.dimension,
-            given=False,
-        )
+        whole = Steered(positions.features, given=positions.given)
+        return replace(signal, positions=whole, channels=positions.features.dimension, given=False)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Means over points, (N, channels); under a mask over the points that exist."""
+        values = x[..., steered(signal).coordinates :]
         if structure.mask is None:
-            return jnp.mean(parted(x, signal)[1], axis=1), structure
+            return jnp.mean(values, axis=1), structure
         there = structure.mask.astype(x.dtype)
         weights = there / jnp.maximum(there.sum(axis=1, keepdims=True), 1)
-        y = jnp.einsum("np,npc->nc", weights, parted(x, signal)[1], precision="highest")
+        y = jnp.einsum("np,npc->nc", weights, values, precision="highest")
         return y, replace(structure, mask=None)
 
     def lower(self, signal: Signal) -> tuple[PointMean, ...]:
-        """One mean over points."""
         return (PointMean(),)

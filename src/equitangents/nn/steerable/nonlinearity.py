@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,18 +13,11 @@ import jax.numpy as jnp
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.steerable import Gate, Norm, Sampled
-from equitangents.nn.layer import ParameterFree, Signal
-from equitangents.nn.nonlinearities import Erf, Nonlinearity, Relu
-from equitangents.nn.steerable.inputs import (
-    gaussian_features,
-    joined,
-    parted,
-    signals_on_directions,
-    steerable,
-    with_features,
-)
+from equitangents.nn.layer import Nonlinearity, ParameterFree, Signal
+from equitangents.nn.nonlinearities import Erf, Relu
+from equitangents.nn.steerable.inputs import joined, parted, signals_on_directions, steered, with_features
 from equitangents.steerable import Features, GaussianSum
-from equitangents.steerable.features import trivial
+from equitangents.steerable.features import Irrep, trivial
 from equitangents.steerable.gaussian_sum import Fit, fitted
 from equitangents.steerable.harmonics import samples
 from equitangents.validation import check_number, check_whole
@@ -39,9 +32,21 @@ class SteerableNonlinearity(ParameterFree):
     def after(self, features: Features) -> Features:
         """Features after the nonlinearity; NetworkError if the input does not fit."""
 
+    @abc.abstractmethod
+    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
+        """Values (..., copies, d) by irrep after the nonlinearity."""
+
     def signal(self, signal: Signal) -> Signal:
         """A field on the points that come in, no longer Gaussian."""
-        return with_features(signal, self.after(gaussian_features(signal)), gaussian=False)
+        features = steered(signal).features
+        if not signal.gaussian:
+            raise NetworkError("a nonlinearity needs a linear layer before it, SteerableConv or SteerableDense")
+        return with_features(signal, self.after(features), gaussian=False)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        features = steered(signal).features
+        points, values = parted(x, signal)
+        return joined(points, self.after(features), self.moved(features, values))
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,6 @@ class GatedNonlinearity(SteerableNonlinearity):
 
     @property
     def no_ntk(self) -> str | None:  # type: ignore[override]
-        """Why there is no tangent kernel, for functions with a jump."""
         return self.scalars.no_ntk or self.gate.no_ntk
 
     def after(self, features: Features) -> Features:
@@ -75,33 +79,24 @@ class GatedNonlinearity(SteerableNonlinearity):
         gates = sum(n for n, kind in features.entries if kind != number)
         left = features.copies(number) - gates
         if left < 0:
-            raise NetworkError(
-                "features",
-                features,
-                "a number for each gate besides those that pass on",
-                "give the layer before more copies",
-            )
+            wanted = "a number for each gate besides those that pass on"
+            raise NetworkError("features", features, wanted, "give the layer before more copies")
         entries = tuple((left if kind == number else n, kind) for n, kind in features.entries)
         return Features.of(features.group, tuple((n, kind) for n, kind in entries if n))
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Numbers through φ, others times their gates."""
-        features = steerable(signal).features
-        points, rest = parted(x, signal)
-        values, number, out = features.split(rest), trivial(features.group), self.after(features)
-        left = out.copies(number)
+    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
+        number, start = trivial(features.group), 0
+        left = self.after(features).copies(number)
         factors = self.gate.function(values[number][..., left:, :])
-        start = 0
         for n, kind in features.entries:
             if kind != number:
                 values[kind] = values[kind] * factors[..., start : start + n, :]
                 start += n
         values[number] = self.scalars.function(values[number][..., :left, :])
-        return joined(points, out, values)
+        return values
 
     def lower(self, signal: Signal) -> tuple[Gate, ...]:
-        """One operation with the activation kernels of both functions."""
-        into = steerable(signal).features
+        into = steered(signal).features
         out = self.after(into)
         scalars = self.scalars.dual if out.copies(trivial(into.group)) else None
         return (Gate(into, out, scalars, self.gate.dual),)
@@ -135,24 +130,16 @@ class FourierNonlinearity(SteerableNonlinearity):
 
     @property
     def no_ntk(self) -> str | None:  # type: ignore[override]
-        """Why there is no tangent kernel, for functions with a jump."""
         return self.function.no_ntk
 
     def after(self, features: Features) -> Features:
-        """The features that come in, if they are signals."""
         largest = max(kind.degree for kind in features.irreps)
         wanted = signals_on_directions(features.group, features.entries[0][0], largest + 1)
         if set(wanted.entries) != set(features.entries):
             raise NetworkError("features", features, "equally many copies of each irrep", str(wanted))
-        resolution = self._resolution(features)
-        exact = resolution > 2 * largest if features.space == 2 else resolution > largest
-        if not exact:
-            raise NetworkError(
-                "samples",
-                self.samples,
-                2 * largest + 1 if features.space == 2 else largest + 1,
-                "give at least so many",
-            )
+        least = 2 * largest + 1 if features.space == 2 else largest + 1
+        if self._resolution(features) < least:
+            raise NetworkError("samples", self.samples, least, "give at least so many")
         return features
 
     def _resolution(self, features: Features) -> int:
@@ -160,24 +147,19 @@ class FourierNonlinearity(SteerableNonlinearity):
         default = 4 * largest + 4 if features.space == 2 else 2 * largest + 2
         return default if self.samples is None else self.samples
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
         """From coefficients to values, through the function, and back."""
-        features = steerable(signal).features
-        points, rest = parted(x, signal)
-        grid = samples(features.space, self._resolution(features), max(kind.degree for kind in features.irreps))
-        values = features.split(rest)
+        grid = samples(features.space, self._resolution(features), max(kind.degree for kind in values))
         signals = [
-            jnp.einsum("sa,...ca->...cs", jnp.asarray(grid.harmonics[kind.degree], x.dtype), v, precision="highest")
+            jnp.einsum("sa,...ca->...cs", jnp.asarray(grid.harmonics[kind.degree], v.dtype), v, precision="highest")
             for kind, v in values.items()
         ]
         moved = self.function.function(sum(signals[1:], start=signals[0]))
-        analysis = {kind: jnp.asarray(grid.analysis[kind.degree], x.dtype) for kind in values}
-        back = {k: jnp.einsum("as,...cs->...ca", a, moved, precision="highest") for k, a in analysis.items()}
-        return joined(points, features, back)
+        analysis = {kind: jnp.asarray(grid.analysis[kind.degree], moved.dtype) for kind in values}
+        return {k: jnp.einsum("as,...cs->...ca", a, moved, precision="highest") for k, a in analysis.items()}
 
     def lower(self, signal: Signal) -> tuple[Sampled, ...]:
-        """One operation with the function's dual."""
-        features = steerable(signal).features
+        features = steered(signal).features
         return (Sampled(features.irreps, self.function.dual, self._resolution(features)),)
 
 
@@ -225,14 +207,10 @@ class NormNonlinearity(SteerableNonlinearity):
         return isinstance(self.function, GaussianSum)
 
     def after(self, features: Features) -> Features:
-        """The features that come in: only their norms change."""
         return features
 
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Vectors with the norms η(|u|)."""
-        features = steerable(signal).features
-        points, rest = parted(x, signal)
-        return joined(points, features, {kind: self._moved(v) for kind, v in features.split(rest).items()})
+    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
+        return {kind: self._moved(v) for kind, v in values.items()}
 
     def _moved(self, u: jax.Array) -> jax.Array:
         square = jnp.sum(u * u, axis=-1, keepdims=True)
@@ -248,7 +226,6 @@ class NormNonlinearity(SteerableNonlinearity):
         return self.function(small) / small
 
     def lower(self, signal: Signal) -> tuple[Norm, ...]:
-        """One operation with the sum of Gaussians."""
         sums = self.gaussians
         if self._is_sum:
             return (Norm(sums.coefficients, sums.rates),)
