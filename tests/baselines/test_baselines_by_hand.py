@@ -39,7 +39,8 @@ def test_an_orbit_is_averaged_voted_on_for_labels_and_costs_as_many_predictions(
 
 
 @pytest.mark.parametrize(("answer", "said"), [
-    (lambda x: np.full(4, -1), r"labels from, to \(-1.0, -1.0\)"), (lambda x: np.full(4, 1.7), "whole labels .* from 0 to 1"),
+    (lambda x: np.full(4, -1), r"labels from, to \(-1.0, -1.0\)"),
+    (lambda x: np.full(4, 1.7), "whole labels .* from 0 to 1"),
     (lambda x: np.ones((4, 1)), r"expected scores \(4, 2\)"),
     (lambda x: np.full((4, 2), np.nan), "NaN or infinite numbers"),
 ])  # fmt: skip
