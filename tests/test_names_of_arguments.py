@@ -43,7 +43,6 @@ SAME_AS = {  # what arguments are called elsewhere, and here
     "n_members": "members", "n_estimators": "members", "random_state": "seed", "inputs": "x", "verbose": "progress",
 }  # fmt: skip
 OTHERWISE = {  # where such a name means something else
-    "systems.algorithmic_symmetry": "method",
     "torch.Ensemble": "method",
     "torch.EnsembleClassifier": "method",
     "baselines.Problem": "batch",

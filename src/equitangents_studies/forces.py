@@ -123,7 +123,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 
 def _has_water(settings: Settings, data_dir: Path | None) -> bool:
-    return bool(settings.water_sizes) and data.molecules_available("water_tensors", data_dir)
+    return bool(settings.water_sizes) and data.available("water_tensors", data_dir)
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:

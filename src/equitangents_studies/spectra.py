@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -154,7 +154,8 @@ def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
     pi = np.random.default_rng(seed).permutation(int(np.prod(shape[:-1])))
     permuted = lambda x, order: np.asarray(x).reshape(len(x), len(pi), -1)[:, order].reshape(x.shape)
     moved = lambda g, x: permuted(np.asarray(action(g, permuted(x, pi))), np.argsort(pi))
-    return from_function(action.group, moved, exact=action.exact, name=f"{action.name}, positions scrambled")
+    made = from_function(action.group, moved, exact=action.exact, name=f"{action.name}, positions scrambled")
+    return cast(Action, made)  # of a finite group
 
 
 def moved_at_random(action: Action, x: np.ndarray, seed: int = 0) -> np.ndarray:

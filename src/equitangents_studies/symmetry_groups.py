@@ -19,7 +19,7 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.system_runs import SystemSettings, asked_images, predicted, relative
+from equitangents_studies.common.system_runs import SystemSettings, asked_images, predicted
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, proved, to_rounding
@@ -29,7 +29,7 @@ from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import ARCHITECTURES, System, algorithmic_symmetry, architecture, transformation
 from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.embeddings import embed
-from equitangents_studies.systems.symmetry_tests import false_alarm_rate
+from equitangents_studies.systems.symmetry_tests import false_alarm_rate, relative
 from equitangents_studies.systems.transformations import NAMES as GROUPS
 from equitangents_studies.systems.transformations import expected_symmetry, sample_data
 

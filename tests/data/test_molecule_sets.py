@@ -63,8 +63,8 @@ def test_files_are_read_in_one_system_of_units(folder, monkeypatch):
     np.testing.assert_allclose(water.energies, [-0.35 * 27.211386, -0.17 * 27.211386])
     assert water.dipoles.shape == (2, 3)
     assert water.polarizabilities.shape == (2, 3, 3)
-    assert data.molecules_available("qm9", folder)
-    assert data.molecules_available("rmd17")
+    assert data.available("qm9", folder)
+    assert data.available("rmd17")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_files_are_read_in_one_system_of_units(folder, monkeypatch):
         (lambda f: data.load_trajectory("water", f), InvalidArgumentError, "expected 'aspirin'"),
         (lambda f: data.load_trajectory("toluene", f), InvalidArgumentError, "expected 'toluene_Z'"),
         (lambda f: data.load_water("ice", f), InvalidArgumentError, "expected 'monomer'"),
-        (lambda f: data.molecules_available("qm8", f), InvalidArgumentError, "expected 'qm9'"),
+        (lambda f: data.available("qm8", f), InvalidArgumentError, "'qm9'"),
     ],
 )
 def test_errors_name_what_is_wrong(folder, call, error, message):

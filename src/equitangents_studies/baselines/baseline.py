@@ -147,7 +147,7 @@ def checked(said: str, output: Any, n: int, K: int) -> Num[np.ndarray, "n ..."]:
 
     Raises InvalidArgumentError about the baseline `said` for anything else.
     """
-    wrong = partial(InvalidArgumentError, said, expected=f"scores ({n}, {K}), or labels ({n},) from 0 to {K - 1}")
+    wrong = partial(InvalidArgumentError, said, expected=f"scores ({n}, {K}), or whole labels ({n},) from 0 to {K - 1}")
     found = np.asarray(output)
     if found.shape not in ((n,), (n, K)) or found.dtype.kind not in "biuf":
         raise wrong((found.shape, str(found.dtype)), verb="predicts")

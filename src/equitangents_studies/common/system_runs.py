@@ -10,7 +10,6 @@ Single infinitely wide networks are draws of GP(μ, Σ), the law of one trained 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +25,6 @@ from equitangents.kernels import KernelFunction
 from equitangents.solvers import solve
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
-from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework.study import Arrays, Task, check
 from equitangents_studies.systems import System, textures, transformation
@@ -190,8 +188,3 @@ def predicted(K: np.ndarray, across: np.ndarray, targets: np.ndarray, ridge: flo
     """Kernel regression in float64: Θ(x, X)(Θ + δ)⁻¹Y, δ = ridge · (mean diagonal)."""
     weights = solve(np.asarray(K, np.float64), targets, ridge=ridge, solver="cholesky").coefficients
     return across.astype(np.float64) @ weights
-
-
-def relative(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference, relative to the largest value of b; NaN where anything is not finite."""
-    return largest_difference(np.asarray(a, np.float64), b) if np.isfinite(a).all() else math.nan

@@ -10,7 +10,6 @@ from equitangents_studies.data.molecules import (
     load_molecules,
     load_trajectory,
     load_water,
-    molecules_available,
 )
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "load_own",
     "load_trajectory",
     "load_water",
-    "molecules_available",
     "names",
     "open_image_folder",
     "photo_patches",

@@ -21,7 +21,7 @@ import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.extending import read_named, require, whole_file
-from equitangents_studies.data.catalogue import SOURCES, RemoteFile, Source
+from equitangents_studies.data.catalogue import MOLECULE_SOURCES, SOURCES, RemoteFile, Source
 from equitangents_studies.data.class_folders import class_files
 from equitangents_studies.data.dataset import Dataset, balanced, digits
 from equitangents_studies.data.images import averaged_square, coloured, pixels_of, read_image
@@ -48,11 +48,13 @@ def data_folder(data_dir: str | Path | None = None) -> Path | None:
 
 
 def available(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether `load(name, data_dir)` would find its file."""
+    """Whether the file of a data set, of molecules too ("qm9", "qm7", "rmd17", "water_tensors"), would be found."""
     if name == "digits":
         return True
-    folder = data_folder(data_dir)
-    return folder is not None and in_folder(_source(name), folder)
+    folder, known = data_folder(data_dir), SOURCES | MOLECULE_SOURCES
+    if name not in known:
+        raise InvalidArgumentError("data set", name, [*names(), *MOLECULE_SOURCES])
+    return folder is not None and in_folder(known[name], folder)
 
 
 def in_folder(source: Source, folder: Path) -> bool:
@@ -71,17 +73,13 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     """
     if name == "digits":
         return digits()
-    source = _source(name)
+    if name not in SOURCES:
+        raise InvalidArgumentError("data set", name, list(names()))
+    source = SOURCES[name]
     path = file_of(source, data_dir)
     if source.folder:
         return _sample(path, source)
     return _read(path, source)
-
-
-def _source(name: str) -> Source:
-    if name not in SOURCES:
-        raise InvalidArgumentError("data set", name, list(names()))
-    return SOURCES[name]
 
 
 def file_of(source: Source, data_dir: str | Path | None) -> Path:

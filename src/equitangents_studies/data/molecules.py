@@ -16,7 +16,7 @@ from jaxtyping import Float
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import read_named, require
 from equitangents_studies.data.catalogue import MOLECULE_SOURCES, Source
-from equitangents_studies.data.folder import data_folder, file_of, in_folder
+from equitangents_studies.data.folder import file_of
 
 if TYPE_CHECKING:
     from equitangents.molecules import Molecules
@@ -64,12 +64,6 @@ class MoleculeSet:
             dipoles=part(self.dipoles),
             polarizabilities=part(self.polarizabilities),
         )
-
-
-def molecules_available(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether the file of a set ("qm9", "qm7", "rmd17", "water_tensors") is in the folder."""
-    folder = data_folder(data_dir)
-    return folder is not None and in_folder(_source(name), folder)
 
 
 def load_molecules(
@@ -191,12 +185,6 @@ def _molecules(z: np.ndarray, x: np.ndarray) -> Molecules:
     from equitangents.molecules import Molecules  # which starts JAX
 
     return Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x.astype(np.float64))
-
-
-def _source(name: str) -> Source:
-    if name not in MOLECULE_SOURCES:
-        raise InvalidArgumentError("set of molecules", name, list(MOLECULE_SOURCES))
-    return MOLECULE_SOURCES[name]
 
 
 def _arrays(source: Source, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:

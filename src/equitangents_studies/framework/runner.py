@@ -87,17 +87,18 @@ def run(
     stages = Progress(shown=progress)
     with only_run(path):
         folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=stages)
-        texts = (reading.as_text(chosen), reading.as_text(study.presets[preset]))
+        before = reading.as_text(study.presets[preset])
+        other = {key: text for key, text in reading.as_text(chosen).items() if text != before[key]}
         try:
             with stages.running():
                 results = study.measure(chosen, folder)
-            return _report(info, study, present, preset, chosen, results, folder, command(name, preset, *texts, data))
+            return _report(info, study, present, preset, chosen, results, folder, command(name, preset, other, data))
         except BaseException as stop:
             with contextlib.suppress(OSError):  # a full disk has stopped it, perhaps
                 folder.keep_time("interrupted" if isinstance(stop, KeyboardInterrupt) else "failed")
             if not isinstance(stop, KeyboardInterrupt):
                 raise
-            raise Interrupted(command(name, preset, *texts, data, out=path, resume=True)) from None
+            raise Interrupted(command(name, preset, other, data, resume=path)) from None
 
 
 def _report(
@@ -165,22 +166,14 @@ def installed_versions() -> dict[str, str]:
 
 
 def command(
-    name: str,
-    preset: str,
-    settings: Mapping[str, str],
-    preset_settings: Mapping[str, str],
-    data_dir: Path | None,
-    *,
-    out: Path | None = None,
-    resume: bool = False,
+    name: str, preset: str, settings: Mapping[str, str], data_dir: Path | None, *, resume: Path | None = None
 ) -> str:
-    """The command line that runs the same study with the same settings; with `resume`, the one that goes on with it."""
+    """The command line that runs the same study with other `settings` than the preset's; or goes on in a folder."""
     words = ["equitangents", "reproduce", name, "--preset", preset]
     for key, value in settings.items():
-        if value != preset_settings[key]:
-            words += ["--set", f"{key}={value}"]
+        words += ["--set", f"{key}={value}"]
     if data_dir is not None:
-        words += ["--data-dir", str(data_dir) if resume else "FOLDER"]
-    if out is not None:
-        words += ["--out", str(out)]
-    return shlex.join([*words, *(["--resume"] if resume else [])])
+        words += ["--data-dir", "FOLDER" if resume is None else str(data_dir)]
+    if resume is not None:
+        words += ["--out", str(resume), "--resume"]
+    return shlex.join(words)

@@ -27,7 +27,6 @@ from equitangents_studies.common.system_runs import (
     draw_accuracies,
     load_system_images,
     predicted,
-    relative,
     repeated_images,
 )
 from equitangents_studies.data import Dataset
@@ -36,6 +35,7 @@ from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_lea
 from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
 from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.grams import PoolKernel
+from equitangents_studies.systems.symmetry_tests import relative
 from equitangents_studies.systems.transformations import NAMES as GROUPS
 from equitangents_studies.systems.transformations import data_group, expected_symmetry
 

@@ -144,7 +144,8 @@ def algorithmic_symmetry(
     if why_uncoupled(system.architecture, tau.group):
         return _by_two_samples(system, tau, data, seed, members, level)
     precise = replace(system, inference=replace(system.inference, dtype="float64"))
-    number = _relative(*_both(precise, precise, tau, data, tau))
+    here, there = _both(precise, precise, tau, data, tau)
+    number = relative(there, here)
     verdict = "symmetric" if number <= TOLERANCE else "not decided"  # training may have amplified rounding
     return SymmetryResult(verdict, "coupled", number, TOLERANCE)
 
@@ -174,9 +175,9 @@ def false_alarm_rate(
 
 
 def _by_kernel(system: System, tau: Transformation, data: Sample) -> SymmetryResult:
-    number, few = _relative(*_both(system, system, tau, data)), data.x[:_SOME]
+    (here, there), few = _both(system, system, tau, data), data.x[:_SOME]
     kernel = lambda z: np.asarray(getattr(system.architecture.kernel(z), system.inference.kernel))
-    difference, limit = _relative(kernel(few), kernel(tau(few))), TOLERANCE
+    number, difference, limit = relative(there, here), relative(kernel(tau(few)), kernel(few)), TOLERANCE
     same_kernels = difference <= _ROUNDING
     if same_kernels:  # solving amplifies what rounding left by up to the condition number
         limit = max(limit, float(np.linalg.cond(np.asarray(kernel(few), np.float64))) * difference)
@@ -212,7 +213,7 @@ def _both(
     return here.predict_members(data.x_test), there.predict_members(tau(data.x_test))
 
 
-def _relative(b: np.ndarray, a: np.ndarray) -> float:
+def relative(a: np.ndarray, b: np.ndarray) -> float:
     """The largest |a − b| over the largest |b|; NaN where anything is not finite."""
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("nan")
