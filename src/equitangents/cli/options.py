@@ -115,12 +115,6 @@ def by_name(option: str, text: str, form: str) -> dict[str, str]:
     return {name: value for name, _, value in parts}
 
 
-@reads
-def irreps_by_name(option: str, text: str) -> dict[str, str]:
-    """ "node_feats=8x0e+4x1o,hidden=2x0e" as irreps by name."""
-    return by_name(option, text, "NAME=IRREPS,… such as node_feats=8x0e+4x1o")
-
-
 def numbers(
     expected: str, allowed: Callable[[float], bool] = math.isfinite, single: bool = True, named: bool = False
 ) -> Any:
