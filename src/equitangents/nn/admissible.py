@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
+from equitangents.groups import Group
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.operations import Box, Decouple, Flatten, Pool, Table, WindowPool
@@ -228,7 +229,7 @@ def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.n
     matched[order] = moved
     yield matched
     if isinstance(after.positions, OnGroup) and after.positions.rotations is None:
-        yield from (np.asarray(row) for row in np.asarray(after.positions.group.table))
+        yield from (np.asarray(row) for row in np.asarray(cast(Group, after.positions.group).table))
 
 
 _LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthogonal change of the weights
