@@ -26,8 +26,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from equitangents._types import ArrayLike, InputShape, Network, Numbers, Targets
-from equitangents.actions.action import GroupAction, is_infinite, remedy
-from equitangents.actions.subset import ActionSubset, Augmentation
+from equitangents.actions.action import GroupAction, image_hint, is_infinite
+from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.standardisation import Standardisation, fitted_standardisation
 from equitangents.errors import (
@@ -173,7 +173,7 @@ def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, 
             raise ShapeError("X", found.shape, remedy=f"with input_shape={shape} expected {expected}")
     features = math.prod(found.shape[1:])
     if reset:
-        if found.ndim == 4 and (hint := remedy("X", found.shape)):
+        if found.ndim == 4 and (hint := image_hint("X", found.shape)):
             logger.warning("X may be transposed%s", hint)
         estimator.n_features_in_ = features
         estimator.sample_shape_ = found.shape[1:]
@@ -192,7 +192,7 @@ def check_network(net: object, x: ArrayLike) -> None:
     try:
         net.signals(x.shape[1:])
     except NetworkError as error:
-        raise NetworkError(f"{error} (X has shape {x.shape}){remedy('X', x.shape)}") from None
+        raise NetworkError(f"{error} (X has shape {x.shape}){image_hint('X', x.shape)}") from None
 
 
 def check_actions(
@@ -210,7 +210,7 @@ def check_actions(
         expected = "a finite group, such as actions.rotations(groups.icosahedral())"
         instead = "or take elements that stand for all: actions.sampled(augmentation, count)"
         raise InvalidTypeError("augmentation", augmentation.group, expected, instead, verb="is of")
-    whole = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
+    whole = whole_action(augmentation)
     for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
         if action is None:
             continue
@@ -225,7 +225,7 @@ def check_actions(
             if name == "label_action":
                 raise
             message = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
-            raise ShapeError(f"augmentation by {action.name}: {message}{remedy('X', np.shape(values))}") from None
+            raise ShapeError(f"augmentation by {action.name}: {message}{image_hint('X', np.shape(values))}") from None
 
 
 def check_targets(x: ArrayLike, y: Targets, positions: Positions | None = None) -> tuple[np.ndarray, np.ndarray, bool]:

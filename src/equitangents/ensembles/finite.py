@@ -335,9 +335,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     def _member(self, i: int) -> AnyModel:
         """One member as its library has it."""
 
-    @abstractmethod
     def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
         """The positions that networks end on, for targets that are fields; None for others."""
+        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
 
     @abstractmethod
     def _variables(self) -> Tree:

@@ -162,19 +162,14 @@ class MolecularRegressor:
         """Say where the error of sampled rotations, which shows in negative eigenvalues, is not far below the ridge."""
         below = self.ridge - spectrum.smallest / spectrum.ridge_unit
         if below > max(self.ridge / _FAR, spectrum.blur / spectrum.ridge_unit):
+            digit = 10.0 ** math.floor(math.log10(_FAR * below))  # to which the ridge is rounded up
             note = (
                 f"{name}: rotations are sampled to {below:.1e} of its diagonal, which is not far below the ridge "
                 f"{self.ridge:.1e}; predictions of turned molecules may differ by far more than the tolerance: set "
-                f"ridge={_rounded_up(_FAR * below):.0e}, or lower SphereLift's tolerance"
+                f"ridge={math.ceil(_FAR * below / digit) * digit:.0e}, or lower SphereLift's tolerance"
             )
             logger.warning("%s", note)
             self.notes_ += (note,)
-
-
-def _rounded_up(number: float) -> float:
-    """To one digit."""
-    digit = 10.0 ** math.floor(math.log10(number))
-    return math.ceil(number / digit) * digit
 
 
 def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.ndarray:

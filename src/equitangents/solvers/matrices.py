@@ -16,8 +16,8 @@ import numpy as np
 
 from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.content import VERSION, described
 from equitangents.kernels.invariance import draws_noise
+from equitangents.kernels.program import VERSION, described
 from equitangents.scale import GramStore
 from equitangents.scale.identity import network_hash
 from equitangents.scale.place import Place

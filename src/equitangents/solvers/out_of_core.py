@@ -18,9 +18,10 @@ import scipy.linalg
 
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
+from equitangents.extras import require
 from equitangents.files import real
 from equitangents.progress import Progress
-from equitangents.scale.chunks import Chunks, Index, check_library
+from equitangents.scale.chunks import Chunks, Index
 from equitangents.scale.place import (
     DamagedTileError,
     ObjectPath,
@@ -73,7 +74,7 @@ class OutOfCore(Method):
 
     def prepare(self, system: System, task: Task) -> Respond:
         """The factor in a folder that is named by what it is of."""
-        check_library()
+        require("google_crc32c", "scale", "a factor on disk")
         base: Place | None = None if self.path is None else place("path", self.path)
         if base is None:
             kernel = system.matrix.folder

@@ -18,7 +18,7 @@ from equitangents.archives import Archive
 from equitangents.ensembles.saved_folder import check_place, damaged, read_model, write_folder
 from equitangents.ensembles.saved_objects import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.content import VERSION, described
+from equitangents.kernels.program import VERSION, described
 from equitangents.scale.identity import action_hash, network_hash
 
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
