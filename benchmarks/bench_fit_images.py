@@ -55,7 +55,7 @@ class Images:
     @property
     def sets(self) -> list[np.ndarray]:
         """Of training images that leave together."""
-        from equitangents.fit.problem import sets_of
+        from equitangents.fit.assessing import sets_of
 
         return sets_of(np.arange(len(self.x)) if self.together is None else self.together, len(self.x))
 
@@ -121,8 +121,8 @@ def auto(images: Images, group: str | None, seed: int, minutes: float) -> Found:
 def simple(images: Images, group: str | None, seed: int, minutes: float) -> Found:
     """By the baselines of `fit`, trained on all training images, the test images being their one fold."""
     from equitangents.actions import as_action
+    from equitangents.fit.assessing import Problem
     from equitangents.fit.baselines import baselines
-    from equitangents.fit.problem import Problem
 
     x = np.concatenate([images.x, images.test_x])
     n, m = len(images.x), len(images.test_x)
@@ -141,7 +141,7 @@ def simple(images: Images, group: str | None, seed: int, minutes: float) -> Foun
 def network(images: Images, group: str | None, seed: int, minutes: float) -> Found:
     """By a small network in PyTorch, tuned by folds of the training images."""
     from benchmarks.small_cnn import probabilities as of_network
-    from equitangents.fit.problem import folds_of
+    from equitangents.fit.assessing import folds_of
 
     classes, numbers = np.unique(images.y, return_inverse=True)
     inner = folds_of(numbers, images.sets, len(classes), seed, 3)

@@ -16,6 +16,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -119,7 +120,7 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
     if not Path(path).is_file():
         raise InvalidArgumentError(f"{said} is not a file")
     try:
-        with open_regular(path) as file:
+        with open_regular(Path(path)) as file:
             start = file.read(8)
             file.seek(0)
             if start.startswith(b"PK"):
@@ -132,9 +133,10 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
                     raise ValueError(f"it takes {memory_size(size)}, more than the memory there is")
                 return np.asarray(np.load(file, allow_pickle=False))
     except UNREADABLE as error:
-        if "pickle" in str(error).lower():
+        why = " ".join(str(error).split())
+        if "pickle" in why.lower():
             raise InvalidArgumentError(f"{said} is not loaded: {_NO_PICKLES}") from None
-        raise InvalidArgumentError(f"{said} NumPy cannot read: {error or type(error).__name__}") from None
+        raise InvalidArgumentError(f"{said} NumPy cannot read: {why or type(error).__name__}") from None
     raise InvalidArgumentError(
         f"{said} is neither .npy nor .npz; numpy.savez('data.npz', x=x, y=y) writes what is expected"
     )
@@ -196,8 +198,16 @@ def check_model(spec: str, trust: bool = False) -> Kind:
         raise InvalidArgumentError("model", spec, "a file")
     if suffix == ".onnx":
         return "onnx"
-    if suffix in _TORCH and (program := _program(spec, suffix)) is not None:
-        return program
+    names: list[str] = []
+    if suffix in _TORCH and zipfile.is_zipfile(spec):
+        with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(spec) as archive:
+            names = archive.namelist()
+    if any(name.rpartition("/")[2] in _EXPORTED for name in names):
+        return "exported"
+    if any("/code/" in name and name.endswith(".py") for name in names):
+        return "script"
+    if suffix == ".pt2" and not any(name.endswith("/data.pkl") for name in names):
+        return "exported"  # whose reader says what is wrong with it
     if not trust:
         raise InvalidArgumentError("model", spec, "a model that is trusted, and not weights alone", WHY)
     return "pickle"
@@ -222,18 +232,3 @@ def check_name(spec: str, what: str, expected: str = "package.module:object") ->
     if not known:
         raise InvalidArgumentError(what, spec, remedy=f"no module named {top!r}")
     return module, name
-
-
-def _program(path: str, suffix: str) -> Kind | None:
-    """Which kind of program a file of PyTorch holds, by the names in its archive; None for a pickle."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (OSError, zipfile.BadZipFile):
-        names = []
-    if any(name.rpartition("/")[2] in _EXPORTED for name in names):
-        return "exported"
-    if any("/code/" in name and name.endswith(".py") for name in names):
-        return "script"
-    pickled = any(name.endswith("/data.pkl") for name in names)
-    return "exported" if suffix == ".pt2" and not pickled else None  # whose reader says what is wrong with it

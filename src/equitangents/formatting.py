@@ -29,15 +29,6 @@ def percent(value: float) -> str:
     return f"{value:.1%}"
 
 
-def decimals(value: float, digits: int = 3) -> str:
-    """A number with so many decimals.
-
-    >>> decimals(1234.5678, 1)
-    '1,234.6'
-    """
-    return f"{value:,.{digits}f}"
-
-
 def memory_size(number: float) -> str:
     """Bytes for people, in powers of 1,000.
 

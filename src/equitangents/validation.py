@@ -71,23 +71,17 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
         array, said = None, str(error)
     if array is not None and (array.dtype.kind != "O" or not _holds_arrays(array)):
         return array
-    parts = list(x) if isinstance(x, list | tuple | np.ndarray) else None
-    if parts is None:
-        hint = ""
-        if hasattr(x, "positions"):  # molecules of this package, and of others
-            hint = "give their arrays: positions (N, atoms, 3), smaller molecules filled up with zeros"
-        if hasattr(x, "adjacency"):  # masks and graphs
-            hint = "net.kernel takes masks and graphs"
-        raise InvalidTypeError(name, type(x), "an array of numbers", hint, verb="is of type")
-    shapes = list(dict.fromkeys(_shape(part) for part in parts))
-    if len(shapes) < 2:
-        raise ShapeError(name, said if array is None else "objects", verb="is not a rectangular array:")
+    if not isinstance(x, list | tuple | np.ndarray):
+        structured = hasattr(x, "adjacency") or hasattr(x, "positions")  # masks and graphs; molecules of any package
+        remedy = "give its arrays; net.kernel takes masks and graphs" if structured else ""
+        raise InvalidTypeError(name, type(x), "an array of numbers", remedy, verb="is of type")
+    shapes = list(dict.fromkeys(_shape(part) for part in x))
     raise ShapeError(
         name,
-        shapes[:2],
+        shapes[:2] if len(shapes) > 1 else said if array is None else "objects",
         "entries of equal shape",
         "fill smaller entries (molecules, point clouds, sequences) up with zeros",
-        verb="is not a rectangular array: it holds entries of shapes",
+        verb="is not a rectangular array: it holds",
     )
 
 

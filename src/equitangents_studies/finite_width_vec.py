@@ -19,7 +19,6 @@ from scipy.special import fdtri
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
-    SystemImages,
     SystemSettings,
     by_key,
     counted_runs,
@@ -27,6 +26,7 @@ from equitangents_studies.common.system_runs import (
     draw_accuracies,
     repeated_images,
 )
+from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, claim, exact, in_words, ours, proved, table, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
@@ -194,13 +194,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     return Results.read(found, widths=s.widths, needed=s.needed)
 
 
-def _limit(settings: Settings, images: list[SystemImages], task: Task) -> Arrays:
+def _limit(settings: Settings, images: list[Dataset], task: Task) -> Arrays:
     """Accuracies of the NTK and of single infinitely wide networks, with the transformations of the networks."""
     net = architecture("VEC", settings.depth)
     return draw_accuracies(net, images, GROUPS, settings.ridge, settings.seed, task)
 
 
-def _runs(settings: Settings, images: list[SystemImages], how: str, width: int, group: str, task: Task) -> Arrays:
+def _runs(settings: Settings, images: list[Dataset], how: str, width: int, group: str, task: Task) -> Arrays:
     """Runs of one width, (runs,) by the keys of `counted_runs`."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)

@@ -19,15 +19,17 @@ from pathlib import Path
 
 import numpy as np
 
+from equitangents import nn
 from equitangents.report import palette
 from equitangents.statistics import Estimate, exactly, t_interval
-from equitangents_studies.common.system_runs import SystemImages, SystemSettings, asked_images
+from equitangents_studies.common.system_runs import SystemSettings, asked_images
+from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
+from equitangents_studies.systems import System, UniformFirst, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
 
 LAWS = ("gaussian", "uniform")
@@ -95,9 +97,13 @@ def sides(settings: Settings) -> list[int]:
     return [*smaller, settings.pixels]
 
 
-def _scores(settings: Settings, images: SystemImages, law: str, task: Task) -> Arrays:
+def _first_layer(law: str, net: nn.Sequential) -> nn.Sequential | UniformFirst:
+    return net if law == "gaussian" else UniformFirst(net)
+
+
+def _scores(settings: Settings, images: Dataset, law: str, task: Task) -> Arrays:
     """(groups, members): accuracies on test images, all images moved by one element of each group."""
-    net = architecture("FCN", settings.depth, settings.width, first_layer=law)
+    net = _first_layer(law, architecture("FCN", settings.depth, settings.width))
     learning = inference("NN+", members=settings.members, epochs=settings.epochs)
     scores = []
     for i, group in enumerate(GROUPS):
@@ -110,7 +116,8 @@ def _scores(settings: Settings, images: SystemImages, law: str, task: Task) -> A
 def _symmetry(settings: Settings, task: Task) -> Arrays:
     """Differences of coupled networks; small, on generated textures."""
     learning = inference("NN", members=2, epochs=20)
-    system = lambda law: System("I", architecture("FCN", 1, settings.narrow, first_layer=law), learning, settings.seed)
+    net = architecture("FCN", 1, settings.narrow)
+    system = lambda law: System("I", _first_layer(law, net), learning, settings.seed)
     equal = []
     for i, (law, group) in enumerate(COUPLED):
         equal.append(algorithmic_symmetry(system(law), group, seed=settings.seed).number)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -182,7 +183,7 @@ class _Problem:
     def __init__(self, settings: Settings, folder: RunFolder) -> None:
         self.settings = settings
         self.data_dir = folder.data_dir
-        self.models = ("so3", "mlp", "coulomb") + (("soap",) if kernels.soap_is_installed() else ())
+        self.models = ("so3", "mlp", "coulomb") + (("soap",) if find_spec("dscribe") else ())
 
     @cached_property
     def set(self) -> data.MoleculeSet:
@@ -233,15 +234,15 @@ class _Problem:
             l_max=s.soap_l_max,
         )  # fmt: skip
 
-    def model(self, name: str, tuned: Arrays) -> kernels.NetworkKernel | kernels.VectorKernel:
+    def model(self, name: str, tuned: Arrays) -> kernels.MoleculeKernel:
         """The kernel with its chosen width."""
         s, width = self.settings, float(tuned["width"])
         if name == "so3":
             net = kernels.so3_network(s.bandlimit, self.scale(width), s.tolerance, int(tuned["resolution"]))
-            return kernels.NetworkKernel(net, self.signals)
+            return kernels.network_kernel(net, self.signals)
         if name == "mlp":
-            return kernels.NetworkKernel(kernels.mlp_network(s.bandlimit, self.scale(width)), self.signals)
-        return kernels.VectorKernel(self.vectors(name), _METRICS[name], width)
+            return kernels.network_kernel(kernels.mlp_network(s.bandlimit, self.scale(width)), self.signals)
+        return kernels.vector_kernel(self.vectors(name), _METRICS[name], width)
 
 
 def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
@@ -261,18 +262,16 @@ def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
             K = np.asarray(found.ntk, np.float64)
             resolutions.append(found.resolution or 0)
         else:
-            K = problem.model(name, {"width": np.array(width)}).kernel(problem.tuning)
+            K = problem.model(name, {"width": np.array(width)})(problem.tuning)
         errors[i] = cross_validation(np.asarray(K, np.float64), counts, y, s.seed)
         task.step(i + 1, len(widths))
     best = int(np.argmin(errors.min(axis=1)))
     return {"width": np.array(widths[best])} | ({"resolution": np.array(resolutions[best])} if resolutions else {})
 
 
-def _gram(
-    problem: _Problem, name: str, model: kernels.NetworkKernel | kernels.VectorKernel, folder: RunFolder, task: Task
-) -> Arrays:
+def _gram(problem: _Problem, name: str, model: kernels.MoleculeKernel, folder: RunFolder, task: Task) -> Arrays:
     place = folder.checkpoints(f"kernel-{name}")
-    return {"kernel": kernels.blockwise(model.kernel, problem.molecules, problem.settings.block, place, task)}
+    return {"kernel": kernels.blockwise(model, problem.molecules, problem.settings.block, place, task)}
 
 
 def _curves(problem: _Problem, grams: dict[str, np.ndarray], task: Task) -> Arrays:
@@ -294,7 +293,7 @@ def _curves(problem: _Problem, grams: dict[str, np.ndarray], task: Task) -> Arra
     return {f"errors_{n}": e for n, e in errors.items()}
 
 
-def _moved(problem: _Problem, model: kernels.NetworkKernel | kernels.VectorKernel, K: np.ndarray, task: Task) -> Arrays:
+def _moved(problem: _Problem, model: kernels.MoleculeKernel, K: np.ndarray, task: Task) -> Arrays:
     """Changes of predictions when molecules are turned and shifted, or renumbered, each (molecules, turns)."""
     s, y = problem.settings, problem.set.energies
     order, test = problem.split(0)
@@ -303,7 +302,7 @@ def _moved(problem: _Problem, model: kernels.NetworkKernel | kernels.VectorKerne
     chosen = problem.molecules[test[: s.moved]]
     chosen = chosen.with_positions(chosen.positions.astype(np.float64))
     others = problem.molecules[train]
-    predict = lambda m: np.asarray(model.kernel(m, others), np.float64) @ fit.weights
+    predict = lambda m: np.asarray(model(m, others), np.float64) @ fit.weights
     still = predict(chosen)
     rng = np.random.default_rng((s.seed, 1))
     rotated, relabelled = np.zeros((2, s.moved, s.turns))

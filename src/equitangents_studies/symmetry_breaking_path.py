@@ -25,7 +25,8 @@ import numpy as np
 from equitangents.extending import check_array
 from equitangents.report import palette
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.common.system_runs import COUNTED, SystemImages, SystemSettings, asked_images
+from equitangents_studies.common.system_runs import COUNTED, SystemSettings, asked_images
+from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, claim, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
@@ -150,7 +151,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     return Results.read(found, labels=images.test_y)
 
 
-def _limit(settings: Settings, images: SystemImages, task: Task) -> Arrays:
+def _limit(settings: Settings, images: Dataset, task: Task) -> Arrays:
     """Predictions of infinitely wide VEC (test images, classes); moved images have the same."""
     system = System("I", architecture("VEC", settings.depth), KernelInference(ridge=settings.ridge))
     outputs = system.fit(images.train_x, images.targets).predict(images.test_x)
@@ -158,7 +159,7 @@ def _limit(settings: Settings, images: SystemImages, task: Task) -> Arrays:
     return {"outputs": outputs}
 
 
-def _trained(settings: Settings, images: SystemImages, name: str, width: int, t: float, task: Task) -> Arrays:
+def _trained(settings: Settings, images: Dataset, name: str, width: int, t: float, task: Task) -> Arrays:
     """Networks of one kind and width trained and tested on images moved to one time."""
     tau = path("O(3)^d", images.train_x.shape[1:], seed=settings.seed)(t)
     learning = inference("NN+", members=settings.members, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)

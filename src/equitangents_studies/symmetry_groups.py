@@ -19,7 +19,8 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.system_runs import SystemImages, SystemSettings, asked_images, predicted, relative
+from equitangents_studies.common.system_runs import SystemSettings, asked_images, predicted, relative
+from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, proved, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
@@ -110,7 +111,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     return Results.read(found)
 
 
-def _infinite(settings: Settings, images: SystemImages, name: str, task: Task) -> Arrays:
+def _infinite(settings: Settings, images: Dataset, name: str, task: Task) -> Arrays:
     """Kernels and predictions on moved data, beside those on the data as they are."""
     count = settings.pooled_images if name in POOLED else settings.train_images
     x = images.train_x[:count]

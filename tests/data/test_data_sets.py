@@ -219,11 +219,11 @@ def test_colours_become_grey_by_luminance_and_grey_is_repeated():
 
 
 def test_noise_is_normal_and_seeded():
-    x = data.gaussian_noise(200, (8, 8, 1), seed=3, mean=0.5, std=2.0)
+    x = data.gaussian_noise(200, (8, 8, 1), seed=3)
     assert x.dtype == np.float32
-    assert abs(x.mean() - 0.5) < 0.1
-    assert abs(x.std() - 2.0) < 0.1
-    np.testing.assert_array_equal(x, data.gaussian_noise(200, (8, 8, 1), seed=3, mean=0.5, std=2.0))
+    assert abs(x.mean()) < 0.1
+    assert abs(x.std() - 1) < 0.1
+    np.testing.assert_array_equal(x, data.gaussian_noise(200, (8, 8, 1), seed=3))
 
 
 def test_patches_are_varied_images():
@@ -244,7 +244,6 @@ def test_patches_are_varied_images():
         (lambda: data.photo_patches(3, (8, 9, 1)), InvalidArgumentError, "square"),
         (lambda: data.photo_patches(3, (1000, 1000, 1)), InvalidArgumentError, "at most"),
         (lambda: data.gaussian_noise(0, (8, 8, 1)), InvalidArgumentError, "count is 0"),
-        *((lambda f=f: data.digits(f), InvalidArgumentError, "test_fraction") for f in (0.0, 1.0, -1.0)),
         (lambda: data.digits().subset(10**6), InvalidArgumentError, "expected 1 to 1438"),
         (lambda: data.load("imagenet"), InvalidArgumentError, "fashion_mnist"),
         (lambda: data.download("histology_crc5", "."), InvalidArgumentError, "these can be downloaded"),

@@ -14,8 +14,7 @@ import equitangents
 from equitangents.cli.main import app
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
-from equitangents_studies.framework.catalogue import load
-from equitangents_studies.framework.catalogue import PLACES
+from equitangents_studies.framework.catalogue import PLACES, load
 from equitangents_studies.framework.settings import changed
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,7 @@ from equitangents import DeepEnsemble, actions, groups, nn
 from equitangents.ensembles import ZeroOutput
 from equitangents.ensembles.training.network_job import NetworkJob, Workers
 from equitangents.ensembles.training.recipe import Batches, Recipe, member_keys
-from equitangents.ensembles.training.run import Run
-from equitangents.ensembles.training.settings import augment
+from equitangents.ensembles.training.run import Run, augment
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))

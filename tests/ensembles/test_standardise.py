@@ -130,7 +130,6 @@ def test_networks_that_read_vectors_are_given_vectors_and_those_that_read_coordi
             ),
             marks=pytest.mark.slow,
         ),
-        et.ensembles.BaggedInfiniteEnsemble(infinite(), resamples=2),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -171,8 +170,8 @@ def test_members_and_recorded_outputs_are_of_standardised_inputs():
 
 
 def test_a_file_with_a_wrong_standardisation_is_refused(tmp_path):
-    from equitangents.ensembles.standardisation import Standardisation
     from equitangents.ensembles.saved_objects import restored, state_of
+    from equitangents.ensembles.standardisation import Standardisation
 
     model = infinite().fit(X, Y)
     for shift, scale in (([0.0] * 4, [0.0] * 4), ([0.0] * 3, [1.0] * 4), ([np.nan] * 4, [1.0] * 4), (0.0, 1.0)):

@@ -11,10 +11,9 @@ import equitangents as et
 from equitangents.actions.images import ImageMotions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.fit import MOST, Step, auto, choosing
-from equitangents.fit.assessing import Best, Gram, _within, assessed, chosen_of
+from equitangents.fit.assessing import Best, Gram, Problem, _within, assessed, chosen_of, make_problem
 from equitangents.fit.baselines import baselines
 from equitangents.fit.candidates import Candidate, candidates
-from equitangents.fit.problem import Problem, make_problem
 
 LONG = 600.0  # minutes: how busy a machine is decides nothing here
 RNG = np.random.default_rng(0)

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.fit import auto
-from equitangents.fit.candidates import of_features
-from equitangents.fit.candidates import FeatureNetwork, block_means, colours_and_edges, directions, features_of
+from equitangents.fit.candidates import (
+    FeatureNetwork,
+    block_means,
+    colours_and_edges,
+    directions,
+    features_of,
+    of_features,
+)
 
 DENSE = et.nn.Sequential(et.nn.Dense(1, b_std=0.1), et.nn.Relu(), et.nn.Dense(1))
 

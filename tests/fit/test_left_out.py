@@ -7,10 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equitangents.ensembles.infinite.classifier import fitted_temperature
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
-from equitangents.fit.assessing import RIDGES, Gram, Solved, calibrated, log_losses, weights_of
-from equitangents.fit.problem import make_problem, near_duplicates
+from equitangents.fit.assessing import (
+    RIDGES,
+    Gram,
+    Solved,
+    calibrated,
+    log_losses,
+    make_problem,
+    near_duplicates,
+    weights_of,
+)
+from equitangents.inference.probabilities import fitted_temperature
 
 
 def drawn(seed: int, n: int = 9, order: int = 1) -> tuple[Gram, np.ndarray]:

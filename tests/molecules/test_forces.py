@@ -1,6 +1,5 @@
 """Energies and forces: against differences, and what follows from one energy function."""
 
-import dataclasses
 from functools import partial
 
 import numpy as np
@@ -155,15 +154,6 @@ def test_what_cannot_be_differentiated_is_refused(monkeypatch):
         kernel_for_forces(large, BATCH, SIGNALS)
     with pytest.raises(NetworkError, match="SphereLift"):
         kernel_for_forces(nn.Sequential(nn.Flatten(), nn.Dense(1)), BATCH, SIGNALS)
-
-
-def test_flattening_looks_at_one_rotation():
-    smooth = kernel_for_forces(network(readout=nn.Flatten()), BATCH, SIGNALS)
-    assert smooth.resolution == 0
-    found = kernels(smooth, BATCH, signals=SIGNALS)
-    expected = kernels(network(readout=nn.Flatten()), BATCH, signals=SIGNALS)
-    np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-11)
-    assert dataclasses.replace(smooth).nodes.weights.tolist() == [1.0]
 
 
 @SLOW

@@ -19,8 +19,8 @@ import equitangents as et
 from equitangents.ensembles import predict_to_file
 from equitangents.errors import InvalidArgumentError, MissingLibraryError, StoreError
 from equitangents.scale import GramStore, place, record
-from equitangents.scale.reading import read_inputs
 from equitangents.scale.gram import each_computed
+from equitangents.scale.reading import read_inputs
 
 K = "s3://bucket/some/k.zarr"
 X = np.random.default_rng(0).normal(size=(22, 3))

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import equitangents as et
-from equitangents.ensembles import predict_to_file
-from equitangents.ensembles import saved_folder
+from equitangents.ensembles import predict_to_file, saved_folder
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot
 from equitangents.errors import EquitangentsError, StoreError
 from equitangents.files import whole_file

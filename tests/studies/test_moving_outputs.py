@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from studies.small import follow
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.moving_outputs import study, tasks
@@ -37,6 +36,7 @@ from equitangents_studies.moving_outputs.tasks import (
     velocity,
     waves,
 )
+from studies.small import follow
 
 TIMES = (0.5, 30.0, np.inf)
 

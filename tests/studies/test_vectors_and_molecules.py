@@ -261,9 +261,9 @@ def test_page_and_claims_show_tensors(tmp_path):
 
 def test_interrupted_kernel_is_completed_to_the_same_bits(tmp_path):
     molecules = load_molecules("g2", count=9).molecules
-    kernel = molecule_kernels.VectorKernel(
+    kernel = molecule_kernels.vector_kernel(
         lambda m: molecule_kernels.coulomb_vectors(m, molecules.atomic_numbers.shape[1]), "cityblock", 100.0
-    ).kernel
+    )
     calls = []
 
     def failing(*molecules):

@@ -57,7 +57,7 @@ def test_the_standard_parametrisation_is_the_same_function_of_other_parameters(n
 
 
 def test_a_uniform_first_layer_has_the_variance_of_a_gaussian_one() -> None:
-    net = et.systems.architecture("FCN", 2, 200, first_layer="uniform")
+    net = et.systems.UniformFirst(et.systems.architecture("FCN", 2, 200))
     w = np.asarray(net.init(jax.random.key(0), (48,))[1]["w"])
     assert np.max(np.abs(w)) <= 3**0.5
     assert abs(w.var() - 1) < 0.03

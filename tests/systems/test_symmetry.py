@@ -71,7 +71,7 @@ def test_coupled_weights_make_of_moved_data_what_plain_ones_make_of_data(name: s
 
 
 def test_weights_of_another_law_are_coupled_by_permutations_alone() -> None:
-    uniform = et.systems.architecture("FCN", 1, 3, first_layer="uniform")
+    uniform = et.systems.UniformFirst(et.systems.architecture("FCN", 1, 3))
     group = lambda name: data_group(name, (2, 2, 3))
     assert why_uncoupled(uniform, group("O(3d)")) == "rotated uniform weights are not uniform"
     assert why_uncoupled(uniform, group("P(3d)")) is None

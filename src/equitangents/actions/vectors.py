@@ -10,7 +10,7 @@ from typing import Any, final, overload
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from equitangents._types import AnyAction, ArrayLike
 from equitangents.actions.action import TOLERANCE, Action, GroupAction, check_group, check_last_axis, multiply
@@ -33,11 +33,9 @@ class LinearAction(Action):
     linear = True
     ranks: tuple[int, ...] | None
 
-    def __init__(
-        self, group: Group, matrices: np.ndarray, ranks: tuple[int, ...] | None, name: str, permutes: bool = False
-    ):
+    def __init__(self, group: Group, matrices: np.ndarray, ranks: tuple[int, ...] | None, name: str):
         matrices.flags.writeable = False
-        vars(self).update(group=group, _matrices=matrices, ranks=ranks, name=name, permutes_entries=permutes)
+        vars(self).update(group=group, _matrices=matrices, ranks=ranks, name=name)
 
     @property
     def matrices(self) -> Float[np.ndarray, "order d d"]:
@@ -55,6 +53,30 @@ class LinearAction(Action):
 
     def _key(self) -> tuple[Any, ...]:
         return (self.ranks, self.matrices.shape, self.matrices.tobytes())
+
+
+@final
+class LastAxisPermutation(Action):
+    """Permutations of the entries of the last axis: table[g, c] is where entry c goes; by `channels` and `labels`."""
+
+    linear = True
+    permutes_entries = True
+    ranks: tuple[int, ...] | None
+    table: Int[np.ndarray, "order d"]
+
+    def __init__(self, group: Group, table: np.ndarray, ranks: tuple[int, ...] | None, name: str):
+        vars(self).update(group=group, table=table, ranks=ranks, name=name)
+
+    @property
+    def matrices(self) -> Float[np.ndarray, "order d d"]:
+        """The permutation of every element as a matrix."""
+        return np.swapaxes(np.eye(self.table.shape[1])[self.table], 1, 2)
+
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
+        return check_last_axis(x, self.ranks, self.table.shape[-1], self.name)
+
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
+        return x[..., self.table[self.group.inverse(g)]]
 
 
 @final
@@ -88,7 +110,7 @@ def linear(group: Group, matrices: npt.ArrayLike) -> LinearAction:
     return LinearAction(group, check_matrices("matrices", group, matrices), (2,), "linear action on vectors")
 
 
-def channels(group: Group, representation: npt.ArrayLike) -> LinearAction:
+def channels(group: Group, representation: npt.ArrayLike) -> LinearAction | LastAxisPermutation:
     """The action on the last axis of arrays of any rank, (N, ..., C): every position's channel vector alike.
 
     `representation`: real matrices (|G|, C, C), or a permutation table (|G|, C), table[g, c] = where channel c goes.
@@ -96,7 +118,7 @@ def channels(group: Group, representation: npt.ArrayLike) -> LinearAction:
     return _on_last_axis(group, representation, None, "action on channels")
 
 
-def labels(group: Group, representation: npt.ArrayLike) -> LinearAction:
+def labels(group: Group, representation: npt.ArrayLike) -> LinearAction | LastAxisPermutation:
     """The action on outputs (N, K), for equivariant labels; `representation` as in `channels`."""
     return _on_last_axis(group, representation, (2,), "action on labels")
 
@@ -158,12 +180,13 @@ def check_matrices(name: str, group: Group, matrices: object) -> Float[np.ndarra
     return M
 
 
-def _on_last_axis(group: Group, representation: object, ranks: tuple[int, ...] | None, name: str) -> LinearAction:
+def _on_last_axis(
+    group: Group, representation: object, ranks: tuple[int, ...] | None, name: str
+) -> LinearAction | LastAxisPermutation:
     group = check_group("group", group)
     array = as_rectangular("representation", representation)
     if array.ndim == 2:
-        table = check_permutation_table("representation", group, array)
-        return LinearAction(group, np.eye(table.shape[1])[table].transpose(0, 2, 1), ranks, name, True)
+        return LastAxisPermutation(group, check_permutation_table("representation", group, array), ranks, name)
     if array.ndim == 3:
         return LinearAction(group, check_matrices("representation", group, array), ranks, name)
     raise ShapeError("representation", array.shape, (group.order, "C", "C"), "or a permutation table (order, C)")

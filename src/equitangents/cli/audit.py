@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +29,9 @@ def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: 
     `o`: the command's options, `_REPORTS` among them; `met`: also say what is met.
     """
     typer.echo(report.summary())
-    junit = partial(report.to_junit, checks=checks)
-    writers: dict[str, Callable[[Path], Any]] = {
-        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit,
-    }  # fmt: skip
-    for form, write in writers.items():
+    for form in _REPORTS:
         if (path := getattr(o, form)) is not None:
-            write(path)
+            getattr(report, f"to_{form}")(path, **({"checks": checks} if form == "junit" else {}))
             typer.echo(f"written: {path}")
     for check in checks:
         state = "met" if check.passed else "undecided" if check.undecided else "not met"
@@ -169,11 +163,11 @@ def _limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int
         return x, y
     import numpy as np
 
-    arrays = x if isinstance(x, dict) else {"x": x}
-    n = np.shape(next(iter(arrays.values())))[axis]
+    n = np.shape(next(iter(x.values())) if isinstance(x, dict) else x)[axis]
     rows = np.sort(np.random.default_rng(seed).choice(n, min(limit, n), replace=False))
-    chosen = {name: np.take(np.asarray(a), rows, axis=axis) for name, a in arrays.items()}
-    return (chosen if isinstance(x, dict) else chosen["x"]), (None if y is None else np.asarray(y)[rows])
+    some = lambda a: np.take(np.asarray(a), rows, axis=axis)
+    chosen = {name: some(a) for name, a in x.items()} if isinstance(x, dict) else some(x)
+    return chosen, None if y is None else np.asarray(y)[rows]
 
 
 def output_kinds(text: str | None) -> Any:

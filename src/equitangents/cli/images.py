@@ -95,13 +95,6 @@ def form_of(model: Path) -> Any:
     raise damaged(model, "the form of its images cannot be")
 
 
-def is_calibrated(model: Path) -> bool:
-    """Whether a saved model is a classifier with calibrated probabilities."""
-    from equitangents.ensembles.infinite.saving import about_model
-
-    return about_model(model)["temperature"] is not None
-
-
 def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float | None) -> None:
     """The arrays of predictions as a table: file, label and its probability; of a regression file, mean and std.
 

@@ -14,8 +14,6 @@ from equitangents.cli import options as cli
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
 
-_BAR = 20  # characters
-
 
 @cli.command(
     (
@@ -68,9 +66,10 @@ def predict(o: Any) -> None:
                 raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy or .npz")
         stage("loading what computes kernels")
         from equitangents.ensembles import predict_to_file
+        from equitangents.ensembles.infinite.saving import about_model
         from equitangents.foreign_files import read_arrays
 
-        calibrated = table is not None and images.is_calibrated(o.model)
+        calibrated = table is not None and about_model(o.model)["temperature"] is not None
         if o.min_confidence is not None and table is None:
             raise InvalidArgumentError("--min-confidence", o.min_confidence, "a table, --out NAME.csv")
         if o.min_confidence is not None and not calibrated:
@@ -102,10 +101,10 @@ def predict(o: Any) -> None:
 
 
 def _progress(stage: Callable[[str], None]) -> Callable[[int, int, float], None]:
-    """A bar of the chunks that are predicted, and the time that is left."""
+    """The share of the chunks that are predicted, and the time that is left."""
 
     def report(done: int, count: int, seconds: float) -> None:
         left = f", {duration(seconds)} left" if math.isfinite(seconds) else ""
-        stage(f"predicting {'█' * (_BAR * done // count):░<{_BAR}} {done / count:.0%}{left}")
+        stage(f"predicting {done / count:.0%}{left}")
 
     return report

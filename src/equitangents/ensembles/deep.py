@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,10 +15,10 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin, check_network
 from equitangents.ensembles.fields import Positions, output_positions
-from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
+from equitangents.ensembles.finite import OPTIMIZERS, Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
-from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
+from equitangents.ensembles.training.run import Augmented
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.nn import Sequential
@@ -51,16 +52,21 @@ class DeepEnsembleBase(FiniteEnsemble):
     progress: bool | ProgressCallback = False
     standardise: bool = False
 
+    @property
+    def _network(self) -> Any:
+        """The network as it is trained."""
+        return self.net if isinstance(self.net, Sequential) else as_network(self.net)
+
     def _check_settings(self) -> None:
-        as_network(self.net)
-        check_settings(self)
+        _ = self._network
+        super()._check_settings()
         optimizer = self.optimizer
         if not (isinstance(optimizer, optax.GradientTransformation) or optimizer in OPTIMIZERS):
             kind = InvalidArgumentError if isinstance(optimizer, str) else InvalidTypeError
             raise kind("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
 
     def _check_net(self, x: np.ndarray) -> None:
-        check_network(as_network(self.net), x)
+        check_network(self._network, x)
 
     def _job(self, data: Augmented, first: int, members: int) -> NetworkJob:
         return job_of(self, data, first, members)
@@ -69,19 +75,17 @@ class DeepEnsembleBase(FiniteEnsemble):
         return ensemble_outputs(self, x)
 
     def _member(self, i: int) -> AnyModel:
-        net, params = as_network(self.net), jax.tree.map(lambda a: a[i], self.params_)
+        net, params = self._network, jax.tree.map(lambda a: a[i], self.params_)
         return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
 
     def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
-        net = as_network(self.net)
-        if isinstance(net, Sequential) or np.ndim(y) < 3:
-            positions = output_positions(net, x, y)
+        if isinstance(self.net, Sequential) or np.ndim(y) < 3:
+            positions = output_positions(self._network, x, y)
             return None if positions is None or positions.turning else positions
-        return Positions(np.shape(y)[1:-1])
+        return super()._ends_on(x, y)
 
     def _variables(self) -> Tree:
-        net: Network = as_network(self.net)
-        return jax.eval_shape(lambda: net.init(jax.random.key(0), self.sample_shape_, self.dtype))
+        return jax.eval_shape(lambda: self._network.init(jax.random.key(0), self.sample_shape_, self.dtype))
 
 
 class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):

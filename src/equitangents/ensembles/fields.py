@@ -30,8 +30,7 @@ from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.groups.group import GroupMap
 from equitangents.groups.symmetry_group import SymmetryGroup
-from equitangents.inference.augmented import augment_targets, row_digests
-from equitangents.inference.data_orbits import DataOrbits, find_orbits
+from equitangents.inference.augmented import DataOrbits, augment_targets, find_orbits, row_digests
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.result import FieldFunction, KernelField, NngpKernels
@@ -444,20 +443,8 @@ def value_keeping(action: AnyAction) -> AnyAction:
 
 
 @dataclass(frozen=True, eq=False)
-class FieldRows:
-    """Outputs on the positions `grid`, `outputs` at each, all numbers in one row, position by position."""
-
-    grid: tuple[int, ...]
-    outputs: int
-
-    def acting(self, output_action: GroupMap | None) -> RowAction | None:
-        """An action on fields (N, *grid, outputs) as one on rows; None stays None."""
-        return None if output_action is None else RowAction(output_action, (*self.grid, self.outputs))
-
-
-@dataclass(frozen=True, eq=False)
 class RowAction:
-    """An action on arrays (N, *shape) that is given rows (N, prod(shape))."""
+    """An action on arrays (N, *shape), given rows (N, prod(shape)) of all their numbers, position by position."""
 
     action: GroupMap
     shape: tuple[int, ...]
@@ -472,7 +459,7 @@ class RowAction:
         return np.asarray(self.action(g, y.reshape(len(y), *self.shape))).reshape(y.shape)
 
 
-def field_rows(ensemble: AnyModel) -> FieldRows | None:
-    """How a fitted ensemble's outputs lie in rows, if they are fields; else None."""
+def field_shape(ensemble: AnyModel) -> tuple[int, ...] | None:
+    """(*positions, outputs) of a fitted ensemble's outputs, if they are fields; else None."""
     grid = tuple(getattr(ensemble, "positions_", ()))
-    return FieldRows(grid, int(ensemble.n_outputs_)) if grid else None
+    return (*grid, int(ensemble.n_outputs_)) if grid else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -25,9 +25,12 @@ from sklearn.exceptions import ConvergenceWarning
 from equitangents._types import AnyModel, FileName, Numbers, Spread, Targets, Tree
 from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
+from equitangents.ensembles import saved_folder
 from equitangents.ensembles.estimator import (
     Estimator,
+    StandardisedInputs,
     centred_one_hot,
+    check_actions,
     check_inputs,
     check_targets,
     classes_of,
@@ -37,26 +40,19 @@ from equitangents.ensembles.estimator import (
     target_rows,
 )
 from equitangents.ensembles.fields import Positions
-from equitangents.ensembles.standardisation import StandardisedInputs
-from equitangents.ensembles import saved_folder
+from equitangents.ensembles.training.checkpoints import check_same
 from equitangents.ensembles.training.network_job import check_room
-from equitangents.ensembles.training.run import Job, Trained, train
-from equitangents.ensembles.training.settings import (
-    Augmented,
-    augment,
-    check_actions,
-    check_probabilities,
-    check_record,
-    check_same,
-    record_fingerprint,
-)
-from equitangents.errors import InvalidArgumentError
+from equitangents.ensembles.training.recipe import LOSSES
+from equitangents.ensembles.training.run import Augmented, Job, Trained, augment, joined, record_fingerprint, train
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
+from equitangents.progress import told_by
 from equitangents.scale.place import local
-from equitangents.validation import check_whole
+from equitangents.validation import check_choice, check_number, check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
+OPTIMIZERS = ("gd", "sgd", "momentum", "adam")
 _LOOKED_AT = 64  # inputs on which members are asked whether they diverged
 
 
@@ -118,13 +114,8 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         self.positions_, self.n_outputs_ = targets.shape[1:-1], targets.shape[-1]
         run = self._run(job, sets, epochs, resume)
         self.augmentation_ = augmentation
-        self.recorded_ = run.recorded
-        self.recorded_epochs_ = np.array(run.recorded_epochs, dtype=int)
-        self.history_ = run.history
-        self.params0_ = run.start
-        self.params_ = run.params
+        self._keep(run)
         self._variation = job.recipe.variation
-        self._chunk = run.chunk
         self._fingerprint = job.fingerprint
         self._recorded_inputs = record_fingerprint(sets)
         self.__dict__.update(job.facts)
@@ -159,12 +150,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         if record_fingerprint(sets) != getattr(self, "_recorded_inputs", None):
             raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
         run = self._run(job, sets, epochs, resume)
-        append = lambda old, new: np.concatenate([old, new])
-        along = lambda old, new: np.concatenate([old, new], axis=1)
-        self.recorded_ = jax.tree.map(along, self.recorded_, run.recorded)
-        self.history_ = along(self.history_, run.history)
-        self.params0_ = jax.tree.map(append, self.params0_, run.start)
-        self.params_ = jax.tree.map(append, self.params_, run.params)
+        epochs_so_far = self.recorded_epochs_.tolist()
+        so_far = Trained(self.params_, self.params0_, self.history_, self.recorded_, epochs_so_far, self._chunk)
+        self._keep(joined([so_far, run]))
         self.members = members
         self.__dict__.update(job.facts)
         self._warn_if_diverged(inputs)
@@ -232,7 +220,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
             check_room(task, needed, self.memory_limit, "take fewer samples or a subgroup")
         data = augment(augmentation, self.label_action, self.augmentation_mode, x, targets, self.dtype)
         if self._loss == "cross_entropy":
-            check_probabilities(data.y.reshape(-1, targets.shape[-1]))
+            _check_probabilities(data.y.reshape(-1, targets.shape[-1]))
         return self._job(data, first, members)
 
     def _run(self, job: Job, sets: dict[str, np.ndarray], epochs: tuple[int, ...], resume: bool) -> Trained:
@@ -251,8 +239,12 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         self, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None
     ) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
         """(the inputs whose outputs are recorded, by name, as networks take them; at which epochs)."""
-        sets, epochs = check_record(record, record_at, self.epochs)
+        sets, epochs = _check_record(record, record_at, self.epochs)
         return {name: self._inputs(x) for name, x in sets.items()}, epochs
+
+    def _keep(self, run: Trained) -> None:
+        self.params_, self.params0_, self.history_, self.recorded_, epochs, self._chunk = run
+        self.recorded_epochs_ = np.array(epochs, dtype=int)
 
     @property
     def _loss(self) -> str:
@@ -312,9 +304,21 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         outputs = self._member_outputs(np.asarray(x[:_LOOKED_AT], self.dtype))
         return ~np.all([np.isfinite(part).all(axis=(1, 2)) for part in outputs], axis=0)
 
-    @abstractmethod
     def _check_settings(self) -> None:
-        """Raise for parameters that cannot be; before data are looked at."""
+        """Raise InvalidArgumentError or InvalidTypeError for parameters that cannot be; before data are looked at."""
+        check_whole("members", self.members, 1)
+        check_whole("epochs", self.epochs, 0)
+        check_whole("seed", self.seed, 0, 2**32 - 1)
+        check_whole("checkpoint_every", self.checkpoint_every, 1)
+        for name in ("batch_size", "members_per_chunk", "memory_limit"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), 1)
+        check_choice("loss", self.loss, (None, *LOSSES))
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+        check_choice("augmentation_mode", self.augmentation_mode, ("full", "random"))
+        check_number("learning_rate", self.learning_rate, "a finite number above 0", lambda v: v > 0)
+        check_number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
+        told_by(self.progress)
 
     def _check_net(self, x: np.ndarray) -> None:
         """Raise for a network that does not take such inputs, where that is known before data are augmented."""
@@ -331,9 +335,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     def _member(self, i: int) -> AnyModel:
         """One member as its library has it."""
 
-    @abstractmethod
     def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
         """The positions that networks end on, for targets that are fields; None for others."""
+        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
 
     @abstractmethod
     def _variables(self) -> Tree:
@@ -445,3 +449,28 @@ class Classification(FiniteEnsemble):
         """(this ensemble, x, indices of the labels or None), checked."""
         inputs = check_inputs(self, x, self.input_shape, reset=False)
         return self, inputs, label_rows(self, inputs, y)
+
+
+def _check_record(record: object, record_at: object, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """(`record` as a dictionary, `record_at` sorted; None: every epoch from 0 on)."""
+    if record is None:
+        if record_at is not None:
+            raise InvalidArgumentError("record_at is given without record, the inputs whose outputs are kept")
+        return {}, ()
+    if not isinstance(record, Mapping) or not all(isinstance(name, str) for name in record):
+        raise InvalidTypeError("record", type(record), "a dictionary of names and inputs X", verb="is of type")
+    if record_at is None:
+        return dict(record), tuple(range(epochs + 1))
+    if not isinstance(record_at, Iterable):
+        raise InvalidTypeError("record_at", record_at, "a list of epochs")
+    for epoch in record_at:
+        check_whole("an epoch of record_at", epoch, 0, epochs)
+    return dict(record), tuple(sorted({int(epoch) for epoch in record_at}))
+
+
+def _check_probabilities(y: np.ndarray) -> None:
+    """Raise unless the rows of y are probabilities."""
+    wrong = np.flatnonzero((y < 0).any(axis=1) | (abs(y.sum(axis=1) - 1) > 1e-5))
+    if len(wrong):
+        expected = "rows ≥ 0 that sum to 1, also after augmentation, for loss 'cross_entropy'"
+        raise InvalidArgumentError("y", y[wrong[0]].tolist(), expected, at=int(wrong[0]))

@@ -28,7 +28,6 @@ import jax
 import jax.numpy as jnp
 
 from equitangents import precision
-from equitangents._aliases import FiniteNetwork
 from equitangents._types import AnyModel, DType, InputShape, Network, Params, Tree
 from equitangents.errors import EquitangentsError, InvalidTypeError, NetworkError
 from equitangents.nn import Sequential
@@ -103,15 +102,6 @@ def as_network(net: Network) -> Any:
     if callable(net):
         return _of_factory(net) if _hashable(net) else _of_factory.__wrapped__(net)
     raise InvalidTypeError(f"net is {net!r}; {_EXPECTED}")
-
-
-def is_batchwise(net: FiniteNetwork, input_shape: InputShape, dtype: str) -> bool:
-    """Whether a batch has to be given whole in training, and without rows that only fill it up.
-
-    It does where `net` carries collections that are not trained, such as running means, or reads the random key, as
-    with dropout. From its trace alone; raises NetworkError if it cannot take such inputs.
-    """
-    return isinstance(net, ForeignNetwork) and _is_batchwise(net, input_shape, dtype)
 
 
 def split(variables: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -423,7 +413,13 @@ def _of_factory(factory: Callable[..., Any]) -> ForeignNetwork:
 
 
 @lru_cache(maxsize=128)
-def _is_batchwise(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> bool:
+def is_batchwise(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> bool:
+    """Whether a batch has to be given whole in training, and without rows that only fill it up.
+
+    It does where `net` carries collections that are not trained, such as running means, or reads the random key, as
+    with dropout. From its trace alone; raises NetworkError if it cannot take such inputs.
+    """
+
     def tried(what: str, trace: Callable[..., Tree], *arguments: Any) -> Tree:
         try:
             return trace(*arguments)

@@ -25,7 +25,7 @@ from equitangents.actions import Action, as_action
 from equitangents.actions.action import GroupAction
 from equitangents.actions.compact import check_finite_group
 from equitangents.actions.kinds import ActionLike
-from equitangents.ensembles.fields import FieldRows, field_rows
+from equitangents.ensembles.fields import RowAction, field_shape
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.group import GroupMap
 from equitangents.inference.draws import as_key
@@ -50,16 +50,6 @@ def orbit_batch(action: AnyAction, x: Numbers) -> np.ndarray:
     """All ρ(g)x_i as one batch (n·|G|, …), g fastest."""
     orbit = np.moveaxis(np.asarray(action.orbit(x)), 0, 1)
     return orbit.reshape(-1, *orbit.shape[2:])
-
-
-def check_orbit_inputs(action: ActionLike, x: Numbers) -> tuple[Action, np.ndarray]:
-    """(the action, by name or as it is; x in float64 that it can act on); raises before anything is computed."""
-    signals = np.asarray(check_array("x", x), np.float64)
-    chosen = as_action("action", action, signals.shape)
-    if not (callable(chosen) and hasattr(chosen, "group") and hasattr(chosen, "orbit")):
-        raise InvalidTypeError("action", chosen, "an action, e.g. equitangents.actions.image_rotations(4)")
-    chosen(chosen.group.identity, signals[:1])
-    return chosen, signals
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +88,11 @@ def orbit_law(
     """
     check_whole("draws", draws, 2)
     key = as_key("key", key)
-    action, x = check_orbit_inputs(action, x)
+    x = np.asarray(check_array("x", x), np.float64)
+    action = as_action("action", action, x.shape)
+    if not (callable(action) and hasattr(action, "group") and hasattr(action, "orbit")):
+        raise InvalidTypeError("action", action, "an action, e.g. equitangents.actions.image_rotations(4)")
+    action(action.group.identity, x[:1])  # which raises for inputs that it cannot act on
     points, order = len(x) * action.group.order, action.group.order
     known = getattr(ensemble, "augmentation_", None)  # of whose orbits the ensemble knows a shorter way
     own = known is not None and hasattr(ensemble, "sample_orbits") and action == known
@@ -125,14 +119,14 @@ def orbit_law(
 class OrbitMeasures:
     """How outputs f (draws, n, |G|, K) on orbits are measured: with which ρ_Y, and against which truth.
 
-    truth: targets (n, K), labels (n,) of whole numbers that index the outputs, or None. fields: what rows of K numbers
-    hold, where they are fields; output_action then acts on such rows, and labels are (n, positions).
+    truth: targets (n, K), labels (n,) of whole numbers that index the outputs, or None. fields: the shape (*positions,
+    outputs) of what rows of K numbers hold, of fields; output_action acts on such rows, and labels are (n, positions).
     """
 
     identity: int
     output_action: AnyAction | None = None
     truth: np.ndarray | None = None
-    fields: FieldRows | None = None
+    fields: tuple[int, ...] | None = None
 
     @property
     def labelled(self) -> bool:
@@ -152,7 +146,7 @@ class OrbitMeasures:
         if name != "error":
             z = orbit_measures.carried_back(self.output_action, f)
             if name == "osp":
-                outputs = None if self.fields is None else self.fields.outputs
+                outputs = None if self.fields is None else self.fields[-1]
                 return orbit_measures.same_predictions(z, self.identity, outputs)
             return orbit_measures.relative_spread(z) if name == "rsd" else orbit_measures.spread(z)
         assert self.truth is not None
@@ -161,7 +155,7 @@ class OrbitMeasures:
             return orbit_measures.squared_errors(here, self.truth)
         if self.fields is None:
             return orbit_measures.misclassified(here, self.truth)
-        at_positions = here.reshape(*here.shape[:-1], -1, self.fields.outputs)
+        at_positions = here.reshape(*here.shape[:-1], -1, self.fields[-1])
         return orbit_measures.misclassified(at_positions, self.truth).mean(axis=-1)
 
     def of_ensembles(self, name: str, law: OrbitLaw, members: float) -> Float[np.ndarray, "draws n"]:
@@ -264,7 +258,7 @@ def check_measures(
     x: Numbers,
     truth: np.ndarray | None,
     confidence: float,
-    fields: FieldRows | None = None,
+    fields: tuple[int, ...] | None = None,
 ) -> OrbitMeasures:
     """The measures that were asked for, or an error that names what is wrong."""
     for name, value in (("action", action), ("output_action", output_action)):
@@ -279,8 +273,8 @@ def check_measures(
     check_number("confidence", confidence, "a number between 0 and 1", lambda c: 0 < c < 1)
     if truth is not None:
         check_same_length("x", x, "y", truth)
-    if fields is not None:
-        output_action = fields.acting(output_action)
+    if fields is not None and output_action is not None:
+        output_action = RowAction(output_action, fields)
     return OrbitMeasures(action.group.identity, output_action, truth, fields)
 
 
@@ -361,7 +355,7 @@ class OrbitQuestions:
         sizes = _check_members(members)
         own = getattr(ensemble, "time", math.inf) if time is None else time
         t = one_time(own, "orbit statistics are those of one time")
-        measures = check_measures(chosen, output_action, x, truth, confidence, field_rows(ensemble))
+        measures = check_measures(chosen, output_action, x, truth, confidence, field_shape(ensemble))
         law = orbit_law(ensemble, chosen, x, draws=draws, key=seed, time=t)
         order, found = chosen.group.order, []
         for measure, (name, centre) in _NAMES.items():

@@ -47,9 +47,9 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
     home = real(path)
     fresh = not home.exists()
     try:
-        with store_errors(f"{path} cannot be written", "; what was saved there before is kept"):
-            with whole_file(home / MODEL) as partial:
-                write_archive(partial, about, arrays)
+        kept = "; what was saved there before is kept"
+        with store_errors(f"{path} cannot be written", kept), whole_file(home / MODEL) as partial:
+            write_archive(partial, about, arrays)
     except BaseException:
         if fresh:
             with contextlib.suppress(OSError):  # another process has saved there

@@ -62,18 +62,15 @@ _CLASSES = {  # further ones, by module
     "kernels.random_features": "RandomFeatures",
     "kernels.result": "Kernels",
     "fit.candidates": "FeatureNetwork",
-    "inference.data_orbits": "DataOrbits",
-    "inference.dynamics": "Descent Flow",
-    "inference.gaussian": "TrainedProcess",
+    "inference.augmented": "DataOrbits",
+    "inference.dynamics": "Descent Flow TrainedProcess",
     "inference.group_fourier": "FourierIrrep",
-    "inference.ridge": "Ridge",
-    "inference.spectrum": "Spectrum",
+    "inference.spectrum": "Ridge Spectrum",
     "ensembles.deep": "DeepEnsemble DeepEnsembleClassifier",
     "ensembles.fields": "FieldKernel FieldMatrix FieldPoints PointAction PointAverage Positions TurningField",
     "ensembles.infinite.classifier": "InfiniteEnsembleClassifier",
     "ensembles.infinite.irrep_problem": "IrrepBlock IrrepProblem",
-    "ensembles.infinite.predictor": "SolvedProblem",
-    "ensembles.infinite.problem": "Problem Settings",
+    "ensembles.infinite.predictor": "Problem Settings SolvedProblem",
     "ensembles.infinite.regressor": "InfiniteEnsemble",
     "ensembles.infinite.training": "Training",
     "ensembles.standardisation": "Standardisation",
@@ -91,11 +88,12 @@ _NAMES = {"ensembles.Training": "ensembles.TrainingProblem"}
 _DYNAMICS = ("inference.Flow", "inference.Descent")  # the classes that are values themselves
 _WRITES = "solvers.OutOfCore"  # where factors are, and go
 # what objects compute once, and is saved with them; other cached properties are computed again
-_CACHED = frozenset(
-    "_complex_irreps _irreps _is_orthogonal _real_irreps _solutions character conjugacy_classes covariance_problem "
-    "covariance_solver delta dimension euler_angles factor generators grid_table inverses is_abelian matrices "
-    "mean_problem reason resolution solver symmetry table unit way weights".split()
+_CACHED_NAMES = (
+    "_complex_irreps _is_orthogonal _real_irreps _solutions character conjugacy_classes covariance_problem delta "
+    "dimension euler_angles factor generators grid_table inverses is_abelian matrices mean_problem resolution table "
+    "unit weights"
 )
+_CACHED = frozenset(_CACHED_NAMES.split())
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
 _ALONE = (type(None), bool, int, float, str)  # what stands for itself
 _SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone
@@ -104,7 +102,7 @@ _SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone
 @cache
 def kinds() -> dict[str, str]:
     """Where each class of the list is, `module:class`, by the name that files call it by."""
-    found = {}
+    found: dict[str, str] = {}
     for room, base in _PUBLIC.items():
         module, kind = importlib.import_module(f"{_PACKAGE}.{room}"), _load(f"{_PACKAGE}.{base}")
         classes = (getattr(module, name) for name in module.__all__)

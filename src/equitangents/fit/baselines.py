@@ -1,6 +1,6 @@
 """What people would take, on the same folds: majority, nearest neighbours, a random forest, a support vector machine.
 
-Images become features: pixels averaged down to at most 16 of a side, colours, edges and their directions (`candidates`).
+Images become features (`candidates`): pixels averaged down to at most 16 of a side, colours, edges and directions.
 What a fold's rest has to be asked about is asked there: neighbours, the depth of trees, C and γ by three folds of it.
 With a group all copies of the rest are trained on, up to 4,000 rows.
 """
@@ -21,9 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from equitangents._types import AnyAction
-from equitangents.fit.assessing import calibrated
+from equitangents.fit.assessing import Part, Problem, calibrated, folds_of
 from equitangents.fit.candidates import features_of
-from equitangents.fit.problem import Part, Problem, folds_of
 
 _TREES, _COPIES, _INNER = 300, 4_000, 3
 _NEIGHBOURS, _DEPTHS, _C, _GAMMA = (1, 3, 5, 9, 15), (None, 6), (1.0, 10.0, 100.0), (0.3, 1.0, 3.0)

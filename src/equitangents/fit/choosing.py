@@ -27,11 +27,10 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.estimator import indices_of
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.fit.assessing import predicted
+from equitangents.fit.assessing import Problem, make_problem, near_duplicates, predicted
 from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
 from equitangents.fit.candidates import candidates, of_features
-from equitangents.fit.problem import Problem, make_problem, near_duplicates
 from equitangents.fit.result import Choice, Turned, scored
 from equitangents.fit.searching import Progress, Result, Search, Trial
 from equitangents.groups import cyclic

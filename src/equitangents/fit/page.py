@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.fit.result import ACCURACY, FAST, Choice, HeldOut, interval
-from equitangents.formatting import decimals, percent
+from equitangents.formatting import percent
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure, png
 from equitangents.report.palette import BLUE, FRAME, ORANGE
@@ -78,7 +78,7 @@ def facts_of(
         share, right = held.answered(least)
         facts[f"Probability of {least:g} or more"] = percent(share)
         facts["Of these right"] = percent(right) if share else "none"
-    facts |= {"Samples": decimals(len(model._data[1]), 0), "Classes": str(len(held.classes))}
+    facts |= {"Samples": format(len(model._data[1]), ",.0f"), "Classes": str(len(held.classes))}
     if choice is None:
         return facts | {
             "Predicted by": model.leave_one_out_.outputs.predictor,
@@ -90,10 +90,10 @@ def facts_of(
         "Network": tried.name,
         "Group": tried.group or "none",
         "Kernel, ridge": f"{tried.kernel}, {tried.ridge:.0e}",
-        "Predictions a second": decimals(tried.images_a_second, 1),
+        "Predictions a second": format(tried.images_a_second, ",.1f"),
         f"Best at {FAST:g} a second (--fast)": "none" if fast is None else fast.name,
         "Left out": "each alone" if choice.sets is None else f"{choice.sets:,} sets",
-        "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
+        "Near-duplicate pairs": format(len(choice.near_duplicates), ",.0f"),
     }
     return facts | ({"Interrupted": "the best so far"} if choice.interrupted else {})
 
@@ -164,8 +164,8 @@ def _doubtful(held: HeldOut, images: np.ndarray | None) -> Iterator[Section]:
 def _named(held: HeldOut, order: Sequence[int] | np.ndarray, images: np.ndarray | None) -> Pictures | Table:
     """Samples with label, prediction and both probabilities: as pictures, or as a table where there are none."""
     rows = [
-        [held.names[i], held.classes[held.labels[i]], decimals(held.of_label[i], 2),
-         held.classes[held.predictions[i]], decimals(held.confidence[i], 2)]
+        [held.names[i], held.classes[held.labels[i]], format(held.of_label[i], ",.2f"),
+         held.classes[held.predictions[i]], format(held.confidence[i], ",.2f")]
         for i in order
     ]  # fmt: skip
     if images is None:

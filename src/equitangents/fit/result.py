@@ -10,10 +10,11 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float, Int
 
-from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier, fitted_temperature
+from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.problem import Part, Problem, Sets
-from equitangents.formatting import decimals, percent
+from equitangents.fit.assessing import Part, Problem, Sets
+from equitangents.formatting import percent
+from equitangents.inference.probabilities import fitted_temperature
 from equitangents.report import Table
 from equitangents.report.render import text_of
 from equitangents.statistics import Estimate, bootstrap
@@ -200,10 +201,14 @@ class Choice:
         """The chosen model and the baselines on samples of folds that nothing was chosen on."""
         left = "each alone" if self.sets is None else f"{self.sets:,} sets"
         rows = [
-            [each.name, interval(each.accuracy), decimals(each.log_loss), decimals(each.held.calibration_error()),
-             "" if each is self.score else _ends(each.ahead)]
+            [
+                each.name,
+                interval(each.accuracy),
+                *(format(value, ".3f") for value in (each.log_loss, each.held.calibration_error())),
+                "" if each is self.score else _ends(each.ahead),
+            ]
             for each in (self.score, *self.others)
-        ]  # fmt: skip
+        ]
         rows += [[name, "no time", "", "", ""] for name in self.uncompared]
         header = ["model", "accuracy (95 %)", "log loss", "calibration", "ahead (95 %)"]
         return Table(f"{self.folds} folds, samples left out {left}", header, rows)
@@ -212,7 +217,12 @@ class Choice:
     def turning(self) -> Table:
         """Accuracy and confidence at each angle."""
         rows = [
-            [f"{each.angle:.0f}°", decimals(each.copies, 0), interval(each.accuracy), decimals(each.confidence)]
+            [
+                f"{each.angle:.0f}°",
+                format(each.copies, ",.0f"),
+                interval(each.accuracy),
+                format(each.confidence, ",.3f"),
+            ]
             for each in self.turned
         ]
         header = ["angle", "images", "accuracy (95 %)", "mean probability"]
@@ -224,7 +234,7 @@ class Choice:
         order = sorted(range(len(self.tried)), key=lambda i: (self.tried[i].log_loss, i))
         rows = [
             [" *"[i == self.chosen] + named(each.name, each.group), each.kernel, f"{each.ridge:.0e}" + "↓" * each.ends,
-             decimals(each.log_loss), percent(each.accuracy), decimals(each.images_a_second, 0)]
+             format(each.log_loss, ",.3f"), percent(each.accuracy), format(each.images_a_second, ",.0f")]
             for i, each in ((i, self.tried[i]) for i in order[:_SHOWN])
         ]  # fmt: skip
         rows += [[" …"] + [""] * 5] * (len(order) > _SHOWN)

@@ -23,14 +23,13 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import kernel_diagonal
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.assessing import Assessed, Gram, as_good, assessed, best_of, chosen_of
-from equitangents.fit.candidates import Candidate
-from equitangents.fit.candidates import FeatureNetwork
-from equitangents.fit.problem import Problem
+from equitangents.fit.assessing import Assessed, Gram, Problem, as_good, assessed, best_of, chosen_of
+from equitangents.fit.candidates import Candidate, FeatureNetwork
 from equitangents.fit.result import FAST, Tried, named
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.cost import CostedKernel, KernelCost
 from equitangents.kernels.orbit import OrbitAverage
+from equitangents.solvers.spectral import Eigh
 
 _TILES, _SIDE = 8, 16  # of a side of a kernel matrix, at most, and samples of one, about
 _FIELDS = ("nngp", "ntk")
@@ -282,7 +281,7 @@ class Search:
         options = {**options, "augmentation": found.trial.group}
         model = InfiniteEnsembleClassifier(net, ridge=best.ridge, kernel=cast(Any, best.kernel), **options)
         training = model._prepare(np.asarray(x, np.float64) if found.double else x, y)
-        held = training.with_settings(replace(training.settings, held=found.kernels, solver="eigh"))
+        held = training.with_settings(replace(training.settings, held=found.kernels, method=Eigh()))
         _ = held.mean_problem  # decomposed; the kernels are not kept with the model
         return model._solve(held.with_settings(training.settings))
 

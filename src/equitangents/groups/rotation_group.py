@@ -22,7 +22,7 @@ from equitangents.groups.symmetry_group import CompactIrrep, SymmetryGroup
 from equitangents.validation import check_whole
 
 MAX_BANDLIMIT = 64  # a million rotations
-TOLERANCE = 1e-8  # of R Rᵀ = 1 in float64
+_TOLERANCES = {False: 1e-8, True: 1e-5}  # of R Rᵀ = 1, in double and in single precision
 
 
 class CompactGroup(SymmetryGroup):
@@ -201,12 +201,11 @@ def from_euler_angles(angles: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray
     return _about_z(alpha) @ _about_y(beta) @ _about_z(gamma)
 
 
-def check_rotations(name: str, matrices: object, reflections: bool) -> Float[np.ndarray, "k d d"]:
-    """`matrices` (k, d, d) in float64 if they are orthogonal, and of determinant 1 unless there are `reflections`."""
+def check_rotations(name: str, matrices: object, reflections: bool) -> Float[np.ndarray, "*batch d d"]:
+    """`matrices` in float64 if they are orthogonal, and of determinant 1 unless there are `reflections`."""
     M = np.asarray(matrices, np.float64)
     single = np.asarray(matrices).dtype == np.float32
-    error = np.abs(M @ np.swapaxes(M, 1, 2) - np.eye(M.shape[-1])).max(axis=(1, 2)) if len(M) else np.zeros(0)
-    wrong = ~(error <= (1e-5 if single else TOLERANCE))
+    wrong = ~(np.abs(M @ np.swapaxes(M, -1, -2) - np.eye(M.shape[-1])).max(axis=(-2, -1)) <= _TOLERANCES[bool(single)])
     if wrong.any():
         raise InvalidArgumentError(name, M[wrong][0].tolist(), "orthogonal matrices", verb="holds")
     if not reflections and (np.linalg.det(M) < 0).any():

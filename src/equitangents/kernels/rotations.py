@@ -24,7 +24,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.groups.rotations_of_space import random_rotations
 from equitangents.kernels.operations import Affine, Dual, Flatten, HashedOnce, Operation
-from equitangents.kernels.program import Op, Parallel, Program
+from equitangents.kernels.program import Op, Parallel, Positions, Program
 from equitangents.sphere import degrees, rotate
 from equitangents.sphere.transforms import wigner
 
@@ -71,7 +71,7 @@ RotationOp = Op | FullMean | HaarMean
 class Sphere:
     """The space of signals of `bandlimit` on the sphere, lifted to a group of rotations, and the accuracy wanted.
 
-    Its programs have operations on rotations, one `HaarMean` or `Flatten`, and operations on vectors.
+    Its programs have operations on rotations, a `HaarMean`, and operations on vectors.
     """
 
     on_rotations: ClassVar[bool] = True
@@ -79,8 +79,11 @@ class Sphere:
     group: RotationGroup | MatrixGroup
     accuracy: Accuracy
 
-    def program(self, shape: tuple[int, ...], ops: tuple[Any, ...]) -> Program[Sphere]:
-        """The program of the lowered layers `ops`; raises NetworkError for those without a rule on rotations."""
+    def program(self, shape: tuple[int, ...], ops: tuple[Any, ...]) -> Program[Any]:
+        """The program of the lowered layers `ops`; raises NetworkError for those without a rule on rotations.
+
+        What ends in a Flatten is at Q = 1 alone: the network of the coefficients as vectors.
+        """
         end = next((i for i, op in enumerate(ops) if op.is_pool), len(ops))
         if end == len(ops):
             raise NetworkError(
@@ -91,12 +94,11 @@ class Sphere:
         readout = ops[end]
         if readout.positions_after(1) != 1:
             raise NetworkError("pooling over a subgroup of the rotations has no kernel here; use GroupPool()")
-        found = (
-            *_checked(_without_windows(ops[:end])),
-            Flatten() if readout.is_diagonal else HaarMean(),
-            *_checked(_without_windows(ops[end + 1 :])),
-        )
-        return Program(self, found)
+        field, vector = (_checked(_without_windows(part)) for part in (ops[:end], ops[end + 1 :]))
+        if not readout.is_diagonal:
+            return Program(self, (*field, HaarMean(), *vector))
+        first = field[0].affine.scaled(self.bandlimit**2 / (4 * np.pi), 1.0)
+        return Program(Positions((self.bandlimit**2,)), (Flatten(), first, *field[1:], *vector))
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,6 @@ class RotationSections(HashedOnce):
     bandlimit: int
     group: RotationGroup | MatrixGroup
     field: tuple[Op, ...]
-    readout: Literal["pool", "flatten"]
     vector: tuple[Op, ...]
     accuracy: Accuracy
 
@@ -114,17 +115,16 @@ class RotationSections(HashedOnce):
 
     @property
     def is_sampled(self) -> bool:
-        """Whether anything is left to a quadrature that is not exact."""
-        return self.readout == "pool" and isinstance(self.group, RotationGroup)
+        """Whether the mean over rotations is by a quadrature that is not exact."""
+        return isinstance(self.group, RotationGroup)
 
 
 @lru_cache(maxsize=256)
 def sections(program: Program[Sphere]) -> RotationSections:
-    """Both parts of a program on rotations, and the readout between them."""
+    """Both parts of a program on rotations."""
     space, ops = program.space, program.ops
     end = next(i for i, op in enumerate(ops) if op.is_pool)
-    readout: Literal["pool", "flatten"] = "flatten" if ops[end].is_diagonal else "pool"
-    return RotationSections(space.bandlimit, space.group, ops[:end], readout, ops[end + 1 :], space.accuracy)
+    return RotationSections(space.bandlimit, space.group, ops[:end], ops[end + 1 :], space.accuracy)
 
 
 def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -140,22 +140,16 @@ def _checked(ops: tuple[Any, ...]) -> tuple[Op, ...]:
 
 def nodes(program: RotationSections, resolution: int) -> int:
     """Relative rotations at which the recursion runs."""
-    if program.readout == "flatten":
-        return 1
     if not resolution:
         return program.group.order
     return resolution * (2 * resolution - 1) ** 2 * (2 if getattr(program.group, "reflections", False) else 1)
 
 
 _HIGHEST = jax.lax.Precision.HIGHEST
-_LISTED = 64  # nodes of a finite group in one ring
 
 
 class Rings(NamedTuple):
-    """Arrays of a quadrature; those of `scanned` have one entry a ring along their first axis.
-
-    `values(products, part)` are the correlations at the nodes of a ring.
-    """
+    """Arrays of a quadrature; those of `scanned` have one entry a ring along their first axis."""
 
     fixed: dict[str, Any]
     scanned: dict[str, Any]
@@ -202,16 +196,10 @@ def euler_rings(bandlimit: int, resolution: int, reflections: bool) -> Rings:
 
 @lru_cache(maxsize=32)
 def listed_rings(bandlimit: int, group: MatrixGroup) -> Rings:
-    """A finite group of rotations, its elements in rings of up to 64; the last is filled up with weights of zero."""
-    rings = -(-group.order // _LISTED)
-    size = -(-group.order // rings)
-    blocks = wigner(group.matrices, bandlimit)
-    flat = np.concatenate([np.zeros((group.order, 0)), *(d.reshape(group.order, -1) for d in blocks[1:])], axis=1)
-    matrices = np.zeros((rings * size, flat.shape[1]))
-    matrices[: group.order] = flat
-    weights = np.zeros(rings * size)
-    weights[: group.order] = group.weights
-    return Rings({}, {"matrices": matrices.reshape(rings, size, -1), "weights": weights.reshape(rings, size)})
+    """A finite group of rotations, its elements in one ring."""
+    blocks = (d.reshape(group.order, -1) for d in wigner(group.matrices, bandlimit)[1:])
+    matrices = np.concatenate([np.zeros((group.order, 0)), *blocks], axis=1)
+    return Rings({}, {"matrices": matrices[None], "weights": np.asarray(group.weights, np.float64)[None]})
 
 
 def rings_of(bandlimit: int, group: RotationGroup | MatrixGroup, resolution: int) -> Rings:

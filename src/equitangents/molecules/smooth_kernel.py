@@ -87,7 +87,9 @@ class SmoothKernel:
         signals = (signals or signals_for(net)).for_molecules(molecules)
         given, lowered = cast(Any, net).lower((signals.bandlimit**2, signals.channels))
         if given or not isinstance(lowered.space, Sphere):
-            raise NetworkError("forces need a network on spherical signals, which begins with a SphereLift")
+            raise NetworkError(
+                "forces need a network on spherical signals, which begins with a SphereLift and ends in GroupPool"
+            )
         program = sections(lowered)
         if any(not isinstance(op, Affine) for op in program.vector):
             raise NetworkError("forces need linear layers only after the readout")
@@ -96,8 +98,8 @@ class SmoothKernel:
 
     @property
     def nodes(self) -> Nodes:
-        """Relative rotations and weights; a flattening readout looks at Q = 1 alone."""
-        return _nodes(self.program.group, self.program.readout, self.signals.bandlimit, self.resolution)
+        """Relative rotations and weights."""
+        return _nodes(self.program.group, self.signals.bandlimit, self.resolution)
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """The kernel of signals (N, B², C), in float64: what `kernels` sums over atoms."""
@@ -112,7 +114,7 @@ class SmoothKernel:
         Turning the first signals multiplies it by D^l(R) from the left, turning the second by D^l(R)ᵀ from the right.
         """
         here = slice(degree**2, (degree + 1) ** 2)
-        turns = _nodes(self.program.group, self.program.readout, degree + 1, self.resolution).matrices[:, here, here]
+        turns = _nodes(self.program.group, degree + 1, self.resolution).matrices[:, here, here]
         weights = self.nodes.weights[:, None] * turns.swapaxes(1, 2).reshape(len(turns), -1)
         values = np.asarray(_linear(self.program, self._integrals(x1, x2, weights), constant=degree == 0))
         return values.reshape(*values.shape[:-1], 2 * degree + 1, 2 * degree + 1)
@@ -195,11 +197,8 @@ def _between(
 
 
 @lru_cache(maxsize=16)
-def _nodes(group: RotationGroup | MatrixGroup, readout: str, bandlimit: int, resolution: int) -> Nodes:
-    if readout == "flatten":
-        turns, weights = np.eye(3)[None], np.ones(1)
-    else:
-        turns, weights = closed_nodes(group, resolution)
+def _nodes(group: RotationGroup | MatrixGroup, bandlimit: int, resolution: int) -> Nodes:
+    turns, weights = closed_nodes(group, resolution)
     blocks = wigner(turns, bandlimit)
     matrices = np.zeros((len(turns), bandlimit**2, bandlimit**2))
     for l, block in enumerate(blocks):
@@ -221,19 +220,17 @@ def _field(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike
     return jnp.stack([covariance(e, variances(after(m1), after(m2))), theta])
 
 
+_compiled_field = jax.jit(_field, static_argnums=0)
+
+
 def _values(program: RotationSections, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> np.ndarray:
     """`_field` of arrays that are broadcast, (2, *k.shape), in blocks of one size, the last filled up with zeros."""
     size = _FEW if k.size <= _FEW else _MANY
     flat = np.zeros((3, -(-k.size // size) * size))
     for row, numbers in zip(flat, (k, q1, q2), strict=True):
         row[: k.size].reshape(k.shape)[...] = numbers
-    parts = [_block(program, *flat[:, i : i + size]) for i in range(0, flat.shape[1], size)]
+    parts = [_compiled_field(program, *flat[:, i : i + size]) for i in range(0, flat.shape[1], size)]
     return np.concatenate(parts, axis=1)[:, : k.size].reshape(2, *k.shape)
-
-
-@partial(jax.jit, static_argnums=0)
-def _block(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> jax.Array:
-    return _field(program, k, q1, q2)
 
 
 def _derivatives(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> dict[str, jax.Array]:
@@ -291,12 +288,9 @@ def kernel_for_tensors(
 ) -> SmoothKernel:
     """The kernel of what turns as harmonics of `degrees`, at the resolution that `SmoothKernel.steered` needs for them.
 
-    Raises errors as `kernel_for_forces`, and NetworkError for a network that ends without a mean over rotations:
-    nothing of it turns.
+    Raises errors as `kernel_for_forces`.
     """
     kernel = SmoothKernel.unresolved(net, molecules, signals, pairs)
-    if kernel.program.readout != "pool":
-        raise NetworkError("vectors and tensors need a network that ends in GroupPool, which the readout replaces")
     return resolved(kernel, lambda r: steering_error(kernel, molecules, degrees, r))
 
 

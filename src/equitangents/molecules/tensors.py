@@ -65,16 +65,8 @@ def tensor_kernels(
 class TensorRegressor(MolecularRegressor):
     """The ensemble of infinitely wide equivariant networks trained on vectors or symmetric matrices of molecules.
 
-    Args:
-        net: A network on spherical signals with smooth nonlinearities, as of `MoleculeRegressor`; its group pooling is
-            replaced by the equivariant readout.
-        signals: What atoms see; None: `signals_for(net)`.
-        pairs: Which atoms are compared, "same element" or "all".
-        time: Training time of gradient flow; inf: to the end.
-        learning_rate: η.
-        ridge: Weight decay towards the initial weights, relative to the mean diagonal of the kernel; how large it must
-            be is said for `MoleculeRegressor`.
-        kernel: "ntk" or "nngp".
+    Parameters are those of `MoleculeRegressor` but `baseline`. The network's group pooling is replaced by the
+    equivariant readout; `ridge` is relative to the mean diagonal of the kernel.
     """
 
     # Kernels of tensors are sampled less exactly than those of energies, in units of their diagonal.

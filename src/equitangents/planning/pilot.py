@@ -33,7 +33,6 @@ from equitangents._types import AnyAction, AnyModel, ArrayLike, Network, Numbers
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.ensembles import (
-    BaggedInfiniteEnsemble,
     DeepEnsemble,
     DeepEnsembleClassifier,
     InfiniteEnsemble,
@@ -42,10 +41,9 @@ from equitangents.ensembles import (
 from equitangents.ensembles.fields import (
     FieldKernel,
     FieldPoints,
-    FieldRows,
     PointAction,
     Positions,
-    field_rows,
+    field_shape,
     kernel_symmetry,
     moved_positions,
     value_keeping,
@@ -196,7 +194,7 @@ def _turns(group: Group, networks: int, rng: np.random.Generator) -> np.ndarray:
 Data = tuple[Numbers, Targets] | None
 PILOT = 20  # networks
 LEAST = 3
-INFINITE = (InfiniteEnsemble, InfiniteEnsembleClassifier, BaggedInfiniteEnsemble)
+INFINITE = (InfiniteEnsemble, InfiniteEnsembleClassifier)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,9 +227,9 @@ class Source:
         return self.ensemble.augmentation_
 
     @property
-    def fields(self) -> FieldRows | None:
-        """How outputs lie in rows, where they are fields."""
-        return field_rows(self.ensemble)
+    def fields(self) -> tuple[int, ...] | None:
+        """(*positions, outputs) of outputs that are fields."""
+        return field_shape(self.ensemble)
 
     def mean_law(self, action: Action, output_action: GroupAction | None) -> MeanLaw | None:
         """What is known of the mean of infinitely many networks without a look at the pilot; None: nothing.
@@ -252,7 +250,7 @@ class Source:
         if not (commutes(optimizer, action) and callable(getattr(self.net, "kernel", None))):
             return None
         try:
-            positions = Positions(self.fields.grid)
+            positions = Positions(self.fields[:-1])
             points = PointAction(action, moved_positions(action, label_action, positions))
             symmetry = kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count))
         except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it
@@ -313,8 +311,7 @@ def _ensemble_of(
         raise InvalidTypeError(
             "ensemble",
             net,
-            "a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or BaggedInfiniteEnsemble, a "
-            "DeepEnsemble, or a network with data=(X, y)",
+            "a fitted InfiniteEnsemble or InfiniteEnsembleClassifier, a DeepEnsemble, or a network with data=(X, y)",
         ) from None
     if data is None:
         raise InvalidArgumentError("data is None; expected (X, y), on which a pilot of the network is trained")

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
@@ -98,18 +97,10 @@ class Document:
         return environment().get_template("document.html.jinja").render(page=self, colours=COLOURS, version=__version__)
 
 
-class Rendered(Protocol):
-    """A page of any kind: what it shows, as one HTML file."""
-
-    def html(self) -> str:
-        """The page, complete in itself."""
-        ...
-
-
-def write(page: Rendered, path: Path) -> Path:
-    """Render `page` to `path`, which appears only when it is complete."""
+def write(page: str, path: Path) -> Path:
+    """Write a page to `path`, which appears only when it is complete."""
     with whole_file(path) as partial:
-        partial.write_text(page.html(), encoding="utf-8")
+        partial.write_text(page, encoding="utf-8")
     return path
 
 

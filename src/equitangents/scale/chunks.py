@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.extras import check_installed
 from equitangents.kernels.cost import count
 from equitangents.kernels.engines import choose
 from equitangents.kernels.program import Positions
@@ -36,11 +35,6 @@ _COPIES = 4  # matrices of a tile's size that a worker holds while it assembles 
 
 Index = tuple[int, ...]
 Tile = tuple[int, int]
-
-
-def check_library() -> None:
-    """Raise MissingLibraryError where Zarr is not installed."""
-    check_installed("zarr", "scale", "a store of tiles")
 
 
 @dataclass(frozen=True)
@@ -246,5 +240,5 @@ def _pairs(kernel: Any, shape: tuple[int, ...], dtype: np.dtype) -> int:
     if not isinstance(program.space, Positions):
         return 0
     engine = choose(program, None, dtype).engine
-    work = count(engine.steps(program))
+    work = count(engine.plan(program))
     return int(_ENOUGH * engine.quick_work / (work.element_layers + work.products * shape[-1] / 8))

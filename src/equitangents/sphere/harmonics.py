@@ -20,20 +20,15 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents._types import ArrayLike
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.validation import check_array
+from equitangents.errors import ShapeError
+from equitangents.validation import check_array, check_whole
 
 MAX_BANDLIMIT = 256  # transforms are dense; far beyond what kernels can use
 
 
 def check_bandlimit(name: str, value: object) -> int:
     """A whole number from 1 to MAX_BANDLIMIT."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidTypeError(name, value, "a whole number")
-    number = int(value)
-    if not 1 <= number <= MAX_BANDLIMIT:
-        raise InvalidArgumentError(name, number, range(1, MAX_BANDLIMIT + 1))
-    return number
+    return check_whole(name, value, 1, MAX_BANDLIMIT)
 
 
 def bandlimit_of(name: str, shape: tuple[int, ...], axis: int = -2) -> int:

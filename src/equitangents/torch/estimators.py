@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._types import FileName, Targets, Tree
+from equitangents._types import FileName, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
-from equitangents.ensembles.fields import Positions
-from equitangents.ensembles.finite import Classification, FiniteEnsemble, Regression
-from equitangents.ensembles.training.settings import OPTIMIZERS, Augmented, check_settings
+from equitangents.ensembles.finite import OPTIMIZERS, Classification, FiniteEnsemble, Regression
+from equitangents.ensembles.training.run import Augmented
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extras import require
 from equitangents.progress import ProgressCallback
@@ -67,7 +66,7 @@ class TorchEnsemble(FiniteEnsemble):
             raise InvalidTypeError("factory", type(self.factory), expected, remedy, verb="is a module")
         if not callable(self.factory):
             raise InvalidTypeError("factory", self.factory, "a function without arguments that makes a module")
-        check_settings(self)
+        super()._check_settings()
         check_choice("layout", self.layout, LAYOUTS)
         check_choice("method", self.method, METHODS)
         if not callable(self.optimizer) and self.optimizer not in OPTIMIZERS:
@@ -84,9 +83,6 @@ class TorchEnsemble(FiniteEnsemble):
 
     def _member(self, i: int) -> torch.nn.Module:
         return fill(self._made(), {name: a[i] for name, a in self.params_.items()})
-
-    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
-        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
 
     def _variables(self) -> Tree:
         return dict.fromkeys(tensors(self._made()), 0)
@@ -107,38 +103,21 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
     Args:
         factory: a function without arguments that makes a module: a class, or `lambda: Model(32)`. Member i is what it
             makes after torch.manual_seed(member_seeds(seed, i).init).
-        members: how many are trained.
-        augmentation: the `Action` ρ_X of data augmentation, the name of a group ("C4"), some of an action's elements,
-            or None.
-        label_action: the `Action` ρ_Y of the same group on targets; None: labels are invariant.
-        augmentation_mode: "full", every epoch visits all N|G| pairs; "random", each sample once, moved by an element
-            drawn anew for every member, epoch and sample.
         optimizer: "gd", full-batch gradient descent; "sgd", "momentum", "adam"; or a function parameters ->
             torch.optim.Optimizer, to which learning_rate and momentum are of no concern.
-        learning_rate: of the loss L = (1/2N) Σ_i |f(x_i) − y_i|² ("mse"), N the samples of a batch; not divided by the
-            number of outputs.
-        epochs: passes over the data.
-        batch_size: samples a step; None: all for "gd", else 32. The last batch of an epoch may be smaller.
-        momentum: of "momentum".
-        loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse".
         seed: whole number; the order of member i's data comes from a generator seeded by member_seeds(seed, i).order,
             dropout from torch.manual_seed(member_seeds(seed, i).noise).
-        input_shape: (*positions, channels) if x may come flattened.
         layout: x is channels-last, (N, H, W, C), as everywhere in this library. "channels_first": modules get images,
             inputs with two axes of positions or more, as (N, C, H, W), and give fields on as many axes as
             (N, outputs, H, W); "channels_last": as they are.
         method: "auto"; "torch.func", an error if the module does not permit; "in turn", one after another.
         device: of PyTorch, "cpu" or "cuda".
-        dtype: "float32" or "float64".
         members_per_chunk: members trained together; None: 16.
         memory_limit: bytes that transformed copies and predictions may take; None: half of the memory there is.
-        progress: True shows long runs on stderr; a function is called as progress(epochs done, all epochs, seconds
-            left), or of parts of the members where they are trained in parts; False: they log to "equitangents".
         checkpoint_dir: the folder where training is saved on the way, to go on with `fit(resume=True)`; None: nowhere.
             An interrupt goes back to the last one.
-        checkpoint_every: epochs between checkpoints.
-        standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;
-            as in `InfiniteEnsemble`.
+
+    All others are those of `DeepEnsemble`, losses and their units too.
 
     Attributes:
         params_: parameters and buffers by name, stacked over members; `member(i)` is a module with those of member i.

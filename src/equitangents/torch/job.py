@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size
+from equitangents.ensembles.training.run import Augmented, Job, array_digest, resolve_batch_size
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
 from equitangents.torch.modules import Factory, FieldOutputs, make, member_seeds, outputs_of, to_tensor
 from equitangents.torch.trainers import Data, OneByOne, Recipe, Vectorised, reason_against

@@ -116,13 +116,11 @@ class OneByOne:
 
         device = self._recipe.device
         self._module.train()
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        with random_numbers(self._seeds.noise, device):
             if self.noise:
                 torch.set_rng_state(self.noise[0])
-                if device.type == "cuda":
-                    torch.cuda.set_rng_state(self.noise[1], device)
-            else:
-                torch.manual_seed(self._seeds.noise)
+            if self.noise and device.type == "cuda":
+                torch.cuda.set_rng_state(self.noise[1], device)
             yield
             self.noise = [torch.get_rng_state()]
             if device.type == "cuda":

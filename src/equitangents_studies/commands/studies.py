@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from equitangents.extending import check_installed, there
-
-if TYPE_CHECKING:
-    from equitangents_studies.framework.catalogue import Place
+from equitangents.extending import require, there
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -103,7 +99,10 @@ def reproduce(
     from equitangents_studies.framework.catalogue import places
 
     if (shown := places(study)) is not None:
-        _show_places(shown)
+        from equitangents.report import Table, text_of
+
+        header = ("figure, table or theorem", "equitangents reproduce …")
+        typer.echo(text_of(Table("", header, [(place.item, place.command) for place in shown], text=True)))
         return
     changes = parse_settings(settings or [])
     for key, value in (("data", data), ("group", group)):
@@ -112,42 +111,20 @@ def reproduce(
     from equitangents_studies.framework.catalogue import lookup
 
     lookup(study, preset)  # before JAX is imported: a wrong name is told within a second
-    check_installed("pooch", "studies", "equitangents reproduce")
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-
+    require("pooch", "studies", "equitangents reproduce")
     import equitangents_studies as studies
+    from equitangents.report import Table, text_of
     from equitangents_studies.claim import TITLES
 
     result = studies.run(
         study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, force=force
     )
-    console = Console()
     for kind, title in TITLES.items():
         claims = [claim for claim in result.claims if claim.kind == kind]
-        table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False, show_edge=False)
-        for name, width in (("outcome", 9), ("claim", None), ("number", None), ("interval", 14), ("bound", 9)):
-            table.add_column(name, max_width=width)
-        for c in claims:
-            table.add_row(c.outcome, c.statement, c.number_cell, c.interval_cell, c.bound_cell)
-        if claims:
-            console.print(table)
-    console.print(f"report: {result.report}", soft_wrap=True, highlight=False)
-
-
-def _show_places(shown: Sequence[Place]) -> None:
-    """A table of what a work shows and the words after `equitangents reproduce` that make it."""
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=SIMPLE, pad_edge=False, show_edge=False)
-    for name in ("figure, table or theorem", "equitangents reproduce …"):
-        table.add_column(name)
-    for place in shown:
-        table.add_row(place.item, place.command)
-    Console().print(table)
+        rows = [(c.outcome, c.statement, c.number_cell, c.interval_cell, c.bound_cell) for c in claims]
+        if rows:
+            typer.echo(text_of(Table(title, ("outcome", "claim", "number", "interval", "bound"), rows, text=True)))
+    typer.echo(f"report: {result.report}")
 
 
 def parse_settings(pairs: list[str]) -> dict[str, str]:

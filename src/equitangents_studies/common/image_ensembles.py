@@ -7,7 +7,7 @@ that no rotation changes would differ by the errors of resampling alone.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from equitangents import actions, nn
 from equitangents_studies.baselines.networks import patch_cnn
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
-from equitangents_studies.common.training import trained
+from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check
 
 
@@ -80,35 +80,29 @@ def train_on_orbits(
     They train on (x, y), or on the training images. The arrays are those of `answers`, for every set with its name
     behind an underscore.
     """
-    data = images.train_x if x is None else x, images.targets if y is None else y
-    how = {"seed": seed, "checkpoints": folder.checkpoints(stage), **augmentation}
-    return Stage(stage, title, partial(_train, recipe, images, action, epochs, data, how))
-
-
-def _train(
-    recipe: Recipe,
-    images: Images,
-    action: actions.Action,
-    epochs: Sequence[int],
-    data: tuple[np.ndarray, np.ndarray],
-    how: dict[str, Any],
-    task: Task,
-) -> Arrays:
-    turned = {name: orbit_batch(action, z) for name, z in images.sets.items()}
-    back = {f"back_{name}": there_and_back(action, z) for name, z in images.sets.items()}
-    recorded = trained(
+    train = partial(
+        train_to_last,
+        folder.checkpoints(stage),
         network(recipe, images.classes),
-        *data,
-        epochs=max(epochs),
-        record={**turned, **back},
+        images.train_x if x is None else x,
+        images.targets if y is None else y,
         record_at=epochs,
-        task=task,
         members=recipe.networks,
         optimizer="adam",
         learning_rate=recipe.learning_rate,
         batch_size=recipe.batch,
-        **how,
-    ).recorded_
+        seed=seed,
+        **augmentation,
+    )
+    return Stage(stage, title, partial(_answers_of, train, recipe, images, action))
+
+
+def _answers_of(
+    train: Callable[..., Arrays], recipe: Recipe, images: Images, action: actions.Action, task: Task
+) -> Arrays:
+    turned = {name: orbit_batch(action, z) for name, z in images.sets.items()}
+    back = {f"back_{name}": there_and_back(action, z) for name, z in images.sets.items()}
+    recorded = train(task, record={**turned, **back})
     found: Arrays = {}
     for name in images.sets:
         of = answers(action, recipe.ensembles, recorded[name], recorded[f"back_{name}"])

@@ -1,12 +1,11 @@
 """Kernels of molecules that are compared: of invariant networks, of networks that are not, and two of chemistry.
 
-Each is made for one width, and can compare any molecules with any others: `kernel(a, b)`, (N, M), b = a if None.
+Each is made for one width, and can compare any molecules with any others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,34 +29,19 @@ HIDDEN = 8  # channels, which kernels do not depend on
 _W_STD, _B_STD = 1.5, 0.1
 
 
-def soap_is_installed() -> bool:
-    """Whether dscribe can be imported."""
-    try:
-        import dscribe.descriptors  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def mean_square(signals: AtomSignals, molecules: Molecules) -> float:
     """The mean square of what atoms see, over the sphere, atoms and channels."""
     c = signals(molecules).signals.astype(np.float64)
     return float((c**2).sum(axis=1).mean()) / (4 * np.pi)
 
 
-@dataclass(frozen=True)
-class NetworkKernel:
-    """NTK of two hidden layers with Erf on each atom's signal, summed over pairs of atoms of one element.
+MoleculeKernel = Callable[..., np.ndarray]
+"""`kernel(a, b)` of molecules, (N, M), b = a if None."""
 
-    `net` is on spherical signals; `resolution` and `error` are how finely rotations are sampled, and how well.
-    """
 
-    net: nn.Sequential
-    signals: AtomSignals
-
-    def kernel(self, a: Molecules, b: Molecules | None = None) -> np.ndarray:
-        """(N, M)."""
-        return molecular.kernel(self.net, a, b, signals=self.signals)
+def network_kernel(net: nn.Sequential, signals: AtomSignals) -> MoleculeKernel:
+    """NTK of two hidden layers with Erf on each atom's signal, summed over pairs of atoms of one element."""
+    return lambda a, b=None: molecular.kernel(net, a, b, signals=signals)
 
 
 def so3_network(bandlimit: int, W_std: float, tolerance: float, resolution: int | None = None) -> nn.Sequential:
@@ -101,19 +85,15 @@ def soap_vectors(molecules: Molecules, elements: tuple[int, ...], radius: float,
     return np.stack([np.asarray(descriptor.create(atoms)).sum(axis=0) for atoms in molecules.to_ase()])
 
 
-@dataclass(frozen=True)
-class VectorKernel:
+def vector_kernel(vectors: Callable[[Molecules], np.ndarray], metric: str, width: float) -> MoleculeKernel:
     """exp(-|u - v|₁/σ) ("cityblock") or exp(-|u - v|²/2σ²) ("sqeuclidean") of vectors that describe molecules."""
 
-    vectors: Callable[[Molecules], np.ndarray]
-    metric: str
-    width: float
+    def kernel(a: Molecules, b: Molecules | None = None) -> np.ndarray:
+        first = vectors(a)
+        distance = cdist(first, first if b is None else vectors(b), metric)
+        return np.exp(-distance / (width if metric == "cityblock" else 2 * width**2))
 
-    def kernel(self, a: Molecules, b: Molecules | None = None) -> np.ndarray:
-        """(N, M)."""
-        first = self.vectors(a)
-        distance = cdist(first, first if b is None else self.vectors(b), self.metric)
-        return np.exp(-distance / (self.width if self.metric == "cityblock" else 2 * self.width**2))
+    return kernel
 
 
 def median_distance(vectors: np.ndarray, metric: str) -> float:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.extending import FiniteNetwork, Workers
@@ -27,32 +27,12 @@ from equitangents.solvers import solve
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.common.infinite import largest_difference
+from equitangents_studies.data import Dataset
 from equitangents_studies.framework.study import Arrays, Task, check
 from equitangents_studies.systems import System, textures, transformation
 from equitangents_studies.systems.descent import GradientInference
 
 _CLASSES, _TINT = 10, 0.5  # of generated textures
-
-
-@dataclass(frozen=True, eq=False)
-class SystemImages:
-    """Standardised images and the numbers of their classes; `name` is the data set, or "textures"."""
-
-    name: str
-    train_x: Float[np.ndarray, "n height width channels"]
-    train_y: Int[np.ndarray, " n"]
-    test_x: Float[np.ndarray, "m height width channels"]
-    test_y: Int[np.ndarray, " m"]
-
-    @property
-    def classes(self) -> int:
-        """Number of classes K."""
-        return int(max(self.train_y.max(), self.test_y.max())) + 1
-
-    @property
-    def targets(self) -> Float[np.ndarray, "n classes"]:
-        """One-hot labels of the training images minus 1/K."""
-        return np.eye(self.classes)[self.train_y] - 1 / self.classes
 
 
 @dataclass(frozen=True)
@@ -71,7 +51,7 @@ class SystemSettings:
     seed: int = 0
 
 
-def asked_images(s: SystemSettings, data_dir: Path | None) -> SystemImages:
+def asked_images(s: SystemSettings, data_dir: Path | None) -> Dataset:
     """The images that settings ask for; raises where a file is missing, before anything is computed."""
     return load_system_images(s.data, data_dir, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed)
 
@@ -85,7 +65,7 @@ def load_system_images(
     pixels: int,
     seed: int,
     prepare: Callable[[np.ndarray], np.ndarray] = standardise,
-) -> SystemImages:
+) -> Dataset:
     """`train` and `test` images of the data set `name`, averaged down to `pixels` × `pixels` and prepared.
 
     "textures" are generated; "auto" is CIFAR-10 where the data folder has it, and textures else. Raises
@@ -97,14 +77,14 @@ def load_system_images(
     if name == "textures":
         drawn = textures(train + test, (pixels, pixels, 3), _CLASSES, tint=_TINT, seed=seed)
         x, y = prepare(drawn.x), drawn.labels
-        return SystemImages(name, x[:train], y[:train], x[train:], y[train:])
+        return Dataset(name, x[:train], y[:train], x[train:], y[train:], tuple(map(str, range(_CLASSES))))
     source = data.load(name, data_dir)
     few = source.subset(min(train, len(source.train_x)), min(test, len(source.test_x)), seed=seed)
-    sized = lambda x: prepare(data.resize(x, (pixels, pixels)))
-    return SystemImages(name, sized(few.train_x), few.train_y, sized(few.test_x), few.test_y)
+    train_x, test_x = (prepare(data.resize(x, (pixels, pixels))) for x in (few.train_x, few.test_x))
+    return replace(few, train_x=train_x, test_x=test_x)
 
 
-def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) -> list[SystemImages]:
+def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) -> list[Dataset]:
     """As `asked_images`, for each of `repetitions` others, as far as the data have enough."""
     train, test = s.train_images, s.test_images
     whole = load_system_images(
@@ -112,15 +92,12 @@ def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) 
     )
     for what, asked, there in (("train_images", train, len(whole.train_x)), ("test_images", test, len(whole.test_x))):
         check(asked <= there, what, asked, f"at most {there}, which {whole.name} has")
-    found = []
-    for r in range(repetitions):
-        rows = np.arange(r * train, (r + 1) * train) % len(whole.train_x)
-        tested = np.arange(r * test, (r + 1) * test) % len(whole.test_x)
-        found.append(
-            SystemImages(whole.name, whole.train_x[rows], whole.train_y[rows], whole.test_x[tested],
-                         whole.test_y[tested])
-        )  # fmt: skip
-    return found
+    rows = lambda r, count, x: np.arange(r * count, (r + 1) * count) % len(x)
+    taken = [(rows(r, train, whole.train_x), rows(r, test, whole.test_x)) for r in range(repetitions)]
+    return [
+        Dataset(whole.name, whole.train_x[a], whole.train_y[a], whole.test_x[b], whole.test_y[b], whole.class_names)
+        for a, b in taken
+    ]
 
 
 def doubling_in_two_steps(smallest: int, most: int) -> Int[np.ndarray, " sizes"]:
@@ -144,7 +121,7 @@ def counted_runs(
     net: FiniteNetwork,
     learning: GradientInference,
     seed: int,
-    images: Sequence[SystemImages],
+    images: Sequence[Dataset],
     *,
     first_alone: bool,
 ) -> np.ndarray:
@@ -169,7 +146,7 @@ def counting(best: np.ndarray, learnt: np.ndarray) -> np.ndarray:
 
 
 def _one(
-    group: str, net: FiniteNetwork, learning: GradientInference, seed: int, images: Sequence[SystemImages], r: int
+    group: str, net: FiniteNetwork, learning: GradientInference, seed: int, images: Sequence[Dataset], r: int
 ) -> list[float]:
     one = images[r]
     fitted = System(group, net, learning, seed + r).fit(one.train_x, one.train_y, watch=(one.test_x, one.test_y))
@@ -184,7 +161,7 @@ DRAWS = 50
 
 def draw_accuracies(
     net: KernelFunction,
-    images: Sequence[SystemImages],
+    images: Sequence[Dataset],
     groups: Sequence[str],
     ridge: float,
     seed: int,

@@ -30,41 +30,21 @@ def train_to_last(
     keep: Callable[[Arrays], Arrays] = dict,
     **options: Any,
 ) -> Arrays:
-    """What `trained` recorded, to the last of `record_at`, by full-batch gradient descent unless `options` differ.
+    """Outputs of all members on every input set of `record` after the epochs `record_at`, the last of which ends it.
 
-    With `orbits` inputs are recorded on their whole orbits, outputs (times, members, |G|, n, outputs). `keep` makes of
-    what was recorded the arrays of a stage.
+    Arrays are (times, members, n, *outputs), 0 is before training; with `orbits` inputs are recorded on their whole
+    orbits, (times, members, |G|, n, outputs). `keep` makes of them the arrays of a stage. `options` are parameters of
+    `DeepEnsemble`; without, it is full-batch gradient descent. A run that left something in `checkpoints` goes on from
+    there, to the same bits.
     """
-    inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
-    how = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": checkpoints, **options}
-    recorded = trained(net, x, y, record=inputs, record_at=record_at, task=task, **how).recorded_
-    return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
-
-
-def trained(
-    net: Network,
-    x: np.ndarray,
-    y: np.ndarray,
-    *,
-    epochs: int,
-    record: Mapping[str, np.ndarray],
-    record_at: Sequence[int] | np.ndarray,
-    checkpoints: Path,
-    task: Task,
-    **ensemble: Any,
-) -> DeepEnsemble:
-    """An ensemble that recorded the outputs of all members on every input set of `record` after the epochs `record_at`.
-
-    `recorded_[name]` is (times, members, n, *outputs); 0 is before training. `ensemble` holds further
-    parameters of `DeepEnsemble`. A run that left something in `checkpoints` goes on from there, to the same bits.
-    """
+    inputs = dict(record) if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
+    how: dict[str, Any] = {"optimizer": "gd", "epochs": int(max(record_at)), **options}
     model = DeepEnsemble(
         net,
-        epochs=epochs,
         checkpoint_dir=checkpoints,
-        checkpoint_every=max(1, -(-epochs // _CHECKPOINTS)),
+        checkpoint_every=max(1, -(-how["epochs"] // _CHECKPOINTS)),
         progress=lambda done, total, _: task.step(done, total),
-        **ensemble,
+        **how,
     )
-    model.fit(x, y, record=dict(record), record_at=[int(t) for t in record_at], resume=True)
-    return model
+    recorded = model.fit(x, y, record=inputs, record_at=[int(t) for t in record_at], resume=True).recorded_
+    return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})

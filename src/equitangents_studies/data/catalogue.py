@@ -1,4 +1,4 @@
-"""What is known about each data set that is read from a file: its name, its citation, its public home (`sources.toml`)."""
+"""What `sources.toml` tells of each data set that is read from a file: its name, its citation, its public home."""
 
 from __future__ import annotations
 

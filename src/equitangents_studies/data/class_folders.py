@@ -62,9 +62,6 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.names)
 
-    def __repr__(self) -> str:
-        return f"<{len(self):,} image files in {self.folder}>"
-
     def __getitem__(self, rows: np.ndarray) -> ImageFiles:
         """The files in these rows, in that order; nothing is read."""
         return ImageFiles(self.folder, tuple(self.names[i] for i in rows), self.labels[rows])
@@ -111,12 +108,6 @@ class ImageFolder:
             told.update("\n".join(part.names).encode())
             told.update(np.asarray(part.labels, np.int64).tobytes())
         return told.hexdigest()
-
-    def __repr__(self) -> str:
-        return (
-            f"<image folder {self.path}: {len(self.train):,} training and {len(self.test):,} test images of "
-            f"{len(self.class_names):,} classes>"
-        )
 
 
 def open_image_folder(path: str | Path, *, test_fraction: float = 0.1, seed: int = 0) -> ImageFolder:

@@ -55,6 +55,11 @@ class Dataset:
         return len(self.class_names)
 
     @property
+    def targets(self) -> Float[np.ndarray, "n classes"]:
+        """One-hot labels of the training images minus 1/K, for squared loss."""
+        return np.eye(self.classes)[self.train_y] - 1 / self.classes
+
+    @property
     def pooled(self) -> tuple[Float[np.ndarray, "n height width channels"], Int[np.ndarray, " n"]]:
         """All images, those to train on first, and their labels."""
         return np.concatenate([self.train_x, self.test_x]), np.concatenate([self.train_y, self.test_y])
@@ -97,17 +102,15 @@ _CITATION = (
 )
 
 
-def digits(test_fraction: float = 0.2) -> Dataset:
+def digits() -> Dataset:
     """The digits, scaled from 0..16 to [0, 1], split class by class; the split never changes.
 
-    Shapes: images `(N, 8, 8, 1)`. Raises InvalidArgumentError unless 0 < test_fraction < 1.
+    A fifth is for testing. Shapes: images `(N, 8, 8, 1)`.
 
     Example:
         >>> digits().train_x.shape
         (1438, 8, 8, 1)
     """
-    if not 0 < test_fraction < 1:
-        raise InvalidArgumentError("test_fraction", test_fraction, "between 0 and 1")
     from sklearn.datasets import load_digits
 
     source = load_digits()
@@ -117,7 +120,7 @@ def digits(test_fraction: float = 0.2) -> Dataset:
     test = np.zeros(len(labels), dtype=bool)
     for label in range(10):
         rows = rng.permutation(np.flatnonzero(labels == label))
-        test[rows[: round(test_fraction * len(rows))]] = True
+        test[rows[: round(0.2 * len(rows))]] = True
     order = rng.permutation(len(labels))
     train_rows, test_rows = order[~test[order]], order[test[order]]
     return Dataset(
@@ -131,22 +134,22 @@ def digits(test_fraction: float = 0.2) -> Dataset:
     )
 
 
-def gaussian_noise(
-    count: int, shape: tuple[int, ...], *, seed: int = 0, mean: float = 0.0, std: float = 1.0
-) -> Float[np.ndarray, "n ..."]:
-    """`count` float32 arrays of independent normal values; the same for equal seeds."""
+def gaussian_noise(count: int, shape: tuple[int, ...], *, seed: int = 0) -> Float[np.ndarray, "n ..."]:
+    """`count` float32 arrays of independent standard normal values; the same for equal seeds."""
     if count < 1:
         raise InvalidArgumentError("count", count, "at least 1")
-    values = np.random.default_rng(seed).normal(mean, std, size=(count, *shape))
-    return values.astype(np.float32)
+    return np.random.default_rng(seed).normal(0.0, 1.0, size=(count, *shape)).astype(np.float32)
+
+
+_SCALES = (2.0, 12.0)
 
 
 def photo_patches(
-    count: int, shape: tuple[int, int, int] = (8, 8, 1), *, seed: int = 0, scales: tuple[float, float] = (2.0, 12.0)
+    count: int, shape: tuple[int, int, int] = (8, 8, 1), *, seed: int = 0
 ) -> Float[np.ndarray, "n height width channels"]:
     """`count` square patches of the two photographs that ship with scikit-learn, float32 in [0, 1], resized to `shape`.
 
-    A patch's side is `shape[0]` times a factor drawn log-uniformly from `scales`; its place is uniform; patches
+    A patch's side is `shape[0]` times a factor drawn log-uniformly from 2 to 12; its place is uniform; patches
     without contrast (standard deviation below 2 % of full scale) are drawn again. Grey where `shape` has one channel.
     Raises InvalidArgumentError for a shape that is not square or larger than the photographs.
     """
@@ -163,7 +166,7 @@ def photo_patches(
     patches: list[np.ndarray] = []
     while len(patches) < count:
         photograph = photographs[rng.integers(len(photographs))]
-        factor = np.exp(rng.uniform(*np.log(scales)))
+        factor = np.exp(rng.uniform(*np.log(_SCALES)))
         side = int(np.clip(round(height * factor), height, largest))
         i, j = (int(rng.integers(size - side + 1)) for size in photograph.shape[:2])
         patch = conform(photograph[None, i : i + side, j : j + side], shape)[0]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import difflib
-import functools
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -80,12 +80,8 @@ class LabelledImages:
     def __len__(self) -> int:
         return len(self.files)
 
-    def __repr__(self) -> str:
-        return f"<{len(self):,} images of {self.form}, of {self.folder}>"
 
-
-@dataclass(frozen=True)
-class _Header:
+class _Header(NamedTuple):
     """What a file says of itself."""
 
     name: str
@@ -141,7 +137,7 @@ def load_labelled_images(
     headers = readable.headers(names)
     form, more = _common(headers, None if size is None else check_whole("size", size, 1))
     x, headers = _read(readable, headers, form, progress)
-    form = ImageForm(**{**form.__dict__, "largest": float(np.max(np.abs(x)))})
+    form = replace(form, largest=float(np.max(np.abs(x))))
     kept = {header.name for header in headers}
     rows = [i for i, name in enumerate(names) if name in kept]
     y, sources = y[rows], None if sources is None else sources[rows]
@@ -227,7 +223,7 @@ def _table(path: Path, folder: Path, together: str | None) -> tuple[list[str], n
     for number, row in enumerate(rows[1:], 2):
         if not any(cell.strip() for cell in row):
             continue
-        wrong = functools.partial(InvalidArgumentError, f"line {number} of {path}")
+        wrong = partial(InvalidArgumentError, f"line {number} of {path}")
         if len(row) != len(heads):
             raise wrong(len(row), f"{len(heads)}, the columns of the first line", verb="has")
         name, label, *source = (unquoted(row[column].strip()) for column in at)
@@ -284,15 +280,7 @@ class _Readable:
 
     def headers(self, names: list[str]) -> list[_Header]:
         """Those of all files that can be opened; InvalidArgumentError for none."""
-
-        def of(image: Image) -> tuple[int, int, int, str]:
-            width, height = image.size
-            if image.getexif().get(_ORIENTATION) in _TURNED:
-                width, height = height, width
-            return height, width, *kind_of(image)
-
-        found = ((name, self.read(name, of)) for name in names)
-        return self.some([_Header(name, *header) for name, header in found if header is not None])
+        return self.some([header for name in names if (header := self.read(name, partial(_header, name))) is not None])
 
     def some(self, headers: list[_Header]) -> list[_Header]:
         """`headers`; InvalidArgumentError where there are none."""
@@ -306,6 +294,13 @@ class _Readable:
         return tuple(f"skipped: {why}" for why in self.bad.values())
 
 
+def _header(name: str, image: Image) -> _Header:
+    width, height = image.size
+    if image.getexif().get(_ORIENTATION) in _TURNED:
+        width, height = height, width
+    return _Header(name, height, width, *kind_of(image))
+
+
 def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[str, ...]]:
     """What all images can become, and what is to be said of it."""
     units = {header.unit: header.name for header in headers}
@@ -317,24 +312,24 @@ def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[
     if size is not None and side < size:
         raise InvalidArgumentError("size", size, f"at most {side}", f"the side of {least.name}")
     sizes = Counter((header.height, header.width) for header in headers)
-    told = []
-    brought = size is not None or len(sizes) > 1
+    channels = Counter(header.channels for header in headers)
+    brought, told = size is not None or len(sizes) > 1, []
     height, width = (size or side,) * 2 if brought else next(iter(sizes))
-    if set(sizes) != {(height, width)}:
+    others = len(headers) - sizes[height, width]
+    if others:
         why = "size that was asked for" if size else f"smallest side, that of {least.name}"
         told.append(
-            f"{sum(n for s, n in sizes.items() if s != (height, width)):,} of {len(headers):,} images are cut to the "
-            f"largest centred square and averaged down to {height}×{width} pixels, the {why}"
+            f"{others:,} of {len(headers):,} images are cut to the largest centred square and averaged down to "
+            f"{height}×{width} pixels, the {why}"
         )
-    channels = {header.channels for header in headers}
     if len(channels) > 1:
-        told.append(f"{sum(h.channels == 1 for h in headers):,} grey images are taken as colours")
+        told.append(f"{channels[1]:,} grey images are taken as colours")
     form = ImageForm(height, width, max(channels), next(iter(units)), brought, len(channels) > 1, math.nan)
     return form, tuple(told)
 
 
 def _check_like(folder: Path, header: _Header, form: ImageForm) -> None:
-    wrong = functools.partial(InvalidArgumentError, str(folder / header.name), verb="has")
+    wrong = partial(InvalidArgumentError, str(folder / header.name), verb="has")
     if header.unit != form.unit:
         raise wrong(_said(header.unit), _said(form.unit), "as the training set")
     if header.channels != form.channels and not (header.channels == 1 and form.grey_too):

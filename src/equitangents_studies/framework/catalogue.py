@@ -1,4 +1,4 @@
-"""Every study by name, and what the works show, from `studies.toml`. Nothing but the standard library is loaded here."""
+"""Every study by name, and what the works show, from `studies.toml`. Nothing but the standard library is loaded."""
 
 from __future__ import annotations
 

@@ -128,24 +128,14 @@ class By:
             raise InvalidArgumentError('place is empty; a claim of a source has a place ("Table 1", "review")')
 
 
-def theirs(source: str, place: str, stated: str = "") -> By:
-    """A claim that a `source` makes in a `place`, with the number `stated`."""
-    return By("source", source, place, stated)
-
-
-def proved(source: str, place: str, stated: str = "") -> By:
-    """A theorem of a `source`, as `theirs`."""
-    return By("source", source, place, stated, theorem=True)
-
-
-def ours(source: str, *, place: str = "", stated: str = "") -> By:
-    """A question of our own; `source` says where it comes from: "theory; the bounds are our choice"."""
-    return By("ours", source, place, stated)
-
-
-def identity(source: str, *, place: str = "", stated: str = "") -> By:
-    """An identity that our code obeys, by `source`."""
-    return By("check", source, place, stated)
+theirs = partial(By, "source")
+"""A claim that a `source` makes in a `place`, with the number `stated`."""
+proved = partial(By, "source", theorem=True)
+"""A theorem of a `source`, as `theirs`."""
+ours = partial(By, "ours")
+"""A question of our own; `source` says where it comes from: "theory; the bounds are our choice"."""
+identity = partial(By, "check")
+"""An identity that our code obeys, by `source`."""
 
 
 def claim(
@@ -178,7 +168,7 @@ def claim(
     return Claim(
         statement=statement,
         kind=by.kind,
-        source=str(by.source),  # plain text, of a Work too
+        source=by.source,
         place=by.place,
         measure=measure,
         number=e.value,

@@ -115,7 +115,7 @@ def _report(
     from equitangents_studies.framework.folder import write_json
     from equitangents_studies.framework.report import Page
     from equitangents_studies.framework.settings import as_text
-    from equitangents_studies.framework.works import Work
+    from equitangents_studies.framework.works import BIBTEX
 
     claims = tuple(study.claims(settings, results))
     shown = present(settings, results, folder)
@@ -136,11 +136,11 @@ def _report(
         settings=as_text(settings),
         versions=installed_versions(),
         rerun=rerun,
-        citations=[work.bibtex if isinstance(work, Work) else work for work in study.citations],
+        citations=[BIBTEX.get(work, work) for work in study.citations],
         seconds=seconds,
     )
     write_json(folder.path / "report.json", page.to_dict())
-    write(page, folder.path / "report.html")
+    write(page.html(), folder.path / "report.html")
     folder.finish()
     return StudyResult(info.name, preset, folder.path, folder.path / "report.html", claims, seconds)
 

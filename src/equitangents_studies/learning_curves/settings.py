@@ -12,7 +12,7 @@ import numpy as np
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
-from equitangents_studies.common.system_runs import SystemImages, doubling_in_two_steps, load_system_images
+from equitangents_studies.common.system_runs import doubling_in_two_steps, load_system_images
 from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.study import at_least, check, check_some, presets
 from equitangents_studies.systems import ARCHITECTURES, fit_power_law, textures
@@ -189,7 +189,7 @@ def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndar
     return prepare(data.resize(x, (s.pixels, s.pixels))), y
 
 
-def whole_images(settings: Settings, data_dir: Path | None) -> SystemImages:
+def whole_images(settings: Settings, data_dir: Path | None) -> data.Dataset:
     """Training images, those left for validation behind them, and test images."""
     s = settings
     return load_system_images(

@@ -39,7 +39,6 @@ from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise, stands_for
-from equitangents_studies.common.system_runs import SystemImages
 from equitangents_studies.framework.measured import Found, Part, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Task
 from equitangents_studies.learning_curves.settings import (
@@ -289,7 +288,7 @@ def features(settings: Settings, data_dir: Path | None, model: str, begin: int, 
     return {"features": np.concatenate(found)}
 
 
-def learnt(found: Float[np.ndarray, "images features"], images: SystemImages, settings: Settings) -> Arrays:
+def learnt(found: Float[np.ndarray, "images features"], images: data.Dataset, settings: Settings) -> Arrays:
     """The ridge that is best in validation at every size, a multiple of the mean |φ|², and which test images are
     classified rightly with it.
     """

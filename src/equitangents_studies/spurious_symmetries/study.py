@@ -19,7 +19,6 @@ import numpy as np
 from equitangents.scale import GramStore
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
-    SystemImages,
     SystemSettings,
     by_key,
     counted_runs,
@@ -31,6 +30,7 @@ from equitangents_studies.common.system_runs import (
     relative,
     repeated_images,
 )
+from equitangents_studies.data import Dataset
 from equitangents_studies.framework.measured import Part, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, check_some, presets
 from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
@@ -365,7 +365,7 @@ def _over_repetitions(compute: Callable[[], np.ndarray]) -> Estimate:
 _EIGENVALUE_INPUTS = 64
 
 
-def kernel_accuracies(settings: Settings, images: Sequence[SystemImages], name: str, task: Task) -> Arrays:
+def kernel_accuracies(settings: Settings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
     """Accuracies of the NTK, (groups, repetitions), and how far kernels of moved images are from the others.
 
     Repetition r moves its images by the elements that the seed + r draws.
@@ -386,7 +386,7 @@ def kernel_accuracies(settings: Settings, images: Sequence[SystemImages], name: 
     return {"best": best, "equal": equal}
 
 
-def network_accuracies(settings: Settings, images: Sequence[SystemImages], name: str, how: str, task: Task) -> Arrays:
+def network_accuracies(settings: Settings, images: Sequence[Dataset], name: str, how: str, task: Task) -> Arrays:
     """Accuracies of networks, (groups, repetitions): what `counted_runs` gives, by its keys."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
@@ -470,5 +470,5 @@ def _measured_pool(
     return measure_pool(name, s.kernel_depth, x, y, groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
 
 
-def _draws(settings: Settings, images: Sequence[SystemImages], name: str, task: Task) -> Arrays:
+def _draws(settings: Settings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
     return draw_accuracies(architecture(name, settings.depth), images, GROUPS, settings.ridge, settings.seed, task)

@@ -1,6 +1,6 @@
 """What is public, for type checkers, and for lazy_loader, which imports it when first used."""
 
-from .architectures import ARCHITECTURES, architecture
+from .architectures import ARCHITECTURES, UniformFirst, architecture
 from .comparison import compare_architectures
 from .curves import learning_curve
 from .descent import inference
@@ -13,6 +13,7 @@ from .transformations import path, rotate, textures, transformation
 __all__ = [
     "ARCHITECTURES",
     "System",
+    "UniformFirst",
     "algorithmic_symmetry",
     "architecture",
     "compare_architectures",

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, final, overload
+from typing import Any, cast, final
 
 import jax
 import numpy as np
@@ -55,7 +55,6 @@ LINEAR = (Conv, Dense, LocallyConnected)
 _TAG = 0x756E_6966  # folded into the key, so that the uniform weights are drawn nowhere else
 
 
-@overload
 def architecture(
     name: str,
     depth: int = 8,
@@ -63,31 +62,7 @@ def architecture(
     outputs: int = 1,
     *,
     parametrisation: str = "ntk",
-    first_layer: Literal["gaussian"] = "gaussian",
-) -> Sequential: ...
-
-
-@overload
-def architecture(
-    name: str,
-    depth: int = 8,
-    width: int | None = None,
-    outputs: int = 1,
-    *,
-    parametrisation: str = "ntk",
-    first_layer: str = "gaussian",
-) -> Sequential | UniformFirst: ...
-
-
-def architecture(
-    name: str,
-    depth: int = 8,
-    width: int | None = None,
-    outputs: int = 1,
-    *,
-    parametrisation: str = "ntk",
-    first_layer: str = "gaussian",
-) -> Sequential | UniformFirst:
+) -> Sequential:
     """One of FCN, LCN, VEC, GAP, LAP2, LAP4, … (LAPk pools over k × k for any k) with `depth` hidden layers.
 
     Args:
@@ -96,10 +71,6 @@ def architecture(
         width: channels of each of them; None: the source's, 1024 / 32 / 128 / 128 for FCN / LCN / VEC / GAP, and 128.
         outputs: of the readout; a `System` sets it to the number of classes itself.
         parametrisation: of every layer, "ntk" or "standard".
-        first_layer: the distribution of the first layer's weights, "gaussian" or "uniform", of equal variance.
-
-    Returns an `nn.Sequential`, with `init`, `apply` and, at infinite width, `kernel`; with a uniform first layer a
-    network with `init` and `apply` alone, since its infinite width is another one.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(3, 4, 4, 3))
@@ -114,7 +85,6 @@ def architecture(
     if name not in ARCHITECTURES and not pooled:
         raise InvalidArgumentError("name", name, f"one of {_SOME}")
     check_choice("parametrisation", parametrisation, ("ntk", "standard"))
-    check_choice("first_layer", first_layer, ("gaussian", "uniform"))
     width = WIDTHS[name[:3]] if width is None else check_whole("width", width, 1)
     std: dict[str, Any] = {"W_std": W_STD, "b_std": B_STD, "parametrisation": parametrisation}
     if name == "FCN":
@@ -125,14 +95,16 @@ def architecture(
         layers += (
             [GlobalAvgPool()] if name == "GAP" else [AvgPool(int(pooled[1])), Flatten()] if pooled else [Flatten()]
         )
-    net = Sequential(*layers, Dense(outputs, **std))
-    return net if first_layer == "gaussian" else UniformFirst(net)
+    return Sequential(*layers, Dense(outputs, **std))
 
 
 @final
 @dataclass(frozen=True)
 class UniformFirst:
-    """`net` with the weights of its first layer drawn uniformly, of equal variance; hashable, with init and apply."""
+    """`net` with the weights of its first layer drawn uniformly, of equal variance: of another infinite width.
+
+    Hashable, with init and apply.
+    """
 
     net: Sequential
 
@@ -144,24 +116,16 @@ class UniformFirst:
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Parameters as they are trained, one entry a layer."""
         params, i = self.net.init(key, input_shape, dtype), first_linear(self.net)
-        shape = params[i]["w"].shape
+        if getattr(self.net.layers[i], "parametrisation", "ntk") != "ntk":
+            raise NetworkError("net", self.net.layers[i], "the NTK parametrisation", verb="begins with")
         with precision.scope(dtype):
-            draw = jax.random.uniform(jax.random.fold_in(key, _TAG), shape, dtype, -math.sqrt(3), math.sqrt(3))
-            draw = draw / in_ntk_scale(self.net.layers[i], shape)
+            shape, end = params[i]["w"].shape, math.sqrt(3)
+            draw = jax.random.uniform(jax.random.fold_in(key, _TAG), shape, dtype, -end, end)
         return (*params[:i], params[i] | {"w": draw}, *params[i + 1 :])
 
     def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """Outputs (N, outputs) for x (N, *positions, channels)."""
         return self.net.apply(params, x)
-
-
-def in_ntk_scale(layer: Any, shape: tuple[int, ...]) -> float:
-    """What takes the weights (…, n, channels) of a layer to those of NTK parametrisation: √n/W_std, or 1."""
-    if layer.parametrisation == "ntk":
-        return 1.0
-    if layer.W_std == 0 or layer.width_scale != 1 or layer.bias is not None:
-        raise NetworkError("layer", layer, "W_std above 0, width_scale 1 and no bias of its own")
-    return math.sqrt(shape[-2]) / float(layer.W_std)
 
 
 def first_linear(net: Sequential | UniformFirst) -> int:
@@ -224,16 +188,10 @@ def why_uncoupled(net: object, group: DataGroup) -> str | None:
     if not isinstance(net, Sequential | UniformFirst):
         return f"{type(net).__name__} is no Sequential network"
     i = first_linear(net)
-    layer, flat = net.layers[i], i > 0
+    layer = net.layers[i]
     if isinstance(net, UniformFirst) and group.letter != "P":
         return "rotated uniform weights are not uniform"
-    return _why_not_read_apart(layer, flat, group)
-
-
-def _why_not_read_apart(layer: Layer, flat: bool, group: DataGroup) -> str | None:
-    if isinstance(layer, Dense) and flat:
-        return None
-    if group.reach == "same" or group.positions == 1:
+    if (isinstance(layer, Dense) and i > 0) or group.reach == "same" or group.positions == 1:
         return None
     if isinstance(layer, LocallyConnected):
         return None if group.reach == "own" else "LocallyConnected reads each position by weights of its own"
@@ -274,7 +232,7 @@ def coupled(net: FiniteNetwork, params: Params, tau: Transformation) -> Params:
 def _by_signals(w: np.ndarray, tau: Transformation) -> np.ndarray:
     """Columns of w (…, cd, n) moved as signals."""
     columns = np.moveaxis(w, -1, -2)
-    return np.moveaxis(tau.moved(columns.reshape(-1, *tau.shape)).reshape(columns.shape), -1, -2)
+    return np.moveaxis(tau(columns.reshape(-1, *tau.shape)).reshape(columns.shape), -1, -2)
 
 
 def _by_channel(w: np.ndarray, tau: Transformation) -> np.ndarray:

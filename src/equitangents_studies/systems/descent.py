@@ -198,16 +198,20 @@ class GradientInference:
         `coupling`: start from the coupled initialisation of this transformation. `watch`: inputs and classes whose
         accuracy is noted after every epoch.
         """
-        self._warn_if_unstable(y.shape[1])
-        prepared = (lambda params: params) if coupling is None else lambda params: coupled(net, params, coupling)
-        trained = train(self, net, x, y, index, seed=seed, prepared=prepared, watch=watch)
-        if not np.isfinite(trained.losses).all():
-            bad = int((~np.isfinite(trained.losses)).sum())
+        bound = (1 + self.momentum) * y.shape[1]
+        if self.learning_rate is None and self.c >= bound:
             warnings.warn(
-                f"training diverged for {bad} of {self.members} members; lower c, which is {self.c}",
+                f"c is {self.c}; with momentum {self.momentum} and {y.shape[1]} outputs full-batch descent on a "
+                f"quadratic is stable below (1 + momentum) · outputs = {bound:g}: training may diverge",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        prepared = (lambda params: params) if coupling is None else lambda params: coupled(net, params, coupling)
+        trained = train(self, net, x, y, index, seed=seed, prepared=prepared, watch=watch)
+        bad = int((~np.isfinite(trained.losses)).sum())
+        if bad:
+            said = f"training diverged for {bad} of {self.members} members; lower c, which is {self.c}"
+            warnings.warn(said, ConvergenceWarning, stacklevel=3)
         return trained
 
     def learning_rates(self, net: FiniteNetwork, params: Params, x: np.ndarray) -> np.ndarray:
@@ -217,16 +221,6 @@ class GradientInference:
             return np.full(members, self.learning_rate)
         of = lambda i: largest_eigenvalue(net, jax.tree.map(lambda a: a[i], params), x[: self.eigenvalue_inputs])
         return np.array([self.c * 2 / of(i) for i in range(members)])
-
-    def _warn_if_unstable(self, outputs: int) -> None:
-        bound = (1 + self.momentum) * outputs
-        if self.learning_rate is None and self.c >= bound:
-            warnings.warn(
-                f"c is {self.c}; with momentum {self.momentum} and {outputs} outputs full-batch descent on a quadratic "
-                f"is stable below (1 + momentum) · outputs = {bound:g}: training may diverge",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
 
 
 @final

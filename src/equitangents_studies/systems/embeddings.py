@@ -84,15 +84,13 @@ def _check_params(net: Sequential, params: Params, shape: tuple[int, ...]) -> No
 
 def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]], Embedded]]:
     """The steps from one architecture to another."""
-    pooled = lambda name: name == "GAP" or name.startswith("LAP")
-    if source == "LCN" and target == "VEC":
+    if (source, target) == ("LCN", "VEC"):
         return [_position_channels]
-    chain = ["VEC", "LCN", "FCN"]
-    steps = {"LCN": _unshare, "FCN": _fill}
-    if target in chain and (pooled(source) or source in chain[: chain.index(target)]):
-        begin = 0 if pooled(source) else chain.index(source) + 1
-        first = [_unpool] if pooled(source) else []
-        return [*first, *(steps[name] for name in chain[begin : chain.index(target) + 1] if name in steps)]
+    chain = ("pooled", "VEC", "LCN", "FCN")
+    steps: list[Callable[[Embedded, tuple[int, ...]], Embedded]] = [_unpool, _unshare, _fill]
+    held = "pooled" if source == "GAP" or source.startswith("LAP") else source
+    if held in chain and target in chain and chain.index(held) < chain.index(target):
+        return steps[chain.index(held) : chain.index(target)]
     raise InvalidArgumentError("target", (source, target), "a step of GAP, LAPk → VEC → LCN → FCN, or LCN → VEC")
 
 

@@ -85,7 +85,7 @@ class PoolKernel:
 def symmetric_kernel(
     net: KernelFunction, x: np.ndarray, kernel: KernelName, step: Step, rows: int | None = None
 ) -> Float[np.ndarray, "n columns"]:
-    """The kernel of x with the first `rows` of it (None: all), tile by tile; of blocks off the diagonal one of each two."""
+    """The kernel of x with the first `rows` of it (None: all), in tiles: off the diagonal one of each two."""
     check_choice("kernel", kernel, get_args(KernelName))
     n, columns = len(x), len(x) if rows is None else rows
     starts = range(0, n, _ROWS)

@@ -120,12 +120,12 @@ def algorithmic_symmetry(
         members: networks of each sample of the two-sample test; None: those of the inference, at least 16.
         level: of the two-sample test: how often it may say "not symmetric" of a symmetric algorithm.
 
-    The method is "kernel" at infinite width; at finite width "coupled" where there is a coupled initialisation for the
-    group, and else "two-sample". "not symmetric" means that predictions of kernels differ, or that the two-sample test rejects. Equal coupled
-    networks prove symmetry, up to rounding in float64, which is 1e-8 and, where kernels agree, at least their
-    difference times their condition number, on up to 64 inputs; a two-sample test that does not reject proves nothing:
-    "not decided", as is all that is not finite, and predictions that differ although kernels agree (float64 or a ridge
-    may decide those).
+    The method is "kernel" at infinite width; at finite width "coupled" where there is a coupled initialisation for
+    the group, and else "two-sample". "not symmetric" means that predictions of kernels differ, or that the
+    two-sample test rejects. Equal coupled networks prove symmetry, up to rounding in float64, which is 1e-8 and,
+    where kernels agree, at least their difference times their condition number, on up to 64 inputs; a two-sample
+    test that does not reject proves nothing: "not decided", as is all that is not finite, and predictions that
+    differ although kernels agree (float64 or a ridge may decide those).
 
     >>> from equitangents_studies import systems
     >>> lcn = systems.System("I", systems.architecture("LCN", depth=2), "NTK")

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -56,7 +57,6 @@ _KINDS = {
 NAMES = tuple(_KINDS)
 """The five groups of Xiao & Pennington 2022, in the names of images with 3 channels."""
 
-_PATTERN = re.compile(r"(?P<letter>[OP])\((?P<number>c|\d*)(?P<rest>d?\)(?:xI|\^d)?)")
 _HELD = {"O(3d)": {"P(3d)", "O(3)^d", "O(3)xI"}, "O(3)^d": {"O(3)xI"}}  # besides the identity and the group itself
 
 
@@ -107,29 +107,24 @@ class DataGroup:
         return self.name
 
 
-def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
+def data_group(name: str, shape: tuple[int, ...]) -> DataGroup:
     """The group called `name` on signals of `shape` = (*positions, channels).
 
-    In names 3 stands for the channels, as in the source, and c may be written for it; ⊗ may be written for x.
+    In names 3 stands for the channels, as in the source.
 
     >>> data_group("O(3)^d", (32, 32, 3)).dimension
     3072
     >>> data_group("O(3d)", (32, 32, 1)).name
     'O(1d)'
     """
-    if isinstance(name, DataGroup):
-        name = name.name
     if not isinstance(name, str):
         raise InvalidTypeError("group", name, "the name of a group", ", ".join(NAMES))
     positions, channels = math.prod(map(int, shape[:-1])), int(shape[-1])
-    text = name.replace(" ", "").replace("⊗", "x").replace("I_d", "I")
-    found = _PATTERN.fullmatch(text)
-    kind = text if found is None else f"{found['letter']}(3{found['rest']}"
+    kind, number = re.sub(r"\d+", "3", name, count=1), re.search(r"\d+", name)
     if kind not in _KINDS:
-        raise InvalidArgumentError("group", name, [*NAMES], "3 or c stands for the channels")
-    number = "c" if found is None else found["number"]
-    if number.isdigit() and int(number) not in (3, channels):
-        raise InvalidArgumentError("group", name, channels, "the number of channels, or 3 or c, in its place")
+        raise InvalidArgumentError("group", name, [*NAMES], "3 stands for the channels")
+    if number and int(number[0]) not in (3, channels):
+        raise InvalidArgumentError("group", name, channels, "the number of channels, or 3, in its place")
     return DataGroup(*_KINDS[kind], positions, channels)
 
 
@@ -200,21 +195,16 @@ class Transformation:
 
     def __call__(self, x: Numbers) -> Any:
         """The moved signals, (N, *positions, channels), of the type and precision of x."""
-        signals = check_array("x", x, min_rank=2, allow_empty=True)
-        if signals.shape[1:] != self.shape:
-            raise ShapeError("x", signals.shape, ("N", *self.shape), "the shape that this transformation moves")
-        return self.moved(signals)
-
-    def moved(self, x: ArrayLike) -> Any:
-        """As a call, without its checks."""
-        given = np.asarray(x)
-        rows = given.reshape(len(given), self.group.positions, self.group.channels)
+        given = check_array("x", x, min_rank=2, allow_empty=True)
+        if given.shape[1:] != self.shape:
+            raise ShapeError("x", given.shape, ("N", *self.shape), "the shape that this transformation moves")
+        rows = np.asarray(given).reshape(len(given), self.group.positions, self.group.channels)
         y = np.empty_like(rows)
         for begin in range(0, len(rows), _ROWS):
             part = slice(begin, begin + _ROWS)
             y[part] = self._rows(np.asarray(rows[part], np.float64))
         y = y.reshape(given.shape)
-        return jnp.asarray(y, x.dtype) if isinstance(x, jax.Array) else y
+        return jnp.asarray(y, given.dtype) if isinstance(given, jax.Array) else y
 
     def _rows(self, x: Float[np.ndarray, "n positions channels"]) -> Float[np.ndarray, "n positions channels"]:
         if self.values.ndim == 3:
@@ -225,7 +215,7 @@ class Transformation:
     def matrix(self) -> np.ndarray:
         """τ as a matrix (cd, cd) on signals written row-major, the channels of a position side by side."""
         basis = np.eye(self.group.positions * self.group.channels)
-        return np.asarray(self.moved(basis.reshape(-1, *self.shape))).reshape(basis.shape).T
+        return np.asarray(self(basis.reshape(-1, *self.shape))).reshape(basis.shape).T
 
     def __repr__(self) -> str:
         return f"<an element of {self.group} on signals of shape {self.shape}>"
@@ -287,26 +277,9 @@ def rotate(x: Numbers, group: str, seed: int = 0, *, inverse: bool = False) -> A
     return tau.inverse(signals) if inverse else tau(signals)
 
 
-@dataclass(frozen=True, eq=False)
-class Path:
-    """`path(t)` is the transformation exp(−tA); `path(0)` is the identity.
-
-    `generators`: A, (1, c, c) or (d, c, c) on channels, (1, cd, cd) on all coordinates.
-    """
-
-    group: DataGroup
-    shape: tuple[int, ...]
-    generators: np.ndarray
-
-    def __call__(self, t: float) -> Transformation:
-        """The transformation at t."""
-        check_number("t", t, "a finite number", lambda t: True)
-        matrices = scipy.linalg.expm(-float(t) * self.generators)
-        return Transformation(self.group, self.shape, matrices[0] if self.group.reach == "all" else matrices)
-
-
-def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
-    """A random path from the identity into `group`, one of "O(3)xI", "O(3)^d" and "O(3d)", on signals of `shape`.
+def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Callable[[float], Transformation]:
+    """A random path t ↦ exp(−tA) from the identity into `group`, one of "O(3)xI", "O(3)^d" and "O(3d)", on signals of
+    `shape`.
 
     >>> import numpy as np
     >>> into = path("O(3)^d", (4, 4, 3), seed=0)
@@ -323,7 +296,14 @@ def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     count = kind.positions if kind.reach == "own" else 1
     entries = np.triu(rng.standard_normal((count, kind.size, kind.size)), 1) / np.sqrt(kind.size - 1)
-    return Path(kind, shape, entries - entries.swapaxes(1, 2))
+    A = entries - entries.swapaxes(1, 2)
+
+    def at(t: float) -> Transformation:
+        check_number("t", t, "a finite number", lambda t: True)
+        matrices = scipy.linalg.expm(-float(t) * A)
+        return Transformation(kind, shape, matrices[0] if kind.reach == "all" else matrices)
+
+    return at
 
 
 class Textures(NamedTuple):

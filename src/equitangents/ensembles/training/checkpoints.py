@@ -19,7 +19,6 @@ import numpy as np
 from equitangents._version import FORMAT
 from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
 from equitangents.ensembles.saved_objects import Described, build
-from equitangents.ensembles.training.settings import check_same
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, alone, real
 from equitangents.validation import is_whole
@@ -181,3 +180,11 @@ def check_unused(directory: Path, first: int, members: int) -> None:
             "a directory without checkpoints of these members",
             "pass resume=True to fit to go on from there, or choose another directory",
         )
+
+
+def check_same(fingerprint: dict[str, str], other: dict[str, str], what: str) -> None:
+    """Raise InvalidArgumentError, naming what differs, unless the two fingerprints are equal."""
+    differing = [name for name in fingerprint if fingerprint[name] != other.get(name)]
+    if differing:
+        changes = "; ".join(f"{name}: {other.get(name, 'absent')} there, {fingerprint[name]} now" for name in differing)
+        raise InvalidArgumentError(f"{what} is of another run, differing in {changes}")

@@ -34,7 +34,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from equitangents import precision
 from equitangents._aliases import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
-from equitangents.ensembles.networks import ForeignNetwork, as_network, is_batchwise
+from equitangents.ensembles.networks import ForeignNetwork, is_batchwise
 from equitangents.ensembles.training.recipe import (
     Batches,
     Members,
@@ -48,8 +48,7 @@ from equitangents.ensembles.training.recipe import (
     rule_of,
     run_epochs,
 )
-from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import Augmented, array_digest, resolve_batch_size
+from equitangents.ensembles.training.run import Augmented, Job, array_digest, resolve_batch_size
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.memory import check_memory
@@ -131,15 +130,18 @@ def job_of(estimator: Any, data: Augmented, first: int, members: int) -> Network
     MemoryLimitError.
     """
     p, x, y, dtype = estimator, data.x, data.y, estimator.dtype
-    net, loss, input_shape, outputs = as_network(p.net), p._loss, data.x.shape[1:], data.targets.shape[1:]
+    net, loss, input_shape, outputs = p._network, p._loss, data.x.shape[1:], data.targets.shape[1:]
     size = resolve_batch_size(p.optimizer, p.batch_size, data.samples)
-    variation = PLAIN if p.variation is None else p.variation
-    if not isinstance(variation, Variation):
-        expected = "None, or ZeroOutput(), Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles"
-        raise InvalidTypeError("variation", variation, expected)
-    variation.check(net, loss)
+    variation = PLAIN
+    if p.variation is not None:
+        variation = p.variation
+        if not isinstance(variation, Variation):
+            expected = "None, or ZeroOutput(), Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles"
+            raise InvalidTypeError("variation", variation, expected)
+        variation.check(net, loss)
     batches = Batches(data.samples, size, size, data.copies, size < data.samples)
-    batchwise, classes = is_batchwise(net, input_shape, dtype), outputs[-1] if len(outputs) > 1 else None
+    batchwise = isinstance(net, ForeignNetwork) and is_batchwise(net, input_shape, dtype)
+    classes = outputs[-1] if len(outputs) > 1 else None
     named = isinstance(p.optimizer, str)
     rule = rule_of(p.optimizer, float(p.learning_rate), float(p.momentum)) if named else p.optimizer
     recipe = Recipe(net, loss, rule, batches, variation, batchwise, classes)
@@ -407,7 +409,7 @@ def ensemble_outputs(estimator: Any, x: np.ndarray) -> Iterator[np.ndarray]:
 
     In the chunks of training: so a member's outputs too do not depend on how many members there are.
     """
-    chunk, count, net = estimator._chunk, estimator.history_.shape[1], as_network(estimator.net)
+    chunk, count, net = estimator._chunk, estimator.history_.shape[1], estimator._network
     size = _rows_at_once(net, chunk, x, estimator.dtype)
     step = -(-_ROWS // size) * size
 

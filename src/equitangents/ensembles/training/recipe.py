@@ -135,6 +135,8 @@ class Recipe:
     @property
     def transformation(self) -> optax.GradientTransformation:
         """The optimiser with what the variation adds to it."""
+        if self.variation == PLAIN:
+            return self.rule
         return self.variation.transformation(self.rule, self.batches.samples * self.batches.copies)
 
     def losses(self, outputs: jax.Array, offset: jax.Array | None, y: jax.Array) -> jax.Array:

@@ -1,4 +1,9 @@
-"""A training run: chunks of members moved from epoch to epoch together, with what was measured on the way.
+"""A training run: its data, and chunks of members moved from epoch to epoch together, with what is measured on the way.
+
+Training data are all pairs (ρ_X(g) x_i, ρ_Y(g) y_i):
+
+full    the data set is replaced by all N|G| pairs, g running slowest
+random  every epoch visits each sample once, moved by a random element: copy g of sample i is row g·N + i
 
 How members are trained is what a `Job` knows: `network_job` by JAX, `equitangents.torch.job` by PyTorch. They go on
 from their last checkpoint, if there is one.
@@ -7,6 +12,8 @@ from their last checkpoint, if there is one.
 from __future__ import annotations
 
 import abc
+import hashlib
+import json
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -20,13 +27,78 @@ import jax
 import numpy as np
 
 from equitangents._types import ArrayLike, Params, Tree
+from equitangents.actions.action import GroupAction
+from equitangents.actions.subset import Augmentation, augmenting_elements
+from equitangents.ensembles.fields import moved_targets
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot, check_unused, run_directory
 from equitangents.ensembles.training.recipe import SEGMENT
-from equitangents.ensembles.training.settings import record_fingerprint
 from equitangents.errors import InvalidArgumentError
+from equitangents.inference import augment_inputs
+from equitangents.inference.augmented import augment_targets
 from equitangents.progress import Progress, ProgressCallback
 
+_BATCH_SIZE = 32  # by default
 _SECONDS_A_CALL = 0.5  # between two looks at interrupts and progress
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """Data x (rows, …), y (rows, outputs); an epoch visits `samples`, each drawn from `copies` rows.
+
+    targets (N, outputs), or fields: those of the N samples before augmentation.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    samples: int
+    copies: int
+    targets: np.ndarray
+
+
+def augment(
+    action: Augmentation | None, label_action: GroupAction | None, mode: str, x: ArrayLike, y: np.ndarray, dtype: str
+) -> Augmented:
+    """The data that are trained on, in `dtype`; `action` None leaves them as they are.
+
+    Targets may be fields, (N, *positions, outputs), which go with their positions, and end in one row each. The copies
+    are made once, before training; images that are resampled cost no more later than exact ones.
+    """
+    if action is None:
+        return Augmented(np.asarray(x, dtype), np.asarray(y.reshape(len(y), -1), dtype), len(x), 1, y)
+    elements = augmenting_elements(action)
+    moved = np.asarray(augment_inputs(action, x), dtype)
+    if y.ndim > 2:
+        targets = np.asarray(moved_targets(action, label_action, y).reshape(len(moved), -1), dtype)
+    else:
+        targets = np.asarray(augment_targets(label_action, y, elements), dtype)
+    if mode == "full":
+        return Augmented(moved, targets, len(moved), 1, y)
+    return Augmented(moved, targets, len(x), len(elements), y)
+
+
+def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:
+    """Samples a step: all of them for "gd"; else `batch_size`, or 32 if None, at most all."""
+    if optimizer != "gd":
+        return min(_BATCH_SIZE if batch_size is None else int(batch_size), samples)
+    if batch_size is not None:
+        expected = "None with optimizer 'gd', which is full-batch gradient descent"
+        raise InvalidArgumentError("batch_size", batch_size, expected, "or take optimizer 'sgd'")
+    return samples
+
+
+def array_digest(*arrays: ArrayLike) -> str:
+    """A digest of shapes, types and values."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        a = np.ascontiguousarray(array)
+        digest.update(f"{a.shape}{a.dtype}".encode())
+        digest.update(a.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def record_fingerprint(recorded: dict[str, np.ndarray]) -> dict[str, str]:
+    """The inputs whose outputs are recorded, by name."""
+    return {"record": json.dumps({name: array_digest(x) for name, x in sorted(recorded.items())})}
 
 
 class Chunk(Protocol):
@@ -221,11 +293,13 @@ def train(
         first, last = max(ids.start, job.first), min(ids.stop, job.first + job.members)
         parts.append(together(False, replace(job, first=first, members=last - first)))
         counted.add(1, 1)
-    params, starts, histories, recorded, recorded_epochs, chunks = zip(*parts, strict=True)
-    stacked = lambda *leaves: np.concatenate(leaves)
-    along = lambda *leaves: np.concatenate(leaves, axis=1)
-    params, start, recorded = (jax.tree.map(*a) for a in ((stacked, *params), (stacked, *starts), (along, *recorded)))
-    return Trained(params, start, along(*histories), recorded, recorded_epochs[0], chunks[0])
+    return joined(parts)
+
+
+def joined(parts: Sequence[Trained]) -> Trained:
+    """The members of all parts, which were trained alike: entry by entry of `Trained` along the members' axis."""
+    of = lambda place, axis: jax.tree.map(lambda *a: np.concatenate(a, axis), *(part[place] for part in parts))
+    return Trained(of(0, 0), of(1, 0), of(2, 1), of(3, 1), parts[0].recorded_epochs, parts[0].chunk)
 
 
 def _together(

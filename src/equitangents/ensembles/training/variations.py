@@ -86,7 +86,7 @@ class ZeroOutput(Variation):
 class Bootstrap(Variation):
     """Bagging: every member trains on N of the N samples, drawn with replacement, with all their transformed copies.
 
-    `BaggedInfiniteEnsemble` is the same at infinite width. The mean over members is equivariant where that of plain
+    The mean over members is equivariant where that of plain
     members is, since each resample is augmented in full. Source: Breiman 1996, Bagging predictors.
 
     >>> import numpy as np, equitangents as et
@@ -181,7 +181,8 @@ class NNGPPosterior(_Posterior):
 
     def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
         """Gradients of all layers but the last are dropped, and so are the steps of weight decay, which needs none."""
-        return last_layer_alone(super().transformation(base, rows))
+        alone = optax.stateless(lambda updates, _: (*jax.tree.map(jnp.zeros_like, updates[:-1]), updates[-1]))
+        return optax.chain(alone, super().transformation(base, rows), alone)
 
 
 @dataclass(frozen=True)
@@ -231,17 +232,3 @@ def decay_to_start(rate: float) -> optax.GradientTransformation:
         return jax.tree.map(lambda g, p, s: g + rate * (p - s), gradient, params, start), start
 
     return optax.GradientTransformation(lambda params: jax.tree.map(jnp.copy, params), update)
-
-
-def last_layer_alone(base: optax.GradientTransformation) -> optax.GradientTransformation:
-    """`base` with the gradients and steps of the last entry of the parameters alone: weight decay moves no other."""
-
-    def update(gradient: Params, state: Tree, params: Params = None) -> tuple[Params, Tree]:
-        step, after = base.update(_last_alone(gradient), state, params)
-        return _last_alone(step), after
-
-    return optax.GradientTransformation(base.init, update)
-
-
-def _last_alone(tree: Params) -> Params:
-    return (*jax.tree.map(jnp.zeros_like, tree[:-1]), tree[-1])

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from equitangents._types import ArrayLike
 
@@ -127,16 +128,7 @@ def _coefficients(term: Callable[[int], Fraction], degree: int) -> tuple[float, 
     zero = Fraction(0)
     chebyshev = [sum((scaled[k] * math.comb(2 * k, k - j) for k in range(j, _TERMS)), zero) for j in range(degree + 1)]
     chebyshev[0] = chebyshev[0] / 2
-    total = [Fraction(0)] * (degree + 1)
-    before, now = [Fraction(1)], [Fraction(0), Fraction(1)]
-    for c in chebyshev:
-        for power, coefficient in enumerate(before):
-            total[power] += c * coefficient
-        after = [Fraction(0), *(2 * x for x in now)]
-        for power, coefficient in enumerate(before):
-            after[power] -= coefficient
-        before, now = now, after
-    return tuple(float(x) for x in total)
+    return tuple(map(float, np.polynomial.chebyshev.cheb2poly(np.array(chebyshev, object))))
 
 
 def _evaluate(term: Callable[[int], Fraction], t: ArrayLike) -> ArrayLike:
@@ -152,10 +144,8 @@ def nearest_axis(s: ArrayLike, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> Ar
 
     The angle is its root: without this, parallel and opposite fields would be an angle of 1e-8 apart in float64.
     """
-    m = jnp.where(s <= 0.5, s, 1 - s)
     r = safe_sqrt(q1) * safe_sqrt(q2)
-    doubt = DOUBT * jnp.finfo(m.dtype).eps * (d + jnp.abs(q1 - q2)) / jnp.where(r > 0, 4 * r, 1)
-    return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
+    return _nearest(s, DOUBT * (d + jnp.abs(q1 - q2)) / jnp.where(r > 0, 4 * r, 1), r)
 
 
 def curvature(n: ArrayLike, p: ArrayLike, sign: int) -> ArrayLike:
@@ -176,9 +166,13 @@ def curvature(n: ArrayLike, p: ArrayLike, sign: int) -> ArrayLike:
 
 def nearest_axis_of(s: ArrayLike, r: ArrayLike) -> ArrayLike:
     """min(s, 1 - s) for s from a covariance, which has the rounding errors of 1; 0 where these could have made it."""
+    return _nearest(s, DOUBT / 2, r)
+
+
+def _nearest(s: ArrayLike, doubt: Any, r: ArrayLike) -> ArrayLike:
     m = jnp.where(s <= 0.5, s, 1 - s)
-    doubt = DOUBT * jnp.finfo(m.dtype).eps / 2
-    return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
+    vanishes = (m <= doubt * jnp.finfo(m.dtype).eps) & (r > 0)
+    return m - jax.lax.stop_gradient(jnp.where(vanishes, m, 0))  # derivatives pass through
 
 
 def acute_angle(m: ArrayLike) -> ArrayLike:

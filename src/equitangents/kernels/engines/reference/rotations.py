@@ -22,10 +22,10 @@ from equitangents._types import ArrayLike
 from equitangents.errors import MemoryLimitError
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.angular import Both, both, covariance, of_covariance, vanishing
-from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
+from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.tile import after_affine, at_one_position
-from equitangents.kernels.plans import has_dual
+from equitangents.kernels.plans import has_dual, unrolled
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import (
     Rings,
@@ -48,7 +48,7 @@ class Variances(NamedTuple):
 
 def moments(ops: tuple[Op, ...], before: Variances) -> Moments:
     """Moments before and after every operation."""
-    return field_moments(ops, before.q, before.mean, {})
+    return field_moments(unrolled(ops), before.q, before.mean, {})
 
 
 def after(m: Moments) -> Variances:
@@ -58,7 +58,8 @@ def after(m: Moments) -> Variances:
 
 def run(ops: tuple[Op, ...], e: Any, theta: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
     """(E, Θ) after `ops`."""
-    found = execute(ops, at_one_position(ops), State(e, theta), m1, m2)
+    steps = unrolled(ops)
+    found = execute(steps, at_one_position(steps), State(e, theta), m1, m2)
     return found.e, found.theta
 
 
@@ -91,39 +92,31 @@ def prepare(program: RotationSections, samples: Rings, x: ArrayLike) -> Side:
     c = scaled(program, x)
     if not has_dual(program.vector):
         return Side(c, None)
-    k, _, _, mean = readout(program, samples, c, c)
+    k, _, mean = pooled(program, samples, c, c)
     return Side(c, Variances(k, mean))
 
 
 def of_pairs(program: RotationSections, samples: Rings, a: Side, b: Side) -> tuple[Any, Any]:
     """(NNGP, NTK) of the pairs (a_p, b_p), each (P,)."""
-    k, theta, e, _ = readout(program, samples, a.c, b.c)
+    k, theta, _ = pooled(program, samples, a.c, b.c)
     if not has_dual(program.vector):
         return after_affine(program.vector, k, theta)
     assert a.pooled is not None
     assert b.pooled is not None
-    if program.readout == "pool":
-        e = of_covariance(k, variances(a.pooled, b.pooled))
+    e = of_covariance(k, variances(a.pooled, b.pooled))
     m1, m2 = moments(program.vector, a.pooled), moments(program.vector, b.pooled)
     e, theta = run(program.vector, e, theta, m1, m2)
     return covariance(e, variances(after(m1), after(m2))), theta
 
 
-def readout(program: RotationSections, samples: Rings, a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
-    """(K, Θ, E, means of the first) of the pairs of a and b, (B², C, P), after pooling or flattening, each (P,).
-
-    E is that of the readout only after flattening.
-    """
+def pooled(program: RotationSections, samples: Rings, a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """(K, Θ, means of the first) of the pairs of a and b, (B², C, P), after pooling, each (P,)."""
     v1, v2 = _variance(a), _variance(b)
     at = variances(v1, v2)
     m1, m2 = moments(program.field, v1), moments(program.field, v2)
+    e, theta = _haar_mean(program, samples, a, b, m1, m2, at)
     v1, v2 = after(m1), after(m2)
-    if program.readout == "flatten":
-        e = vanishing(_distance(a, b, at).sum(axis=0), at)
-        e, theta = run(program.field, e, jnp.zeros_like(e), m1, m2)
-    else:
-        e, theta = _haar_mean(program, samples, a, b, m1, m2, at)
-    return covariance(e, variances(v1, v2)), theta, e, v1.mean
+    return covariance(e, variances(v1, v2)), theta, v1.mean
 
 
 def _distance(a: Any, b: Any, at: Both) -> Any:
@@ -162,17 +155,13 @@ _FIELDS = 12  # fields alive at once, at most
 
 def samples_of(program: RotationSections, resolution: int, dtype: np.dtype) -> Rings:
     """The quadrature's arrays in a precision, on the device."""
-    flat = program.readout == "flatten"
-    found = Rings({}, {}) if flat else rings_of(program.bandlimit, program.group, resolution)
-    return jax.tree.map(lambda x: jnp.asarray(x, dtype), found)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), rings_of(program.bandlimit, program.group, resolution))
 
 
 def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
     """Number of pairs in a tile; raises MemoryLimitError where even one pair is too large."""
-    if isinstance(program.group, RotationGroup):
-        each = max((2 * resolution - 1) ** 2, program.bandlimit**3)
-    else:
-        each = max(64, program.bandlimit**3)
+    ring = (2 * resolution - 1) ** 2 if isinstance(program.group, RotationGroup) else program.group.order
+    each = max(ring, program.bandlimit**3)
     tables = resolution * (2 * program.bandlimit) ** 3
     needed = (each * _FIELDS + tables) * itemsize
     if needed > _MEMORY_LIMIT:
@@ -237,11 +226,11 @@ class TiledRotations(RotationRules):
         resolution: int,
         x1: np.ndarray,
         x2: np.ndarray | None,
-        listed: Listed | None = None,
+        paired: bool = False,
         any_norms: bool = False,
     ) -> Pair:
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
-        shape = (n1, n2) if listed is None else (len(listed[0]),)
+        shape = (n1,) if paired else (n1, n2)
         nngp, ntk = np.empty(shape, x1.dtype), np.empty(shape, x1.dtype)
         if not nngp.size:
             return nngp, ntk
@@ -249,30 +238,28 @@ class TiledRotations(RotationRules):
         pairs = pairs_in_tile(program, resolution, x1.dtype.itemsize)
         first = _prepared(program, samples, x1, pairs)
         second = first if x2 is None else _prepared(program, samples, x2, pairs)
-        mirrored = listed is None and x2 is None
+        mirrored = not paired and x2 is None
         count = n1 * (n1 + 1) // 2 if mirrored else nngp.size
         size = min(pairs, count)
 
         def tile(start: int) -> None:
             here = np.minimum(np.arange(start, start + size), count - 1)
-            i, j = _inputs_of(here, n1, None if x2 is None else n2) if listed is None else (v[here] for v in listed)
+            i, j = (here, here) if paired else _inputs_of(here, n1, None if x2 is None else n2)
             found = _compiled(program, samples, _at(first, i), _at(second, j))
             for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
-                out[(i, j) if listed is None else here] = values
+                out[here if paired else (i, j)] = values
                 if mirrored:
                     out[j, i] = values
 
         _in_parallel(tile, range(0, count, size), x1.dtype)
         return nngp, ntk
 
-    def traced(
-        self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, listed: Listed | None = None
-    ) -> Pair:
+    def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, paired: bool = False) -> Pair:
         """One tile after another, recomputed rather than stored for derivatives."""
         samples = samples_of(program, resolution, x1.dtype)
         other = x1 if x2 is None else x2
-        shape = (len(x1), len(other)) if listed is None else (len(listed[0]),)
-        i, j = np.indices(shape).reshape(2, -1) if listed is None else listed
+        shape = (len(x1),) if paired else (len(x1), len(other))
+        i, j = (np.arange(len(x1)),) * 2 if paired else np.indices(shape).reshape(2, -1)
         size = min(len(i), pairs_in_tile(program, resolution, x1.dtype.itemsize, _TRACED_ELEMENTS))
         index = tuple(jnp.pad(jnp.asarray(v), (0, -len(i) % size)).reshape(-1, size) for v in (i, j))
         sides = [prepare(program, samples, x) for x in (x1, other)]
@@ -291,11 +278,9 @@ class TiledRotations(RotationRules):
         B, pairs = program.bandlimit, pairs_in_tile(program, resolution, itemsize)
         signals = (n1 + (n2 or 0)) * B * B * channels
         rotations = nodes(program, resolution)
-        if program.readout == "flatten":
-            samples, tile = 0, pairs * (B * B * channels + _FIELDS)
-        elif not resolution:
+        if not resolution:
             samples = rotations * B**3 * 4 // 3
-            tile = pairs * (2 * B**3 + 64 * _FIELDS)
+            tile = pairs * (2 * B**3 + rotations * _FIELDS)
         else:
             ring, rings, side = (2 * resolution - 1) ** 2, rotations // (2 * resolution - 1) ** 2, 2 * B - 1
             samples = rings * side**2 * 2 * (B - 1) + rotations

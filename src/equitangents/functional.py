@@ -1,7 +1,7 @@
 """Kernels of any finite function apply(params, x), the tangent ones by Jacobians, products or structured derivatives.
 
 Θ(x, x') = Σ_μ ∂_μ f(x) ∂_μ f(x')ᵀ, (N1, N2, outputs, outputs), or the mean of its diagonal over outputs, (N1, N2).
-Also their linearisations and Taylor expansions, by derivatives along θ - θ₀.
+Also kernels of many inputs in blocks, means over random networks, linearisations and Taylor expansions.
 """
 
 from __future__ import annotations
@@ -21,9 +21,21 @@ from equitangents import precision
 from equitangents._types import ArrayLike, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
-from equitangents.kernels.tangent import WAYS, At, tangent_kernel
+from equitangents.kernels.tangent import WAYS, At, means, tangent_kernel
 from equitangents.keywords import Get, named, names_of
 from equitangents.validation import check_array, check_whole
+
+__all__ = [
+    "EmpiricalKernel",
+    "NtkImplementation",
+    "batch",
+    "empirical_kernel_fn",
+    "empirical_nngp_fn",
+    "empirical_ntk_fn",
+    "linearize",
+    "monte_carlo_kernel_fn",
+    "taylor_expand",
+]
 
 ApplyFn = Callable[..., Tree]
 """f(params, x, **keywords)."""
@@ -58,7 +70,7 @@ def empirical_ntk_fn(
 
     Inputs and outputs may be trees of arrays, and outputs (N, …): then a kernel comes for each of them, with two axes
     for each of its own, without those of `trace_axes` (means), and with one for each of `diagonal_axes`. Such kernels
-    are products of Jacobians, whatever the way.
+    are taken from that of all outputs.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[1.0, 2.0]])
@@ -77,44 +89,50 @@ def empirical_ntk_fn(
         at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         x2 = None if not jax.tree.leaves(x2) else x2
         _first_dtype(params)
-        together = any(keywords.get(name) is not None for name in _EACH_SIDE)
-        if not together:
-            found = jax.eval_shape(at, params, x1)
-            for leaf in jax.tree.leaves(found):
-                if len(leaf.shape) < 2:
-                    raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")
-            together = any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found))
-            if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form and not together:
-                if way != "vectors":  # which goes along floating parameters alone
-                    check_floating(params)
-                return tangent_kernel(at, params, x1, x2, axes.form, way)
-        check_floating(params)
-        one = _jacobians(at, params, x1, together)
-        other = _jacobians(at_second, params, x1 if x2 is None else x2, together)
-        return jax.tree.map(partial(axes.product, of_slopes=True), one, other)
+        if way != "vectors":  # which goes along floating parameters alone
+            check_floating(params)
+        sides = (at, x1), (at_second, x1 if x2 is None else x2)
+        if any(keywords.get(name) is not None for name in _EACH_SIDE):
+            return _of_batches(axes, params, *sides)
+        found = jax.eval_shape(at, params, x1)
+        leaves = jax.tree.leaves(found)
+        for leaf in leaves:
+            if len(leaf.shape) < 2:
+                raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")
+        if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in leaves):
+            return _of_batches(axes, params, *sides)
+        if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
+            return tangent_kernel(at, params, x1, x2, axes.form, way)
+        rows = lambda p, x: [leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(p, x))]
+        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", way)
+        parts, start = [], 0
+        for leaf in leaves:
+            here = slice(start, start + math.prod(leaf.shape[1:]))
+            parts.append(axes.of_full(whole[:, :, here, here].reshape((*whole.shape[:2], *leaf.shape[1:] * 2))))
+            start = here.stop
+        return jax.tree.unflatten(jax.tree.structure(found), parts)
 
     return ntk_fn
 
 
-def _jacobians(at: At, params: Params, x: Tree, together: bool) -> Tree:
-    """Derivatives of all outputs by all parameters, (N, …, parameters).
+def _of_batches(axes: Axes, params: Params, *sides: tuple[At, Tree]) -> Tree:
+    """The kernel of functions whose outputs at an input depend on its place among others, as with dropout.
 
-    `together`: outputs at an input depend on its place among others, as with dropout; else inputs go one by one.
+    A side is the function and its inputs, which it is given all at a time.
     """
 
-    def alone(row: Tree) -> Tree:
-        inputs = jax.tree.map(lambda v: v[None], row)
-        return jax.jacrev(lambda p: jax.tree.map(lambda v: v[0], at(p, inputs)))(params)
+    def jacobians(at: At, x: Tree) -> Tree:
+        found = jax.jacrev(lambda p: at(p, x))(params)
+        shapes = jax.eval_shape(at, params, x)
+        outer: Tree = jax.tree.structure(shapes)
 
-    found = jax.jacrev(lambda p: at(p, x))(params) if together else jax.vmap(alone)(x)
-    shapes = jax.eval_shape(at, params, x)
-    outer: Tree = jax.tree.structure(shapes)
+        def flat(leaf: jax.ShapeDtypeStruct, tree: Tree) -> jax.Array:
+            return jnp.concatenate([v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)], axis=-1)
 
-    def flat(leaf: jax.ShapeDtypeStruct, tree: Tree) -> jax.Array:
-        return jnp.concatenate([v.reshape((*leaf.shape, -1)) for v in jax.tree.leaves(tree)], axis=-1)
+        parts = outer.flatten_up_to(found)
+        return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
 
-    parts = outer.flatten_up_to(found)
-    return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
+    return jax.tree.map(partial(axes.product, of_slopes=True), *(jacobians(at, x) for at, x in sides))
 
 
 def empirical_nngp_fn(
@@ -260,6 +278,12 @@ class Axes:
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
 
+    def of_full(self, whole: jax.Array) -> jax.Array:
+        """From the kernel of all pairs, (N1, N2, *outputs, *outputs)."""
+        first, second, out, trace = self._letters(whole.ndim // 2)
+        size = int(np.prod([whole.shape[0] if i == 0 else whole.shape[1 + i] for i in trace], dtype=np.int64))
+        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
+
 
 _EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which there may be two, one for each set
 
@@ -308,3 +332,103 @@ def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callab
         return jax.tree.map(lambda *t: sum(term / math.factorial(k) for k, term in enumerate(t)), *terms)
 
     return expanded
+
+
+def batch(
+    kernel_fn: Callable[..., Tree], batch_size: int = 0, device_count: int = -1, store_on_device: bool = True
+) -> Callable[..., Tree]:
+    """kernel_fn in blocks of `batch_size` inputs of each side; 0 for no blocks.
+
+    Kernels of `equitangents` go in blocks by themselves, so that this is for functions of one's own. All run on one
+    device, whatever `device_count` and `store_on_device` say. The number of inputs need not be a multiple of
+    `batch_size`. Inputs may be trees of arrays; graphs (`pattern=`) are cut, too. The `Kernel` of another kernel_fn
+    goes in as a whole; what comes out must be kernels between inputs, as of get=("nngp", "ntk").
+    """
+    size = check_whole("batch_size", batch_size, 0)
+
+    def batched(x1: Tree, x2: Tree | None = None, *args: Tree, **keywords: Tree) -> Tree:
+        leaves, alone = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
+        n1, n2 = (
+            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if alone else jax.tree.leaves(x2)[0]))
+        )
+        if not size or (n1 <= size and n2 <= size):
+            return kernel_fn(x1, x2, *args, **keywords)
+        rows = []
+        for i in range(0, n1, size):
+            row = []
+            for j in range(0, n2, size):
+                here = slice(i, i + size), slice(j, j + size)
+                other = None if alone and i == j else _cut(x1 if alone else x2, here[1])
+                row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
+            rows.append(row)
+        return _assembled(rows)
+
+    return batched
+
+
+def _is_kernel(value: object) -> bool:
+    return hasattr(value, "nngp") and hasattr(value, "cov1")
+
+
+def _cut(x: Tree, at: slice) -> Tree:
+    return jax.tree.map(lambda v: v[at], x)
+
+
+def _cut_keywords(keywords: dict[str, Any], rows: slice, columns: slice) -> dict[str, Any]:
+    """Graphs of the inputs at hand."""
+    pattern = keywords.get("pattern")
+    if pattern is None:
+        return keywords
+    pair = pattern if isinstance(pattern, tuple | list) else (pattern, pattern)
+    cut = tuple(None if p is None else p[at] for p, at in zip(pair, (rows, columns), strict=True))
+    return {**keywords, "pattern": cut}
+
+
+def _assembled(rows: list[list[Tree]]) -> Tree:
+    """One kernel of the blocks; of trees and named tuples one for each of them."""
+    first = rows[0][0]
+    if hasattr(first, "cov1") or hasattr(first, "cov2"):
+        raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
+    leaves = [[jax.tree.leaves(block) for block in row] for row in rows]
+    xp = jnp if isinstance(leaves[0][0][0], jax.Array) else np
+    count = len(leaves[0][0])
+    parts = [xp.concatenate([xp.concatenate([b[k] for b in row], axis=1) for row in leaves]) for k in range(count)]
+    return jax.tree.unflatten(jax.tree.structure(first), parts)
+
+
+def monte_carlo_kernel_fn(
+    init_fn: Callable[..., tuple[Tree, Params]],
+    apply_fn: ApplyFn,
+    key: jax.Array,
+    n_samples: int,
+    batch_size: int = 0,
+    device_count: int = -1,
+    store_on_device: bool = True,
+    trace_axes: int | Sequence[int] = (-1,),
+    diagonal_axes: int | Sequence[int] = (),
+    vmap_axes: int | Tree | None = None,
+    implementation: int | str = "auto",
+) -> KernelFn:
+    """kernel_fn(x1, x2=None, get=None): means of "nngp" and "ntk" over `n_samples` networks drawn by init_fn.
+
+    Standard errors come with `kernels.monte_carlo`. With `batch_size` each network's kernels go in blocks (`batch`).
+    All run on one device, whatever `device_count` says.
+    """
+    n_samples = check_whole("n_samples", n_samples, 1)
+    empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
+
+    def kernel_fn(x1: Tree, x2: Tree | None = None, get: Get = None, **keywords: Tree) -> Tree:
+        names = names_of(get)
+        draws = getattr(apply_fn, "draws", False) and "rng" not in keywords
+
+        @jax.jit
+        def sample(one: jax.Array) -> Tree:
+            _, params = init_fn(one, jax.tree.map(lambda v: v.shape, x1))
+            blocks = batch(partial(empirical, get=names, params=params), batch_size)
+            first, second = jax.random.split(jax.random.fold_in(one, 1))
+            rng = {"rng": (first, first if x2 is None else second)} if draws else {}
+            return tuple(blocks(x1, x2, **keywords, **rng))
+
+        return named(get, names, means(sample, key, n_samples)[0], "Kernel")
+
+    return kernel_fn
