@@ -19,11 +19,12 @@ import numpy as np
 from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
+from equitangents.groups import Group
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.operations import Box, Decouple, Flatten, Pool, Table, WindowPool
 from equitangents.kernels.structured import BlockSums, Times
-from equitangents.nn.layer import Layer, OnGroup, Signal
+from equitangents.nn.layer import Layer, Signal
 from equitangents.nn.nonlinearities import Identity
 from equitangents.nn.sequential import Sequential
 from equitangents.validation import check_shape
@@ -208,8 +209,8 @@ def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.n
     matched = np.empty(count, int)
     matched[order] = moved
     yield matched
-    if isinstance(after.positions, OnGroup) and after.positions.rotations is None:
-        yield from (np.asarray(row) for row in np.asarray(after.positions.group.table))
+    if isinstance(group := getattr(after.positions, "group", None), Group):
+        yield from (np.asarray(row) for row in np.asarray(group.table))
 
 
 _LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthogonal change of the weights

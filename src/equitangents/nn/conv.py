@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from equitangents._types import ArrayLike, DType, Params, Tree
+from equitangents._types import DType, Params, Tree
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels import operations
@@ -126,7 +126,7 @@ def window_box(window: Sizes, stride: Sizes, padding: str, shape: tuple[int, ...
     return Box(shape, out, window, stride, low, high, wrap=padding == "circular")
 
 
-def padded(x: ArrayLike, box: Box) -> ArrayLike:
+def padded(x: jax.Array, box: Box) -> jax.Array:
     """x (N, *grid, c) with what windows read beyond the grid."""
     if not (any(box.low) or any(box.high)):
         return x
@@ -134,7 +134,7 @@ def padded(x: ArrayLike, box: Box) -> ArrayLike:
     return jnp.pad(x, widths, mode="wrap" if box.wrap else "constant")
 
 
-def patches(x: ArrayLike, box: Box) -> jax.Array:
+def patches(x: jax.Array, box: Box) -> jax.Array:
     """(N, *grid, c) to (N, *out, |S|·c): values of each window, positions in row-major order.
 
     Slices and one matrix product afterwards, rather than a convolution: under `vmap` over an ensemble's members that
