@@ -352,7 +352,7 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
         raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
     if getattr(one, "convention", None) != getattr(two, "convention", None):
         raise NetworkError("x2", two.convention, one.convention, verb="has masks of convention")
-    return without_empty_masks(one, two)  # type: ignore[return-value]
+    return without_empty_masks(one, two)
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:
