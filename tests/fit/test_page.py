@@ -98,14 +98,14 @@ def test_predictions_may_be_left_open_below_a_probability():
     assert np.isnan(right)
 
 
-def test_a_choice_has_baselines_and_angles():
+def test_a_choice_has_baselines_angles_and_a_learning_curve():
     x, y = bright_above(40)
     choice = auto(x, y, baselines=False, minutes=600)
     html = held_out_page(choice.model, [f"{i}.png" for i in range(40)], title="t", choice=choice).html()
     assert outside_resources(html) == []
     assert choice.best.name in html
     assert [each.angle for each in choice.turned] == [0, *(40.0 * k for k in range(1, 9))]
-    for name in ("accuracy", "confusion", "calibration", "least-sure", "turning"):
+    for name in ("accuracy", "confusion", "calibration", "least-sure", "turning", "more-images"):
         section(html, name)
     assert "<svg" in section(html, "accuracy")
 

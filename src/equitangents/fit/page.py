@@ -1,4 +1,4 @@
-"""The page of a fitted classifier: accuracy, confusion, calibration, doubtful samples, turned copies.
+"""The page of a fitted classifier: accuracy, confusion, calibration, doubtful samples, turned copies, learning curve.
 
 All is of left-out samples: of a choice those of the folds, each predicted by a choice made without it; else each is
 predicted by the classifier trained on the others, exactly.
@@ -51,7 +51,7 @@ def held_out_page(
         _confusion(held),
         _calibration(held, min_confidence),
         *_doubtful(held, images),
-        *(() if choice is None else _turning(choice)),
+        *(() if choice is None else (*_turning(choice), *_curve(choice))),
     ]
     if next_command:
         sections.append(Section("Next", [next_command]))
@@ -188,3 +188,23 @@ def _turning(choice: Choice) -> Iterator[Section]:
         axes.legend()
         svg = inline_figure(drawn, "turning")
     yield Section("Turning", shown=[Figure("turning", "", svg, "Turning", wide=False), choice.turning])
+
+
+def _curve(choice: Choice) -> Iterator[Section]:
+    if not choice.curve:
+        return
+    sizes, values = [each.samples for each in choice.curve], [each.accuracy.value for each in choice.curve]
+    rows, more = [[f"{each.samples:,}", interval(each.accuracy)] for each in choice.curve], choice.doubled
+    with canvas(4.6, 2.4) as drawn:
+        axes = drawn.subplots()
+        axes.plot(sizes, values, "o-", color=BLUE.light)
+        if more is not None:
+            rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more)])
+            axes.plot([sizes[-1], 2 * sizes[-1]], [values[-1], more], "o:", color=BLUE.light, mfc="none")
+        axes.set(xscale="log", xlabel="training samples", ylabel="accuracy")
+        axes.set_xticks([*sizes, *([2 * sizes[-1]] if more is not None else [])])
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.minorticks_off()
+        svg = inline_figure(drawn, "curve")
+    table = Table("Of the chosen network.", ["training samples", "accuracy (95 %)"], rows)
+    yield Section("More images", shown=[Figure("curve", "", svg, "Learning curve", wide=False), table])

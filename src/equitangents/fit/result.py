@@ -153,12 +153,20 @@ class Turned:
     confidence: float
 
 
+@dataclass(frozen=True)
+class Grown:
+    """Accuracy on left-out samples after training on `samples` others (a mean over folds)."""
+
+    samples: int
+    accuracy: Estimate
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """What `auto` gives.
 
     rows: samples that are scored, all but those of the fold by which candidates were ordered. turned: what turning
-    changes.
+    changes. curve: how accuracy grows with samples.
     model: the chosen classifier, calibrated and fitted to all samples. tried: all candidates with a score, in the order
     in which they were tried; chosen: the number of the best in it. score: the chosen one's, by folds on which nothing
     was chosen; others: of baselines on the same folds. untried: candidates that did not fit into the time. refused:
@@ -180,7 +188,19 @@ class Choice:
     sets: int | None
     near_duplicates: tuple[tuple[int, int], ...]
     turned: tuple[Turned, ...]
+    curve: tuple[Grown, ...]
     interrupted: bool
+
+    @property
+    def doubled(self) -> float | None:
+        """The accuracy expected of twice the samples, where the curve says it.
+
+        The error is taken to fall by the ratio by which it fell from half of them, e(2m) = e(m)²/e(m/2).
+        """
+        if len(self.curve) < 2:
+            return None
+        half, whole = (1 - each.accuracy.value for each in self.curve[-2:])
+        return 1 - whole**2 / half if 0 < whole <= half else None
 
     @property
     def best(self) -> Tried:
