@@ -327,7 +327,7 @@ class Nonlinearity(ParameterFree):
         return traits_of(self.dual).no_ntk
 
     @abc.abstractmethod
-    def function(self, x: jax.Array) -> jax.Array:
+    def function(self, x: jax.Array, /) -> jax.Array:
         """The nonlinearity φ on an array, entry by entry."""
 
     def signal(self, signal: Signal) -> Signal:
