@@ -9,7 +9,7 @@ from ._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Para
 from .actions.compact import check_finite_group
 from .actions.kinds import ActionLike
 from .ensembles.estimator import check_network
-from .extras import check_installed, require
+from .extras import require
 from .keywords import unknown
 from .statistics.estimate import check_confidence
 from .validation import (
@@ -68,7 +68,6 @@ __all__ = [
     "check_confidence",
     "check_finite_group",
     "check_fits",
-    "check_installed",
     "check_network",
     "check_number",
     "check_same_length",

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from types import ModuleType
 
 from equitangents.errors import MissingLibraryError
-
-
-def check_installed(library: str, extra: str, user: str) -> None:
-    """Raise MissingLibraryError unless `library`, which `user` needs, can be found; it is not imported."""
-    try:
-        found = importlib.util.find_spec(library) is not None
-    except (ImportError, ValueError):  # a parent package that is missing; a module without a specification
-        found = False
-    if not found:
-        raise MissingLibraryError(library, extra, user)
 
 
 def require(library: str, extra: str, user: str) -> ModuleType:

@@ -76,4 +76,4 @@ def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> A
 
 @functools.lru_cache(maxsize=64)  # every call asks
 def _record(title: str, names: tuple[str, ...]) -> Callable[..., tuple[Any, ...]]:
-    return namedtuple(title, names)  # type: ignore[misc]
+    return namedtuple(title, names)

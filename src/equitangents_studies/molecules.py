@@ -262,7 +262,7 @@ def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
             K = np.asarray(found.ntk, np.float64)
             resolutions.append(found.resolution or 0)
         else:
-            K = problem.model(name, {"width": np.array(width)}).kernel(problem.tuning)
+            K = problem.model(name, {"width": np.array(width)})(problem.tuning)
         errors[i] = cross_validation(np.asarray(K, np.float64), counts, y, s.seed)
         task.step(i + 1, len(widths))
     best = int(np.argmin(errors.min(axis=1)))

@@ -12,6 +12,7 @@ import equitangents as et
 from equitangents import actions, groups, nn, sphere
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import group_named, permutations
+from equitangents.groups.representations import as_representation
 from equitangents.groups.rotations_of_space import rotation_angle, rotation_axis
 
 
@@ -85,7 +86,7 @@ def test_irreps_of_compact_groups_are_representations_of_their_subgroups():
     ]
     for irreps, group in cases:
         for irrep in irreps:
-            groups.representation(group, groups.direct_sum(irrep).at(group))  # raises unless ρ(g)ρ(h) = ρ(gh)
+            as_representation("M", groups.direct_sum(irrep).at(group)).at(group)  # raises unless ρ(g)ρ(h) = ρ(gh)
 
 
 def test_representations_of_other_groups_are_refused():
@@ -96,7 +97,7 @@ def test_representations_of_other_groups_are_refused():
     with pytest.raises(InvalidArgumentError, match="representation is not of the group"):
         groups.direct_sum(groups.so3(2).irreps(2)[1]).at(groups.symmetric(3))
     with pytest.raises(InvalidArgumentError, match="expected orthogonal matrices"):
-        groups.representation(groups.cyclic(2), [[[2.0]], [[1.0]]])
+        as_representation("M", np.array([[[2.0]], [[1.0]]])).at(groups.cyclic(2))
     with pytest.raises(InvalidTypeError, match="expected an irrep"):
         groups.direct_sum("vector")
     with pytest.raises(InvalidArgumentError, match="at least one"):

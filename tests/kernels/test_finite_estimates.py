@@ -8,7 +8,7 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import EquitangentsError
-from equitangents.kernels.tangent import empirical_matrix, plan, tangent_kernel
+from equitangents.kernels.tangent import plan, tangent_kernel
 from equitangents.nn import Conv, Dense, Flatten, GroupConv, GroupPool, Lift, Relu, Sequential
 
 
@@ -18,7 +18,8 @@ def test_a_linear_network_has_the_kernel_of_its_inputs(rng):
     params = net.init(jax.random.key(0), (3,), dtype="float64")
     expected = 1.5**2 * x1 @ x2.T / 3 + 0.25
     np.testing.assert_allclose(et.kernels.empirical(net, params, x1, x2), expected, rtol=1e-12)
-    full = empirical_matrix(net, params, x1, x2)
+    with jax.enable_x64(True):
+        full = tangent_kernel(net.apply, params, x1, x2, "full")
     np.testing.assert_allclose(full, expected[..., None, None] * np.eye(5), atol=1e-12)
 
 
@@ -66,7 +67,7 @@ def test_what_does_not_fit_is_refused_and_a_wide_network_takes_a_way_that_fits(m
     assert plan(wide, shapes, (64,), "full").way == "vectors"
     monkeypatch.setattr("equitangents.memory.process_memory", lambda: 10**6)
     with pytest.raises(EquitangentsError, match="compute fewer inputs at a time, or a narrower network"):
-        empirical_matrix(wide, wide.init(jax.random.key(0), (64,)), np.ones((2, 64)))
+        et.kernels.empirical(wide, wide.init(jax.random.key(0), (64,)), np.ones((2000, 64)))
 
 
 def test_outputs_on_positions_have_no_matrix_of_kernels(rng):
@@ -116,4 +117,4 @@ def test_the_first_output_is_that_of_the_first_input(rng):
     )
     expected = np.einsum("iou,jpu->ijop", a, b)
     assert np.abs(expected - expected.swapaxes(2, 3)).max() > 0.01
-    np.testing.assert_allclose(empirical_matrix(NET, params, x1, x2), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(tangent_kernel(NET.apply, params, x1, x2, "full"), expected, rtol=1e-4, atol=1e-5)

@@ -17,7 +17,6 @@ from equitangents.errors import MemoryLimitError
 from equitangents.kernels import result
 from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import run
-from equitangents.kernels.tangent import empirical_matrix
 from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
 
 MANY = 400_000  # inputs, whose kernels take more than a terabyte
@@ -92,8 +91,6 @@ def test_estimates_of_finite_networks_are_refused(monkeypatch):
     params = net.init(jax.random.key(0), (4,))
     with pytest.raises(MemoryLimitError, match="empirical kernel of 400000 × 400000"):
         et.kernels.empirical(net, params, copies((4,)))
-    with pytest.raises(MemoryLimitError, match=r"10 outputs needs about .* TB"):
-        empirical_matrix(net, params, copies((4,), n=100_000))
     with pytest.raises(MemoryLimitError, match="Monte Carlo estimate"):
         et.kernels.monte_carlo(net, copies((4,)), key=jax.random.key(0), samples=2)
 

@@ -246,10 +246,10 @@ class TestIsRefused:
             GramStore(path, NET, X).compute()
 
 
-def test_without_zarr_an_error_of_one_line_says_what_to_install_before_anything_is_made(tmp_path, monkeypatch):
+def test_without_its_extra_an_error_of_one_line_says_what_to_install_before_anything_is_made(tmp_path, monkeypatch):
     model = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, X[:, :1])
     factor = OutOfCore(path=tmp_path / "factor")
-    monkeypatch.setitem(sys.modules, "zarr", None)
+    monkeypatch.setitem(sys.modules, "google_crc32c", None)
     for work in (lambda: GramStore(tmp_path / "k", NET, X), lambda: solve(np.eye(3), np.ones((3, 1)), solver=factor)):
         with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[scale\]'"):
             work()

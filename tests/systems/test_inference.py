@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NotFiniteError
-from equitangents.kernels.tangent import empirical_matrix
+from equitangents.kernels.tangent import tangent_kernel
 from equitangents_studies.systems import descent
 from equitangents_studies.systems.descent import largest_eigenvalue
 from equitangents_studies.systems.transformations import Textures
@@ -40,7 +40,9 @@ def tangent(samples: int) -> tuple:
     """Parameters, inputs, and the largest eigenvalue of their tangent kernel over the number of inputs."""
     x = np.random.default_rng(0).standard_normal((samples, *SHAPE))
     params = member(members(0, 1), 0)
-    kernel = np.moveaxis(empirical_matrix(NET, params, x), 2, 1).reshape(3 * samples, 3 * samples)
+    with jax.enable_x64(True):
+        kernel = np.asarray(tangent_kernel(NET.apply, params, x, None, "full"))
+    kernel = np.moveaxis(kernel, 2, 1).reshape(3 * samples, 3 * samples)
     return params, x, np.linalg.eigvalsh(kernel)[-1] / samples
 
 

@@ -314,7 +314,7 @@ class PositionAction(Action):
         try:
             self._check_positions("x", x.shape[1:-1])
         except ShapeError as error:
-            raise ShapeError(f"{error}{remedy('x', x.shape)}") from None
+            raise ShapeError(f"{error}{image_hint('x', x.shape)}") from None
         return x
 
     def position_table(self, shape: Sequence[int]) -> Int[np.ndarray, "order positions"]:
@@ -397,7 +397,7 @@ def multiply(subscripts: str, x: ArrayLike, M: ArrayLike) -> ArrayLike:
 _CHANNELS = (1, 2, 3, 4)
 
 
-def remedy(x: str, shape: tuple[int, ...]) -> str:
+def image_hint(x: str, shape: tuple[int, ...]) -> str:
     """A sentence about inputs of `shape`, called `x`, that may be flattened images or (N, C, H, W); or nothing."""
     if len(shape) == 2:
         return f". If the rows of {x} are flattened images, give input_shape=(H, W, C), or reshape them to (N, H, W, C)"

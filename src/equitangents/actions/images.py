@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike, Element
-from equitangents.actions.action import Action, GroupAction, PositionAction, remedy
+from equitangents.actions.action import Action, GroupAction, PositionAction, image_hint
 from equitangents.actions.given_maps import GivenMap, Motion
 from equitangents.actions.splines import Outside, disc, read_taps, spline_coefficients, turned_images, turned_taps
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -163,7 +163,7 @@ class ResampledRotations(Action):
         try:
             check_square("x", x.shape[1:-1], self.turns)
         except ShapeError as error:
-            raise ShapeError(f"{error}{remedy('x', x.shape)}") from None
+            raise ShapeError(f"{error}{image_hint('x', x.shape)}") from None
         return x
 
     def angle(self, g: Element) -> float | None:

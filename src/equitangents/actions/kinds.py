@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import AnyAction, Element
-from equitangents.actions.action import Action, GroupAction, check_group, remedy
+from equitangents.actions.action import Action, GroupAction, check_group, image_hint
 from equitangents.actions.compact import from_function
 from equitangents.actions.given_maps import (
     FunctionMap,
@@ -260,7 +260,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
             lambda kinds, shape: FunctionMap(
                 kinds.group, _reversed, "sequences, reversed", check_sequences, len(shape) == 3
             ),
-            lambda kinds, shape: from_function(kinds.group, _reversed, name="reversal of sequences"),  # type: ignore[return-value]
+            lambda kinds, shape: from_function(kinds.group, _reversed, name="reversal of sequences"),  # type: ignore[arg-type]
             _are_sequences,
             "sequences (N, T) or (N, T, C)",
         )
@@ -268,7 +268,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
     "sign": {
         "values": Kind(
             lambda kinds, shape: FunctionMap(kinds.group, _negated, "values, with the other sign", check_signed),
-            lambda kinds, shape: from_function(kinds.group, _negated, name="change of sign"),  # type: ignore[return-value]
+            lambda kinds, shape: from_function(kinds.group, _negated, name="change of sign"),  # type: ignore[arg-type]
             lambda kinds, shape: len(shape) >= 2,
             "arrays of numbers (N, …)",
         )
@@ -297,7 +297,7 @@ def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAc
     recognised = kinds.recognised(shape)
     if not recognised:
         inputs = "X" if argument == "augmentation" else "x"
-        hint = remedy(inputs, shape) if named.family in ("C", "D", "translations") else ""
+        hint = image_hint(inputs, shape) if named.family in ("C", "D", "translations") else ""
         wanted = "; ".join(kinds.expected())
         raise ShapeError(f"{argument} is {action!r} and {inputs} has shape {shape}; expected {wanted}{hint}")
     return kinds.listed(recognised[0], shape)

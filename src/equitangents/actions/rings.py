@@ -104,4 +104,4 @@ def to_rings(
     i = ((H - 1) / 2 + radius[:, None] * np.cos(phi)).ravel()
     j = ((W - 1) / 2 + radius[:, None] * np.sin(phi)).ravel()
     y = read_taps(spline_coefficients(images, order), *point_taps(order, i, j, (H, W)))
-    return y.reshape(len(images), rings, angles, -1)
+    return np.asarray(y).reshape(len(images), rings, angles, -1)

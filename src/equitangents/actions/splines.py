@@ -10,12 +10,11 @@ more than 45° is a quarter turn, which moves pixels to pixels, after a smaller 
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import comb, factorial
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -130,7 +129,7 @@ def turned_images(
             if reflected not in coefficients:
                 coefficients[reflected] = _coefficients(start, order)
             c = coefficients[reflected]
-            y = _MATRICES.turn(rest, order, x.shape[1:3], c.dtype.char, outside) @ c
+            y = _matrix(rest, order, x.shape[1:3], c.dtype.char, outside) @ c
             y = np.moveaxis(y.reshape(*x.shape[1:3], len(x), x.shape[3]), 2, 0)
         y = np.rot90(y, quarters, axes=(1, 2))
         yield y if mask is None else y * disc(x.shape[1:3])[..., None].astype(y.dtype)
@@ -139,39 +138,26 @@ def turned_images(
 def _coefficients(x: np.ndarray, order: int) -> np.ndarray:
     """Spline coefficients, (pixels, N·C)."""
     c = spline_coefficients(x, order)
-    return np.ascontiguousarray(np.moveaxis(c, 0, 2).reshape(x.shape[1] * x.shape[2], -1))
+    return np.ascontiguousarray(np.moveaxis(np.asarray(c), 0, 2).reshape(x.shape[1] * x.shape[2], -1))
 
 
-class _Matrices:
-    """The matrices used last, at most `most` bytes for all angles together; for large images each takes megabytes."""
-
-    def __init__(self, most: int):
-        self._most, self._lock = most, threading.Lock()
-        self._kept: OrderedDict[tuple[object, ...], scipy.sparse.csr_matrix] = OrderedDict()
-
-    def turn(
-        self, degrees: float, order: int, positions: tuple[int, int], dtype: str, outside: Outside
-    ) -> scipy.sparse.csr_matrix:
-        """Matrix (pixels, coefficients) from spline coefficients to the rotated image."""
-        key = (degrees, order, positions, dtype, outside)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        made = _turn(degrees, order, positions, dtype, outside)
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > 1 and sum(map(_nbytes, self._kept.values())) > self._most:
-                self._kept.popitem(last=False)
-        return made
+_MOST = 2**26  # bytes of the matrices used last, all angles together; for large images each takes megabytes
+_KEPT: OrderedDict[tuple[object, ...], scipy.sparse.csr_matrix] = OrderedDict()
 
 
-_MATRICES = _Matrices(2**26)
+def _matrix(*key: Any) -> scipy.sparse.csr_matrix:
+    """`_turn` of these arguments, kept; every step stands for itself, since threads may ask at once."""
+    made = _KEPT.pop(key, None)
+    _KEPT[key] = made = _turn(*key) if made is None else made
+    while len(_KEPT) > 1 and sum(map(_nbytes, list(_KEPT.values()))) > _MOST:
+        _KEPT.popitem(last=False)
+    return made
 
 
 def _turn(
     degrees: float, order: int, positions: tuple[int, int], dtype: str, outside: Outside
 ) -> scipy.sparse.csr_matrix:
+    """Matrix (pixels, coefficients) from spline coefficients to the rotated image."""
     index, weights = turned_taps(np.radians(degrees), order, positions, outside)
     taps, pixels = index.shape
     starts = np.arange(0, taps * pixels + 1, taps, dtype=np.int32 if taps * pixels < 2**31 else np.int64)

@@ -131,10 +131,12 @@ def fit(o: Any) -> None:
         import numpy as np
 
         from equitangents.ensembles.infinite import saving
+        from equitangents.ensembles.saved_folder import MODEL, check_place
         from equitangents.foreign_files import text_of
 
         net = cli.network("mlp" if o.net == cli.AUTO else o.net, o.depth, o.w_std, o.b_std)
-    _check_place(o.out)
+    check_place(o.out)  # before the work is done
+    cli.check_writable("out", o.out / MODEL)
     with cli.stages() as stage, cli.announced("equitangents"):
         stage("computing kernels, and solving with them")
         x, y = x if o.precision is None else np.asarray(x, o.precision), np.asarray(y)
@@ -177,18 +179,6 @@ def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
     else:
         x, y = read_inputs("data", o.data), read_inputs("targets", o.targets, "y")
     return None, x, y, None if o.keep_together is None else read_inputs("data", o.data, o.keep_together)[:]
-
-
-def _check_place(out: Path) -> None:
-    """Raise before the work is done where a model cannot be saved."""
-    from equitangents.ensembles.saved_folder import check_place
-    from equitangents.files import may_write, real
-
-    check_place(out)
-    if not out.exists():
-        cli.check_writable("out", real(out))
-    elif not may_write(out):
-        raise InvalidArgumentError("out", str(out), "a folder that may be written")
 
 
 def _classifies(task: str, network: KernelFunction, x: np.ndarray, y: np.ndarray) -> bool:

@@ -168,14 +168,9 @@ def local_file(option: str, value: Any) -> Any:
 
 
 def check_writable(option: str, path: Path) -> Path:
-    """The path, or InvalidArgumentError unless a file can be written there; its folder is made."""
-    if URL.match(str(path)):
-        raise InvalidArgumentError(option, str(path), "a path of this machine")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidArgumentError(option, str(path), "a file that can be written", str(error)) from None
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
+    """The path, or InvalidArgumentError unless a file can be written there, in a folder that is there or is made."""
+    folder = next(each for each in path.absolute().parents if each.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InvalidArgumentError(option, str(path), "a file that can be written")
     return path
 

@@ -82,7 +82,7 @@ class DeepEnsembleBase(FiniteEnsemble):
         if isinstance(self.net, Sequential) or np.ndim(y) < 3:
             positions = output_positions(self._network, x, y)
             return None if positions is None or positions.turning else positions
-        return Positions(np.shape(y)[1:-1])
+        return super()._ends_on(x, y)
 
     def _variables(self) -> Tree:
         return jax.eval_shape(lambda: self._network.init(jax.random.key(0), self.sample_shape_, self.dtype))

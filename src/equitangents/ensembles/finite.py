@@ -28,6 +28,7 @@ from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles import saved_folder
 from equitangents.ensembles.estimator import (
     Estimator,
+    StandardisedInputs,
     centred_one_hot,
     check_actions,
     check_inputs,
@@ -39,7 +40,6 @@ from equitangents.ensembles.estimator import (
     target_rows,
 )
 from equitangents.ensembles.fields import Positions
-from equitangents.ensembles.standardisation import StandardisedInputs
 from equitangents.ensembles.training.checkpoints import check_same
 from equitangents.ensembles.training.network_job import check_room
 from equitangents.ensembles.training.recipe import LOSSES
@@ -335,9 +335,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     def _member(self, i: int) -> AnyModel:
         """One member as its library has it."""
 
-    @abstractmethod
     def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
         """The positions that networks end on, for targets that are fields; None for others."""
+        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
 
     @abstractmethod
     def _variables(self) -> Tree:

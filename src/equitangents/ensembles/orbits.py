@@ -52,16 +52,6 @@ def orbit_batch(action: AnyAction, x: Numbers) -> np.ndarray:
     return orbit.reshape(-1, *orbit.shape[2:])
 
 
-def check_orbit_inputs(action: ActionLike, x: Numbers) -> tuple[Action, np.ndarray]:
-    """(the action, by name or as it is; x in float64 that it can act on); raises before anything is computed."""
-    signals = np.asarray(check_array("x", x), np.float64)
-    chosen = as_action("action", action, signals.shape)
-    if not (callable(chosen) and hasattr(chosen, "group") and hasattr(chosen, "orbit")):
-        raise InvalidTypeError("action", chosen, "an action, e.g. equitangents.actions.image_rotations(4)")
-    chosen(chosen.group.identity, signals[:1])
-    return chosen, signals
-
-
 @dataclass(frozen=True, eq=False)
 class OrbitLaw:
     """mean (n, |G|, K) of infinitely many networks; fluctuations (draws, n, |G|, K) of single ones about it.
@@ -98,7 +88,11 @@ def orbit_law(
     """
     check_whole("draws", draws, 2)
     key = as_key("key", key)
-    action, x = check_orbit_inputs(action, x)
+    x = np.asarray(check_array("x", x), np.float64)
+    action = as_action("action", action, x.shape)
+    if not (callable(action) and hasattr(action, "group") and hasattr(action, "orbit")):
+        raise InvalidTypeError("action", action, "an action, e.g. equitangents.actions.image_rotations(4)")
+    action(action.group.identity, x[:1])  # which raises for inputs that it cannot act on
     points, order = len(x) * action.group.order, action.group.order
     known = getattr(ensemble, "augmentation_", None)  # of whose orbits the ensemble knows a shorter way
     own = known is not None and hasattr(ensemble, "sample_orbits") and action == known

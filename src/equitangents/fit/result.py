@@ -10,10 +10,11 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float, Int
 
-from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier, fitted_temperature
+from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.assessing import Part, Problem, Sets
 from equitangents.formatting import percent
+from equitangents.inference.probabilities import fitted_temperature
 from equitangents.report import Table
 from equitangents.report.render import text_of
 from equitangents.statistics import Estimate, bootstrap
@@ -200,10 +201,14 @@ class Choice:
         """The chosen model and the baselines on samples of folds that nothing was chosen on."""
         left = "each alone" if self.sets is None else f"{self.sets:,} sets"
         rows = [
-            [each.name, interval(each.accuracy), format(each.log_loss, ",.3f"), format(each.held.calibration_error(), ",.3f"),
-             "" if each is self.score else _ends(each.ahead)]
+            [
+                each.name,
+                interval(each.accuracy),
+                *(format(value, ".3f") for value in (each.log_loss, each.held.calibration_error())),
+                "" if each is self.score else _ends(each.ahead),
+            ]
             for each in (self.score, *self.others)
-        ]  # fmt: skip
+        ]
         rows += [[name, "no time", "", "", ""] for name in self.uncompared]
         header = ["model", "accuracy (95 %)", "log loss", "calibration", "ahead (95 %)"]
         return Table(f"{self.folds} folds, samples left out {left}", header, rows)

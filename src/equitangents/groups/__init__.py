@@ -17,7 +17,7 @@ from equitangents.groups.group import Group
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices
 from equitangents.groups.names import group_named
 from equitangents.groups.plane_rotations import o2, so2
-from equitangents.groups.representations import direct_sum, regular, representation
+from equitangents.groups.representations import direct_sum, regular
 from equitangents.groups.rotation_group import o3, so3
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.groups.table_group import from_table
@@ -44,7 +44,6 @@ __all__ = [
     "permutations",
     "quaternion",
     "regular",
-    "representation",
     "so2",
     "so3",
     "symmetric",

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from jaxtyping import Float
 
 from equitangents._aliases import Element
@@ -121,16 +120,6 @@ def direct_sum(*parts: RepresentationLike) -> Representation:
     if not parts:
         raise InvalidArgumentError("a direct sum needs at least one representation")
     return Representation(tuple(p for part in parts for p in as_representation("a part", part).parts))
-
-
-def representation(group: Group, matrices: npt.ArrayLike) -> Representation:
-    """The representation of a finite group by given matrices ρ(g), (order, d, d), which are checked.
-
-    Raises InvalidArgumentError unless they are orthogonal and ρ(g) ρ(h) = ρ(gh).
-    """
-    found = as_representation("matrices", np.asarray(matrices))
-    found.at(group)
-    return found
 
 
 def regular(group: Group) -> Representation:

@@ -92,7 +92,7 @@ class SymmetryGroup(ABC):
         return (self.name,)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._value() == other._value()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._value() == other._value()
 
     def __hash__(self) -> int:
         return hash((type(self), self._value()))

@@ -146,14 +146,10 @@ def nodes(program: RotationSections, resolution: int) -> int:
 
 
 _HIGHEST = jax.lax.Precision.HIGHEST
-_LISTED = 64  # nodes of a finite group in one ring
 
 
 class Rings(NamedTuple):
-    """Arrays of a quadrature; those of `scanned` have one entry a ring along their first axis.
-
-    `values(products, part)` are the correlations at the nodes of a ring.
-    """
+    """Arrays of a quadrature; those of `scanned` have one entry a ring along their first axis."""
 
     fixed: dict[str, Any]
     scanned: dict[str, Any]
@@ -200,16 +196,10 @@ def euler_rings(bandlimit: int, resolution: int, reflections: bool) -> Rings:
 
 @lru_cache(maxsize=32)
 def listed_rings(bandlimit: int, group: MatrixGroup) -> Rings:
-    """A finite group of rotations, its elements in rings of up to 64; the last is filled up with weights of zero."""
-    rings = -(-group.order // _LISTED)
-    size = -(-group.order // rings)
-    blocks = wigner(group.matrices, bandlimit)
-    flat = np.concatenate([np.zeros((group.order, 0)), *(d.reshape(group.order, -1) for d in blocks[1:])], axis=1)
-    matrices = np.zeros((rings * size, flat.shape[1]))
-    matrices[: group.order] = flat
-    weights = np.zeros(rings * size)
-    weights[: group.order] = group.weights
-    return Rings({}, {"matrices": matrices.reshape(rings, size, -1), "weights": weights.reshape(rings, size)})
+    """A finite group of rotations, its elements in one ring."""
+    blocks = (d.reshape(group.order, -1) for d in wigner(group.matrices, bandlimit)[1:])
+    matrices = np.concatenate([np.zeros((group.order, 0)), *blocks], axis=1)
+    return Rings({}, {"matrices": matrices[None], "weights": np.asarray(group.weights, np.float64)[None]})
 
 
 def rings_of(bandlimit: int, group: RotationGroup | MatrixGroup, resolution: int) -> Rings:

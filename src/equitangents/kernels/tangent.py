@@ -345,17 +345,36 @@ _MEMORY = 512 << 20  # bytes for the derivatives held at once
 def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> ArrayLike:
     """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
 
-    That mean is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs, as this does for a
-    network that ends in a Readout. It is computed by the way of `equitangents.empirical_ntk_fn` with the least counted
+    That mean is what converges to `net.kernel(...).ntk`; of a network that ends in a Readout it keeps all outputs. It is computed by the way of `equitangents.empirical_ntk_fn` with the least counted
     work. Raises MemoryLimitError where the result, or what is held of one input, cannot fit in memory; ShapeError for a
     network whose outputs are not (N, outputs).
     """
-    return _in_tiles(net, params, x1, x2, form_of(net))
-
-
-def empirical_matrix(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> ArrayLike:
-    """The finite-width NTK between all outputs: (N1, N2, outputs, outputs)."""
-    return _in_tiles(net, params, x1, x2, "full")
+    check_finite_network(net)
+    form = form_of(net)
+    a = check_array("x1", x1, min_rank=2)
+    b = a if x2 is None else check_array("x2", x2, min_rank=2)
+    found = plan(net, params, a.shape[1:], form)
+    dtype = jax.tree.leaves(params)[0].dtype
+    size = dtype.itemsize
+    rows = max(1, _MEMORY // (2 * size * found.each))
+    results = len(a) * len(b) * (found.outputs**2 if form == "full" else 1)
+    held = 2 * min(rows, max(len(a), len(b))) * found.each + found.pair + found.once
+    check_fits(
+        f"the empirical kernel of {len(a)} × {len(b)} inputs and {found.outputs} outputs",
+        size * (2 * results + held),  # rows of tiles are joined into columns
+        "compute fewer inputs at a time, or a narrower network",
+    )
+    tile = partial(_tile, net, form, found.way, params)
+    with precision.scope(dtype):
+        lines = []
+        for i in range(0, len(a), rows):
+            one = jnp.asarray(a[i : i + rows], dtype)
+            others = (
+                None if b is a and i == j else jnp.asarray(b[j : j + rows], dtype) for j in range(0, len(b), rows)
+            )
+            lines.append(_joined([tile(one, other) for other in others], axis=1))
+        whole = _joined(lines, axis=0)
+    return whole if isinstance(a, jax.Array) else np.asarray(whole)
 
 
 def check_finite_network(net: object) -> None:
@@ -422,34 +441,6 @@ def _plan(
         return Plan(way, outputs, chosen.numbers(), chosen.pair_numbers(form), 0)
     signals = sum(p.positions * (p.inner + p.outer) for p in known.products)
     return Plan("vectors", outputs, 2 * signals + outputs, 1, 3 * known.parameters)
-
-
-def _in_tiles(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None, form: str) -> ArrayLike:
-    check_finite_network(net)
-    a = check_array("x1", x1, min_rank=2)
-    b = a if x2 is None else check_array("x2", x2, min_rank=2)
-    found = plan(net, params, a.shape[1:], form)
-    dtype = jax.tree.leaves(params)[0].dtype
-    size = dtype.itemsize
-    rows = max(1, _MEMORY // (2 * size * found.each))
-    results = len(a) * len(b) * (found.outputs**2 if form == "full" else 1)
-    held = 2 * min(rows, max(len(a), len(b))) * found.each + found.pair + found.once
-    check_fits(
-        f"the empirical kernel of {len(a)} × {len(b)} inputs and {found.outputs} outputs",
-        size * (2 * results + held),  # rows of tiles are joined into columns
-        "compute fewer inputs at a time, or a narrower network",
-    )
-    tile = partial(_tile, net, form, found.way, params)
-    with precision.scope(dtype):
-        lines = []
-        for i in range(0, len(a), rows):
-            one = jnp.asarray(a[i : i + rows], dtype)
-            others = (
-                None if b is a and i == j else jnp.asarray(b[j : j + rows], dtype) for j in range(0, len(b), rows)
-            )
-            lines.append(_joined([tile(one, other) for other in others], axis=1))
-        whole = _joined(lines, axis=0)
-    return whole if isinstance(a, jax.Array) else np.asarray(whole)
 
 
 def _joined(parts: list[jax.Array], axis: int) -> jax.Array:

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike, Element, Numbers, Tree
 from equitangents.actions import as_action
-from equitangents.actions.action import GroupAction, remedy
+from equitangents.actions.action import GroupAction, image_hint
 from equitangents.actions.kinds import ActionLike
 from equitangents.actions.vectors import as_output_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
@@ -164,7 +164,7 @@ def check_points(
             chosen.verify(signals[largest_rows(signals, 1)])
     except ShapeError as error:
         said = str(error).replace(str(signals[:1].shape), str(signals.shape))
-        raise ShapeError(f"{said}{remedy('x', signals.shape)}") from None
+        raise ShapeError(f"{said}{image_hint('x', signals.shape)}") from None
     return chosen, signals, _checked_output_action(output_action, chosen)
 
 

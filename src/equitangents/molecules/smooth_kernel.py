@@ -220,19 +220,17 @@ def _field(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike
     return jnp.stack([covariance(e, variances(after(m1), after(m2))), theta])
 
 
+_compiled_field = jax.jit(_field, static_argnums=0)
+
+
 def _values(program: RotationSections, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> np.ndarray:
     """`_field` of arrays that are broadcast, (2, *k.shape), in blocks of one size, the last filled up with zeros."""
     size = _FEW if k.size <= _FEW else _MANY
     flat = np.zeros((3, -(-k.size // size) * size))
     for row, numbers in zip(flat, (k, q1, q2), strict=True):
         row[: k.size].reshape(k.shape)[...] = numbers
-    parts = [_block(program, *flat[:, i : i + size]) for i in range(0, flat.shape[1], size)]
+    parts = [_compiled_field(program, *flat[:, i : i + size]) for i in range(0, flat.shape[1], size)]
     return np.concatenate(parts, axis=1)[:, : k.size].reshape(2, *k.shape)
-
-
-@partial(jax.jit, static_argnums=0)
-def _block(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> jax.Array:
-    return _field(program, k, q1, q2)
 
 
 def _derivatives(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> dict[str, jax.Array]:

@@ -202,8 +202,8 @@ def _moments(
     cross_nngp: Tree, prior: Tree, compute_cov: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
     """Means, and covariances, at all times, of networks that begin at 0 in the mean."""
-    starts = (0.0, None) if cross is None else (None, 0.0)
-    means = _outputs(spectrum, flow, layout, y, t, *starts, cross)
+    train_0, test_0 = (0.0, None) if cross is None else (None, 0.0)
+    means = _outputs(spectrum, flow, layout, y, t, train_0, test_0, cross)
     if not compute_cov:
         return means
     k, b, c, p = (

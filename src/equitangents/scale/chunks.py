@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.extras import check_installed
 from equitangents.kernels.cost import count
 from equitangents.kernels.engines import choose
 from equitangents.kernels.program import Positions
@@ -36,11 +35,6 @@ _COPIES = 4  # matrices of a tile's size that a worker holds while it assembles 
 
 Index = tuple[int, ...]
 Tile = tuple[int, int]
-
-
-def check_library() -> None:
-    """Raise MissingLibraryError where Zarr is not installed."""
-    check_installed("zarr", "scale", "a store of tiles")
 
 
 @dataclass(frozen=True)

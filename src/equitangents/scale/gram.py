@@ -21,12 +21,13 @@ from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError
+from equitangents.extras import require
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.program import VERSION
 from equitangents.memory import check_fits
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors, record
-from equitangents.scale.chunks import LARGEST, Chunks, Tile, Values, ZarrTiles, check_library, tile_bytes
+from equitangents.scale.chunks import LARGEST, Chunks, Tile, Values, ZarrTiles, tile_bytes
 from equitangents.scale.executors import part_of
 from equitangents.scale.place import DamagedTileError, Place, check_room, place, remove_all, store_errors, sweep
 from equitangents.scale.record import FIELDS, Data, Record, read_record
@@ -176,7 +177,7 @@ class GramStore:
         tile: int | None = None,
         precision: str | None = None,
     ) -> None:
-        check_library()
+        require("google_crc32c", "scale", "a store of tiles")
         self.path = place("path", path)
         self._data: Data = {"x1": record.opened("x1", x1)} | ({} if x2 is None else {"x2": record.opened("x2", x2)})
         if tile is not None:
@@ -255,7 +256,7 @@ class GramStore:
                 executor of `concurrent.futures`, whose workers see the same folder.
             resume: False removes all tiles first.
             shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays: each job computes one.
-            check: read all metadata, inputs and tiles that are there against their checksums, and repair what is damaged.
+            check: read metadata, inputs and the tiles that are there against their checksums; repair what is damaged.
             progress: True shows it on stderr; a function is called as progress(tiles that are there, all tiles, seconds
                 left); False: it is logged.
         """

@@ -1,6 +1,6 @@
 """Signals on the sphere: real harmonics, grids with exact quadrature, rotations, zonal filters."""
 
-from equitangents.sphere.directions import from_directions, from_profile, zonal_filter
+from equitangents.sphere.directions import from_directions
 from equitangents.sphere.harmonics import degrees, harmonics
 from equitangents.sphere.transforms import (
     from_grid,
@@ -15,12 +15,10 @@ __all__ = [
     "degrees",
     "from_directions",
     "from_grid",
-    "from_profile",
     "gauss_legendre",
     "harmonics",
     "project",
     "rotate",
     "to_grid",
     "wigner",
-    "zonal_filter",
 ]

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.sphere.harmonics import check_bandlimit, check_coefficients, degrees, polynomials
+from equitangents.sphere.harmonics import check_bandlimit, degrees, polynomials
 from equitangents.validation import check_array, check_number
 
 _NODES = 512  # of the Gauss–Legendre rule for profiles; at least four for each degree
@@ -40,26 +40,6 @@ def legendre_coefficients(profile: Callable[[Any], Any], bandlimit: int) -> Floa
         raise InvalidArgumentError("profile must map cosines (n,) to finite values (n,)")
     legendre = np.polynomial.legendre.legvander(nodes, bandlimit - 1)
     return 0.5 * (weights * values) @ legendre
-
-
-def zonal_filter(
-    c: Float[ArrayLike, "n harmonics channels"], coefficients: Float[ArrayLike, " bandlimit"]
-) -> Float[ArrayLike, "n harmonics channels"]:
-    """Signals convolved with a zonal function: c_lm ↦ v_l c_lm.
-
-    Args:
-        c: Coefficients (N, B², C).
-        coefficients: v_l for l < B, as of `legendre_coefficients`; fewer count as zeros.
-    """
-    c, bandlimit = check_coefficients("c", c)
-    v = check_array("coefficients", coefficients, rank=1)
-    if len(v) > bandlimit:
-        raise ShapeError("coefficients", len(v), range(1, bandlimit + 1), "the signals have no more", verb="has length")
-    padded = np.zeros(bandlimit)
-    padded[: len(v)] = np.asarray(v)
-    with precision.scope(c.dtype):
-        factors = padded[degrees(bandlimit)].astype(c.dtype)[:, None]
-        return jax.numpy.asarray(factors) * c if isinstance(c, jax.Array) else factors * c
 
 
 def from_directions(
@@ -86,34 +66,7 @@ def from_directions(
     single = width.item() if hasattr(width, "item") and np.ndim(width) == 0 else width
     check_number("width", single, "an angle in radians, at least 0", lambda angle: angle >= 0)
     l = np.arange(bandlimit)
-    return _bumps(r, weights, bandlimit, np.exp(-l * (l + 1) * width**2 / 2))
-
-
-def from_profile(
-    r: Float[ArrayLike, "n points 3"],
-    weights: Float[ArrayLike, "n points channels"] | Float[ArrayLike, "n points"],
-    bandlimit: int,
-    profile: Callable[[Any], Any],
-) -> Float[ArrayLike, "n harmonics channels"]:
-    """Bumps profile(x · r_j/|r_j|), functions of the cosine, as coefficients Σ_j w_j 4π p_l Y_lm."""
-    bandlimit = check_bandlimit("bandlimit", bandlimit)
-    return _bumps(r, weights, bandlimit, 4 * np.pi * legendre_coefficients(profile, bandlimit))
-
-
-def within_range(r: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-    """(r/s, s) for vectors r (..., d) with s (..., 1): 1, but of vectors whose squares leave the range of their type.
-
-    Of those s is the largest component. It has no derivatives, as directions do not depend on it.
-    """
-    traced = isinstance(r, jax.Array)
-    xp, limits = jnp if traced else np, jnp.finfo(r.dtype)
-    largest = xp.abs(jax.lax.stop_gradient(r) if traced else r).max(axis=-1, keepdims=True)
-    fits = (largest > (limits.tiny / limits.eps) ** 0.5) & (largest < limits.max**0.5 / 2)
-    s = xp.where(fits | (largest == 0), 1, largest)
-    return r / s, s
-
-
-def _bumps(r: ArrayLike, weights: ArrayLike, bandlimit: int, factors: np.ndarray) -> ArrayLike:
+    factors = np.exp(-l * (l + 1) * width**2 / 2)
     r = check_array("r", r, shape=(None, None, 3))
     weights = check_array("weights", weights, rank=(2, 3))
     if weights.shape[:2] != r.shape[:2]:
@@ -135,3 +88,16 @@ def _bumps(r: ArrayLike, weights: ArrayLike, bandlimit: int, factors: np.ndarray
         if traced:
             return jnp.einsum("npk,npc->nkc", scaled, w, precision=jax.lax.Precision.HIGHEST)
         return np.einsum("npk,npc->nkc", scaled, w, optimize=True)
+
+
+def within_range(r: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+    """(r/s, s) for vectors r (..., d) with s (..., 1): 1, but of vectors whose squares leave the range of their type.
+
+    Of those s is the largest component. It has no derivatives, as directions do not depend on it.
+    """
+    traced = isinstance(r, jax.Array)
+    xp, limits = jnp if traced else np, jnp.finfo(r.dtype)
+    largest = xp.abs(jax.lax.stop_gradient(r) if traced else r).max(axis=-1, keepdims=True)
+    fits = (largest > (limits.tiny / limits.eps) ** 0.5) & (largest < limits.max**0.5 / 2)
+    s = xp.where(fits | (largest == 0), 1, largest)
+    return r / s, s

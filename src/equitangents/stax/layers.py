@@ -262,7 +262,7 @@ def GlobalSelfAttention(
             key_channels=n_chan_key,
             value_channels=n_chan_val,
             scaling="linear" if linear_scaling else "root",
-            mechanism=getattr(attention_mechanism, "name", attention_mechanism).lower(),
+            mechanism=str(getattr(attention_mechanism, "name", attention_mechanism)).lower(),
             W_query_std=W_query_std,
             W_key_std=W_key_std,
             W_value_std=W_value_std,

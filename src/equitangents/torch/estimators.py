@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._types import FileName, Targets, Tree
+from equitangents._types import FileName, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
-from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.finite import OPTIMIZERS, Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.training.run import Augmented
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -84,9 +83,6 @@ class TorchEnsemble(FiniteEnsemble):
 
     def _member(self, i: int) -> torch.nn.Module:
         return fill(self._made(), {name: a[i] for name, a in self.params_.items()})
-
-    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
-        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
 
     def _variables(self) -> Tree:
         return dict.fromkeys(tensors(self._made()), 0)

@@ -129,8 +129,8 @@ def run(entry: Entry, problem: Problem, x: np.ndarray, y: np.ndarray, inputs: Ma
         begin = time.process_time()
         labels[name] = predicted(entry, baseline, problem, rows)
         seconds, count = seconds + time.process_time() - begin, count + len(rows)
-    amounts = (_amount(baseline, what) for what in ("parameters", "multiplications"))
-    return Outcome(labels, baseline, *amounts, trained, 1000 * seconds / max(count, 1))
+    parameters, multiplications = _amount(baseline, "parameters"), _amount(baseline, "multiplications")
+    return Outcome(labels, baseline, parameters, multiplications, trained, 1000 * seconds / max(count, 1))
 
 
 def predicted(entry: Entry, baseline: Baseline, problem: Problem, x: np.ndarray) -> Int[np.ndarray, " n"]:

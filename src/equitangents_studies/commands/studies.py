@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from equitangents.extending import check_installed, there
+from equitangents.extending import require, there
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -111,7 +111,7 @@ def reproduce(
     from equitangents_studies.framework.catalogue import lookup
 
     lookup(study, preset)  # before JAX is imported: a wrong name is told within a second
-    check_installed("pooch", "studies", "equitangents reproduce")
+    require("pooch", "studies", "equitangents reproduce")
     import equitangents_studies as studies
     from equitangents.report import Table, text_of
     from equitangents_studies.claim import TITLES
@@ -123,8 +123,7 @@ def reproduce(
         claims = [claim for claim in result.claims if claim.kind == kind]
         rows = [(c.outcome, c.statement, c.number_cell, c.interval_cell, c.bound_cell) for c in claims]
         if rows:
-            header = ("outcome", "claim", "number", "interval", "bound")
-            typer.echo(text_of(Table(title, header, rows, text=True)))
+            typer.echo(text_of(Table(title, ("outcome", "claim", "number", "interval", "bound"), rows, text=True)))
     typer.echo(f"report: {result.report}")
 
 

@@ -94,9 +94,10 @@ def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) 
         check(asked <= there, what, asked, f"at most {there}, which {whole.name} has")
     rows = lambda r, count, x: np.arange(r * count, (r + 1) * count) % len(x)
     taken = [(rows(r, train, whole.train_x), rows(r, test, whole.test_x)) for r in range(repetitions)]
-    learnt = lambda a: {"train_x": whole.train_x[a], "train_y": whole.train_y[a], "train_tile": None}
-    tested = lambda b: {"test_x": whole.test_x[b], "test_y": whole.test_y[b], "test_tile": None}
-    return [replace(whole, **learnt(a), **tested(b)) for a, b in taken]
+    return [
+        Dataset(whole.name, whole.train_x[a], whole.train_y[a], whole.test_x[b], whole.test_y[b], whole.class_names)
+        for a, b in taken
+    ]
 
 
 def doubling_in_two_steps(smallest: int, most: int) -> Int[np.ndarray, " sizes"]:

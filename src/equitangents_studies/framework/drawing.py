@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,26 +23,20 @@ from equitangents_studies.framework.folder import Columns, RunFolder
 _CHARACTER = 0.6  # width of a figure over the size of its type
 
 
+@dataclass(eq=False)
 class Panels:
     """Axes to draw on, left to right and top to bottom; `figure` is there when the drawing is done."""
 
-    def __init__(self, canvas: Canvas, axes: Sequence[Axes], caption: str) -> None:
-        self.canvas = canvas
-        self.axes = list(axes)
-        self.caption = caption
-        self.figure: Figure
+    canvas: Canvas
+    axes: list[Axes]
+    caption: str
+    figure: Figure = field(init=False)
 
     def __iter__(self) -> Iterator[Axes]:
         return iter(self.axes)
 
     def __getitem__(self, index: int) -> Axes:
         return self.axes[index]
-
-    def legend_if_missing(self) -> None:
-        """The legend of the first panel's labels, if it has any and there is no legend yet."""
-        none = not self.canvas.legends and all(axes.get_legend() is None for axes in self.axes)
-        if none and self.axes[0].get_legend_handles_labels()[1]:
-            self.legend()
 
     def legend(self, *sources: Axes, columns: int = 6, **look: Any) -> None:
         """One legend for all panels, below them, where no curve can run across it: the entries of `sources`, each once.
@@ -84,7 +79,7 @@ def panels(
     with figures.canvas(*size) as canvas:
         across = len(titles) // rows
         grid = canvas.subplots(rows, across, squeeze=False, **layout)
-        drawn = Panels(canvas, list(grid.flat), caption)
+        drawn = Panels(canvas, [*grid.flat], caption)
         for axes, title in zip(drawn.axes, titles, strict=True):
             axes.set_title(title)
         for axes in grid[-1]:
@@ -92,7 +87,9 @@ def panels(
         for axes in grid[:, 0]:
             axes.set_ylabel(ylabel)
         yield drawn
-        drawn.legend_if_missing()
+        none = not canvas.legends and all(axes.get_legend() is None for axes in drawn.axes)
+        if none and drawn.axes[0].get_legend_handles_labels()[1]:
+            drawn.legend()
         svg = figures.save(canvas, folder.figures, name)
         if (points := drawn_points(drawn.axes))["x"]:
             folder.write_table(name, points)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import check_installed
+from equitangents.extending import require
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import FEWEST, Estimate, no_interval, shared_level, t_interval
 from equitangents_studies import data
@@ -102,7 +102,7 @@ PRESETS = presets(
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Flax, known networks and groups, images enough for a cusp."""
     s = settings
-    check_installed("flax", "studies", "the study imagenet-scale")
+    require("flax", "studies", "the study imagenet-scale")
     at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
     at_least(s, fewest_steps=1, test_images=0)
     check_some("networks", s.networks, KNOWN)

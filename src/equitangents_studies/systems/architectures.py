@@ -116,24 +116,16 @@ class UniformFirst:
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Parameters as they are trained, one entry a layer."""
         params, i = self.net.init(key, input_shape, dtype), first_linear(self.net)
-        shape = params[i]["w"].shape
+        if getattr(self.net.layers[i], "parametrisation", "ntk") != "ntk":
+            raise NetworkError("net", self.net.layers[i], "the NTK parametrisation", verb="begins with")
         with precision.scope(dtype):
-            draw = jax.random.uniform(jax.random.fold_in(key, _TAG), shape, dtype, -math.sqrt(3), math.sqrt(3))
-            draw = draw / in_ntk_scale(self.net.layers[i], shape)
+            shape, end = params[i]["w"].shape, math.sqrt(3)
+            draw = jax.random.uniform(jax.random.fold_in(key, _TAG), shape, dtype, -end, end)
         return (*params[:i], params[i] | {"w": draw}, *params[i + 1 :])
 
     def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """Outputs (N, outputs) for x (N, *positions, channels)."""
         return self.net.apply(params, x)
-
-
-def in_ntk_scale(layer: Any, shape: tuple[int, ...]) -> float:
-    """What takes the weights (…, n, channels) of a layer to those of NTK parametrisation: √n/W_std, or 1."""
-    if layer.parametrisation == "ntk":
-        return 1.0
-    if layer.W_std == 0 or layer.width_scale != 1 or layer.bias is not None:
-        raise NetworkError("layer", layer, "W_std above 0, width_scale 1 and no bias of its own")
-    return math.sqrt(shape[-2]) / float(layer.W_std)
 
 
 def first_linear(net: Sequential | UniformFirst) -> int:
@@ -196,16 +188,10 @@ def why_uncoupled(net: object, group: DataGroup) -> str | None:
     if not isinstance(net, Sequential | UniformFirst):
         return f"{type(net).__name__} is no Sequential network"
     i = first_linear(net)
-    layer, flat = net.layers[i], i > 0
+    layer = net.layers[i]
     if isinstance(net, UniformFirst) and group.letter != "P":
         return "rotated uniform weights are not uniform"
-    return _why_not_read_apart(layer, flat, group)
-
-
-def _why_not_read_apart(layer: Layer, flat: bool, group: DataGroup) -> str | None:
-    if isinstance(layer, Dense) and flat:
-        return None
-    if group.reach == "same" or group.positions == 1:
+    if (isinstance(layer, Dense) and i > 0) or group.reach == "same" or group.positions == 1:
         return None
     if isinstance(layer, LocallyConnected):
         return None if group.reach == "own" else "LocallyConnected reads each position by weights of its own"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal, get_args
 
@@ -253,13 +254,23 @@ def compare_architectures(
     sizes = np.unique(np.geomspace(smallest, most, int(2 * np.log2(most / smallest)) + 1).round().astype(int))
     keys = [(name, g) for name in names for g in (None, *moving) if g is None or notices(name, g, shape)]
     curves: dict[Key, LearningCurve] = {}
-    for before, (name, group) in enumerate(keys):
-        move = lambda part, g=group: part if g is None else np.asarray(rotate(part, g.name, seed), np.float32)
+
+    def moved(part: np.ndarray, group: DataGroup | None) -> np.ndarray:
+        return part if group is None else np.asarray(rotate(part, group.name, seed), np.float32)
+
+    for name, group in keys:
         curves[name, AS_THEY_ARE if group is None else group.name] = learning_curve(
-            architecture(name, depth), move(used), labels, sizes=sizes, repetitions=repetitions,
-            test=_TEST_SHARE if apart is None else (move(apart[0]), apart[1]), ridge=ridge, predict=None, seed=seed,
-            progress=lambda done, total, before=before: progress(before + done / total, len(keys)),
-        )  # fmt: skip
+            architecture(name, depth),
+            moved(used, group),
+            labels,
+            test=_TEST_SHARE if apart is None else (moved(apart[0], group), apart[1]),
+            sizes=sizes,
+            repetitions=repetitions,
+            ridge=ridge,
+            predict=None,
+            seed=seed,
+            progress=partial(_along, progress, len(curves), len(keys)),
+        )
     of = [curve.classification for curve in curves.values()]
     known = all(errors is not None and (errors.mean(axis=1) > 0).all() for errors in of)
     chosen = error or ("classification" if known else "squared")
@@ -280,6 +291,10 @@ def compare_architectures(
     }
     factors = tuple(compared(first, second, curves, chosen, level) for first, second in pairs)
     return ArchitectureComparison(names, tuple(g.name for g in moving), curves, factors, chosen, settings)
+
+
+def _along(progress: Step, before: int, count: int, done: float, total: float) -> None:
+    progress(before + done / total, count)
 
 
 def _chosen(

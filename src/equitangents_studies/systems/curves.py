@@ -85,7 +85,7 @@ def curve_data(x: Numbers, y: Targets, *, test: float | tuple[Numbers, Targets] 
         x, labels = np.concatenate([x, test_x]).astype(x.dtype), np.concatenate([labels, test_labels])
     else:
         check_number("test", test, "(x, y), or a share of the data between 0 and 1", lambda share: 0 < share < 1)
-        held_out = round(cast(float, test) * pool)
+        held_out = round(test * pool)
         if not 1 <= held_out < pool:
             raise InvalidArgumentError("test", test, range(1, pool), "inputs to test on")
     if labels.dtype.kind == "f":

@@ -86,7 +86,8 @@ def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]
     """The steps from one architecture to another."""
     if (source, target) == ("LCN", "VEC"):
         return [_position_channels]
-    chain, steps = ("pooled", "VEC", "LCN", "FCN"), [_unpool, _unshare, _fill]
+    chain = ("pooled", "VEC", "LCN", "FCN")
+    steps: list[Callable[[Embedded, tuple[int, ...]], Embedded]] = [_unpool, _unshare, _fill]
     held = "pooled" if source == "GAP" or source.startswith("LAP") else source
     if held in chain and target in chain and chain.index(held) < chain.index(target):
         return steps[chain.index(held) : chain.index(target)]

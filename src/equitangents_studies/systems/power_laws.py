@@ -262,8 +262,8 @@ class PowerLaw:
         check_number("size", size, "a positive number", lambda n: n > 0)
         of, noise = self.lines.level(size), self.lines.noise
         t = noise.steps(self.confidence, len(self.exponents))  # the height, and where the cusps are
-        ends = self.lines.interval(of, noise, t, shared=True)
-        return Estimate(*map(math.exp, (self.lines.value(of), *ends)), self.confidence)
+        low, high = self.lines.interval(of, noise, t, shared=True)
+        return Estimate(math.exp(self.lines.value(of)), math.exp(low), math.exp(high), self.confidence)
 
     def curve(self, sizes: Numbers) -> np.ndarray:
         """The fitted errors at many sizes, without intervals."""
@@ -328,6 +328,9 @@ def fit_power_law(
     if k > 1:
         of = lines.slope(0) - lines.slope(k - 1)
         growth = Estimate(lines.value(of), *lines.interval(of, noise, noise.steps(confidence, k)), confidence)
-    places = [(lines.knots[lines.best, i], *lines.knot_interval(i, noise, t)) for i in range(k - 1)]
-    cusps = tuple(Estimate(*map(math.exp, place), confidence) for place in places)
-    return PowerLaw(tuple(exponents), cusps, Growth(growth), confidence, lines)
+    cusps = []
+    for knot in range(k - 1):
+        low, high = lines.knot_interval(knot, noise, t)
+        place = math.exp(lines.knots[lines.best, knot])
+        cusps.append(Estimate(place, math.exp(low), math.exp(high), confidence))
+    return PowerLaw(tuple(exponents), tuple(cusps), Growth(growth), confidence, lines)

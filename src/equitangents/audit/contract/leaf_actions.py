@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from equitangents._types import AnyAction, ArrayLike, Element
 from equitangents.actions import GroupAction
-from equitangents.actions.action import remedy
+from equitangents.actions.action import image_hint
 from equitangents.actions.kinds import Kinds
 from equitangents.audit.contract.trees import Layout, from_last, to_last
 from equitangents.errors import InvalidTypeError, ShapeError
@@ -68,7 +68,7 @@ class LeafAction:
             if self.layout is None:
                 raise
             said = str(error).replace(str(last.shape), str(x.shape))
-            hint = f" (images are taken as {self.layout}; is layout right?)" + remedy(name, x.shape)
+            hint = f" (images are taken as {self.layout}; is layout right?)" + image_hint(name, x.shape)
             raise type(error)(said + hint) from None
 
     def act(self, g: Element, x: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from scipy.linalg import block_diag
 
 from equitangents._types import AnyAction, Tree
-from equitangents.actions.action import remedy
+from equitangents.actions.action import image_hint
 from equitangents.actions.given_maps import ClassMasks, MatrixAction
 from equitangents.actions.kinds import KINDS, Kinds, kinds_named
 from equitangents.audit.contract.kinds import Boxes, Keypoints
@@ -96,7 +96,7 @@ def _vectors_or_images(named: GroupName, space: Space, only: str, array: Tree) -
     assert group is not None
     candidates = [kind for kind in kinds_named(named, group).recognised(array.shape) if KINDS[space][kind].action]
     if len(candidates) != 1:
-        hint = remedy("x", array.shape) if space == "plane" else ""
+        hint = image_hint("x", array.shape) if space == "plane" else ""
         raise InvalidArgumentError(
             only, array.shape, [*KINDS[space]], f"say by inputs= which it is{hint}", verb="has shape"
         )

@@ -200,7 +200,7 @@ class _Writer(Numbers):
         self.code += [PLAN_VERSION, channels, len(self.stages), len(plan.vector), int(in_double), int(plan.single)]
         bias = unit_bias(self.steps) if self.units_behind is None else self.units_behind.pop(0)
         self.code += [int(bias is not None), int(self.units_behind is not None), self.real(bias or 0.0)]
-        self.code += [self.table(plan.labels), *self.turns(turns), *_NO_SPHERE]
+        self.code += [self.table(plan.labels), *self.turns(turns)]
         for i, stage in enumerate(self.stages):
             self.stage(stage, self.stages[:i])
         for stage in self.stages:
@@ -281,7 +281,6 @@ class _Writer(Numbers):
         return _Code(OpKind.DUAL, flag=changed, dual=DualKind.STANDARDISED, numbers=(op.eps, 0.0, 0.0, bias))
 
 
-_NO_SPHERE = [0] * 14  # sizes and tables of a grid of points, which no plan has
 _NO_BOX = (*[1] * 4 * AXES, *[0] * AXES, 1)
 
 

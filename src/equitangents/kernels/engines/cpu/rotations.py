@@ -101,6 +101,4 @@ def _of_circles(rings: Rings, bandlimit: int) -> tuple[int, np.ndarray, np.ndarr
 
 
 def _of_list(rings: Rings) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    matrices, weights = rings.scanned["matrices"], rings.scanned["weights"].ravel()
-    kept = weights > 0  # the last ring is filled up with others
-    return 0, np.zeros((1, 1)), matrices.reshape(len(weights), matrices.shape[-1])[kept], weights[kept]
+    return 0, np.zeros((1, 1)), rings.scanned["matrices"][0], rings.scanned["weights"][0]

@@ -160,10 +160,8 @@ def samples_of(program: RotationSections, resolution: int, dtype: np.dtype) -> R
 
 def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
     """Number of pairs in a tile; raises MemoryLimitError where even one pair is too large."""
-    if isinstance(program.group, RotationGroup):
-        each = max((2 * resolution - 1) ** 2, program.bandlimit**3)
-    else:
-        each = max(64, program.bandlimit**3)
+    ring = (2 * resolution - 1) ** 2 if isinstance(program.group, RotationGroup) else program.group.order
+    each = max(ring, program.bandlimit**3)
     tables = resolution * (2 * program.bandlimit) ** 3
     needed = (each * _FIELDS + tables) * itemsize
     if needed > _MEMORY_LIMIT:
@@ -282,7 +280,7 @@ class TiledRotations(RotationRules):
         rotations = nodes(program, resolution)
         if not resolution:
             samples = rotations * B**3 * 4 // 3
-            tile = pairs * (2 * B**3 + 64 * _FIELDS)
+            tile = pairs * (2 * B**3 + rotations * _FIELDS)
         else:
             ring, rings, side = (2 * resolution - 1) ** 2, rotations // (2 * resolution - 1) ** 2, 2 * B - 1
             samples = rings * side**2 * 2 * (B - 1) + rotations
