@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equitangents.kernels.engines.cpu.library import instruction_sets, threads
+from equitangents.kernels.engines.cpu.run import instruction_sets, threads
 
 _FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math"]
 _AVX2 = ["-mavx2", "-mfma", "-mbmi2"]

@@ -103,18 +103,6 @@ EQT_INLINE bool far_distances(const T* products, double q, const double* varianc
   return far;
 }
 
-// Distances that the caller knows already.
-template <class T>
-void given_distances(const Plan& plan, const Tile<T>& tile) {
-  constexpr int L = kLanes<T>;
-  for (int r = 0; r < tile.rows; ++r)
-    for (int l = 0; l < L; ++l) {
-      const double d = l < tile.columns ? tile.distances[r * tile.distance_stride + l] : 0;
-      tile.k[r * L + l] = plan.vector_dual ? d : (tile.variances[r] + tile.variances2[l] - d) / 2;
-      tile.theta[r * L + l] = 0;
-    }
-}
-
 // Sums of squared differences of `count` first inputs with the second ones, row r into row r of `out`.
 template <class T>
 void sum_differences(const T* const* inputs, int count, const T* second, int64_t size, T* out, const Flag* cancel) {
@@ -133,7 +121,6 @@ void sum_differences(const T* const* inputs, int count, const T* second, int64_t
 
 template <class T>
 void distances(const Plan& plan, const Tile<T>& tile) {
-  if (tile.distances) return given_distances(plan, tile);
   constexpr int L = kLanes<T>;
   const Workspace<T> work(plan, tile.workspace);
   const int64_t size = plan.positions_in * plan.channels;

@@ -24,7 +24,7 @@ class Computation {
     const double cells = pairs / lanes_ * work_of_pair(plan);
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
     self_ = plan.vector_dual && !plan.single;
-    multiplies_ = plan.distance_only && !problem.listed && !problem.distances && problem.field == FieldKind::none;
+    multiplies_ = plan.distance_only && !problem.listed && problem.field == FieldKind::none;
   }
 
   Outcome run() {
@@ -107,10 +107,8 @@ class Computation {
         C* to = (as_rows ? converted.get() + at * c.signal_size() : c.rooms_[thread]->copied.get()) + l * c.signal_size();
         of_lanes[l] = to;
         const T* given = x + (begin + at + l) * c.signal_size();
-        // The distances that a caller gives are those of inputs as they are.
-        const bool unit = c.plan_.units && !c.problem_.distances;
-        if (kConverts || !unit) std::copy_n(given, c.signal_size(), to);
-        if (!unit) continue;
+        if (kConverts || !c.plan_.units) std::copy_n(given, c.signal_size(), to);
+        if (!c.plan_.units) continue;
         if constexpr (kConverts) units.get()[at + l] = c.loops_.to_unit(c.plan_, to, to);
         else units.get()[at + l] = c.loops_.to_unit(c.plan_, given, to);
       }
@@ -287,11 +285,6 @@ class Computation {
     if (count <= 0) return;
     t.rows = int(count);
     put_second(columns, g, t);
-    if (problem_.distances) {
-      t.distances = problem_.distances + i0 * problem_.n2 + j0;
-      t.distance_stride = problem_.n2;
-      t.columns = int(std::min<int64_t>(lanes_, columns.end - j0));
-    }
     if (problem_.field != FieldKind::none) {
       const FieldOutput to = output(thread, i0, j0, int(std::min<int64_t>(lanes_, columns.end - j0)));
       t.field = &to;
@@ -393,8 +386,7 @@ class Computation {
 
 template <class T>
 Outcome compute(const Plan& plan, const Problem<T>& problem) {
-  // Given distances come in double already, of vectors whose features the plan does not know.
-  if (plan.in_double && !problem.distances) return Computation<double, T>(plan, problem).run();
+  if (plan.in_double) return Computation<double, T>(plan, problem).run();
   return Computation<T, T>(plan, problem).run();
 }
 

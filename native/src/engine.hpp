@@ -19,7 +19,6 @@ struct Problem {
   const Flag* cancel;  // computation stops soon after this becomes nonzero; may be null
   bool listed;                     // only of every first input with the second one of its number: nngp and ntk are (n1,)
   int instructions;                // -1: the best that this machine has; else a number as in `instruction_set_name`
-  const double* distances;  // null, or the squared distances of all pairs, (n1, n2), for a plan of plain vectors alone
   // The field over P positions that is wanted in place of one number a pair: nngp and ntk are (n1, P, n2, P) of all pairs
   // of positions, (n1, n2, P) of the same position, (n1, n2, listed) of some, with targets (fibres, P); where `listed`
   // inputs are asked for they have one axis of inputs less, the first.

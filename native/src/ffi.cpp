@@ -125,8 +125,7 @@ ffi::Error kernel(Numbers code, Numbers reals, Numbers tables, Numbers code2, Nu
                                 int(threads),
                                 &interrupted,
                                 listed,
-                                -1,
-                                nullptr};
+                                -1};
   return reported([&] {
     const std::vector<double> first = mean_squares(x1), second = symmetric ? first : mean_squares(x2);
     const bool far = code2.element_count() && !ordinary(first, second, vanishes, limits);

@@ -8,7 +8,6 @@
 #include "branch.hpp"
 #include "pointwise.hpp"
 #include "program.hpp"
-#include "sphere.hpp"
 #include "tile.hpp"
 #include "vector.hpp"
 
@@ -67,7 +66,6 @@ struct Workspace {
   const T** rows;
   Place* places;
   int32_t* partners;
-  SphereMemory<T> sphere;
 
   static int64_t align(int64_t n) { return (n + 63) / 64 * 64; }
 
@@ -101,8 +99,6 @@ struct Workspace {
     pairs = take(plan.pair_cells * 2 * kLanes<T> * int64_t(sizeof(double)));
     added = reinterpret_cast<int32_t*>(take(plan.pools * int64_t(sizeof(int32_t))));
     begun = take(plan.slabs);
-    char* rest = take(SphereMemory<T>::bytes(plan, nullptr, nullptr));
-    if (memory) SphereMemory<T>::bytes(plan, rest, &sphere);
     end = at - static_cast<char*>(memory);
   }
 
@@ -116,8 +112,7 @@ struct Workspace {
   int64_t end;
 };
 
-inline bool on_sphere(const Op& op) { return op.kind == OpKind::zonal || op.kind == OpKind::average; }
-inline bool windowed(const Op& op) { return op.kind == OpKind::box || op.kind == OpKind::table || on_sphere(op); }
+inline bool windowed(const Op& op) { return op.kind == OpKind::box || op.kind == OpKind::table; }
 // Whether other positions follow than those before.
 inline bool spatial(const Op& op) { return windowed(op) || (op.kind == OpKind::back && op.moves); }
 
@@ -339,26 +334,6 @@ struct Fibre {
     }
   }
 
-  // A mean over zonal windows, or over the sphere.
-  template <int Parts>
-  void sphere_window(const Op& op, int64_t positions, const T* in, T* out) const {
-    if (op.kind == OpKind::average) {
-      Vec<T> d{}, theta{};
-      for (int64_t p = 0; p < positions; ++p, in += Parts * L) {
-        d += T(op.weights[p]) * load(in);
-        if (Parts > 1) theta += T(op.weights[p]) * load(in + L);
-      }
-      store(out, d);
-      return store(out + L, theta);
-    }
-    const SphereTables<T> tables(*plan.sphere, work.sphere.tables, true);
-    const SphereTransform<T, Parts> transform(*plan.sphere, tables, static_cast<T*>(work.sphere.scratch));
-    T* coefficients = static_cast<T*>(work.sphere.coefficients);
-    transform.analyse(in, Parts * L, op.weight_count, op.weights, coefficients);
-    transform.synthesise(coefficients, op.weight_count, out, 2 * L);
-    for (int64_t p = 0; Parts == 1 && p < positions; ++p) store(out + (2 * p + 1) * L, Vec<T>{});
-  }
-
   // The field after all operations: `work.field` or `work.other`.
   T* run(const T* x1, const T* x2) const {
     T *in = work.field, *out = work.other;
@@ -395,9 +370,6 @@ struct Fibre {
         copy_row(kept(plan.field[i].slot, row), n, cells);
         pointwise(i + 1, row, cells);
       });
-    } else if (on_sphere(plan.field[i])) {
-      sphere_window<Parts>(plan.field[i], plan.levels[i].positions, in, out);
-      each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) { pointwise(i + 1, row_of(i + 1, z, y, x, n), cells); });
     } else {
       each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) {
         const Row row = row_of(i + 1, z, y, x, n);

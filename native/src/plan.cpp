@@ -43,8 +43,6 @@ int sides_of(const Op& op, const Op* next) {
     case OpKind::box: return !op.wrap && reads_outside(op);
     case OpKind::table:
     case OpKind::back:
-    case OpKind::zonal:  // what it needs is not by position, see place_sides
-    case OpKind::average:
     case OpKind::fork: return 0;
     case OpKind::join: return op.sides + (op.changes ? kJoinedSides : 0);  // E of both summands, see find_means
     case OpKind::decouple: return 1;
@@ -75,7 +73,6 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   rotations.count = code.next();
   rotations.azimuths = code.next();
   const int32_t waves = code.next(), mixing = code.next(), weights = code.next();
-  read_sphere(code);
   for (int32_t i = 0; i < stages; ++i) read_stage(code, d);
   if (stages_.empty()) throw std::invalid_argument("the plan has no stages");
   const Stage& last = stages_.back();
@@ -107,32 +104,12 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   plan_.all_kept = *low >= 0;
   plan_.one_block = *low == *high;
   plan_.distance_only =
-      stages_.size() == 1 && last.count == 0 && plan_.single && plan_.all_kept && !plan_.rotations && !plan_.sphere;
+      stages_.size() == 1 && last.count == 0 && plan_.single && plan_.all_kept && !plan_.rotations;
   find_means();
   place_sides();
   plan_.dense = plan_.distance_only && is_dense();
   measure_fields();
   chain_stages();
-}
-
-// Points of the sphere and rotations, if there are any.
-void OwnedPlan::read_sphere(Reader& code) {
-  Sphere& s = sphere_;
-  for (int* number : {&s.rings, &s.degrees, &s.bandlimit, &s.tilts, &s.azimuths, &s.signs}) *number = code.next();
-  const int64_t size = int64_t(reals_.size()), degrees = s.degrees, north = (s.rings + 1) / 2;
-  const auto table = [&](int64_t count) { return within(reals_.data(), size, code.next(), count); };
-  s.cosines = table(degrees * s.rings);
-  s.sines = table(degrees * s.rings);
-  s.legendre = table(degrees * (degrees + 1) / 2 * north);
-  s.points = table(north);
-  s.cosines_of_turns = table(s.azimuths * degrees);
-  s.sines_of_turns = table(s.azimuths * degrees);
-  s.matrices = table(s.tilts * entries_of_tilts(degrees));
-  s.weights = table(s.tilts);
-  if (s.rings == 0) return;
-  if (s.bandlimit > degrees || degrees > s.rings || s.tilts < 1 || s.azimuths < 1)
-    throw std::invalid_argument("the points of the plan's sphere are too few");
-  plan_.sphere = &s;
 }
 
 void OwnedPlan::read_stage(Reader& code, const Description& d) {
@@ -215,11 +192,6 @@ void OwnedPlan::read_operation(Reader& code, const Description& d, Op& op, int64
     const int64_t rows = 1 + int64_t(op.parameters[1]) * kTableNodes;
     op.weights = within(reals_.data(), int64_t(reals_.size()), weights, rows * op.weight_count);
   }
-  if (op.kind == OpKind::zonal || op.kind == OpKind::average) {
-    const bool fits = op.kind == OpKind::average || (op.weight_count > 0 && op.weight_count <= sphere_.degrees);
-    if (!plan_.sphere || !fits) throw std::invalid_argument("a window of the plan is not one on its sphere");
-    op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.weight_count);
-  }
   if (op.kind != OpKind::table) return;
   op.index = within(d.tables, d.tables_size, index, positions * op.weight_count);
   op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.weight_count);
@@ -233,9 +205,7 @@ void OwnedPlan::find_means() {
     switch (op.kind) {
       case OpKind::box:
       case OpKind::table:
-      case OpKind::zonal:
       case OpKind::affine: mean = false; break;
-      case OpKind::average:
       case OpKind::decouple: break;
       case OpKind::dual:
         mean = has_mean(op);
@@ -252,16 +222,12 @@ void OwnedPlan::find_means() {
 
 void OwnedPlan::place_sides() {
   int64_t at = 0;
-  if (plan_.sphere) {
-    sphere_.side_at = at;
-    at += int64_t(sphere_.bandlimit) * sphere_.bandlimit * plan_.channels;
-  }
   int64_t unit = -1, kept[kDepth] = {};  // that of the inputs, which has its place in the end
   const auto place = [&](int i, int end, int64_t positions) {
     Op& op = ops_[i];
     op.sides = sides_of(op, i + 1 == end ? nullptr : &ops_[i + 1]);
     op.side_at = at;
-    at += op.kind == OpKind::zonal ? int64_t(op.weight_count) * op.weight_count : op.sides * positions;
+    at += op.sides * positions;
     if (op.kind == OpKind::fork) kept[op.slot] = unit;
     if (op.kind == OpKind::back) unit = kept[op.slot];
     if (op.changes) unit = at++;

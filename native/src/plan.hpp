@@ -79,7 +79,6 @@ class OwnedPlan {
     std::vector<Fibres> own;  // of the earlier stages, where the diagonal fibre alone is asked for
   };
 
-  void read_sphere(Reader& code);
   void read_stage(Reader& code, const Description& d);
   void read_operation(Reader& code, const Description& d, Op& op, int64_t positions);
   void find_means();
@@ -96,7 +95,6 @@ class OwnedPlan {
   std::vector<Stage> stages_;
   std::vector<Op> ops_;  // of all stages, then those on vectors
   Rotations rotations_{};
-  Sphere sphere_{};
   std::deque<Plan> plans_;
   std::deque<Pooled> pools_;
   std::deque<std::vector<Slab>> slabs_;

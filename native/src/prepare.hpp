@@ -16,12 +16,11 @@ inline int64_t largest_level(const Plan& plan) {
 }
 
 // Bytes that prepare_field needs: two fields of variances in double, one of means, and those kept for residual sums, with their units. Boxes
-// along one axis after another never exceed `cells`. Where layers pool, and on the sphere, the workspace for fibres comes
-// after them.
+// along one axis after another never exceed `cells`. Where layers pool, the workspace for fibres comes after them.
 template <class T>
 int64_t prepare_bytes(const Plan& plan) {
   const int64_t fields = ((2 + plan.means + 2 * plan.slots) * largest_level(plan) + plan.slots) * kLanes<T> * int64_t(sizeof(double));
-  return Workspace<T>::align(fields) + (plan.pooled || plan.sphere ? Workspace<T>::bytes(plan) : 0);
+  return Workspace<T>::align(fields) + (plan.pooled ? Workspace<T>::bytes(plan) : 0);
 }
 
 // `to_unit` of an input whose square is no number of T, or none with digits.
@@ -77,13 +76,11 @@ template <class T>
 void carry_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
   constexpr int L = kLanes<T>;
   const Variances<T> of{plan, group};
-  const SphereVariances<T> sphere{plan, group};
   if (plan.pooled) {
     carry_variances(*plan.pooled->fine, group, at);
     pool_variances(plan, group, at);
   } else {
     of.signals(at.q, at.mean);
-    if (plan.sphere) sphere.signals(at.workspace);
   }
   for (int i = 0; i < plan.field_count; ++i) {
     const Op& op = plan.field[i];
@@ -91,8 +88,6 @@ void carry_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
     if (op.kind != OpKind::affine) of.sides().write(op, at.q, positions);
     if (op.kind == OpKind::box) {
       WindowedVariances<T>::box(op, at.q, at.other);
-    } else if (on_sphere(op)) {
-      sphere.window(op, positions, at);
     } else if (op.kind == OpKind::table) {
       WindowedVariances<T>::table(op, at.q, at.other, plan.levels[i + 1].positions);
       double* swap = at.q;
@@ -100,7 +95,7 @@ void carry_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
     } else {
       of.advance(op, at.q, at.mean, spatial(op) ? plan.levels[i + 1].positions : positions, at.kept, at.size);
     }
-    if (plan.means && windowed(op) && op.kind != OpKind::average) std::memset(at.mean, 0, size_t(plan.levels[i + 1].positions) * L * sizeof(double));
+    if (plan.means && windowed(op)) std::memset(at.mean, 0, size_t(plan.levels[i + 1].positions) * L * sizeof(double));
     if (op.kind == OpKind::affine) of.sides().write(op, at.q, positions);
   }
 }
@@ -113,8 +108,7 @@ void prepare_field(const Plan& plan, const Group<T>& group, void* workspace) {
   double* fields = static_cast<double*>(workspace);
   double* mean = fields + 2 * size;
   double* kept = mean + (plan.means ? size : 0);
-  const bool fibres = plan.pooled || plan.sphere;
-  void* rest = static_cast<char*>(workspace) + prepare_bytes<T>(plan) - (fibres ? Workspace<T>::bytes(plan) : 0);
+  void* rest = static_cast<char*>(workspace) + prepare_bytes<T>(plan) - (plan.pooled ? Workspace<T>::bytes(plan) : 0);
   Carried<T> at{fields, fields + size, mean, kept, size, rest};
   if (plan.units) of.sides().put_unit(plan.side_unit);
   carry_variances(plan, group, at);

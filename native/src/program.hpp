@@ -13,8 +13,7 @@ struct Op {
   // box
   int in[kAxes], out[kAxes], window[kAxes], stride[kAxes], low[kAxes];
   bool wrap;
-  // table: out(p) = Σ_s weights[s] in(index[p * weight_count + s]); polynomials: weights[j] is the coefficient of x^j;
-  // zonal: weights[l] is that of degree l; average: one for every position
+  // table: out(p) = Σ_s weights[s] in(index[p * weight_count + s]); polynomials: weights[j] is the coefficient of x^j
   const int32_t* index;
   const double* weights;
   int weight_count;
@@ -33,7 +32,7 @@ struct Op {
   int64_t unit_at;      // affine: where one over the inputs' unit is; dual, join: that of the new unit
   int slot;  // fork: where the field is kept while a branch runs; back: where it is taken from; join: what is added
   // Values that depend on one input only ("sides"), `sides` of them at each position of the level before the operation
-  // (after it, for affine): where they begin, in numbers per input. Zonal: where the coefficients of the variances are.
+  // (after it, for affine): where they begin, in numbers per input.
   int sides;
   int64_t side_at;
 };
@@ -66,26 +65,6 @@ struct Rotations {
   const double* mixing;   // pairs of factors for each ring; single rotations: their Wigner matrices of degrees l >= 1
   const double* weights;  // of the nodes of a ring
 };
-
-// Fields over points of the sphere, at each relative rotation Q; see sphere.hpp and turning.hpp. Points lie on rings of
-// 2 · rings - 1 azimuths φ_k = 2πk / (2 · rings - 1), rings from north to south.
-struct Sphere {
-  int rings;              // of points
-  int degrees;            // of all tables: at least those of signals and windows
-  int bandlimit;          // of signals
-  const double* cosines;  // cos mφ_k and sin mφ_k for k < rings: (degrees, rings) each
-  const double* sines;
-  const double* legendre;  // Y_lm at φ = 0 on the northern rings: for each m, (degrees - m, (rings + 1) / 2)
-  const double* points;    // by northern ring, the weight of a point in integrals over the sphere
-  // Q = ± R_z(α) R_y(β) R_z(γ): cos mα and sin mα (azimuths, degrees) each, for γ likewise; for every β the matrices of
-  // R_y(-β), (l + 1, l + 1) of orders m >= 0 and (l, l) of orders m < 0 for each degree; and the weight of a rotation
-  int tilts, azimuths, signs;
-  const double *cosines_of_turns, *sines_of_turns, *matrices, *weights;
-  int64_t side_at;  // where the coefficients of signals are among the sides: for each channel, (bandlimit²)
-};
-
-// Numbers of all matrices of one R_y(-β), and of those of the degrees before.
-constexpr int64_t entries_of_tilts(int64_t degrees) { return degrees * (2 * degrees * degrees + 1) / 3; }
 
 // Entries of all matrices (2l + 1, 2l + 1) with 1 <= l < end.
 constexpr int64_t entries_of_degrees(int64_t end) { return end * (2 * end - 1) * (2 * end + 1) / 3 - 1; }
@@ -142,7 +121,6 @@ struct Plan {
   double block_weight;
   const Pooled* pooled;        // null: the field begins with the signals
   const Rotations* rotations;  // null, or what takes the place of fibres; the field then has one position
-  const Sphere* sphere;        // null, or what takes the place of fibres; the field begins on points of the sphere
   bool in_double;     // whatever the type of the inputs
   bool single;        // the readout needs the diagonal fibre alone
   bool one_block;     // every position has the same label

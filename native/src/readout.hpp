@@ -5,7 +5,6 @@
 #include "fibre.hpp"
 #include "pooling.hpp"
 #include "rotations.hpp"
-#include "turning.hpp"
 
 namespace eqt::EQT_ISA {
 
@@ -81,7 +80,6 @@ void readout(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>;
   if (plan.distance_only) return Own ? listed_distances(plan, tile) : distances(plan, tile);
   if (plan.rotations) return haar_mean<T, Own>(plan, tile);
-  if (plan.sphere) return sphere_mean<T, Own>(plan, tile);
   const Workspace<T> work(plan, tile.workspace);
   for (int i = 0; i < tile.rows * L; ++i) work.d[i] = work.theta[i] = work.q[i] = 0;
   if (plan.pooled) {

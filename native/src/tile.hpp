@@ -9,7 +9,6 @@
 namespace eqt {
 
 // A number that one thread, or a signal's handler, writes while others read it. Nothing else is passed along with it.
-
 using Flag = std::atomic<int32_t>;
 
 // Python gives the address of an int32, and signals may come while it is written.
@@ -20,8 +19,6 @@ inline __attribute__((always_inline)) bool is_set(const Flag* flag) { return fla
 inline __attribute__((always_inline)) void set(Flag* flag) {
   if (flag) flag->store(1, std::memory_order_relaxed);
 }
-
-// What the dispatcher hands to the code of one instruction set, for one type of numbers: plain pointers only.
 
 // Inputs and what is known of each alone, in the layouts that tiles read.
 template <class T>
@@ -67,9 +64,6 @@ struct Tile {
   void* workspace;
   const Flag* cancel;
   const T* products;        // of plain vectors: of the tile's pairs, (rows, lanes)
-  const double* distances;  // null, or those of the tile's pairs, in rows `distance_stride` apart
-  int64_t distance_stride;
-  int columns;  // how many lanes hold second inputs
   const FieldOutput* field;
 };
 

@@ -143,7 +143,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     operations(plan.vector + from, to - from, work, cells, tile.rows, sides, with_units);
   };
   int begun = 0;
-  if (plan.distance_only && plan.units && !plan.changes_units && !tile.distances && begins_with_kink(plan)) {
+  if (plan.distance_only && plan.units && !plan.changes_units && begins_with_kink(plan)) {
     const int count = kink(plan) + 1;
     Opposite opposites[kOpposites];
     int found = 0;

@@ -87,9 +87,9 @@ class Masked(_Inputs):
     """Inputs x, (N, *positions, C), and which of their positions exist: mask (N, *positions), True where one does.
 
     What stands at missing positions has no effect. A network on masked inputs does what it does on the smaller inputs
-    that are left: sums, pools and attention leave missing positions out, and windows, paddings and strides are those of
-    the smaller size. Where a network has windows (other than with zero padding and stride 1), that takes masks that
-    leave the first positions along each axis. `convention="neural-tangents"` takes any: there every window reads zeros
+    that are left: sums, pools and attention leave missing positions out, and windows are those of the smaller size.
+    These have zero padding and stride 1, or "valid" padding, which takes masks that leave the first positions along
+    each axis. `convention="neural-tangents"` takes any of both: there every window reads zeros
     at missing positions, divides by its whole size, and is there where the position that it is centred on is. Outputs
     and kernels of an input of which nothing is left are zero.
     """

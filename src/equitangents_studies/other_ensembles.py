@@ -19,7 +19,7 @@ import numpy as np
 from equitangents import actions, ensembles
 from equitangents.report import palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, surviving_share
-from equitangents_studies.common.infinite import largest_difference, squares_of_means, unit_times
+from equitangents_studies.common.infinite import largest_difference, squares_of_means
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import deviations, orbit_batch
@@ -33,7 +33,6 @@ from equitangents_studies.framework.study import (
     Stage,
     Study,
     Task,
-    at_least,
     check,
     presets,
 )
@@ -48,8 +47,7 @@ INDEPENDENT = {
 }
 CONTROL = {"unaugmented": "plain averaging, not augmented"}
 TITLES = {**INDEPENDENT, **CONTROL}
-BAGGED = {kind: TITLES[kind] for kind in ("bagged", "bagged-copies")}
-CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior", **BAGGED}
+CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,6 @@ class Settings:
     steps: int = 100
     noise: float = 0.05
     rate: float = 0.5
-    resamples: int = 40
     W_std: float = 2**0.5
     b_std: float = 0.1
     seed: int = 0
@@ -77,25 +74,19 @@ class Settings:
 
 PRESETS = presets(
     Settings(),
-    desk="lattice=6 train_spins=16 test_spins=32 members=1024 sizes=1,2,4,8,16,32 resamples=100",
-    paper="lattice=8 train_spins=64 test_spins=64 width=512 members=2048 sizes=1,2,4,8,16,32,64 steps=300 "
-    "resamples=200",
+    desk="lattice=6 train_spins=16 test_spins=32 members=1024 sizes=1,2,4,8,16,32",
+    paper="lattice=8 train_spins=64 test_spins=64 width=512 members=2048 sizes=1,2,4,8,16,32,64 steps=300",
 )
-
-
-SETS = 10  # independent sets of resampled copies
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
     """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
-    (M, values) are f(gx) − f(x) of independent members. `broken` is that of the mean for `SETS` independent sets of
-    resampled copies.
+    (M, values) are f(gx) − f(x) of independent members.
     """
 
     closed: dict[str, np.ndarray]
     changes: dict[str, np.ndarray]
-    broken: np.ndarray
 
 
 def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
@@ -137,7 +128,6 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
     enough = f"at least 3 times the largest size, {largest}"
     check(settings.members >= 3 * largest, "members", settings.members, enough)
-    at_least(settings, resamples=2)
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
@@ -146,12 +136,11 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     found = folder.stages(
         {
             "closed-forms": Stage("closed-forms", "Closed forms", partial(_closed, problem)),
-            "copies": Stage("copies", "Bagging of augmented copies", partial(_copies, problem)),
             **{kind: _trained(problem, folder, kind) for kind in TITLES},
         }
     )
     changes = {kind: found[kind]["changes"] for kind in TITLES}
-    return Results(found["closed-forms"], changes, found["copies"]["changes"])
+    return Results(found["closed-forms"], changes)
 
 
 class _Problem:
@@ -174,17 +163,6 @@ class _Problem:
         """The learning rate."""
         return self.settings.rate * float(self.plain.max_learning_rate_)
 
-    @property
-    def late(self) -> float:
-        """The time of the infinitely wide ensemble that corresponds to the end of training."""
-        return float(unit_times(self.plain, [self.settings.steps])[0])
-
-    def bagged_copies(self, seed: int) -> ensembles.BaggedInfiniteEnsemble:
-        """Over resamples of the augmented copies: each is incomplete, and so is the mean over finitely many."""
-        model = ensembles.InfiniteEnsemble(self.net, time=self.late)
-        bagged = ensembles.BaggedInfiniteEnsemble(model, resamples=self.settings.resamples, seed=seed)
-        return bagged.fit(orbit_batch(self.action, self.train), np.tile(self.y, self.action.group.order))
-
     def changes(self, outputs: np.ndarray) -> np.ndarray:
         """f(gx) − f(x) from outputs (times, members, |G|, n): (times, members, values)."""
         found = deviations(self.action, outputs)
@@ -192,21 +170,18 @@ class _Problem:
 
 
 def _closed(problem: _Problem, task: Task) -> Arrays:
-    """Largest change over orbits of mean and covariance, at the end of training (bagging: at a late time)."""
+    """Largest change over orbits of mean and covariance, at the end of training."""
     s, net, action = problem.settings, problem.net, problem.action
     k = net.kernel(problem.train)
     ridge = lambda kernel: s.noise / float(np.mean(np.diagonal(np.asarray(kernel))))
     posterior = lambda net, kernel: ensembles.InfiniteEnsemble(
         net, augmentation=action, kernel="nngp", ridge=ridge(kernel)
     )
-    late = ensembles.InfiniteEnsemble(net, augmentation=action, time=problem.late)
     models: dict[str, Any] = {
         "posterior": posterior(net, k.nngp),
         "random-prior": posterior(ensembles.TangentPrior(net), k.ntk),
-        "bagged": ensembles.BaggedInfiniteEnsemble(late, resamples=s.resamples, seed=s.seed),
     }
     fitted = {kind: model.fit(problem.train, problem.y) for kind, model in models.items()}
-    fitted["bagged-copies"] = problem.bagged_copies(s.seed)
     arrays: Arrays = {}
     for i, (kind, model) in enumerate(fitted.items()):
         mean, covariance = model.predict(orbit_batch(action, problem.few), return_cov=True)
@@ -215,18 +190,6 @@ def _closed(problem: _Problem, task: Task) -> Arrays:
         arrays[kind] = np.array([largest_difference(orbit, orbit[:1]), largest_difference(same, same[:1])])
         task.step(i + 1, len(fitted))
     return arrays
-
-
-def _copies(problem: _Problem, task: Task) -> Arrays:
-    """Largest relative change of the mean over orbits, for independent sets of resamples."""
-    changes = []
-    for draw in range(SETS):
-        seed = int(np.random.SeedSequence((problem.settings.seed, draw)).generate_state(1)[0])
-        mean = problem.bagged_copies(seed).predict(orbit_batch(problem.action, problem.few))
-        orbit = mean.reshape(problem.action.group.order, -1)
-        changes.append(largest_difference(orbit, orbit[:1]))
-        task.step(draw + 1, SETS)
-    return {"changes": np.array(changes)}
 
 
 def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
@@ -279,27 +242,16 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
     return [
         exact(
-            "Bayesian posteriors, random priors and bagging of inputs are invariant at infinite width",
+            "Bayesian posteriors and random priors are invariant at infinite width",
             Records.over(
                 lambda kind, of: exactly(results.closed[kind][("mean", "covariance").index(of)]),
                 lambda kind, of: f"{CLOSED[kind]}, {of}",
-                kind=("posterior", "random-prior", "bagged"),
+                kind=tuple(CLOSED),
                 of=("mean", "covariance"),
             ),
-            measure="Largest change over orbits of the mean, and of Σ(gx, gx′), relative to the largest entry. Bagging "
-            f"of inputs: over the {s.resamples} resamples drawn, each with all its copies.",
+            measure="Largest change over orbits of the mean, and of Σ(gx, gx′), relative to the largest entry.",
             at_most=1e-8,
             by=ours(OPEN),
-        ),
-        claim(
-            "Bagging of augmented copies is not invariant over finitely many resamples, not even at infinite width",
-            {"": bootstrap(100 * results.broken)},
-            measure=f"Largest relative change over orbits of the closed-form mean over {s.resamples} resamples, mean "
-            f"over {SETS} independent sets of them.",
-            covers="sets of resamples",
-            at_least=0.1,
-            unit="%",
-            by=ours("expected; the bound is our choice"),
         ),
         of_members(
             "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "

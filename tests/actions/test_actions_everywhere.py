@@ -76,11 +76,6 @@ def classified(action, x):
     return et.InfiniteEnsembleClassifier(NET, augmentation=action, time=10.0).fit(x, CLASSES).predict_proba(x)
 
 
-def bagged(action, x):
-    model = et.InfiniteEnsemble(NET, augmentation=action, time=5.0)
-    return et.ensembles.BaggedInfiniteEnsemble(model, resamples=2).fit(x, LABELS).predict(x)
-
-
 def deep(action, x):
     return et.DeepEnsemble(NET, augmentation=action, members=2, epochs=2, seed=1).fit(x, LABELS).predict(x)
 
@@ -103,7 +98,6 @@ USES = {
     "orbit averages": (lambda a, x: et.kernels.orbit_average(NET, as_action("a", a, x.shape)).kernel(x).ntk, FINITE),
     "infinite ensembles": (lambda a, x: fitted(a, x).predict(x), ENSEMBLES),
     "classifiers": (classified, FINITE),
-    "bagging": (bagged, FINITE),
     "deep ensembles": (deep, (*FINITE, "elements of own")),
     "deep classifiers": (classified_deeply, ("by name",)),
     "plans": (planned, ("by name",)),

@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import equitangents as et
-from equitangents.ensembles.infinite.classifier import fitted_temperature
 from equitangents.ensembles.saved_objects import restored, state_of
+from equitangents.inference.probabilities import fitted_temperature
 
 NET = et.nn.Sequential(et.nn.Dense(8, W_std=1.4, b_std=0.3), et.nn.Relu(), et.nn.Dense(1))
 RNG = np.random.default_rng(1)

@@ -14,7 +14,7 @@ from equitangents import (
     groups,
     nn,
 )
-from equitangents.ensembles import BaggedInfiniteEnsemble, NNGPPosterior, NTKPosterior
+from equitangents.ensembles import NNGPPosterior, NTKPosterior
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -213,18 +213,12 @@ def test_settings_of_finite_ensembles(changed, error, said):
     assert isinstance(caught.value, EquitangentsError)
 
 
-def test_settings_of_classifiers_and_bags():
+def test_settings_of_classifiers_and_posteriors():
     with pytest.raises(InvalidArgumentError, match="net gives outputs, 3; expected 2; end it with Dense"):
         made("DeepEnsembleClassifier").fit(X, LABELS > 0)
     for noise in (-1.0, np.inf):
         with pytest.raises(InvalidArgumentError, match="noise"):
             NTKPosterior(noise)
-    with pytest.raises(InvalidTypeError, match="InfiniteEnsemble"):
-        BaggedInfiniteEnsemble(NTK).fit(X, Y)
-    with pytest.raises(InvalidArgumentError, match="resamples"):
-        BaggedInfiniteEnsemble(InfiniteEnsemble(NTK), resamples=1).fit(X, Y)
-    with pytest.raises(NotFittedError):
-        BaggedInfiniteEnsemble(InfiniteEnsemble(NTK)).predict(X)
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ class TestFixedInputs:
         action, _, label_action = CASES["D4"]
         x[0] = x[0, 0, 0]  # fixed by everything
         model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=3.0).fit(x, y)
-        with pytest.raises(NotPositiveDefiniteError, match=r"labels at odds with that.*ridge=") as caught:
+        with pytest.raises(NotPositiveDefiniteError, match=r"their labels are not.*ridge=") as caught:
             model.predict(x_test, time=np.inf)
         ridge = float(str(caught.value).split("ridge=")[1].split()[0])
         model.set_params(ridge=ridge, time=np.inf).fit(x, y).predict(x_test)

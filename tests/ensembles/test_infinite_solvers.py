@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from equitangents import InfiniteEnsemble, actions, nn, solvers
-from equitangents.ensembles.infinite import problem
-from equitangents.ensembles.infinite.problem import training_matrices
+from equitangents.ensembles.infinite import predictor
+from equitangents.ensembles.infinite.predictor import training_matrices
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.result import NngpKernels
 from oracles.literal_network import LiteralNetwork
@@ -129,7 +129,7 @@ def test_the_solution_of_a_decomposition_says_its_condition():
 
 
 def test_auto_goes_on_to_other_solvers_where_a_decomposition_is_too_large(monkeypatch):
-    monkeypatch.setattr(problem, "DECOMPOSED", 10)
+    monkeypatch.setattr(predictor, "DECOMPOSED", 10)
     monkeypatch.setattr(solvers.solving, "DECOMPOSED", 10)
     model = InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
     assert model.solution_.solver == "cholesky"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference.ridge import Ridge
+from equitangents.inference.spectrum import Ridge
 from equitangents.solvers import solve
 
 NET = et.nn.Sequential(et.nn.Dense(8, W_std=1.3, b_std=0.3), et.nn.Erf(), et.nn.Dense(1, b_std=0.2))
@@ -148,10 +148,3 @@ class TestAsAParameter:
             et.InfiniteEnsemble(NET, ridge=ridge[1:]).fit(x, y)
         with pytest.raises(ShapeError, match="ridge has length 5; expected 6"):
             solve(np.eye(6), y, ridge=ridge[1:])
-
-    def test_resamples_take_their_own(self):
-        x, y, ridge = data(0)
-        bagged = et.ensembles.BaggedInfiniteEnsemble(et.InfiniteEnsemble(NET, ridge=ridge), resamples=2).fit(x, y)
-        for member in bagged.ensembles_:
-            at = [int(np.flatnonzero((x == row).all(axis=1))[0]) for row in member._data[0]]
-            np.testing.assert_array_equal(member.ridge, ridge[at])

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, nn
-from equitangents.ensembles import BaggedInfiniteEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, ZeroOutput
+from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier, ZeroOutput
 from equitangents.errors import NetworkError
 from oracles.literal_network import LiteralNetwork
 
@@ -38,7 +38,6 @@ def deep(kind, outputs):
 ESTIMATORS = [  # of finite networks those of each number of outputs that the data of a check may have
     [InfiniteEnsemble(NET, ridge=1e-3)],
     [InfiniteEnsembleClassifier(NET, ridge=1e-3)],
-    [BaggedInfiniteEnsemble(InfiniteEnsemble(NET), resamples=2)],
     [deep(DeepEnsemble, 1)],
     [deep(DeepEnsembleClassifier, 2), deep(DeepEnsembleClassifier, 3)],
 ]

@@ -130,7 +130,6 @@ def test_networks_that_read_vectors_are_given_vectors_and_those_that_read_coordi
             ),
             marks=pytest.mark.slow,
         ),
-        et.ensembles.BaggedInfiniteEnsemble(infinite(), resamples=2),
     ],
     ids=lambda model: type(model).__name__,
 )

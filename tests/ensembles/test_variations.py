@@ -1,12 +1,12 @@
-"""Other ensembles: bagging and randomised posteriors, member by member and in the limit of infinite width."""
+"""Other ensembles: bagging and randomised posteriors, member by member, posteriors in the limit of infinite width."""
 
 import jax
 import numpy as np
 import optax
 import pytest
 
-from equitangents import DeepEnsemble, InfiniteEnsemble, actions, metrics, nn
-from equitangents.ensembles import BaggedInfiniteEnsemble, Bootstrap, NNGPPosterior, NTKPosterior, TangentPrior
+from equitangents import DeepEnsemble, InfiniteEnsemble, actions, nn
+from equitangents.ensembles import Bootstrap, NNGPPosterior, NTKPosterior, TangentPrior
 from equitangents.ensembles.training.variations import decay_to_start, variation_key
 from equitangents.errors import InvalidArgumentError
 from oracles.invariance import invariance_error
@@ -131,55 +131,18 @@ def test_the_closed_form_of_an_ntk_posterior_is_gaussian_process_regression():
     np.testing.assert_allclose(covariance, prior - cross @ np.linalg.solve(A, cross.T), atol=1e-10)
 
 
-def test_bagging_at_infinite_width_is_a_mean_over_resamples():
-    settings = {"time": 5.0, "augmentation": FLIP}
-    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1), **settings), resamples=4, seed=3).fit(X, Y)
-    means, covariances = [], []
-    for i in range(4):
-        rows = np.asarray(Bootstrap().rows(variation_key(3, i), 6, 1))
-        one = InfiniteEnsemble(mlp(1), **settings).fit(X[rows], Y[rows]).predict(ELSEWHERE, return_cov=True)
-        means.append(one[0])
-        covariances.append(one[1])
-    mean, covariance = model.predict(ELSEWHERE, return_cov=True)
-    np.testing.assert_allclose(mean, np.mean(means, axis=0), atol=1e-12)
-    for k in range(2):
-        between = np.cov(np.stack(means)[:, :, k].T, bias=True)
-        np.testing.assert_allclose(covariance[:, :, k], np.mean(covariances, axis=0) + between, atol=1e-12)
-    std = model.predict(ELSEWHERE, return_std=True)[1]
-    np.testing.assert_allclose(std**2, np.stack([np.diag(covariance[..., k]) for k in range(2)], axis=1), atol=1e-12)
-
-
-@pytest.mark.parametrize("y", [Y, pytest.param(Y[:, 0], marks=pytest.mark.slow)])
-def test_bagged_predictions_at_several_times_are_those_at_each(y):
-    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1)), resamples=2).fit(X, y)
-    for asked in ({}, {"return_std": True}, {"return_cov": True}):
-        together = model.predict(ELSEWHERE, time=[0.5, 3.0], **asked)
-        apart = [model.predict(ELSEWHERE, time=t, **asked) for t in (0.5, 3.0)]
-        pairs = zip(together, zip(*apart, strict=True), strict=True) if asked else [(together, apart)]
-        for found, expected in pairs:
-            np.testing.assert_array_equal(found, np.stack(expected))
-
-
-def test_bagged_ensembles_are_equivariant_in_the_mean_and_no_member_is():
-    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1), FLIP, time=5.0), resamples=3).fit(X, Y)
-    assert metrics.relative_orbit_std(model.predict, FLIP, ELSEWHERE).values.max() < 1e-10
-    statistics = model.orbit_statistics(FLIP, ELSEWHERE, [1, 10**12], draws=100, y=np.zeros((4, 2)))
-    assert statistics.rsd.expected[0] > 0.05
-    assert statistics.rsd.expected[1] < 1e-5
-
-
 @pytest.mark.slow
 def test_wide_bagged_members_follow_the_closed_form():
     """Member by member: each has its own resample, so its mean and variance are those of that resample."""
     members, width, steps = 200, 1024, 100
     rate = 1 / float(np.diagonal(mlp(1).kernel(X).ntk).max())  # stable on any resample, one sample N times included
     closed = InfiniteEnsemble(mlp(1), dynamics="discrete", time=float(steps), learning_rate=rate)
-    bagged = BaggedInfiniteEnsemble(closed, resamples=members, seed=0).fit(X, Y)
     settings = {"optimizer": "gd", "learning_rate": rate, "epochs": steps, "variation": Bootstrap()}
     f = DeepEnsemble(mlp(width), members, **settings).fit(X, Y).predict_members(ELSEWHERE)
     scores = []
-    for member, one in zip(f, bagged.ensembles_, strict=True):
-        mean, std = one.predict(ELSEWHERE, return_std=True)
+    for i, member in enumerate(f):
+        rows = np.asarray(Bootstrap().rows(variation_key(0, i), 6, 1))
+        mean, std = closed.fit(X[rows], Y[rows]).predict(ELSEWHERE, return_std=True)
         scores.append((member - mean) / std[:, None])
     assert np.all(abs(np.mean(scores, axis=0)) < 4.5 / np.sqrt(members))
     assert abs(np.mean(np.square(scores)) - 1) < 0.2

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equitangents.ensembles.infinite.classifier import fitted_temperature
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
 from equitangents.fit.assessing import (
     RIDGES,
@@ -19,6 +18,7 @@ from equitangents.fit.assessing import (
     near_duplicates,
     weights_of,
 )
+from equitangents.inference.probabilities import fitted_temperature
 
 
 def drawn(seed: int, n: int = 9, order: int = 1) -> tuple[Gram, np.ndarray]:

@@ -6,8 +6,7 @@ import pytest
 from equitangents import actions, groups
 from equitangents.errors import ShapeError
 from equitangents.inference import augment_inputs
-from equitangents.inference.augmented import augment_targets, kinds, row_digests
-from equitangents.inference.data_orbits import find_orbits
+from equitangents.inference.augmented import augment_targets, find_orbits, kinds, row_digests
 
 matrices = np.stack([np.eye(3)[:, list(p)] for p in [(0, 1, 2), (1, 2, 0), (2, 0, 1)]])
 shift = actions.linear(groups.cyclic(3), matrices)

@@ -55,7 +55,7 @@ class TestLiteralFormulas:
             expected = literal_training.posterior_covariance(A, P, P_cross, P_test, d)
         np.testing.assert_allclose(at.mean(time), A @ y, atol=1e-10)
         np.testing.assert_allclose(at.covariance(P_test, time), expected, atol=1e-9)
-        np.testing.assert_allclose(at.variance(np.diag(P_test), time), np.diag(expected), atol=1e-9)
+        np.testing.assert_allclose(at.covariance(np.diag(P_test), time), np.diag(expected), atol=1e-9)
         if dynamics is Descent:
             assert process.max_learning_rate == pytest.approx(rate / 0.95, rel=1e-12)
 
@@ -113,7 +113,7 @@ def test_variances_on_the_training_data_are_zero_or_more_after_infinite_time(pos
         features = np.random.default_rng(seed).normal(size=(12, 14))
         K = features @ features.T
         process = TrainedProcess(decompose(K), np.ones((12, 1)), Flow(1.0, 12), prior=None if posterior else K)
-        found.append(process.project(K, K).variance(np.diag(K), np.inf))
+        found.append(process.project(K, K).covariance(np.diag(K), np.inf))
     assert np.min(found) >= 0
     assert np.max(found) < 1e-6
     assert np.count_nonzero(found) > 0
@@ -154,7 +154,7 @@ def test_bad_input():
         (lambda: TrainedProcess(spectrum, y[:, 0], flow), ShapeError, "targets has rank 1"),
         (lambda: TrainedProcess(spectrum, y, flow, prior=K), ShapeError, "prior has shape"),
         (lambda: TrainedProcess(spectrum, y, flow).project(Theta), ShapeError, r"cross has shape .*\(any, 7\)"),
-        (lambda: at.variance(np.diag(K)[N:], 1.0), InvalidArgumentError, "None"),
+        (lambda: at.covariance(np.diag(K)[N:], 1.0), InvalidArgumentError, "None"),
         (lambda: sample_gaussian(np.zeros((1, 1)), np.eye(1), **one | {"n": 0}), InvalidArgumentError, "n is 0"),
         (lambda: sample_gaussian(np.zeros((1, 1)), np.eye(1), **one | {"key": 0}), InvalidTypeError, "expected a key"),
     ):

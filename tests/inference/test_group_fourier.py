@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents import actions, groups
-from equitangents.inference.data_orbits import find_orbits
+from equitangents.inference.augmented import find_orbits
 from equitangents.inference.group_fourier import GroupFourier, fourier_irreps
 
 GROUPS = {

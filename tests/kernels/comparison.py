@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from equitangents.kernels.engines.cpu import library, run
+from equitangents.kernels.engines.cpu import run
 
 TOLERANCES = {np.dtype("float64"): 1e-12, np.dtype("float32"): 2e-6}
 
@@ -74,7 +74,7 @@ def check_instruction_sets(steps, x1, x2):
     for dtype, tolerance in TOLERANCES.items():
         a, b = x1.astype(dtype), x2.astype(dtype)
         best = run.kernels(steps, a, b)
-        for number in range(len(library.instruction_sets())):
+        for number in range(len(run.instruction_sets())):
             for found, expected in zip(run.kernels(steps, a, b, instruction_set=number), best, strict=True):
                 np.testing.assert_allclose(found, expected, rtol=tolerance)
     return best

@@ -12,9 +12,9 @@ import numpy as np
 from equitangents import nn
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import engine_of
-from equitangents.kernels.engines.cpu import library, run
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.engines.cpu import structured as joint
-from equitangents.kernels.fields import part_of
+from equitangents.kernels.result import part_of
 from equitangents.kernels.structured import batch_of
 from equitangents.nn.sequential import lower_field
 
@@ -25,7 +25,7 @@ def cases(rng):
     """Calls without arguments, each with enough work for several threads."""
     x = rng.standard_normal((60, 10, 10, 3)).astype(np.float32)
     net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
-    plan = engine_of("cpu").steps(net.lower(x.shape[1:])[1])
+    plan = engine_of("cpu").plan(net.lower(x.shape[1:])[1])
     yield "matrix", lambda: run.kernels(plan, x, None)
     yield "two sets", lambda: run.kernels(plan, x[:40], x[20:].copy())
     many = np.tile(x, (30, 1, 1, 1))
@@ -35,13 +35,13 @@ def cases(rng):
     pooled = nn.Sequential(
         nn.Conv(1, 3), nn.Relu(), nn.AvgPool(2, 1, "circular"), nn.Conv(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1)
     )
-    staged = engine_of("cpu").steps(pooled.lower(small.shape[1:])[1])
+    staged = engine_of("cpu").plan(pooled.lower(small.shape[1:])[1])
     yield "pools", lambda: run.kernels(staged, small, None)
 
     body = nn.Sequential(nn.Conv(1, 3), nn.Relu())
     part = part_of("all", 25)
-    field = engine_of("cpu").field_steps(lower_field(body.layers, body.signals(small.shape[1:]))[1], part)
-    yield "field", lambda: run.field_kernels(field, small, None)
+    field = engine_of("cpu").field_plan(lower_field(body.layers, body.signals(small.shape[1:]))[1], part)
+    yield "field", lambda: run.field_kernels(field.plan, part, small, None)
 
     mixed = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Attention(1), nn.GlobalAvgPool(), nn.Dense(1))
     program = mixed.lowered(small)[1]
@@ -54,7 +54,7 @@ def main(path=None):
     if path is not None:
         other = ctypes.CDLL(path)
         other.eqt_instruction_set_name.restype = ctypes.c_char_p
-        library._loaded = lambda: (other, None)
+        run._loaded = lambda: (other, None)
     run.threads = joint.threads = lambda: THREADS
     planted = ctypes.CDLL(None)
     gc.disable()  # has JAX collect, too, which would meet the failure

@@ -13,13 +13,12 @@ sys.path.append(str(Path(__file__).parents[1]))
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.engines import engine_of
-from equitangents.kernels.engines.cpu import descriptor, library
+from equitangents.kernels.engines.cpu import descriptor
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.engines.cpu import run as runs
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
-from equitangents.kernels.fields import part_of
+from equitangents.kernels.result import part_of
 from equitangents.kernels.rotations import sections
-from equitangents.kernels.stages import stages_of
 from equitangents.kernels.structured import batch_of
 from equitangents.nn.sequential import lower_field
 from kernels.random_structured import grids, lines
@@ -33,7 +32,7 @@ LARGER = [(20,), (9, 8), (5, 4, 5)]
 
 def in_every_variant(kernels, *others):
     """Kernels by every instruction set, with each of some other inputs, are numbers."""
-    for number in range(len(library.instruction_sets())):
+    for number in range(len(runs.instruction_sets())):
         for other in others:
             assert all(np.isfinite(k).all() for k in kernels(other, number))
 
@@ -41,10 +40,10 @@ def in_every_variant(kernels, *others):
 def run(net, shape, rng, most=20):
     """Every precision and kind of matrix; False where the engine does not run the network."""
     try:
-        steps = engine_of("cpu").steps(net.lower(shape)[1])
+        steps = engine_of("cpu").plan(net.lower(shape)[1])
     except et.errors.EquitangentsError:
         return False
-    if descriptor.obstacle(steps) or sum(len(s.fibres.array) for s in stages_of(steps)) * steps.positions > LARGEST:
+    if descriptor.obstacle(steps) or sum(len(s.fibres.array) for s in steps.stages) * steps.positions > LARGEST:
         return False
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, most)), *shape)).astype(dtype) for _ in range(2))
@@ -69,9 +68,11 @@ def run_fields(net, x, y):
         part = part_of(positions, count)
         if engine.obstacle(program, x.dtype, part):
             return
-        plan = engine.field_steps(program, part)
-        in_every_variant(lambda other, number, plan=plan: runs.field_kernels(plan, x, other, number), y, None)
-        runs.field_diagonal(plan, x)
+        plan = engine.field_plan(program, part)
+        in_every_variant(
+            lambda other, number, plan=plan: runs.field_kernels(plan.plan, plan.part, x, other, number), y, None
+        )
+        runs.listed(plan.plan, x, None, plan.part)
 
 
 def on_groups():
@@ -94,8 +95,8 @@ def run_rotations(net, bandlimit, rng):
         plan = compiled.plan_of(program, resolution, x.itemsize)
         kernels = lambda other, number, x=x, plan=plan: runs.kernels(plan, compiled.vectors(x), other, number)
         in_every_variant(kernels, compiled.vectors(y), None)
-        listed = np.zeros(37, int), np.arange(37) % len(y)
-        compiled.CompiledRotations().kernels(program, resolution, x, y, listed)
+        pairs = x[np.zeros(37, int)], y[np.arange(37) % len(y)]
+        compiled.CompiledRotations().kernels(program, resolution, *pairs, paired=True)
     return True
 
 
@@ -132,7 +133,7 @@ def main(path):
     """Count what ran."""
     sanitized = ctypes.CDLL(path)
     sanitized.eqt_instruction_set_name.restype = ctypes.c_char_p
-    library._loaded = lambda: (sanitized, None)
+    runs._loaded = lambda: (sanitized, None)
     rng = np.random.default_rng(0)
     dense = nn.Sequential(nn.Dense(1, b_std=0.1), nn.Relu(), nn.Dense(1), nn.Relu(), nn.Dense(1))
     of_layers = lambda layers, x: run(network(layers), x.shape[1:], rng)

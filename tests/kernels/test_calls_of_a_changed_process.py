@@ -17,9 +17,9 @@ import pytest
 from equitangents import groups, memory, nn
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError
 from equitangents.kernels.engines import engine_name, engine_of, register, unregister
-from equitangents.kernels.engines.cpu import library, run
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
-from equitangents.kernels.stages import staged
+from equitangents.kernels.plans import plan
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
 
 NET = Sequential(Conv(1, 3, b_std=0.1), Relu(), Flatten(), Dense(1))
@@ -36,7 +36,7 @@ def test_an_engine_that_is_lost_or_comes_later_counts_from_then_on(x, monkeypatc
 
     NET.kernel(x)
     with monkeypatch.context() as now:
-        now.setattr(library, "why_unavailable", lambda: "it was not built")
+        now.setattr(run, "why_unavailable", lambda: "it was not built")
         lost = NET.kernel(x)
         assert lost.engine == "reference"
         assert "it was not built" in lost.notes[0]
@@ -185,7 +185,7 @@ def test_kernels_that_no_number_can_hold_are_refused_by_the_engine_wherever_they
 def test_a_copy_of_a_program_in_another_process_hashes_as_programs_there_do():
     net = Sequential(Conv(1, 3), Relu(), AvgPool(2), Conv(1, 3), Relu(), Flatten(), Dense(1))
     program = net.lowered(np.ones((1, 8, 8, 3)))[1]
-    for kept in (program, staged(program)):
+    for kept in (program, plan(program, staged=True)):
         stored = pickle.dumps(kept)
         assert str(hash(kept)).encode() not in stored
         assert b"_hash" not in stored

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from equitangents import groups, nn
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import rotations as compiled
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import sections
 
@@ -112,7 +112,7 @@ def test_every_instruction_set_computes_the_same(rng):
     plan = compiled.plan_of(sections(net.lower(x.shape[1:])[1]), 3, 8)
     expected = net.kernel(x, x)  # which the tests above compare with the reference
     assert expected.engine == "cpu"
-    for number in range(len(library.instruction_sets())):
+    for number in range(len(run.instruction_sets())):
         found = run.kernels(plan, compiled.vectors(x), None, number)
         for a, b in zip(found, (expected.nngp, expected.ntk), strict=True):
             np.testing.assert_allclose(np.triu(a), np.triu(b), rtol=0, atol=DOUBLE * np.abs(b).max())

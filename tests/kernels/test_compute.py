@@ -7,9 +7,9 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.dispatch import compute
 from equitangents.kernels.engines.reference import engine, tile
 from equitangents.kernels.plans import over_all_pairs
+from equitangents.kernels.runs.programs import compute
 from equitangents.nn import Conv, Dense, Erf, GlobalAvgPool, Relu, Sequential
 from laws.networks import network
 from laws.test_grid_kernels import TABLE

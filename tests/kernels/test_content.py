@@ -8,7 +8,7 @@ import pytest
 
 from equitangents import nn
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.content import described
+from equitangents.kernels.program import described
 
 X = np.random.default_rng(0).normal(size=(7, 3))
 

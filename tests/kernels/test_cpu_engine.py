@@ -13,7 +13,6 @@ from equitangents import groups, nn
 from equitangents.kernels import cost
 from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import run
-from equitangents.kernels.stages import stages_of
 from equitangents.nn import Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
 from kernels.comparison import TOLERANCES, check_cpu, check_instruction_sets
 from laws.networks import network
@@ -64,8 +63,8 @@ def test_many_random_networks_on_larger_grids(case, n1, n2, seed):
     net, shape = network(layers), x.shape[1:]
     program = net.lower(shape)[1]
     assume(CPU.obstacle(program, x.dtype) is None)
-    steps = CPU.steps(program)
-    work = sum(len(stage.fibres.array) for stage in stages_of(steps)) * steps.positions
+    steps = CPU.plan(program)
+    work = sum(len(stage.fibres.array) for stage in steps.stages) * steps.positions
     most, rng = max(1, int((LARGEST / work) ** 0.5)), np.random.default_rng(seed)
     x1, x2 = (rng.standard_normal((min(n, most), *shape)) for n in (n1, n2))
     check_cpu(net, x1, x2 if n2 else None)
@@ -86,7 +85,7 @@ def test_every_nonlinearity_at_every_scale(phi, scale, tolerance, rng):
 @EVERY
 def test_every_instruction_set_and_any_number_of_threads_agree(net, rng, monkeypatch):
     x1, x2 = rng.standard_normal((7, *SHAPE)), rng.standard_normal((21, *SHAPE))
-    best = check_instruction_sets(CPU.steps(net.lower(SHAPE)[1]), x1, x2)
+    best = check_instruction_sets(CPU.plan(net.lower(SHAPE)[1]), x1, x2)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     found = net.kernel(np.float32(x1), np.float32(x2), engine="cpu")
     np.testing.assert_array_equal(found.nngp, best[0])

@@ -15,7 +15,7 @@ import pytest
 import equitangents as et
 from equitangents import Masked
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.dispatch import compute
+from equitangents.kernels.runs.programs import compute
 from kernels.comparison import check_cpu, largest
 
 N = et.nn

@@ -18,7 +18,7 @@ from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import octahedral
 from equitangents.kernels.engines import select
-from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.engines.cpu import run as runs
 from equitangents.nn import Conv, Dense, Elementwise, Flatten, GroupPool, Relu, Sequential, SphereLift, compiled_windows
 
 QUADRATURE = Sequential(Dense(1), Elementwise(lambda x: x + x**2), Dense(1))
@@ -32,7 +32,7 @@ def fresh_log(monkeypatch, caplog):
 
 
 def test_the_cpu_engine_is_built_and_chosen():
-    assert library.why_unavailable() is None
+    assert runs.why_unavailable() is None
     assert kernels.engines.engine_name() == "cpu"
     net = Sequential(Dense(1), Relu(), Dense(1))
     assert net.kernel(np.ones((2, 3))).engine == "cpu"
@@ -136,7 +136,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def refuse(*args: object, **more: object) -> None:
         raise RuntimeError("INVALID_ARGUMENT: wrong api version\nmore lines")
 
-    kept = (library.registered, library._refused, compiled_windows._registered)
+    kept = (runs.registered, runs._refused, compiled_windows._registered)
     for each in kept:
         each.cache_clear()
     monkeypatch.setattr(jax.ffi, "register_ffi_target", refuse)
@@ -147,7 +147,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_leaves_the_reference_engine_and_one_warning(refused: None, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "equitangents"):
-        whys = [library.why_unavailable() for _ in range(3)]
+        whys = [runs.why_unavailable() for _ in range(3)]
     assert str(whys[0]).endswith("INVALID_ARGUMENT: wrong api version")
     assert (len(set(whys)), len(caplog.records)) == (1, 1)
 
@@ -157,7 +157,7 @@ def test_no_call_of_the_library_is_registered_then(refused: None) -> None:
     with pytest.raises(RuntimeError, match="not available: JAX cannot register its calls"):
         compiled_windows._registered("outputs", np.dtype("float32").name)
     with pytest.raises(RuntimeError, match="not available: JAX cannot register its calls"):
-        library.library()
+        runs.library()
 
 
 @pytest.mark.parametrize("asked", [None, "reference"])

@@ -10,8 +10,8 @@ import pytest
 
 import equitangents as et
 from equitangents import nn
-from equitangents.kernels.dispatch import compute
 from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.runs.programs import compute
 
 W = {"W_std": 1.4, "b_std": 0.2}
 

@@ -14,7 +14,7 @@ import pytest
 import equitangents as et
 from equitangents import memory, nn
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels import fields
+from equitangents.kernels import result
 from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import run
 from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
@@ -62,17 +62,17 @@ def test_a_result_is_refused_exactly_where_it_exceeds_the_memory(monkeypatch):
         leave(monkeypatch, limit)
         if refused:
             with pytest.raises(MemoryLimitError):
-                fields.check_result(x, y, np.float32, 500)
+                result.check_result(x, y, np.float32, 500)
         else:
-            fields.check_result(x, y, np.float32, 500)
+            result.check_result(x, y, np.float32, 500)
 
 
 def test_jax_results_are_copies_and_count_twice(monkeypatch):
     leave(monkeypatch, 3 * 10**4)
     x = copies((2,), n=50)  # two matrices of 50² float32 numbers are 20 kB
-    fields.check_result(x, None, np.float32, 0)
+    result.check_result(x, None, np.float32, 0)
     with pytest.raises(MemoryLimitError):
-        fields.check_result(jax.numpy.asarray(x), None, np.float32, 0)
+        result.check_result(jax.numpy.asarray(x), None, np.float32, 0)
 
 
 def test_a_covariance_of_too_many_inputs_is_refused(rng):
@@ -168,7 +168,7 @@ def addresses_left(left):
 @linux
 def test_threads_that_find_no_room_for_their_stacks_are_done_without(rng, monkeypatch):
     x = rng.standard_normal((60, 10, 10, 3))
-    plan = engine_of("cpu").steps(NET.lower(x.shape[1:])[1])
+    plan = engine_of("cpu").plan(NET.lower(x.shape[1:])[1])
     wanted = run.kernels(plan, x, None)
     monkeypatch.setattr(run, "threads", lambda: 64)
     with addresses_left(48 << 20):  # stacks take 8 MiB each
@@ -179,7 +179,7 @@ def test_threads_that_find_no_room_for_their_stacks_are_done_without(rng, monkey
 @linux
 def test_results_that_find_no_room_are_an_error_that_says_how_much_they_take(rng):
     x = rng.standard_normal((4000, 3))
-    plan = engine_of("cpu").steps(nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1)).lower((3,))[1])
+    plan = engine_of("cpu").plan(nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1)).lower((3,))[1])
     with addresses_left(48 << 20), pytest.raises(MemoryLimitError, match=r"256 MB of its results.*fewer inputs"):
         run.kernels(plan, x, None)
 
@@ -202,7 +202,7 @@ from equitangents.kernels.engines import engine_of
 from equitangents.kernels.engines.cpu import run
 net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
 x = np.random.default_rng(0).standard_normal((60, 10, 10, 3))
-plan = engine_of("cpu").steps(net.lower(x.shape[1:])[1])
+plan = engine_of("cpu").plan(net.lower(x.shape[1:])[1])
 run.threads = lambda: 1
 wanted = run.kernels(plan, x, None)
 run._WATCH_FROM = 0  # so that a thread of Python's is wanted, too

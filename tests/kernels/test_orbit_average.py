@@ -201,8 +201,6 @@ def test_equal_rows_under_dropout_are_not_one(rng):
         np.testing.assert_allclose(found, expected, rtol=1e-8)
     with pytest.raises(et.errors.InvalidArgumentError, match="draws noise"):
         et.InfiniteEnsemble(net, ridge=0.1, solver="nystrom").fit(x, y)
-    with pytest.raises(et.errors.InvalidArgumentError, match="draws noise"):
-        et.ensembles.BaggedInfiniteEnsemble(et.InfiniteEnsemble(net, ridge=0.1), resamples=2).fit(x, y)
 
 
 def test_orbit_means_of_a_subgroup_come_in_the_order_of_its_elements(rng):

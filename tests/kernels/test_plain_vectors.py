@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equitangents import nn
-from equitangents.kernels.engines.cpu import library, run
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.plans import plan
 from oracles import precise_kernels
 
@@ -57,14 +57,14 @@ def test_the_angle_of_near_pairs_keeps_its_digits(dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("instructions", library.instruction_sets())
+@pytest.mark.parametrize("instructions", run.instruction_sets())
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 def test_a_pair_has_one_kernel_wherever_it_stands(net, instructions, dtype, rng):
     """Whole vectors of pairs go through a few rows at a time, lone columns and the diagonal by operations."""
     x = rng.standard_normal((83, 150)).astype(dtype)
     x[40:60] += 3 * x[0]  # near each other, and not equally
     x[70] = x[5]
-    steps, number = plan(net.lower(x.shape[1:])[1]), library.instruction_sets().index(instructions)
+    steps, number = plan(net.lower(x.shape[1:])[1]), run.instruction_sets().index(instructions)
     whole = run.kernels(steps, x, x.copy(), number)
     for first, second in (
         (slice(41, 42), slice(0, 83)),

@@ -7,7 +7,7 @@ import pytest
 
 import equitangents as et
 from equitangents import nn
-from equitangents.kernels.engines.cpu.library import instruction_sets
+from equitangents.kernels.engines.cpu.run import instruction_sets
 from equitangents.nn import compiled_windows
 from equitangents.nn.compiled_windows import window_product
 from equitangents.nn.conv import window_box

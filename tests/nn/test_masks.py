@@ -17,19 +17,17 @@ SIZES = [(7,), (8,), (9,)]
 
 CASES = {
     "valid, strides": (LINES, [(7,), (8,), (9,)], (nn.Conv(3, 3, 2, "valid", 1.2, 0.3), *END)),
-    "circular": (LINES, [(7,), (8,), (9,)], (nn.Conv(3, 4, 1, "circular", 1.2, 0.3), *END)),
-    "a window longer than the circle": (LINES, [(2,), (3,), (9,)], (nn.Conv(3, 5, 1, "circular", 1.2, 0.3), *END)),
-    "zeros and strides": (LINES, [(7,), (8,), (6,)], (nn.Conv(3, 3, 2, "zero", 1.2, 0.3), *END)),
+    "one position": (LINES, [(7,), (8,), (6,)], (nn.Conv(3, 1, 2, b_std=0.3), nn.Relu(), nn.Conv(3, 1), *END)),
     "blocks": (LINES, [(7,), (8,), (9,)], (nn.Dense(3, b_std=0.3), nn.Relu(), nn.AvgPool(2), nn.Dense(3), *END)),
     "sums over blocks": (LINES, SIZES, (nn.Dense(3, b_std=0.3), nn.Relu(), nn.SumPool(3), nn.Dense(3), *END)),
-    "pools on a circle": (LINES, [(7,), (8,), (9,)], (nn.Dense(3), nn.AvgPool(3, 2, "circular"), nn.Dense(3), *END)),
+    "padded pools": (LINES, [(7,), (5,), (9,)], (nn.Dense(3), nn.AvgPool(3, 1, "zero"), nn.Dense(3), *END)),
     "overlapping pools": (LINES, [(7,), (5,), (9,)], (nn.Dense(3), nn.AvgPool(3, 1), nn.Dense(3, b_std=0.2), *END)),
     "images, in branches": (
         IMAGES,
         [(4, 5), (5, 3)],
         (
-            nn.Conv(3, 2, 2, "circular", 1.2, 0.3),
-            nn.Residual(nn.Conv(3, 2, padding="circular", b_std=0.2)),
+            nn.Conv(3, 2, 2, "valid", 1.2, 0.3),
+            nn.Residual(nn.Conv(3, 2, padding="zero", b_std=0.2)),
             nn.Parallel([nn.Relu(), nn.Conv(3, 2, padding="zero")], nn.Conv(3, 1)),
             nn.Sum(),
             nn.AvgPool(2, 1, "zero"),
@@ -67,7 +65,7 @@ def test_masks_without_a_smaller_input_are_refused_where_windows_need_one():
     mask = np.ones((3, 9), bool)
     mask[1, 4] = False
     inside, shifted = et.Masked(LINES, mask), et.Masked(LINES, np.arange(9) > np.array([[0], [1], [2]]))
-    for layers in (CASES["circular"][2], CASES["blocks"][2]):
+    for layers in (CASES["valid, strides"][2], CASES["blocks"][2]):
         net = nn.Sequential(*layers)
         for x, first in ((inside, 1), (shifted, 0)):
             with pytest.raises(NetworkError, match=rf"x1\[{first}\].*convention='neural-tangents'"):
@@ -79,6 +77,17 @@ def test_masks_without_a_smaller_input_are_refused_where_windows_need_one():
         et.Masked(LINES, mask, "centred")
     with pytest.raises(NetworkError, match="convention"):
         every.kernel(inside, et.Masked(LINES, mask, "neural-tangents"))
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Conv(3, 4), nn.Conv(3, 3, 2, "zero"), nn.AvgPool(3, 2, "circular"), nn.AvgPool(3, 2, "zero")]
+)
+def test_windows_that_differ_between_masked_inputs_are_refused(layer):
+    net, x = nn.Sequential(nn.Dense(3), layer, nn.GlobalAvgPool(), nn.Dense(1)), masked(LINES, SIZES)
+    with pytest.raises(NetworkError, match="padding='valid'"):
+        net.kernel(x)
+    with pytest.raises(NetworkError, match="padding='valid'"):
+        net.apply(net.init(jax.random.key(0), LINES.shape[1:], np.float64), x)
 
 
 def test_pools_of_neural_tangents_divide_by_whole_windows_and_keep_those_whose_centre_is_there():

@@ -140,8 +140,3 @@ def test_parameters_of_networks_cannot_be_set_one_by_one(estimator: Any) -> None
     x = [[0.0], [1.0], [2.0], [3.0]]
     with pytest.raises(et.errors.InvalidArgumentError, match="net__W_std cannot be set"):
         GridSearchCV(et.InfiniteEnsemble(NET), {"net__W_std": [1.0, 2.0]}, cv=2).fit(x, [0.0, 1.0, 2.0, 3.0])
-
-
-def test_parameters_of_an_inner_estimator_are_set() -> None:
-    bagged = et.ensembles.BaggedInfiniteEnsemble(et.InfiniteEnsemble(NET))
-    assert bagged.set_params(ensemble__time=7.0).ensemble.time == 7.0

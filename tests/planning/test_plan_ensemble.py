@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents import DeepEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, actions, metrics, nn, plan_ensemble
-from equitangents.ensembles import BaggedInfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotFittedError
 from equitangents.planning.violations import smallest
 
@@ -185,16 +184,6 @@ def test_the_orbit_std_is_set_beside_the_error_of_the_task(model, new):
     labels = InfiniteEnsembleClassifier(mlp(), time=1.0).fit(*task()[:1], list("abababab"))
     with pytest.raises(InvalidArgumentError, match="regression"):
         plan_ensemble(labels, ROT, new, measure="spread_over_error", y=list("ababab"))
-
-
-@pytest.mark.slow
-def test_bagged_ensembles_are_planned_for_too(new):
-    x, y = task()
-    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0), resamples=3).fit(x, y)
-    bagged = plan_ensemble(model, ROT, new, target=0.01, draws=400)
-    plain = plan_ensemble(model.ensemble.fit(x, y), ROT, new, target=0.01, draws=400)
-    assert bagged.members > plain.members
-    assert bagged.augmentation_order == 4
 
 
 def test_augmentation_by_a_part_of_the_group_is_planned_for_too(new):

@@ -66,7 +66,7 @@ TINY = {
     },
     "other-ensembles": {
         "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "sizes": "1,2,4",
-        "steps": "3", "resamples": "3", "hidden_layers": "1",
+        "steps": "3", "hidden_layers": "1",
     },
     "medical-kernels": {
         "data": "digits", "images": "60", "pixels": "8", "sizes": "10,20", "patch": "2", "stride": "2",

@@ -1,7 +1,6 @@
 """What is public, for type checkers, and for lazy_loader, which imports it when first used."""
 
 from .deep import DeepEnsemble, DeepEnsembleClassifier
-from .infinite.bagging import BaggedInfiniteEnsemble
 from .infinite.classifier import InfiniteEnsembleClassifier
 from .infinite.regressor import InfiniteEnsemble
 from .networks import Variables
@@ -10,7 +9,6 @@ from .streaming import predict_to_file
 from .training.variations import Bootstrap, NNGPPosterior, NTKPosterior, TangentPrior, Variation, ZeroOutput
 
 __all__ = [
-    "BaggedInfiniteEnsemble",
     "Bootstrap",
     "DeepEnsemble",
     "DeepEnsembleClassifier",

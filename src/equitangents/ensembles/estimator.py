@@ -25,10 +25,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from equitangents._types import ArrayLike, InputShape, Numbers, Targets
+from equitangents._types import ArrayLike, InputShape, Network, Numbers, Targets
 from equitangents.actions.action import GroupAction, image_hint, is_infinite
 from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.fields import Positions
+from equitangents.ensembles.standardisation import Standardisation, fitted_standardisation
 from equitangents.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -46,6 +47,7 @@ logger = logging.getLogger("equitangents")
 
 _LABELS = "biufUSO"  # kinds of arrays
 _VERIFIED_SAMPLES = 4
+_UNIT = 30.0  # how far the root mean square of inputs may be from 1 before it is warned of
 
 if TYPE_CHECKING:
 
@@ -99,6 +101,47 @@ class Estimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self.fitted_attribute)
+
+
+class StandardisedInputs:
+    """What estimators that may standardise have: the parameter, what was fitted, and inputs as they are trained on."""
+
+    standardise: bool
+    standardisation_: Standardisation | None = None
+
+    def _fit_inputs(self, x: np.ndarray, net: Network, augmentation: Augmentation | None) -> np.ndarray:
+        """x (N, …, channels) as it is trained on, and how is kept."""
+        if not isinstance(self.standardise, bool | np.bool_):
+            raise InvalidArgumentError("standardise", self.standardise, "True or False")
+        self.standardisation_ = None
+        if self.standardise:
+            self.standardisation_ = fitted_standardisation(x, net, augmentation)
+            logger.info("inputs are standardised: %s", self.standardisation_.how)
+        else:
+            _warn_of_units(x)
+        trained = self._as_trained(x)
+        if self.standardisation_ is not None and not np.any(trained):
+            logger.warning(
+                "each channel of X has one value in all %d inputs, so that standardised they are all equal, 0; without "
+                "biases no kernel of them is positive definite",
+                len(trained),
+            )
+        return trained
+
+    def _as_trained(self, x: np.ndarray) -> np.ndarray:
+        """Inputs (M, …, channels), checked, as the networks take them."""
+        return x if self.standardisation_ is None else self.standardisation_(x)
+
+
+def _warn_of_units(x: ArrayLike) -> None:
+    """Say so where inputs are so large, or so small, that predicted deviations are those of another unit."""
+    size = float(np.sqrt(np.mean(np.square(np.asarray(x, np.float64)))))
+    if size and not 1 / _UNIT <= size <= _UNIT:
+        logger.warning(
+            "X has numbers of size %.3g (root mean square), far from 1: deviations and probabilities of networks "
+            "follow the unit of their inputs; standardise=True makes them independent of it",
+            size,
+        )
 
 
 def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, reset: bool) -> np.ndarray:
@@ -174,8 +217,8 @@ def check_actions(
         if not callable(action) or not hasattr(action, "group"):
             raise InvalidTypeError(name, action, "an action (equitangents.actions) or None")
         if action.group != whole.group:
-            said = "the group of augmentation"
-            raise InvalidArgumentError("label_action", action.group, whole.group, said, verb="is of")
+            other = "the group of augmentation"
+            raise InvalidArgumentError("label_action", action.group, whole.group, other, verb="is of")
         try:
             action.verify(values[:_VERIFIED_SAMPLES])
         except ShapeError as error:

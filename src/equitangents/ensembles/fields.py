@@ -30,8 +30,7 @@ from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.groups.group import GroupMap
 from equitangents.groups.symmetry_group import SymmetryGroup
-from equitangents.inference.augmented import augment_targets, row_digests
-from equitangents.inference.data_orbits import DataOrbits, find_orbits
+from equitangents.inference.augmented import DataOrbits, augment_targets, find_orbits, row_digests
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.result import FieldFunction, KernelField, NngpKernels

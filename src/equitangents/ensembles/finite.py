@@ -28,6 +28,7 @@ from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles import saved_folder
 from equitangents.ensembles.estimator import (
     Estimator,
+    StandardisedInputs,
     centred_one_hot,
     check_actions,
     check_inputs,
@@ -39,7 +40,6 @@ from equitangents.ensembles.estimator import (
     target_rows,
 )
 from equitangents.ensembles.fields import Positions
-from equitangents.ensembles.standardisation import StandardisedInputs
 from equitangents.ensembles.training.checkpoints import check_same
 from equitangents.ensembles.training.network_job import check_room
 from equitangents.ensembles.training.recipe import LOSSES

@@ -62,18 +62,15 @@ _CLASSES = {  # further ones, by module
     "kernels.random_features": "RandomFeatures",
     "kernels.result": "Kernels",
     "fit.candidates": "FeatureNetwork",
-    "inference.data_orbits": "DataOrbits",
-    "inference.dynamics": "Descent Flow",
-    "inference.gaussian": "TrainedProcess",
+    "inference.augmented": "DataOrbits",
+    "inference.dynamics": "Descent Flow TrainedProcess",
     "inference.group_fourier": "FourierIrrep",
-    "inference.ridge": "Ridge",
-    "inference.spectrum": "Spectrum",
+    "inference.spectrum": "Ridge Spectrum",
     "ensembles.deep": "DeepEnsemble DeepEnsembleClassifier",
     "ensembles.fields": "FieldKernel FieldMatrix FieldPoints PointAction PointAverage Positions TurningField",
     "ensembles.infinite.classifier": "InfiniteEnsembleClassifier",
     "ensembles.infinite.irrep_problem": "IrrepBlock IrrepProblem",
-    "ensembles.infinite.predictor": "SolvedProblem",
-    "ensembles.infinite.problem": "Problem Settings",
+    "ensembles.infinite.predictor": "Problem Settings SolvedProblem",
     "ensembles.infinite.regressor": "InfiniteEnsemble",
     "ensembles.infinite.training": "Training",
     "ensembles.standardisation": "Standardisation",
@@ -92,9 +89,9 @@ _DYNAMICS = ("inference.Flow", "inference.Descent")  # the classes that are valu
 _WRITES = "solvers.OutOfCore"  # where factors are, and go
 # what objects compute once, and is saved with them; other cached properties are computed again
 _CACHED_NAMES = (
-    "_complex_irreps _irreps _is_orthogonal _real_irreps _solutions character conjugacy_classes covariance_problem "
-    "covariance_solver delta dimension euler_angles factor generators grid_table inverses is_abelian matrices "
-    "mean_problem reason resolution solver symmetry table unit way weights"
+    "_complex_irreps _is_orthogonal _real_irreps _solutions character conjugacy_classes covariance_problem delta "
+    "dimension euler_angles factor generators grid_table inverses is_abelian matrices mean_problem resolution table "
+    "unit weights"
 )
 _CACHED = frozenset(_CACHED_NAMES.split())
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays

@@ -12,7 +12,6 @@ all channels together, not shifted  any linear action
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,9 +25,6 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.nn import PointCloud, Sequential
 from equitangents.nn.layer import Layer
 
-logger = logging.getLogger("equitangents")
-
-_UNIT = 30.0  # how far the root mean square of inputs may be from 1 before it is warned of
 _NESTED = 4  # how many averages and priors may lie around a network
 _HOW = ("each channel", "all channels together", "each channel, not shifted", "all channels together, not shifted")
 _SAME = 1e-6  # relative to the signals' size: what counts as commuting; a wrong shift or scale is off by its own size
@@ -62,43 +58,6 @@ class Standardisation:
         shift, scale = self.shift, self.scale
         finite = shift.ndim == 1 and shift.shape == scale.shape and np.isfinite([shift, scale]).all()
         return bool(finite and min(scale) > 0)
-
-
-class StandardisedInputs:
-    """What estimators that may standardise have: the parameter, what was fitted, and inputs as they are trained on."""
-
-    standardise: bool
-    standardisation_: Standardisation | None = None
-
-    def _fit_inputs(
-        self, x: np.ndarray, net: Network, augmentation: Augmentation | None, known: Standardisation | None = None
-    ) -> np.ndarray:
-        """x (N, …, channels) as it is trained on, and how is kept; `known`: by that of a larger set."""
-        check_standardise(self.standardise)
-        self.standardisation_ = known
-        if self.standardise and known is None:
-            self.standardisation_ = fitted_standardisation(x, net, augmentation)
-            logger.info("inputs are standardised: %s", self.standardisation_.how)
-        elif not self.standardise:
-            _warn_of_units(x)
-        trained = self._as_trained(x)
-        if self.standardisation_ is not None and not np.any(trained):
-            logger.warning(
-                "each channel of X has one value in all %d inputs, so that standardised they are all equal, 0; without "
-                "biases no kernel of them is positive definite",
-                len(trained),
-            )
-        return trained
-
-    def _as_trained(self, x: np.ndarray) -> np.ndarray:
-        """Inputs (M, …, channels), checked, as the networks take them."""
-        return x if self.standardisation_ is None else self.standardisation_(x)
-
-
-def check_standardise(standardise: object) -> None:
-    """Raise InvalidArgumentError unless the parameter is one."""
-    if not isinstance(standardise, bool | np.bool_):
-        raise InvalidArgumentError("standardise", standardise, "True or False")
 
 
 def fitted_standardisation(
@@ -185,14 +144,3 @@ def _beginning(net: Network) -> Layer | None:
             return inner.layers[0]
         inner = getattr(inner, "base", getattr(inner, "net", None))
     return None
-
-
-def _warn_of_units(x: ArrayLike) -> None:
-    """Say so where inputs are so large, or so small, that predicted deviations are those of another unit."""
-    size = float(np.sqrt(np.mean(np.square(np.asarray(x, np.float64)))))
-    if size and not 1 / _UNIT <= size <= _UNIT:
-        logger.warning(
-            "X has numbers of size %.3g (root mean square), far from 1: deviations and probabilities of networks "
-            "follow the unit of their inputs; standardise=True makes them independent of it",
-            size,
-        )

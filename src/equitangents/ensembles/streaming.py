@@ -42,9 +42,9 @@ from equitangents.errors import (
 from equitangents.files import alone, checksum, real, sweep_partials, whole_file
 from equitangents.foreign_files import part
 from equitangents.inference.dynamics import one_time
-from equitangents.kernels.content import VERSION
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
+from equitangents.kernels.program import VERSION
 from equitangents.nn import Sequential
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.executors import part_of

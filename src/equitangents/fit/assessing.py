@@ -4,7 +4,7 @@ A fold holds whole sets of samples that leave together, with every class in it a
 of a fold everything is chosen anew, so that what is said of its samples is said by a choice that never saw them.
 
 Left-out samples of one set I leave together. With Θ = U Λ Uᵀ and G = (Θ + δ_I)⁻¹ the training without them predicts
-y − e there, e = G_II⁻¹ (G y)_I, δ_I being the ridge times the mean diagonal of the others (`inference.leave_out`).
+y − e there, e = G_II⁻¹ (G y)_I, δ_I being the ridge times the mean diagonal of the others (`inference.choosing`).
 
 The score is the log loss, the mean over classes of −log softmax(β f_i) at the label, f_i being outputs without the set
 of sample i and β that of the smallest. A fold's samples are predicted by the rest, with the ridge and β that it chose.
@@ -27,7 +27,7 @@ from equitangents.ensembles.estimator import centred_one_hot
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.fit.candidates import block_means, symmetries
 from equitangents.inference import decompose
-from equitangents.inference.leave_out import errors_without
+from equitangents.inference.choosing import errors_without
 from equitangents.inference.spectrum import Spectrum, is_positive
 
 Sets = Sequence[Int[np.ndarray, " m"]]
@@ -268,7 +268,7 @@ def calibrated(
 ) -> Float[np.ndarray, " ridges"]:
     """β of the smallest log loss of softmax(β·outputs): 0 where they tell nothing, NaN if they are not finite.
 
-    1/β is the temperature of `classifier.fitted_temperature`, whose targets these are.
+    1/β is the temperature of `inference.probabilities.fitted_temperature`, whose targets these are.
     """
     ridges, n, K = outputs.shape
     size = np.abs(outputs).max(axis=(1, 2))

@@ -10,10 +10,11 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float, Int
 
-from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier, fitted_temperature
+from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.assessing import Part, Problem, Sets
 from equitangents.formatting import percent
+from equitangents.inference.probabilities import fitted_temperature
 from equitangents.report import Table
 from equitangents.report.render import text_of
 from equitangents.statistics import Estimate, bootstrap

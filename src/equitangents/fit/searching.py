@@ -29,6 +29,7 @@ from equitangents.fit.result import FAST, Tried, named
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.cost import CostedKernel, KernelCost
 from equitangents.kernels.orbit import OrbitAverage
+from equitangents.solvers.spectral import Eigh
 
 _TILES, _SIDE = 8, 16  # of a side of a kernel matrix, at most, and samples of one, about
 _FIELDS = ("nngp", "ntk")
@@ -280,7 +281,7 @@ class Search:
         options = {**options, "augmentation": found.trial.group}
         model = InfiniteEnsembleClassifier(net, ridge=best.ridge, kernel=cast(Any, best.kernel), **options)
         training = model._prepare(np.asarray(x, np.float64) if found.double else x, y)
-        held = training.with_settings(replace(training.settings, held=found.kernels, solver="eigh"))
+        held = training.with_settings(replace(training.settings, held=found.kernels, method=Eigh()))
         _ = held.mean_problem  # decomposed; the kernels are not kept with the model
         return model._solve(held.with_settings(training.settings))
 

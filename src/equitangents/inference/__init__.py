@@ -2,8 +2,7 @@
 
 from equitangents.inference.any_loss import pull_over_time
 from equitangents.inference.augmented import augment_inputs
-from equitangents.inference.dynamics import Flow
-from equitangents.inference.gaussian import TrainedProcess
+from equitangents.inference.dynamics import Flow, TrainedProcess
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier, fourier_irreps
 from equitangents.inference.spectrum import decompose
 

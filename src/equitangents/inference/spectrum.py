@@ -1,6 +1,8 @@
 """One eigendecomposition of the training kernel serves every time, Θ = U Λ Uᵀ; whether Θ + δ is positive definite.
 
-With a ridge the eigenvalues become λ_i + δ, δ = ridge · ridge_unit (ridge_unit: the mean diagonal, tr Θ/N).
+With a ridge r the eigenvalues become λ_i + δ, δ = r · ridge_unit (ridge_unit: the mean diagonal, tr Θ/N). A ridge for
+each sample, as noise that differs between them has, adds unit · diag(r_1 … r_N): with r the smallest of them,
+unit · diag(r_i − r) is part of the matrix that is solved and r the ridge of it, so that every way to solve takes both.
 Rounding in Θ blurs eigenvalues by about `resolution` · λ_max; what lies below is not known to be positive. A Θ that
 is itself a sum of larger numbers, such as the block of an irrep, is blurred as they are: by `resolution` · `scale`.
 """
@@ -14,9 +16,9 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
-from equitangents.inference.ridge import Ridge
 from equitangents.validation import check_array
 
 _INDEFINITE = 100.0  # times the rounding of the entries: a negative eigenvalue beyond it has another reason
@@ -29,6 +31,69 @@ NO_RIDGE = "its mean diagonal is not positive, so no ridge helps: check the inpu
 
 Product = Callable[[np.ndarray], np.ndarray]
 Entry = Callable[[int, int], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """least: the smallest r; above: (N,) r_i − least, None where all samples have the same.
+
+    >>> Ridge.read([0.1, 0.3]).above.round(12).tolist(), Ridge.read([0.1, 0.1]).above
+    ([0.0, 0.2], None)
+    """
+
+    least: float
+    above: Float[np.ndarray, " samples"] | None = None
+
+    @classmethod
+    def read(cls, ridge: object, samples: int | None = None) -> Ridge:
+        """The ridge that an argument `ridge` says, of so many samples where that is known.
+
+        Raises InvalidArgumentError unless it is a finite number ≥ 0 or one a sample; ShapeError for another number of
+        them.
+        """
+        if isinstance(ridge, int | float | np.number):
+            if not 0 <= ridge < math.inf:
+                raise InvalidArgumentError("ridge", ridge, remedy="it must be a finite number ≥ 0")
+            return cls(float(ridge))
+        try:
+            values = np.asarray(ridge)
+        except ValueError:
+            values = np.empty((0, 0))
+        if values.ndim != 1 or not len(values) or values.dtype.kind not in "iuf":
+            raise InvalidArgumentError("ridge", ridge, remedy="it must be a finite number ≥ 0, or one for each sample")
+        values = values.astype(np.float64)
+        wrong = np.flatnonzero(~((values >= 0) & (values < math.inf)))
+        if len(wrong):
+            raise InvalidArgumentError("ridge", values[wrong[0]], remedy="it must be a finite number ≥ 0", at=wrong[0])
+        if samples is not None and len(values) != samples:
+            raise ShapeError("ridge", len(values), samples, "give one for each sample", verb="has length")
+        least = float(values.min())
+        return cls(least, None if values.max() == least else values - least)
+
+    @classmethod
+    def number(cls, ridge: object, why: str) -> float:
+        """The number that it is; InvalidArgumentError, with the reason, where samples have their own."""
+        found = cls.read(ridge)
+        found.check_one(why)
+        return found.least
+
+    def check_one(self, why: str) -> None:
+        """Raise InvalidArgumentError, with the reason, where samples have their own."""
+        if self.above is not None:
+            raise InvalidArgumentError("ridge", "a value for each sample", "one number", why, verb="has")
+
+    def of_rows(self, rows: int, each: int = 1) -> np.ndarray | None:
+        """`above` of the rows of a problem: `each` rows a sample, and all of that again for every copy; or None."""
+        if self.above is None:
+            return None
+        once = np.repeat(self.above, each)
+        return np.tile(once, rows // len(once))
+
+    def same_above(self, other: Ridge) -> bool:
+        """Whether the two differ by one number for all samples."""
+        if self.above is None or other.above is None:
+            return self.above is other.above
+        return np.array_equal(self.above, other.above)
 
 
 def is_positive(smallest: float, largest: float, blur: float) -> bool:
@@ -92,17 +157,18 @@ class Ends:
         if not (self.smallest >= -_INDEFINITE * max(self.blur, 0.0) and self.largest >= 0):
             raise self._refused("indefinite", "", "")
 
-    def refused(self, longest: str | None = None) -> NotPositiveDefiniteError:
-        """The error for training to the end, or for a time beyond the `longest` that rounding permits."""
-        what = "not positive definite to working precision"
-        if longest is None:
-            return self._refused(what, "", ", or take a finite time")
-        hidden = ", and the time is so long that training moves along what rounding hides"
-        return self._refused(what, hidden, f", or take a time of at most {longest}")
+    def refused(self, so: str = "", other: str = ", or take a finite time") -> NotPositiveDefiniteError:
+        """The error for what needs an inverse: what follows `so`, and what `other` than the ridge would help."""
+        return self._refused("not positive definite to working precision", so, other)
 
-    def _refused(self, what: str, hidden: str, other: str) -> NotPositiveDefiniteError:
+    def too_long(self, longest: str) -> NotPositiveDefiniteError:
+        """The error for a time beyond the `longest` that rounding permits."""
+        hidden = ", and the time is so long that training moves along what rounding hides"
+        return self.refused(hidden, f", or take a time of at most {longest}")
+
+    def _refused(self, what: str, so: str, other: str) -> NotPositiveDefiniteError:
         ends = f"smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}"
-        text = f"the {self.name} is {what} ({ends}){hidden}; cause: {self.cause()}; {self.remedy()}{other}"
+        text = f"the {self.name} is {what} ({ends}){so}; cause: {self.cause()}; {self.remedy()}{other}"
         return NotPositiveDefiniteError(text)
 
     def cause(self) -> str:
@@ -189,7 +255,7 @@ class Spectrum:
             return
         known = is_positive(self.smallest, self.largest, self.blur) or not hides(rate, time, self.blur)
         if not known and not self._is_positive_row_by_row:
-            raise self.ends.refused(longest_time(rate, self.blur))
+            raise self.ends.too_long(longest_time(rate, self.blur))
 
     @cached_property
     def _is_positive_row_by_row(self) -> bool:
@@ -261,6 +327,12 @@ def decompose(
     spectrum = Spectrum(np.maximum(values, 0.0), vectors, ridge, unit, resolution, float(values[0]), scale, name)
     spectrum.ends.check_semidefinite()
     return spectrum
+
+
+def relative(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """|V|/|Y| of each column, |V| where Y is 0."""
+    sizes = np.linalg.norm(targets, axis=0)
+    return np.linalg.norm(vectors, axis=0) / np.where(sizes > 0, sizes, 1.0)
 
 
 def relative_resolution(n: int, precision: np.dtype | type | str) -> float:

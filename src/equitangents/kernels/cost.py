@@ -10,7 +10,7 @@ seconds = pairs × the seconds of a pair in a block of random inputs, which the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -22,11 +22,11 @@ from equitangents import precision
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels.engines import REFERENCE
-from equitangents.kernels.engines.select import engine_of
-from equitangents.kernels.fields import result_bytes
-from equitangents.kernels.plans import PairPlan
-from equitangents.kernels.program import Op, Positions, Program, flat
+from equitangents.kernels.engines.select import Choice, choose, engine_of
+from equitangents.kernels.plans import AddSaved, FibrePlan, Fork, PairPlan, unrolled
+from equitangents.kernels.program import Positions, Program, flat
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers
+from equitangents.kernels.result import result_bytes
 from equitangents.kernels.rotations import (
     LADDER,
     Resolution,
@@ -36,7 +36,6 @@ from equitangents.kernels.rotations import (
     sections,
 )
 from equitangents.kernels.runs import programs, rotations, steerable, structured
-from equitangents.kernels.stages import AlongFibres, Step, stages_of
 from equitangents.kernels.steerable import Points, SteerableProgram
 from equitangents.kernels.structured import StructuredPositions, StructuredProgram, positions, reads_graphs
 from equitangents.memory import threads
@@ -129,26 +128,42 @@ class _Run:
 
     program: Any
     engine: str
+    compute: Callable[..., Any]
     resolution: int | None = None  # of a program on rotations
-    compute: Callable[..., Any] = programs.compute
 
     def __call__(self, x1: Any, x2: Any) -> None:
         if self.resolution is None:
             self.compute(self.program, x1, x2, self.engine)
         else:
             with precision.scope(x1.dtype):
-                rotations.rules_of(engine_of(self.engine)).kernels(self.program, self.resolution, x1, x2)
+                self.compute(self.program, self.resolution, x1, x2)
+
+
+class Work(NamedTuple):
+    """Work of a pair of inputs."""
+
+    fibres: int
+    field: int  # positions
+    depth: int  # layers, one after another
+    element_layers: int  # applications of layers to pairs of positions
+    products: int  # multiply-adds of the first inner product
 
 
 class _Counted(NamedTuple):
     """Cost of one pair of inputs, but for the time and the results, and how a block of pairs runs."""
 
-    cost: KernelCost
-    run: _Run
+    work: Work
+    working_bytes: int
+    choice: Choice
+    form: str
+    program: Any
     shape: tuple[int, ...]  # of one input
+    compute: Callable[..., Any]
+    notes: tuple[str, ...]
     outputs: int = 1  # numbers of a pair in each result
     alone: int = 0  # runs of one input with itself beside those of pairs
     finer: float = 1.0  # by what the work grows where inputs need more rotations than is assumed
+    resolution: int | None = None
 
 
 def kernel_cost(
@@ -169,17 +184,24 @@ def kernel_cost(
         return _of_equivariant_outputs(program, channels, n1, n2, dtype, engine)
     pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * columns
     of = _COUNTS[type(program.space)](program, channels, n1, n2, dtype, engine)
-    one = of.cost
-    seconds, spread = pair_seconds(of.run, of.shape, dtype, one.element_layers + one.multiply_adds // 8)
+    name, itemsize, (*sizes, element_layers, products) = of.choice.engine.name, np.dtype(dtype).itemsize, of.work
+    run = _Run(of.program, name, of.compute, of.resolution)
+    seconds, spread = pair_seconds(run, of.shape, dtype, element_layers + products // 8)
     runs = pairs + of.alone
-    return replace(
-        one,
-        pairs=pairs,
-        element_layers=runs * one.element_layers,
-        multiply_adds=runs * one.multiply_adds,
+    return KernelCost(
+        *sizes,
+        runs * element_layers,
+        runs * products,
+        of.working_bytes,
+        name,
+        of.form,
+        dtype,
+        pairs,
         seconds=pairs * seconds,
         uncertainty=MARGIN * spread * of.finer,
-        output_bytes=of.outputs * result_bytes(n1, columns, np.dtype(dtype).itemsize),
+        output_bytes=of.outputs * result_bytes(n1, columns, itemsize),
+        notes=of.notes,
+        resolution=of.resolution or None,
     )
 
 
@@ -219,120 +241,60 @@ def timed(run: Callable[[], object]) -> tuple[float, float]:
     return middle, middle / min(times)
 
 
-@dataclass(frozen=True)
-class Work:
-    """Work of a pair of inputs: `products` are the positions of the first inner product."""
-
-    fibres: int
-    field: int
-    depth: int  # layers, one after another
-    element_layers: int  # applications of layers to pairs of positions
-    products: int
-
-
 @lru_cache(maxsize=256)
-def count(plan: AlongFibres | PairPlan) -> Work:
+def count(plan: FibrePlan | PairPlan) -> Work:
     """The work of `plan` for one pair of inputs; fibres are those of all stages."""
     if plan.form == "pairs":
-        found = list(_pair_layers(plan.ops, plan.positions_in))
-        return Work(plan.positions, plan.positions, len(found), sum(found), plan.positions_in**2)
-    stages = stages_of(plan)
-    found = [stage.levels[at + 1].held(stage.fibres.array) for stage in stages for at, _ in _layers(stage.steps)]
-    found += vector_layers(plan.vector)
-    products, fibres = stages[0].levels[0].held(stages[0].fibres.array), sum(len(s.fibres.array) for s in stages)
+        found = [plan.sizes[at + 1] ** 2 for at in _layers(plan.steps)]
+        return Work(max(plan.sizes), max(plan.sizes), len(found), sum(found), plan.sizes[0] ** 2)
+    found = [stage.levels[at + 1].held(stage.fibres.array) for stage in plan.stages for at in _layers(stage.steps)]
+    found += [1] * len(_layers(plan.vector))
+    products = plan.stages[0].levels[0].held(plan.stages[0].fibres.array)
+    fibres = sum(len(stage.fibres.array) for stage in plan.stages)
     return Work(fibres, plan.positions, len(found), sum(found), products)
 
 
-def vector_layers(ops: tuple[Any, ...]) -> Iterator[int]:
-    """1 for each layer of operations at a single position."""
-    for _, inner in _layers(ops):
-        if inner is None:
-            yield 1
-        else:
-            for branch in inner:
-                yield from vector_layers(branch)
-
-
-def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[int]:
-    sizes = [positions]
-    for op in ops:
-        sizes.append(op.positions_after(sizes[-1]))
-    for at, inner in _layers(ops):
-        if inner is None:
-            yield sizes[at + 1] ** 2
-        else:
-            for branch in inner:
-                yield from _pair_layers(branch, sizes[at])
-
-
-def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[int, tuple[tuple[Op, ...], ...] | None]]:
-    """(number of the operation after which a layer ends, operations of branches in its place)."""
+def _layers(steps: tuple[Any, ...]) -> list[int]:
+    """The number of the step after which each layer ends: a nonlinearity, or the last window before a field is kept."""
+    found: list[int] = []
     window: int | None = None
-    for at, op in enumerate(ops):
-        if op.nonlinearity is not None:
-            yield at, None
+    for at, step in enumerate(steps):
+        if step.nonlinearity is not None:
+            found.append(at)
             window = None
-            continue
-        if not (op.is_window or op.held or op.ends_layer):
-            continue
-        if window is not None:
-            yield window, None
-            window = None
-        if op.is_window or op.is_total:
-            window = at
-        elif op.held:
-            yield at, op.held
-    if window is not None:
-        yield window, None
+        elif step.is_window or isinstance(step, Fork | AddSaved):
+            found += [] if window is None else [window]
+            window = at if step.is_window or step.is_total else None
+    return found if window is None else [*found, window]
 
 
 def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None) -> _Counted:
     """The work of a program on positions, along its fibres."""
-    choice = programs.choice_of(program, engine, np.dtype(dtype))
-    steps = choice.engine.steps(program)
-    sizes = channels, n1, n2 or n1, np.dtype(dtype).itemsize
-    work = count(steps)
-    cost = KernelCost(
-        fibres=work.fibres,
-        field_size=work.field,
-        layers=work.depth,
-        element_layers=work.element_layers,
-        multiply_adds=work.products * channels,
-        working_bytes=choice.engine.working_bytes(program, *sizes),
-        engine=choice.engine.name,
-        form=steps.form,
-        dtype=dtype,
-        notes=programs.notes_of(choice, steps),
-    )
-    return _Counted(cost, _Run(program, choice.engine.name), (*program.shape, channels))
+    choice = choose(program, engine, np.dtype(dtype))
+    plan = choice.engine.plan(program)
+    work = count(plan)
+    working = choice.engine.working_bytes(program, channels, n1, n2 or n1, np.dtype(dtype).itemsize)
+    shape, notes = (*program.shape, channels), (*plan.notes, *choice.notes)
+    work = work._replace(products=work.products * channels)
+    return _Counted(work, working, choice, plan.form, program, shape, programs.on_positions, notes)
 
 
 def _of_structured(
     program: StructuredProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
     """One operation over all pairs of positions is a layer; sums with weights of each input's own are multiply-adds."""
-    chosen, notes = structured.choice_of(program, engine, dtype)
+    choice = structured.choice_of(program, engine)
     before = given = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
     for op in flat(program.ops):
         mixing += op.products(before)
         before = op.positions_after(before)
     layers = sum(op.affine is None and not (op.is_branching and op.is_open) for op in flat(program.ops))
-    field = positions(program)
-    sizes = channels, n1, n2 or n1, np.dtype(dtype).itemsize
-    cost = KernelCost(
-        fibres=field,
-        field_size=field,
-        layers=layers,
-        element_layers=layers * field**2,
-        multiply_adds=given**2 * channels + mixing,
-        working_bytes=structured.rules_of(chosen).working_bytes(program, *sizes),
-        engine=chosen.name,
-        form="pairs",
-        dtype=dtype,
-        notes=notes,
-    )
-    return _Counted(cost, _Run(program, chosen.name, compute=structured.compute), (*program.shape, channels))
+    field, rules = positions(program), structured.rules_of(choice.engine)
+    work = Work(field, field, layers, layers * field**2, given**2 * channels + mixing)
+    working = rules.working_bytes(program, channels, n1, n2 or n1, np.dtype(dtype).itemsize)
+    shape = (*program.shape, channels)
+    return _Counted(work, working, choice, "pairs", program, shape, structured.compute, choice.notes)
 
 
 def _of_points(
@@ -341,49 +303,28 @@ def _of_points(
     """Products of filters, and values of activation kernels, over all pairs of points; in double precision."""
     points, ops = program.space.count, [op for op in flat(program.ops) if not op.held]
     values = [op.values(program.space.features.space) for op in ops if op.needs_variances]
-    cost = KernelCost(
-        fibres=points,
-        field_size=points,
-        layers=len(values),
-        element_layers=sum(values) * points**2,
-        multiply_adds=sum(op.products(points) for op in ops),
-        working_bytes=steerable.working_bytes(program, points),
-        engine=REFERENCE.name,
-        form="pairs",
-        dtype=dtype,
-        notes=(steerable.WHY,),
-    )
-    run = _Run(program, REFERENCE.name, compute=steerable.compute)
-    return _Counted(cost, run, (points, channels), steerable.outputs(program) ** 2, alone=n1 + (n2 or 0))
+    products = sum(op.products(points) for op in ops)
+    work = Work(points, points, len(values), sum(values) * points**2, products)
+    choice, working = Choice(REFERENCE, (steerable.WHY,)), steerable.working_bytes(program, points)
+    counted = _Counted(work, working, choice, "pairs", program, (points, channels), steerable.compute, choice.notes)
+    return counted._replace(outputs=steerable.outputs(program) ** 2, alone=n1 + (n2 or 0))
 
 
 def _of_rotations(
     whole: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
     """Relative rotations, at the resolution that random signals of unit variance need."""
-    program = sections(whole)
-    choice = rotations.choice_of(whole, engine)
-    rules, itemsize = rotations.rules_of(choice.engine), np.dtype(dtype).itemsize
-    signals = min(max(n1, n2 or n1), _MOST_SIGNALS)
+    program, choice = sections(whole), rotations.choice_of(whole, engine)
+    rules, signals = rotations.rules_of(choice.engine), min(max(n1, n2 or n1), _MOST_SIGNALS)
     found = _resolution(program, signals, channels, dtype, choice.engine.name)
     turns = nodes(program, found.value)
-    field, vector = (sum(vector_layers(ops)) for ops in (program.field, program.vector))
-    cost = KernelCost(
-        fibres=turns,
-        field_size=1,
-        layers=field + vector,
-        element_layers=turns * field + vector,
-        multiply_adds=_products(program, found.value, channels),
-        working_bytes=rules.working_bytes(program, found.value, channels, n1, n2, itemsize),
-        engine=choice.engine.name,
-        form="rotations",
-        dtype=dtype,
-        notes=(*((_assumption(program, found),) if program.is_sampled else ()), *choice.notes),
-        resolution=found.value or None,
-    )
-    run = _Run(program, choice.engine.name, resolution=found.value)
-    shape = (program.bandlimit**2, channels)
-    return _Counted(cost, run, shape, finer=_of_next_resolution(program, found.value))
+    field, vector = (len(_layers(unrolled(ops))) for ops in (program.field, program.vector))
+    work = Work(turns, 1, field + vector, turns * field + vector, _products(program, found.value, channels))
+    working = rules.working_bytes(program, found.value, channels, n1, n2, np.dtype(dtype).itemsize)
+    notes = (*((_assumption(program, found),) if program.is_sampled else ()), *choice.notes)
+    shape, finer = (program.bandlimit**2, channels), _of_next_resolution(program, found.value)
+    counted = _Counted(work, working, choice, "rotations", program, shape, rules.kernels, notes)
+    return counted._replace(finer=finer, resolution=found.value)
 
 
 _COUNTS: dict[type, Callable[..., _Counted]] = {

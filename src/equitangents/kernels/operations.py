@@ -94,7 +94,6 @@ class Operation:
     stays: ClassVar[bool] = False  # it moves no position and reads no other, so that K(p, p') stays at p and p'
     is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
     has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
-    ends_layer: ClassVar[bool] = False  # a layer before it ends, since the field is kept or added to
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
     is_diagonal: ClassVar[bool] = False  # of such a pool: a mean over positions with themselves alone
     pools_commute: ClassVar[bool] = False  # pooling may come before it or after it
@@ -132,10 +131,6 @@ class Operation:
     def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Self:
         """The operation with every list that it holds changed."""
         return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
-
-    def signals_after(self, before: int) -> int:
-        """Number of fields after it."""
-        return before
 
     def positions_after(self, positions: int) -> int:
         """Number of positions after the operation."""
@@ -335,11 +330,6 @@ class Box(Operation):
         """Whether each window is like the others, on a torus."""
         return self.wrap and set(self.stride) == {1}
 
-    @property
-    def keeps_torus(self) -> bool:
-        """Whether what follows is a torus, if it stands on one."""
-        return self.wrap and all(n % s == 0 for n, s in zip(self.in_shape, self.stride, strict=True))
-
     def positions_after(self, positions: int) -> int:
         return int(np.prod(self.out_shape, dtype=np.int64))
 
@@ -347,7 +337,7 @@ class Box(Operation):
         """The grid of windows; raises NoFibresError where these read around a torus that is none any more."""
         if self.wrap and not torus:
             raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
-        return self.out_shape, self.keeps_torus
+        return self.out_shape, self.wrap and all(n % s == 0 for n, s in zip(self.in_shape, self.stride, strict=True))
 
     def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
         """A stride of s multiplies the offsets below it by s."""

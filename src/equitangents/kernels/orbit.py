@@ -21,10 +21,9 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.compact import check_finite_group
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.cost import CostedKernel, KernelCost, repeated
-from equitangents.kernels.fields import check_result, result_bytes
 from equitangents.kernels.invariance import draws_noise, is_invariant, known_invariant
 from equitangents.kernels.projected import KernelOf, Nodes, Sums, one_orbit, rows_of, summed, symmetric
-from equitangents.kernels.result import KernelFunction, Kernels, result
+from equitangents.kernels.result import KernelFunction, Kernels, check_result, result, result_bytes
 from equitangents.kernels.rotations import sampled_for
 from equitangents.precision import scope, working_dtype
 from equitangents.structured import is_structured

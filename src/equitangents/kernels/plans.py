@@ -1,329 +1,121 @@
-"""Plans of programs: along fibres where they close, else over all pairs of positions.
+"""Plans of programs: along fibres where they close, in stages where pools stand between layers, else over all pairs.
 
 field operations → readout (blocks of positions, then their mean) → operations on plain vectors. A flattening readout
-needs one fibre, a global pool all of them, pooling in blocks those that join two positions of one block.
+needs one fibre, a global pool all of them, pooling in blocks those that join two positions of one block. Branches are
+one list of steps, where a field is kept and added again.
 
 Plans are shortened after a window that holds every position alike: a fibre's field is then the same everywhere, and
 one position stands for all. Later windows of a group change nothing, and nonlinearities act once a fibre in place of
 once a position. Source: full windows make group convolutions depend on the relative element alone (arXiv 2406.06504,
 Thm 5.2).
 
-A fibre q joins each position p of the first input to one position p' of the second: on grids p' = p + m·q, with m the
-product of the strides still to come (wrapped on a torus, or nowhere outside the grid); on a group p' = q·g.
-Source: theory of relative positions, arXiv 2406.06504; fibres are closed under every layer of the program.
+Compiled engines run one stage up to each pool, and one after the last. After a pool over windows of side w and stride
+s, the fibre Q of the coarse field is a sum over the fine fibres sQ + r with |r| < w along each axis, each over the
+positions where both ends fall into the windows. Every fine fibre is run once and added into the coarse fibres that it
+falls into, so that what is held is one coarse field over pairs of positions. The next stage begins with it as the first
+one does with the signals. What residual branches around the pool add after it is held in the same way.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Literal, NoReturn
+from math import prod
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from equitangents.kernels.operations import Box, FrozenArray, HashedOnce, NoFibresError, Operation, Pool, WindowPool
-from equitangents.kernels.program import GroupFibres, Op, Program, flat
+from equitangents.kernels.levels import GridLevel, Level, TableLevel
+from equitangents.kernels.operations import FrozenArray, HashedOnce, NoFibresError, Operation, Pool, WindowPool
+from equitangents.kernels.program import Op, Program, flat
+from equitangents.kernels.result import Part
 
 
 @dataclass(frozen=True)
-class GridLevel:
-    """A grid of positions; `step` turns a fibre's label into an offset on this grid."""
+class Fork(Operation):
+    """The field is kept in `slot`, and the branch goes on with it."""
 
-    on_grid: ClassVar[Literal[True]] = True
-    tables: ClassVar[dict[str, np.ndarray]] = {}
-
-    shape: tuple[int, ...]
-    wrap: bool
-    step: tuple[int, ...] = ()
-
-    @property
-    def positions(self) -> int:
-        """The number of positions."""
-        count = 1
-        for side in self.shape:
-            count *= side
-        return count
-
-    @property
-    def grid(self) -> GridLevel:
-        """Itself, which levels of a group are not."""
-        return self
-
-    def after(self, op: Operation) -> GridLevel:
-        """The level after an operation; raises NoFibresError where that mixes fibres."""
-        return GridLevel(*op.grid_after(self.shape, self.wrap))
-
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        """Number of offsets along each axis, one per fibre."""
-        return self.shape if self.wrap else tuple(2 * n - 1 for n in self.shape)
-
-    @property
-    def fibre_count(self) -> int:
-        """The number of fibres."""
-        return int(np.prod(self.offsets, dtype=np.int64))
-
-    def fibres(self, numbers: np.ndarray) -> np.ndarray:
-        """The offsets int32 (F, d) of the fibres that have these numbers."""
-        offsets = np.stack(np.unravel_index(numbers, self.offsets), axis=-1).astype(np.int32)
-        return offsets if self.wrap else offsets - np.array(self.shape, np.int32) + 1
-
-    def fibre_numbers(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """The number of the fibre that joins each first position to the second."""
-        ones, others = np.unravel_index(first, self.shape), np.unravel_index(second, self.shape)
-        gaps = [(b - a) % n if self.wrap else b - a + n - 1 for n, a, b in zip(self.shape, ones, others, strict=True)]
-        return np.ravel_multi_index(tuple(gaps), self.offsets)
-
-    def held(self, fibres: np.ndarray) -> int:
-        """Positions with a partner, summed over fibres."""
-        if self.wrap:
-            return len(fibres) * self.positions
-        offsets = np.abs(fibres.astype(np.int64) * np.array(self.step, np.int64))
-        return int(np.maximum(np.array(self.shape) - offsets, 0).prod(axis=1).sum())
-
-    def fibres_within(self, labels: np.ndarray) -> np.ndarray:
-        """The fibres that join two positions of one block, int32 (F, d); −1 is none."""
-        blocks = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
-        return np.array(_needed_offsets(self, blocks), np.int32)
-
-    def finer(self, pool: Pool | WindowPool, apart: np.ndarray) -> np.ndarray:
-        """The fibres before the pool whose pairs of positions fall into windows that are `apart`, (K, d)."""
-        box = pool.box
-        assert box is not None
-        along = [np.unique(column) for column in apart.T]
-        if len(apart) == np.prod([len(column) for column in along], dtype=np.int64):  # all combinations: axis by axis
-            each = [_finer(column[:, None], box, self, slice(a, a + 1))[:, 0] for a, column in enumerate(along)]
-            offsets = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(each))
-        else:
-            offsets = _finer(apart, box, self, slice(None))
-        return offsets.astype(np.int32)
+    stays: ClassVar[bool] = True
+    keeps_constants: ClassVar[bool] = True
+    slot: int
 
 
 @dataclass(frozen=True)
-class TableLevel:
-    """Positions moved by a group; row q of the table holds the partners of all positions."""
+class Restore(Operation):
+    """The next of several branches begins: the field is again what was kept in `slot`, and stays there."""
 
-    on_grid: ClassVar[Literal[False]] = False
-    shape: ClassVar[tuple[int, ...]] = ()
-
-    table: FrozenArray
-
-    @property
-    def tables(self) -> dict[str, np.ndarray]:
-        """Where the group moves positions, by key."""
-        return {self.table.key: self.table.array}
-
-    @property
-    def positions(self) -> int:
-        """The number of positions."""
-        return int(self.table.array.shape[1])
-
-    @property
-    def grid(self) -> NoReturn:
-        """None, where a group moves the positions."""
-        raise TypeError("a level whose positions a group moves is no grid")
-
-    @property
-    def fibre_count(self) -> int:
-        """The number of fibres, one per element."""
-        return len(self.table.array)
-
-    def fibres(self, numbers: np.ndarray) -> np.ndarray:
-        """The elements int32 (F,) that these fibres are."""
-        return numbers.astype(np.int32)
-
-    def fibre_numbers(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """The element that moves each first position to the second."""
-        return np.asarray(_elements(self.table)[first, second])
-
-    def held(self, fibres: np.ndarray) -> int:
-        """Positions with a partner, summed over fibres: all have one."""
-        return len(fibres) * self.positions
-
-    def fibres_within(self, labels: np.ndarray) -> np.ndarray:
-        """The elements that join two positions of one block, int32 (F,); −1 is none."""
-        moved = self.table.array
-        if labels.max() == 0 and (labels == 0).all():
-            return np.arange(len(moved), dtype=np.int32)
-        joins = [((labels[row] == labels) & (labels >= 0)).any() for row in moved]
-        return np.flatnonzero(joins).astype(np.int32)
-
-    def finer(self, pool: Pool | WindowPool, apart: np.ndarray) -> np.ndarray:
-        """The elements that join positions of two blocks of the pool whose numbers are `apart`, (K, 1)."""
-        assert isinstance(pool, Pool)
-        labels = pool.labels.array
-        wanted = np.zeros(2 * pool.blocks - 1, bool)
-        wanted[apart[:, 0] + pool.blocks - 1] = True
-        seconds = labels[self.table.array]
-        there = (seconds >= 0) & (labels >= 0)
-        joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & there
-        return np.flatnonzero(joined.any(axis=1)).astype(np.int32)
-
-    def at_one_position(self) -> TableLevel:
-        """The level of constant fields, with one position."""
-        return TableLevel(FrozenArray(np.zeros((len(self.table.array), 1), np.int32)))
-
-
-Level = GridLevel | TableLevel
+    said: ClassVar[str] = "parallel branches"
+    stays: ClassVar[bool] = True
+    keeps_constants: ClassVar[bool] = True
+    slot: int
 
 
 @dataclass(frozen=True)
-class Levels:
-    """The levels before each operation and after the last; `branches[i]` those of each branch inside operation i."""
+class AddSaved(Operation):
+    """Add the field that was kept in `slot`.
 
-    levels: tuple[Level, ...]
-    branches: tuple[tuple[Levels, ...], ...]
+    With `shares` (w of what was kept, w' of the other) channels are put side by side, so that no means are multiplied.
+    """
+
+    stays: ClassVar[bool] = True
+    needs_variances: ClassVar[bool] = True
+    keeps_constants: ClassVar[bool] = True
+    slot: int
+    shares: tuple[float, float] | None = None
 
 
-def grid_levels(ops: tuple[Op, ...], shape: tuple[int, ...]) -> Levels:
-    """Levels of a program on grids; raises NoFibresError where a layer mixes fibres."""
-    forward = _forward(ops, GridLevel(shape, wrap=True))
-    return _with_steps(ops, forward, (1,) * len(shape))
+Step = Op | Fork | Restore | AddSaved
+AnyPool = Pool | WindowPool
 
 
-def _forward(ops: tuple[Op, ...], level: GridLevel) -> Levels:
-    levels: list[Level] = [level]
-    branches: list[tuple[Levels, ...]] = []
+def unrolled(ops: tuple[Op, ...], slot: int = 0) -> tuple[Step, ...]:
+    """All operations, one after another: of several branches each begins with what `slot` keeps.
+
+    What the branches before have made is then kept in the next slot.
+    """
+    steps: list[Step] = []
     for op in ops:
-        inner: tuple[Levels, ...] = ()
-        if op.held:
-            inner, level = _forward_each(op, level)
+        if op.residual is not None:
+            steps += [Fork(slot), *unrolled(op.residual, slot + 1), AddSaved(slot)]
+        elif len(op.held) == 1:
+            steps += unrolled(op.held[0], slot)
+        elif op.held:
+            steps += [Fork(slot), *unrolled(op.held[0], slot + 1)]
+            for number, branch in enumerate(op.held[1:], 1):
+                shares = op.shares and (op.shares[0] if number == 1 else 1.0, op.shares[number])
+                steps += [Fork(slot + 1), Restore(slot), *unrolled(branch, slot + 2), AddSaved(slot + 1, shares)]
         else:
-            level = level.after(op)
-        levels.append(level)
-        branches.append(inner)
-    return Levels(tuple(levels), tuple(branches))
+            steps.append(op)
+    return tuple(steps)
 
 
-def _forward_each(op: Op, level: GridLevel) -> tuple[tuple[Levels, ...], GridLevel]:
-    """Once a branch breaks the torus, the others begin on the broken one: fields are kept where all have them."""
-    found: list[Levels] = []
-    for branch in op.held:
-        found.append(_forward(branch, level))
-        last = found[-1].levels[-1].grid
-        if found[0].levels[-1].grid.shape != last.shape:
-            raise NoFibresError("branches that end on different grids mix fibres")
-        level = replace(level, wrap=level.wrap and last.wrap)
-    return tuple(found), replace(last, wrap=level.wrap)
+@dataclass(frozen=True)
+class Stage:
+    """Run `steps` along `fibres`, from the signals, or from the stage before after its `pool`.
 
+    `own[j]` are the fibres of stage j that the diagonal fibre of this one needs: they give the variances after the
+    pool. `carried` are the slots in which branches around the pool keep a field, each with the level of the stage
+    before at which it is kept.
+    """
 
-def _with_steps(ops: tuple[Op, ...], levels: Levels, step: tuple[int, ...]) -> Levels:
-    """Fill in the steps, from the readout backwards: a stride of s multiplies the offsets below it by s."""
-    found = [replace(levels.levels[-1].grid, step=step)]
-    branches: list[tuple[Levels, ...]] = []
-    for op, level, inner in zip(reversed(ops), reversed(levels.levels[:-1]), reversed(levels.branches), strict=True):
-        step = op.offset_before(step)
-        each = tuple(_with_steps(branch, held, step) for branch, held in zip(op.held, inner, strict=True))
-        if each:
-            firsts = {held.levels[0].grid.step for held in each}
-            if len(firsts) != 1:
-                which = "branches of different strides mix" if op.residual is None else "a strided branch mixes"
-                raise NoFibresError(f"{which} fibres")
-            step = firsts.pop()
-        found.append(replace(level.grid, step=step))
-        branches.append(each)
-    return Levels(tuple(reversed(found)), tuple(reversed(branches)))
-
-
-def lifted_levels(ops: tuple[Op, ...], lift: GroupFibres) -> Levels:
-    """Levels of a lifted program: before the first table the group acts on points, afterwards on itself."""
-    levels, _ = _lifted(ops, TableLevel(lift.points), TableLevel(lift.elements), lift.folded > 1)
-    return levels
-
-
-def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel, folded: bool) -> tuple[Levels, TableLevel]:
-    levels: list[Level] = [level]
-    branches: list[tuple[Levels, ...]] = []
-    for op in ops:
-        each = [_lifted(branch, level, lifted, folded) for branch in op.held]
-        if any(after != each[0][1] for _, after in each):
-            raise NoFibresError("branches that end on different positions mix fibres")
-        level = each[0][1] if each else op.elements_after(level, lifted, folded)
-        levels.append(level)
-        branches.append(tuple(held for held, _ in each))
-    return Levels(tuple(levels), tuple(branches)), level
-
-
-def still(ops: Iterable[Op], level: Level) -> Levels:
-    """Levels of operations that leave all positions where they are."""
-    branches = tuple(tuple(still(held, level) for held in op.held) for op in ops)
-    return Levels((level,) * (len(branches) + 1), branches)
-
-
-def _needed_offsets(level: GridLevel, blocks: list[np.ndarray]) -> list[tuple[int, ...]]:
-    """The offsets between any two positions of one of the `blocks`."""
-    if not level.shape or all(len(block) == 1 for block in blocks):
-        return [(0,) * len(level.shape)]
-    if len(blocks) == 1 and len(blocks[0]) == level.positions:
-        return list(itertools.product(*(range(n) if level.wrap else range(1 - n, n) for n in level.shape)))
-    if len(blocks) == 1 and (along := _lattice_offsets(level, blocks[0])):
-        return list(itertools.product(*along))
-    return sorted(set().union(*(_offsets_within(level, block) for block in blocks)))
-
-
-def _offsets_within(level: GridLevel, block: np.ndarray) -> set[tuple[int, ...]]:
-    """The offsets between any two positions of a block."""
-    coordinates = np.stack(np.unravel_index(block, level.shape), axis=1)
-    offsets = (coordinates[None] - coordinates[:, None]).reshape(-1, len(level.shape))
-    return set(map(tuple, np.unique(offsets % np.array(level.shape) if level.wrap else offsets, axis=0).tolist()))
-
-
-def _lattice_offsets(level: GridLevel, members: np.ndarray) -> list[list[int]] | None:
-    """The offsets between members along each axis, if these are all combinations of some coordinates."""
-    along = [np.unique(c) for c in np.unravel_index(members, level.shape)]
-    if len(members) != np.prod([len(c) for c in along], dtype=np.int64):
-        return None
-    between = [(c[None] - c[:, None]).ravel() for c in along]
-    wrapped = [b % n if level.wrap else b for b, n in zip(between, level.shape, strict=True)]
-    return [np.unique(b).tolist() for b in wrapped]
-
-
-def _finer(apart: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
-    """The finer fibres' offsets along some axes, in any order."""
-    shape, stride = np.array(level.shape, np.int64)[axes], np.array(box.stride, np.int64)[axes]
-    inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window[axes]))), np.int64)
-    offsets = (apart[:, None] * stride + inside).reshape(-1, len(shape))
-    offsets = offsets if box.wrap else offsets[(np.abs(offsets) < shape).all(axis=1)]
-    return np.unique(offsets % shape if level.wrap else offsets, axis=0)
-
-
-@lru_cache(maxsize=8)
-def _elements(table: FrozenArray) -> np.ndarray:
-    """(P, P'): which element of a group moves a position to another; row q of the table holds where q moves each."""
-    rows, columns = table.array.shape
-    found = np.empty((columns, columns), np.int64)
-    found[np.arange(columns), table.array] = np.arange(rows)[:, None]
-    return found
-
-
-def collapse_total_windows(field: tuple[Op, ...], levels: Levels) -> tuple[tuple[Op, ...], Levels] | None:
-    """(operations, levels) with one position after the first total window of a lifted field; None if it has none."""
-    at = next((i for i, op in enumerate(field) if op.is_total), None)
-    last = levels.levels[-1]
-    if at is None or last.on_grid or not all(op.keeps_constants for op in field[at + 1 :]):
-        return None
-    after = _without_windows(field[at + 1 :])
-    inner = still(after, last.at_one_position())
-    found = Levels((*levels.levels[: at + 1], *inner.levels), (*levels.branches[:at], (), *inner.branches))
-    return (*field[:at], field[at].at_one_position(), *after), found
-
-
-def _without_windows(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-    return tuple(op.with_held(_without_windows) for op in ops if not op.is_window)
+    steps: tuple[Step, ...]
+    levels: tuple[Level, ...]  # before each step, and after the last
+    fibres: FrozenArray  # int32 (F, d) offsets on grids, (F,) elements of a group
+    pool: AnyPool | None = None
+    own: tuple[FrozenArray, ...] = ()
+    carried: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class FibrePlan(HashedOnce):
-    """Run `field` along each fibre, weigh the pairs that `labels` puts into one block, then run `vector`."""
+    """Run the stages, weigh the pairs that `labels` puts into one block, then run `vector`."""
 
-    field: tuple[Op, ...]
-    levels: Levels
-    fibres: FrozenArray  # int32 (F, d) offsets on grids, (F,) elements of a group
+    stages: tuple[Stage, ...]
     labels: FrozenArray  # int32 (P,), blocks of the readout, -1 where dropped
     block_weight: float  # the weight of one pair of positions
-    vector: tuple[Op, ...]
+    vector: tuple[Step, ...]
     any_norms: bool = False  # whether norms of inputs may differ as they like
 
     form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
@@ -331,53 +123,59 @@ class FibrePlan(HashedOnce):
     __hash__ = HashedOnce.__hash__
 
     @property
+    def last(self) -> Stage:
+        """The stage that is read out, the only one where no pool stands between layers."""
+        return self.stages[-1]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps, on the fields of the stages and on vectors."""
+        return (*(step for stage in self.stages for step in stage.steps), *self.vector)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels of all stages."""
+        return tuple(level for stage in self.stages for level in stage.levels)
+
+    @property
     def single(self) -> bool:
         """Whether the readout needs only the diagonal fibre."""
-        return len(self.fibres.array) == 1
+        return len(self.last.fibres.array) == 1
 
     @property
     def positions(self) -> int:
-        """The largest field that one fibre needs."""
-        return max(level.positions for level in self.levels.levels)
+        """The largest field that one fibre needs, and so the numbers in the largest field of two inputs."""
+        return max(level.positions for level in self.levels)
 
-    @property
-    def numbers(self) -> int:
-        """Numbers in the largest field of two inputs: one per position."""
-        return self.positions
-
-    @property
-    def parts(self) -> tuple[tuple[Op, ...], ...]:
-        """All operations, of the field and on vectors."""
-        return self.field, self.vector
+    numbers = positions
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
-        """The index tables that fibres need, by key."""
-        own = {array.key: array.array for array in (self.labels, self.fibres)}
-        return own | index_tables(self.field, self.levels.levels)
+        """The index tables that it needs, by key."""
+        arrays = (self.labels, *(array for stage in self.stages for array in (stage.fibres, *stage.own)))
+        found = {array.key: array.array for array in arrays}
+        return found | {key: table for thing in (*self.steps, *self.levels) for key, table in thing.tables.items()}
 
 
 @dataclass(frozen=True)
 class PairPlan:
-    """Run all operations over all pairs of positions; `why` says what mixes the fibres."""
+    """Run all steps over all pairs of positions; `why` says what mixes the fibres."""
 
-    ops: tuple[Op, ...]
-    positions_in: int
-    positions: int  # the largest number on the way
+    steps: tuple[Step, ...]
+    sizes: tuple[int, ...]  # positions before each step, and after the last
     why: str
 
     form: ClassVar[Literal["pairs"]] = "pairs"
-    tables: ClassVar[dict[str, np.ndarray]] = {}
 
     @property
     def numbers(self) -> int:
         """Numbers in the largest field of two inputs: one per pair of positions."""
-        return self.positions**2
+        return max(self.sizes) ** 2
 
     @property
-    def parts(self) -> tuple[tuple[Op, ...], ...]:
-        """All operations, over pairs of positions to the end."""
-        return (self.ops,)
+    def tables(self) -> dict[str, np.ndarray]:
+        """The index tables that it needs, by key."""
+        return {key: table for step in self.steps for key, table in step.tables.items()}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -385,35 +183,93 @@ class PairPlan:
         return (f"all pairs of positions: {self.why}",)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A stage before its fibres are known."""
+
+    steps: tuple[Step, ...]
+    levels: tuple[Level, ...]
+    pool: AnyPool | None = None
+    carried: tuple[tuple[int, int], ...] = ()
+
+
 @lru_cache(maxsize=256)
-def plan(program: Program) -> FibrePlan | PairPlan:
-    """The cheaper exact way to run `program`."""
+def plan(program: Program, staged: bool = False) -> FibrePlan | PairPlan:
+    """The cheaper exact way to run `program`; `staged`: of an engine that runs stages."""
+    if staged and (found := plan(program)).form == "fibre":
+        return found
     field, readout, vector = split(program.ops)
     try:
         if any(op.held for op in readout):
             raise NoFibresError("a branch after partial pooling mixes fibres")
-        lift = program.lift
-        levels = grid_levels(field, program.shape) if lift is None else lifted_levels(field, lift)
+        parts = _parts(field, program, staged)
     except NoFibresError as error:
         return over_all_pairs(program, str(error))
-    labels, affine = compose_readout(readout, levels.levels[-1].positions)
-    fibres = levels.levels[-1].fibres_within(labels)
-    sizes = np.bincount(labels[labels >= 0])
-    folded = 1 if lift is None else lift.folded
+    last = parts[-1].levels[-1]
+    labels, affine = compose_readout(readout, last.positions)
+    fibres, sizes = last.fibres_within(labels), np.bincount(labels[labels >= 0])
+    folded = 1 if program.lift is None else program.lift.folded
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2 * folded)
     whole = len(fibres) == 1 or len(sizes) == 1  # each fibre that is needed joins all positions
-    if (labels >= 0).all() and whole and (short := collapse_total_windows(field, levels)) is not None:
-        field, levels = short
+    if len(parts) > 1:
+        fibres = in_bands(fibres, _strides(parts)[-1])
+    elif (labels >= 0).all() and whole and (short := _shortened(field, parts[0])) is not None:
+        parts = [short]
         weight *= len(labels)
         labels = np.zeros(1, np.int32)
-    return FibrePlan(
-        field=field,
-        levels=levels,
-        fibres=FrozenArray(fibres),
-        labels=FrozenArray(labels),
-        block_weight=weight,
-        vector=affine + vector,
-    )
+    return FibrePlan(_stages(parts, fibres), FrozenArray(labels), weight, unrolled(affine + vector))
+
+
+@dataclass(frozen=True)
+class FieldPlan:
+    """Run `plan`, which has no readout, and keep the wanted pairs of positions of the level `last`.
+
+    Along fibres there are values (fibres, first positions), over all pairs (positions, positions); see `places`.
+    """
+
+    plan: FibrePlan | PairPlan
+    part: Part
+    last: Level | None  # None of a `PairPlan`
+
+    @property
+    def values(self) -> int:
+        """Numbers per pair of inputs before the wanted ones are selected."""
+        count = self.part.count
+        return count * (count if self.last is None else len(_wanted(self.part, self.last)))
+
+
+@lru_cache(maxsize=64)
+def field_plan(program: Program, part: Part, staged: bool = False) -> FieldPlan:
+    """The cheaper exact way to the wanted part of a program's field; `staged`: of an engine that runs stages.
+
+    What a readout would sum is kept: no position has a label.
+    """
+    if staged and (found := field_plan(program, part)).plan.form == "fibre":
+        return found
+    try:
+        parts = _parts(program.ops, program, staged)
+    except NoFibresError as error:
+        return FieldPlan(over_all_pairs(program, str(error)), part, None)
+    last = parts[-1].levels[-1]
+    labels = FrozenArray(np.full(last.positions, -1, np.int32))
+    return FieldPlan(FibrePlan(_stages(parts, last.fibres(_wanted(part, last))), labels, 1.0, ()), part, last)
+
+
+@lru_cache(maxsize=8)
+def places(plan: FieldPlan) -> np.ndarray:
+    """Where each wanted pair lies among the values, one after another: int64 of the shape `part.tail`."""
+    first, second = plan.part.positions()
+    if plan.last is None:
+        return first * plan.part.count + second
+    numbers = np.searchsorted(_wanted(plan.part, plan.last), plan.last.fibre_numbers(first, second))
+    return numbers * plan.part.count + first
+
+
+def _wanted(part: Part, last: Level) -> np.ndarray:
+    """The numbers of these fibres among all, in ascending order."""
+    if part.kind == "all":
+        return np.arange(last.fibre_count)
+    return np.unique(last.fibre_numbers(*part.positions()))
 
 
 def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op, ...]]:
@@ -422,7 +278,11 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
     It starts after the last operation that pooling would not commute with, branches that pool among them. A program
     without positions is all vector.
     """
-    first = max((i + 1 for i, op in enumerate(ops) if _reads_positions(op)), default=0)
+    first = 0
+    for i, op in enumerate(ops):
+        inner = flat(within for held in op.held for within in held)
+        if op.is_positional or any(within.is_positional or within.is_pool or within.is_diagonal for within in inner):
+            first = i + 1
     end = first
     for i, op in enumerate(ops):
         if op.is_diagonal or (op.is_pool and i >= first and op.positions_after(0) == 1):
@@ -439,11 +299,6 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
     return ops[:start], ops[start:end], vector
 
 
-def _reads_positions(op: Op) -> bool:
-    inner = flat(within for held in op.held for within in held)
-    return op.is_positional or any(within.is_positional or within.is_pool or within.is_diagonal for within in inner)
-
-
 def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
     """Block labels of all pooling together, and the dense layers between, which commute with it."""
     labels = np.arange(positions, dtype=np.int32)
@@ -456,28 +311,195 @@ def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray
     return np.where(labels >= 0, renumber[np.maximum(labels, 0)], -1).astype(np.int32), affine
 
 
+def has_dual(steps: tuple[Any, ...]) -> bool:
+    """Whether any step needs the variances, i.e. is a nonlinearity or adds branches."""
+    return any(step.needs_variances for step in steps)
+
+
 def over_all_pairs(program: Program, why: str) -> PairPlan:
     """The plan that carries all pairs of positions; `why` says what leaves no other."""
     if program.lift is not None and program.lift.folded > 1:
         raise ValueError("a folded program holds no pairs of positions of different rotations")
-    positions = int(np.prod(program.shape, dtype=np.int64))
-    return PairPlan(program.ops, positions, _largest(program.ops, positions), why)
+    steps, sizes = unrolled(program.ops), [int(np.prod(program.shape, dtype=np.int64))]
+    kept: dict[int, int] = {}
+    for step in steps:
+        if isinstance(step, Fork):
+            kept[step.slot] = sizes[-1]
+        sizes.append(kept[step.slot] if isinstance(step, Restore) else step.positions_after(sizes[-1]))
+    return PairPlan(steps, tuple(sizes), why)
 
 
-def _largest(ops: tuple[Op, ...], positions: int) -> int:
-    largest = positions
-    for op in ops:
-        inner = (_largest(held, positions) for held in op.held)
-        positions = op.positions_after(positions)
-        largest = max(largest, positions, *inner)
-    return largest
+def _parts(field: tuple[Op, ...], program: Program, staged: bool) -> list[_Part]:
+    """The operations between pools, if these are `staged`; raises NoFibresError where what is left mixes fibres.
+
+    On a group layers, a pool over cosets, and layers at each coset alone: any order of these will do.
+    """
+    lift = program.lift
+    if lift is None:
+        return _on_grids(unrolled(field), program.shape, staged)
+    lifted, folded = TableLevel(lift.elements), lift.folded > 1
+    at = next((i for i, op in enumerate(field) if staged and isinstance(op, Pool)), len(field))
+    steps, levels, kept = unrolled(field[:at]), [TableLevel(lift.points)], dict[int, int]()
+    for step in steps:
+        _go_on(step, levels, kept, lambda level, op: op.elements_after(level, lifted, folded))
+    parts = [_Part(steps, tuple(levels))]
+    if at < len(field):
+        pool = field[at]
+        assert isinstance(pool, Pool)
+        if pool.box is not None:
+            raise NoFibresError("pooling before the lift mixes fibres")
+        (after,) = _on_grids(unrolled(field[at + 1 :]), (pool.blocks,), staged=False)
+        parts.append(replace(after, pool=pool))
+    return parts
 
 
-def has_dual(ops: tuple[Op, ...]) -> bool:
-    """Whether any operation needs the variances, i.e. is a nonlinearity or a residual sum."""
-    return any(op.needs_variances for op in ops)
+def _go_on(step: Step, levels: list[Any], kept: dict[int, int], move: Callable[[Any, Any], Any]) -> None:
+    """Add the level after a step; `kept` says for each slot at which one of the levels a field is kept."""
+    level = levels[-1]
+    if isinstance(step, Fork):
+        kept[step.slot] = len(levels) - 1
+    elif isinstance(step, Restore):
+        level = levels[kept[step.slot]].beside(level)
+    elif isinstance(step, AddSaved):
+        other = levels[kept.pop(step.slot)]
+        if not level.joins(other):
+            raise NoFibresError("branches that end on different positions mix fibres")
+        level = level.beside(other)
+    else:
+        level = move(level, step)
+    levels.append(level)
 
 
-def index_tables(ops: Iterable[Operation], levels: Iterable[Level]) -> dict[str, np.ndarray]:
-    """The tables of operations that hold no others, and of levels, by key."""
-    return {key: table for thing in (*ops, *levels) for key, table in thing.tables.items()}
+def _on_grids(steps: tuple[Step, ...], shape: tuple[int, ...], staged: bool) -> list[_Part]:
+    """The steps between pools. After a pool all pairs of positions are there: each part begins on a torus anew."""
+    staged = staged and any(isinstance(step, AnyPool) for step in steps)
+    parts: list[_Part] = []
+    now, pool, levels = list[Step](), None, [GridLevel(shape, wrap=True)]
+    kept, carried = dict[int, int](), ()
+    for step in steps:
+        if staged and isinstance(step, Restore):
+            raise NoFibresError("parallel branches and pools between layers mix fibres")
+        if not (staged and isinstance(step, AnyPool)):
+            _go_on(step, levels, kept, GridLevel.after)
+            now.append(step)
+            continue
+        parts.append(_with_offsets(now, levels, pool, carried, kept))
+        carried = tuple(kept.items())
+        start = GridLevel(_pooled_shape(step, levels[-1]), wrap=True)
+        if any(levels[at].shape != start.shape for at in kept.values()):
+            raise NoFibresError("branches of different strides mix fibres")
+        kept = dict.fromkeys(kept, 0)
+        now, pool, levels = [], step, [start]
+    return [*parts, _with_offsets(now, levels, pool, carried, {})]
+
+
+def _pooled_shape(pool: AnyPool, level: GridLevel) -> tuple[int, ...]:
+    box = pool.box
+    if box is None or box.in_shape != level.shape:
+        raise NoFibresError("pooling in blocks that are not windows of the grid mixes fibres")
+    if box.wrap and not level.wrap:
+        raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
+    return box.out_shape
+
+
+def _with_offsets(
+    steps: list[Step],
+    levels: list[GridLevel],
+    pool: AnyPool | None,
+    carried: tuple[tuple[int, int], ...],
+    kept: dict[int, int],
+) -> _Part:
+    """Fill in how far a fibre's label reaches on each level, from the readout, or the next pool, backwards.
+
+    A stride of s multiplies the offsets before it by s. Branches that meet must begin with the same offsets; fields
+    that are still `kept` are joined in a later part.
+    """
+    offset = (1,) * len(levels[-1].shape)
+    found = [replace(levels[-1], step=offset)]
+    ends = dict.fromkeys(kept, offset)  # the offset with which what a slot keeps goes on
+    for step, level in zip(reversed(steps), reversed(levels[:-1]), strict=True):
+        offset = step.offset_before(offset)
+        if isinstance(step, AddSaved):
+            ends[step.slot] = offset
+        elif isinstance(step, Fork | Restore):
+            if ends.setdefault(step.slot, offset) != offset:
+                raise NoFibresError("branches of different strides mix fibres")
+            if isinstance(step, Restore):
+                offset = ends[step.slot + 1]
+            else:
+                del ends[step.slot]
+        found.insert(0, replace(level, step=offset))
+    if any(end != offset for end in ends.values()):
+        raise NoFibresError("branches of different strides mix fibres")
+    return _Part(tuple(steps), tuple(found), pool, carried)
+
+
+def _shortened(field: tuple[Op, ...], part: _Part) -> _Part | None:
+    """The part with one position after the first total window of a lifted field; None if it has none."""
+    top = next((i for i, op in enumerate(field) if op.is_total), None)
+    last = part.levels[-1]
+    if top is None or last.on_grid:
+        return None
+    at = len(unrolled(field[:top]))
+    after = part.steps[at + 1 :]
+    if not all(step.keeps_constants for step in after):
+        return None
+    steps = (*part.steps[:at], part.steps[at].at_one_position(), *(step for step in after if not step.is_window))
+    levels = (*part.levels[: at + 1], *[last.at_one_position()] * (len(steps) - at))
+    return _Part(steps, levels)
+
+
+_BAND = 8  # fibres of the first stage along the last axis but one
+
+
+def _stages(parts: list[_Part], last: np.ndarray) -> tuple[Stage, ...]:
+    """The stages, of which the last runs the fibres `last`."""
+    fibres = _fibres(parts, last)
+    stages = []
+    for k, part in enumerate(parts):
+        own: tuple[FrozenArray, ...] = ()
+        if k:
+            diagonal = np.zeros((1, len(part.levels[0].grid.shape)), np.int32)
+            own = tuple(map(FrozenArray, _fibres(parts[: k + 1], diagonal)[:-1]))
+        stages.append(Stage(part.steps, part.levels, FrozenArray(fibres[k]), part.pool, own, part.carried))
+    return tuple(stages)
+
+
+def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
+    """The fibres of each part, where the last one runs `last`, in their order."""
+    found = [last]
+    for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
+        assert part.pool is not None
+        apart = _differences(part.steps, part.levels[0].grid, found[0])
+        found.insert(0, before.levels[-1].finer(part.pool, apart))
+    return [*(in_bands(each, n) for each, n in zip(found[:-1], _strides(parts), strict=False)), last]
+
+
+def _strides(parts: list[_Part]) -> list[int]:
+    """The product of the strides of all pools before each part, along the last axis but one."""
+    each = [1 if part.pool is None or part.pool.box is None else part.pool.box.stride[-2:][0] for part in parts]
+    return [prod(each[: k + 1]) for k in range(len(each))]
+
+
+def _differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) -> np.ndarray:
+    """(K, d): second less first position of the pairs that a stage's fibres begin with."""
+    shape = np.array(start.shape, np.int64)
+    offsets = np.unique(fibres.astype(np.int64) * np.array(start.step, np.int64), axis=0)
+    first = next((op for op in steps if op.is_window), None)
+    if first is None or first.reads_around:  # on around the torus; a stage without windows may as well
+        offsets = np.unique(offsets % shape, axis=0)
+        turns = np.array(list(itertools.product((0, 1), repeat=len(shape))), np.int64)
+        offsets = (offsets[:, None] - turns * shape).reshape(-1, len(shape))
+    return offsets[(np.abs(offsets) < shape).all(axis=1)]
+
+
+def in_bands(fibres: np.ndarray, strides: int) -> np.ndarray:
+    """Fibres in bands of the last axis but one, from one end of the last axis to the other.
+
+    A pool adds few neighbours to one coarse fibre. The bands of a stage that follows pools of `strides` together are
+    those of the first: coarse fibres are complete, and still in the cache, when it is their turn.
+    """
+    if fibres.ndim < 2 or fibres.shape[1] < 2:
+        return fibres
+    *before, row, column = fibres.T
+    return fibres[np.lexsort([row, column, row // max(1, _BAND // strides), *reversed(before)])]

@@ -8,12 +8,15 @@ engine; engines execute it and know no layer. The operations on one field are in
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from equitangents.errors import InvalidTypeError
 from equitangents.kernels.operations import (
     Affine,
     Box,
@@ -63,10 +66,6 @@ class Parallel(Operation):
         """Whether it leaves the fields of its branches side by side."""
         return not self.joined
 
-    def signals_after(self, before: int) -> int:
-        """One where they are joined, else one a branch."""
-        return 1 if self.joined else len(self.branches)
-
     @property
     def is_closed(self) -> bool:
         """Whether it has one input field and one output field."""
@@ -105,6 +104,18 @@ def flat(ops: Iterable[Any]) -> Iterator[Any]:
         yield op
         for held in op.held:
             yield from flat(held)
+
+
+def why_structured(ops: tuple[Any, ...]) -> str:
+    """Reason why a structured program does not run along fibres."""
+    names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
+    held = ", ".join(names) or "masks"
+    return f"it holds {held}"
+
+
+def is_structured(ops: tuple[Any, ...]) -> bool:
+    """Whether any operation is one of structured programs."""
+    return any(op.is_structured for op in flat(ops))
 
 
 Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Parallel | Standardise
@@ -168,11 +179,41 @@ class Program(HashedOnce, Generic[S]):
         return self.space.lift
 
 
-def arrays_of(program: Program) -> dict[str, np.ndarray]:
-    """Every table of the program, by key: engines take them as run-time arguments rather than as constants."""
-    found = {key: table for op in flat(program.ops) for key, table in op.tables.items()}
-    lift = program.lift
-    if lift is not None:
-        found[lift.points.key] = lift.points.array
-        found[lift.elements.key] = lift.elements.array
-    return found
+def field_program(shape: tuple[int, ...], ops: tuple[Op, ...], lift: GroupFibres | Any | None) -> Program[Any]:
+    """The program of operations on a grid of positions, some of which lift to a group or to rotations."""
+    return Program(Positions(shape), _without_lone_windows(ops)) if lift is None else lift.program(shape, ops)
+
+
+def _without_lone_windows(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+    """Operations without 1×…×1 windows of stride 1: whatever their padding, they read what is there."""
+    lone = lambda op: isinstance(op, Box) and op.in_shape == op.out_shape and set(op.window) <= {1}
+    return tuple(op.with_held(_without_lone_windows) for op in ops if not lone(op))
+
+
+VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever the version of the package
+
+
+def described(thing: object) -> str:
+    """A text that is equal for equal content and for nothing else.
+
+    >>> described((1, 0.5, None)), described(np.zeros(2)) == described(np.zeros(2, np.float32))
+    ('(1,0x1.0000000000000p-1,None)', False)
+    """
+    if isinstance(thing, FrozenArray):
+        return f"array:{thing.key}"
+    if isinstance(thing, np.ndarray):
+        content = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
+        return f"array:{thing.dtype.str}{thing.shape}{content}"
+    if isinstance(thing, float):
+        return thing.hex()
+    if thing is None or isinstance(thing, bool | int | str):
+        return repr(thing)
+    if isinstance(thing, tuple):
+        return f"({','.join(map(described, thing))})"
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        parts = (f"{f.name}={described(getattr(thing, f.name))}" for f in dataclasses.fields(thing))
+        return f"{type(thing).__module__}.{type(thing).__qualname__}({','.join(parts)})"
+    raise InvalidTypeError(
+        f"a kernel that depends on {thing!r} cannot be kept on disk: its content has no description; compute it "
+        "without a store"
+    )

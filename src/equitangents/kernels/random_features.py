@@ -41,7 +41,6 @@ from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.execute import deviation, field_moments, joined
 from equitangents.kernels.engines.reference.windows import pad_grid
-from equitangents.kernels.fields import check_result
 from equitangents.kernels.operations import (
     Affine,
     Box,
@@ -55,9 +54,9 @@ from equitangents.kernels.operations import (
     WindowPool,
 )
 from equitangents.kernels.orbit import OrbitAverage, as_array
-from equitangents.kernels.program import Op, Parallel, Positions, Program, flat
-from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
-from equitangents.kernels.structured import StructuredPositions, why_structured
+from equitangents.kernels.program import Op, Parallel, Positions, Program, flat, why_structured
+from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels, check_result
+from equitangents.kernels.structured import StructuredPositions
 from equitangents.memory import check_fits
 from equitangents.structured import Inputs, is_structured
 from equitangents.validation import check_array, check_choice, check_whole

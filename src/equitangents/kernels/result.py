@@ -1,21 +1,25 @@
-"""Results: kernels, or the kernel field of a network that ends on positions."""
+"""Results: kernels, or the kernel field of a network that ends on positions; their axes, and the memory they take.
+
+Inside, results are (N1, N2, *tail). A field over all pairs of positions is (N1, P, N2, P') in memory and in public, so
+that inside it is a view with its axes moved.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, NetworkError
-
-if TYPE_CHECKING:
-    from equitangents.kernels.fields import Part
+from equitangents.formatting import memory_size
+from equitangents.memory import check_fits
 
 
 @jax.tree_util.register_dataclass
@@ -71,6 +75,77 @@ class KernelFunction(Protocol):
         """The kernels between `x1` and `x2` (`x1` with itself if None)."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """All pairs of `count` positions, those of the same position, or the single number that a readout leaves."""
+
+    kind: Literal["all", "same", "readout"]
+    count: int = 1
+
+    @property
+    def crossed(self) -> bool:
+        """Whether a pair of inputs has the axes (P, P'), of the first input and of the second."""
+        return self.kind == "all"
+
+    @property
+    def tail(self) -> tuple[int, ...]:
+        """The axes of one pair of inputs: (P, P'), (P,) or ()."""
+        return (self.count,) * {"all": 2, "same": 1, "readout": 0}[self.kind]
+
+    @property
+    def numbers(self) -> int:
+        """Numbers per pair of inputs."""
+        return math.prod(self.tail)
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        """Zeros (N1, N2, *tail) in the memory order of the public result."""
+        if not self.crossed:
+            return np.zeros((*shape, *self.tail), dtype)
+        return np.zeros((shape[0], self.tail[0], shape[1], self.tail[1]), dtype).transpose(0, 2, 1, 3)
+
+    def public(self, values: Any) -> Any:
+        """The public layout: (N1, P, N2, P') if `crossed`, else (N1, N2, *tail)."""
+        return values.transpose(0, 2, 1, 3) if self.crossed else values
+
+    def mirrored(self, values: Any) -> Any:
+        """Kernels of x2 with x1 from those of x1 with x2."""
+        return values.transpose(1, 0, 3, 2) if self.crossed else values.swapaxes(0, 1)
+
+    def write(self, out: np.ndarray, rows: slice, columns: slice, values: Any, symmetric: bool) -> None:
+        """Write a tile, cut to size; of a symmetric result the other half too, and its diagonal exactly symmetric."""
+        found = np.asarray(values)[: rows.stop - rows.start, : columns.stop - columns.start]
+        if symmetric and rows == columns:
+            found = (found + self.mirrored(found)) / 2
+        out[rows, columns] = found
+        if symmetric and rows != columns:
+            out[columns, rows] = self.mirrored(found)
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """Values of inputs or pairs, with the axes `tail` added for broadcasting."""
+        return values.reshape(values.shape + (1,) * len(self.tail))
+
+    def positions(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and second positions, each of the shape `tail`."""
+        here = np.arange(self.count)
+        if self.kind == "same":
+            return here, here
+        first, second = np.broadcast_arrays(here[:, None], here)
+        return first, second
+
+    def __str__(self) -> str:
+        return f"all pairs of {self.count:,} positions" if self.kind == "all" else f"{self.count:,} positions"
+
+
+READOUT = Part("readout")
+
+
+def part_of(positions: str, count: int) -> Part:
+    """The part of a field over `count` positions for `positions`: "all" or "same"; raises InvalidArgumentError."""
+    if positions not in ("all", "same"):
+        raise InvalidArgumentError("positions", positions, "'all' or 'same'")
+    return Part("all" if positions == "all" else "same", count)
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class KernelField:
@@ -78,9 +153,9 @@ class KernelField:
 
     `nngp[i, p, j, q] = E[N(x1_i)(p) N(x2_j)(q)]` and `ntk[i, p, j, q] = E[Σ_μ ∂_μ N(x1_i)(p) ∂_μ N(x2_j)(q)]`, where
     p and q number the positions of the output, `grid`, row by row. `positions` says which pairs there are: "all",
-    (N1, P, N2, P'); "same", p = q, (N1, N2, P); "pairs", as they were given, (N1, N2, M). Of inputs with themselves
-    (`kernel_field_diagonal`) the inputs have one axis, (N, P, P'), (N, P) or (N, M).
-    `engine`, `form` and `notes` are as in `Kernels`; `memory` is what was planned beyond the inputs, in bytes.
+    (N1, P, N2, P'); "same", p = q, (N1, N2, P). Of inputs with themselves (`kernel_field_diagonal`)
+    the inputs have one axis, (N, P, P') or (N, P).
+    `engine`, `form` and `notes` are as in `Kernels`.
     """
 
     nngp: ArrayLike
@@ -90,7 +165,6 @@ class KernelField:
     engine: str = field(default="reference", kw_only=True, metadata={"static": True})
     form: str = field(default="fibre", kw_only=True, metadata={"static": True})
     notes: tuple[str, ...] = field(default=(), kw_only=True, metadata={"static": True})
-    memory: int = field(default=0, kw_only=True, metadata={"static": True})
 
     @property
     def precision(self) -> str:
@@ -125,22 +199,21 @@ def result_at(
     nngp: ArrayLike,
     ntk: ArrayLike,
     part: Part | None,
-    memory: int,
     *,
     between: bool = False,
     **facts: Any,
 ) -> Kernels | KernelField:
-    """`result`, or the `KernelField` at a part of the pairs of positions, which was planned to take so much memory.
+    """`result`, or the `KernelField` at a part of the pairs of positions.
 
     `between` two sets of inputs a field shows its axes in another order than it was computed in.
     """
     if part is None:
         return result(leaves, nngp, ntk, **facts)
     if between:
-        nngp, ntk = part.layout.public(nngp), part.layout.public(ntk)
+        nngp, ntk = part.public(nngp), part.public(ntk)
     if isinstance(nngp, np.ndarray):
         nngp, ntk = np.ascontiguousarray(nngp), np.ascontiguousarray(ntk)
-    return KernelField(*_as_given(leaves, nngp, ntk), positions=part.kind, memory=memory, **facts)
+    return KernelField(*_as_given(leaves, nngp, ntk), positions=part.kind, **facts)
 
 
 def _as_given(leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
@@ -148,3 +221,41 @@ def _as_given(leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike) -> tupl
         with precision.scope(nngp.dtype):
             return jnp.asarray(nngp), jnp.asarray(ntk)
     return nngp, ntk
+
+
+def result_bytes(n1: int, n2: int, itemsize: int) -> int:
+    """Bytes of the two matrices between n1 and n2 inputs."""
+    return 2 * n1 * n2 * itemsize
+
+
+def check_result(x1: Any, x2: Any, dtype: DType, working: int) -> None:
+    """Raise MemoryLimitError where the kernels of x1 and x2 (None: x1 with itself) cannot fit in memory.
+
+    `working`: bytes held beyond the two matrices while they are computed. What is traced for another device than the
+    CPU is left to that device.
+    """
+    if any(precision.is_traced(x) for x in (x1, x2)) and jax.default_backend() != "cpu":
+        return
+    n1, n2, dtype = len(x1), len(x1 if x2 is None else x2), np.dtype(dtype)
+    results = result_bytes(n1, n2, dtype.itemsize)
+    # Engines fill NumPy arrays, which are copied where JAX arrays are wanted.
+    copies = 2 if any(isinstance(x, jax.Array) for x in (x1, x2)) else 1
+    task = f"a kernel of {n1} × {n2} inputs (NNGP and NTK in {dtype.name}, {memory_size(results)})"
+    check_fits(task, copies * results + working, "compute fewer inputs at a time, or give float32 inputs")
+
+
+def field_bytes(part: Part, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes of NNGP and NTK between n1 and n2 inputs, at the wanted pairs of positions."""
+    return 2 * n1 * n2 * part.numbers * itemsize
+
+
+def check_field(part: Part, n1: int, n2: int, dtype: DType, working: int, copied: bool = False) -> None:
+    """Raise MemoryLimitError where the field cannot fit in memory.
+
+    `working`: bytes held beyond the results while they are computed; `copied`: results are copied to JAX arrays.
+    """
+    dtype = np.dtype(dtype)
+    results = field_bytes(part, n1, n2, dtype.itemsize)
+    needed = (2 if copied else 1) * results + working
+    task = f"a kernel field of {n1} × {n2} inputs at {part} (NNGP and NTK in {dtype.name}, {memory_size(results)})"
+    check_fits(task, needed, "ask for positions='same', or compute fewer inputs at a time")

@@ -44,18 +44,17 @@ from equitangents._types import ArrayLike, DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.fields import MATRIX, Layout
-from equitangents.kernels.operations import Affine
-from equitangents.kernels.program import Op, flat
+from equitangents.kernels.program import flat
+from equitangents.kernels.result import READOUT, Part
 
 logger = logging.getLogger("equitangents")
 
 P = TypeVar("P")
 
 
-def unit_bias(*parts: Iterable[Any]) -> Any:
+def unit_bias(steps: Iterable[Any]) -> Any:
     """Contribution of biases to t²; None if the network is not homogeneous, and has no units."""
-    first, *others = unit_biases(op for part in parts for op in flat(part))
+    first, *others = unit_biases(steps)
     return None if others else first
 
 
@@ -86,15 +85,10 @@ def has_bias(op: Any) -> bool:
 
 
 def with_biases(program: P, factor: Any) -> P:
-    """A program, or a plan, whose biases have `factor` times the standard deviation."""
-    return with_affine(program, lambda op: op.with_bias(factor))
+    """A program whose biases have `factor` times the standard deviation."""
 
-
-def with_affine(program: P, change: Callable[[Affine], Affine]) -> P:
-    """A program, or a plan, with all its `Affine` changed, in order, and then those inside other operations."""
-
-    def changed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-        return tuple((change(op) if isinstance(op, Affine) else op).with_held(changed) for op in ops)
+    def changed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple((op if op.affine is None else op.with_bias(factor)).with_held(changed) for op in ops)
 
     parts = [part for part in ("ops", "field", "vector") if hasattr(program, part)]
     return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]
@@ -335,7 +329,6 @@ class Backends(NamedTuple):
 
     engine: Callable[[np.ndarray, np.ndarray | None], Pair]  # of inputs near to each other in norm
     any_norms: Callable[[np.ndarray, np.ndarray | None, float], Pair]  # of any, in double, with biases times a factor
-    by_reference: bool  # whether another engine has that way
     checked: bool = False  # `engine` refuses inputs of which it finds numbers that are not finite
     beyond: Callable[[np.ndarray, np.ndarray], Pair] | None = None  # of pairs (x[p], y[p]) that `engine` leaves as NaN
 
@@ -345,18 +338,18 @@ def all_pairs(
     backends: Backends,
     x1: np.ndarray,
     x2: np.ndarray | None,
-    layout: Layout = MATRIX,
-    listed: tuple[np.ndarray, np.ndarray] | None = None,
+    part: Part = READOUT,
+    paired: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *layout.tail), by an engine.
+    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *part.tail), by an engine.
 
-    Of `listed` pairs, indices (P,) into both, each (P, *layout.tail). In the `precision.scope` of the inputs.
+    If `paired` of the pairs (x1[p], x2[p]), each (P, *part.tail). In the `precision.scope` of the inputs.
     """
     dtype, inputs = x1.dtype, (x1,) if x2 is None else (x1, x2)
     scales = scales_of(law, dtype, x1, x2) if all(map(len, inputs)) else None
     if scales is None or not (scales.far or scales.moved or scales.zero1.any() or scales.zero2.any()):
         values = backends.engine(x1, x2)
-        beyond = _complete(backends, x1, x2, values, listed)
+        beyond = _complete(backends, x1, x2, values, paired)
         if not backends.checked:
             check_representable(dtype, values, inputs)
         return *values, _notes_on(beyond)
@@ -367,12 +360,10 @@ def all_pairs(
         b = None if x2 is None else divided(x2, scales.second + scales.common, working)
     with precision.scope(a.dtype):
         values = backends.any_norms(a, b, 2.0**-scales.common) if scales.far else backends.engine(a, b)
-        beyond = _complete(backends, a, b, values, listed)
-    results, lost = zip(*(_scaled_back(part, scales, dtype, layout, listed) for part in values), strict=True)
+        beyond = _complete(backends, a, b, values, paired)
+    results, lost = zip(*(_scaled_back(found, scales, dtype, part, paired) for found in values), strict=True)
     check_representable(dtype, (results[0], results[1]), inputs)
     notes = _notes_on(beyond)
-    if scales.far and backends.by_reference:
-        notes.append("inputs of very different norm by the reference engine")
     if sum(lost):
         notes.append(
             f"{sum(lost)} entries below {np.finfo(dtype).tiny:.1e}, the smallest normal number of "
@@ -383,21 +374,19 @@ def all_pairs(
 
 
 def _scaled_back(
-    values: np.ndarray, scales: Scales, dtype: np.dtype, layout: Layout, listed: tuple[np.ndarray, np.ndarray] | None
+    values: np.ndarray, scales: Scales, dtype: np.dtype, part: Part, paired: bool
 ) -> tuple[np.ndarray, int]:
     """(Values with the powers of two that were taken out, 0 where an output is zero; how many of them lost digits)."""
     out = values if values.dtype == dtype and values.flags.writeable else np.empty_like(values, dtype)
     step, lost = max(1, _CHUNK // max(1, values[:1].size)), 0
     for start in range(0, len(values), step):
         here = slice(start, start + step)
-        rows, columns = (
-            (np.arange(len(values))[here, None], slice(None)) if listed is None else (i[here] for i in listed)
-        )
+        rows, columns = (here, here) if paired else (np.arange(len(values))[here, None], slice(None))
         found, few = values[here], 0
         if scales.far or scales.moved:
             exponents = scales.first[rows] + scales.second[columns] + 2 * scales.common
-            found, few = as_representable(found, layout.spread(exponents), dtype)
-        out[here] = np.where(layout.spread(scales.zero1[rows] | scales.zero2[columns]), 0, found)
+            found, few = as_representable(found, part.spread(exponents), dtype)
+        out[here] = np.where(part.spread(scales.zero1[rows] | scales.zero2[columns]), 0, found)
         lost += few
     return out, lost
 
@@ -407,16 +396,16 @@ def _complete(
     x1: np.ndarray,
     x2: np.ndarray | None,
     values: Pair,
-    listed: tuple[np.ndarray, np.ndarray] | None,
+    paired: bool,
 ) -> int:
     """How many pairs the engine left out, whose kernels are then filled in."""
     nngp, other = values[0], x1 if x2 is None else x2
     if backends.beyond is None or not nngp.size or not np.isnan(nngp.sum()):
         return 0
     missing = np.isnan(nngp)
-    mirrored = listed is None and x2 is None
+    mirrored = not paired and x2 is None
     at = np.nonzero(np.triu(missing) if mirrored else missing)
-    rows, columns = at if listed is None else (index[at] for index in listed)
+    rows, columns = at[0], at[-1]
     step = max(1, _CHUNK // max(1, x1[:1].size))
     for start in range(0, len(rows), step):
         here = slice(start, start + step)
@@ -461,27 +450,6 @@ def traced_pairs(law: Law, run: Run, x1: ArrayLike, x2: ArrayLike | None) -> Val
         return nngp, ntk
     zero = _spread_over(zero[:n1, None] | zero[-n2:], nngp.ndim)
     return jnp.where(zero, 0, nngp), jnp.where(zero, 0, ntk)
-
-
-@jax.custom_batching.custom_vmap
-def _anywhere(flags: jax.Array) -> jax.Array:
-    """Whether any of the flags is set; under vmap one answer for the whole batch.
-
-    A choice made for the batch stays a choice. Made for each member it would be both sides for all of them.
-    """
-    return jnp.any(flags)
-
-
-@_anywhere.def_vmap
-def _(axis_size: int, in_batched: list[bool], flags: jax.Array) -> tuple[jax.Array, bool]:
-    return _anywhere(flags), False
-
-
-def where_missing(found: Values, other: Callable[[], Values]) -> Values:
-    """`found`, or the other (NNGP, NTK) where any of its NNGP is NaN."""
-    missing = jnp.isnan(found[0])
-    instead = jax.lax.cond(_anywhere(missing), other, lambda: found)
-    return jnp.where(missing, instead[0], found[0]), jnp.where(missing, instead[1], found[1])
 
 
 def _flat(x: ArrayLike) -> ArrayLike:

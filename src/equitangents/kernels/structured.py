@@ -7,8 +7,8 @@ Masks after windows, by one of two conventions.
 
 "smaller": what comes out is that of the smaller input itself, for masks that leave the first n' positions along each
 axis. Windows without padding are there where their last position is; with zero padding and stride 1 where the position
-that they are centred on is; others (`Fitted`) read other positions of a smaller input, since a circle closes earlier,
-and the padding of strides depends on the size.
+that they are centred on is; others are refused, since a circle closes earlier, and the padding of strides depends on
+the size.
 
 "neural-tangents": every window reads the padded input, zero where a mask leaves nothing, divides by its whole size, and
 is there where the position that it is centred on is.
@@ -19,7 +19,7 @@ Inputs have their positions in one axis, with masks and graphs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -29,8 +29,8 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.operations import Blocks, Box, FrozenArray, Operation, by_blocks, by_matrix
-from equitangents.kernels.program import Program, flat
+from equitangents.kernels.operations import Blocks, Box, FrozenArray, Operation, Pool, Standardise, by_blocks, by_matrix
+from equitangents.kernels.program import Parallel, Program, field_program, flat, is_structured, why_structured
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 
 if TYPE_CHECKING:
@@ -144,24 +144,6 @@ class Drop(Structured):
 
 
 @dataclass(frozen=True)
-class Fitted(Structured):
-    """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
-
-    said: ClassVar[str] = "windows that fit each input's mask"
-    reads_sizes: ClassVar[bool] = True
-    box: Box  # of an input without missing positions
-    padding: str  # "zero", "circular", "valid"
-    pools: bool  # K over all pairs of a window's positions; or one mean, K(p + u, p' + u), as before weights
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        return self.box.out_shape
-
-    def positions_after(self, positions: int) -> int:
-        return self.box.positions_after(positions)
-
-
-@dataclass(frozen=True)
 class StructuredPositions:
     """The space of fields on a grid of `shape` whose inputs are read by themselves: their masks, graphs and kernels."""
 
@@ -172,82 +154,23 @@ class StructuredPositions:
 StructuredProgram = Program[StructuredPositions]
 
 
-def why_structured(ops: tuple[Any, ...]) -> str:
-    """Reason why a structured program does not run along fibres."""
-    names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
-    held = ", ".join(names) or "masks"
-    return f"it holds {held}"
-
-
-def is_structured(ops: tuple[Any, ...]) -> bool:
-    """Whether any operation is one of structured programs."""
-    return any(op.is_structured for op in flat(ops))
-
-
-def centres(box: Box) -> np.ndarray:
-    """The number of the position that each window is centred on, (positions_out,)."""
+def deciding(box: Box, convention: str) -> np.ndarray:
+    """The number of the position in whose place each window is there or not, (positions_out,)."""
+    centred = convention == NEURAL_TANGENTS or box.is_padded  # else a window's last position decides
     axes = []
     for n, out, w, s, low in zip(box.in_shape, box.out_shape, box.window, box.stride, box.low, strict=True):
-        at = np.arange(out) * s - low + (w - 1) // 2
+        at = np.arange(out) * s + ((w - 1) // 2 - low if centred else w - 1)
         axes.append(at % n if box.wrap else np.clip(at, 0, n - 1))
-    return _numbers(axes, box.in_shape)
+    return np.asarray(np.ravel_multi_index(tuple(np.meshgrid(*axes, indexing="ij")), box.in_shape)).ravel()
 
 
-def deciding(box: Box, convention: str) -> np.ndarray:
-    """The position in whose place each window is there or not, (positions_out,)."""
-    if convention == NEURAL_TANGENTS or box.is_padded:
-        return centres(box)
-    return _numbers([np.arange(out) * s + w - 1 for out, w, s in _windows(box)], box.in_shape)
-
-
-def keeps_windows(box: Box, padding: str) -> bool:
-    """Whether the windows of smaller inputs are some of the same windows: all but circles, and padding with strides."""
-    return padding == "valid" or (padding == "zero" and all(s == 1 for s in box.stride))
-
-
-def _windows(box: Box) -> Any:
-    return zip(box.out_shape, box.window, box.stride, strict=True)
-
-
-def _numbers(axes: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    return np.asarray(np.ravel_multi_index(tuple(np.meshgrid(*axes, indexing="ij")), shape)).ravel()
-
-
-def fitted_windows(op: Fitted, mask: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Windows of each smaller input, for a mask (N, positions): positions (N, out, |S|), which of these
-    there are, (N, out, |S|), and which windows, (N, out)."""
-    box, count = op.box, len(mask)
-    grid = mask.reshape((count, *box.in_shape))
-    index: Any = jnp.zeros((count, 1, 1), np.int32)
-    reads, there = jnp.ones((count, 1, 1), bool), jnp.ones((count, 1), bool)
-    for axis, (n, w, s) in enumerate(zip(box.in_shape, box.window, box.stride, strict=True)):
-        others = tuple(i + 1 for i in range(len(box.in_shape)) if i != axis)
-        size = grid.any(axis=others).sum(axis=1).astype(np.int32)[:, None, None]
-        out: Any = -(-size // s) if op.padding != "valid" else jnp.maximum((size - w) // s + 1, 0)
-        low: Any = 0 if op.padding == "valid" else jnp.maximum((out - 1) * s + w - size, 0) // 2
-        window = np.arange(box.out_shape[axis], dtype=np.int32)[None, :, None]
-        at: Any = s * window - low + np.arange(w, dtype=np.int32)
-        inside = (window < out) & (((at >= 0) & (at < size)) | (op.padding == "circular")) & (size > 0)
-        at = jnp.where(inside, at % jnp.maximum(size, 1), 0)
-        index = _joined(index * n, at, jnp.add)
-        reads = _joined(reads, inside, jnp.logical_and)
-        exists = (window < out)[..., 0]
-        there = (there[:, :, None] & exists[:, None, :]).reshape((count, -1))
-    return index, reads, there
-
-
-def _joined(before: Any, along: Any, how: Any) -> Any:
-    """Tables of the axes so far, (N, out, |S|), with those of the next axis."""
-    values = how(before[:, :, None, :, None], along[:, None, :, None, :])
-    return values.reshape((len(values), before.shape[1] * along.shape[1], -1))
-
-
-def averages(op: Fitted, mask: jax.Array, dtype: DType) -> tuple[jax.Array, jax.Array]:
-    """(positions_out, positions, N) weights of each smaller input's pools, and which pools there are, (N, out)."""
-    index, reads, there = fitted_windows(op, mask)
-    each = (index[..., None] == np.arange(mask.shape[1])) & reads[..., None]
-    weights = each.sum(axis=2).astype(dtype) / np.prod(op.box.window)
-    return jnp.moveaxis(weights, 0, -1), there
+def check_masked_windows(box: Box, padding: str) -> None:
+    """Raise NetworkError where windows of smaller inputs are others: of circles, and of padding with strides."""
+    if not (padding == "valid" or set(box.window) <= {1} or (padding == "zero" and set(box.stride) <= {1})):
+        raise NetworkError(
+            "windows with circular padding, or with zero padding and strides, are others on the smaller inputs that "
+            "masks leave; use padding='valid', or 'zero' with stride 1, or Masked(x, mask, convention='neural-tangents')"
+        )
 
 
 def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -> None:
@@ -328,3 +251,77 @@ def typed(batch: Batch, dtype: DType) -> Batch:
     """The inputs as JAX arrays of `dtype`."""
     graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
     return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)
+
+
+def structured_program(shape: tuple[int, ...], ops: tuple[Any, ...], lift: Any | None) -> Program[Any]:
+    """The program of such operations on a grid of positions: of fields along fibres, where these can be had."""
+    ops = _simplified(ops)
+    if lift is None or not lift.on_rotations:
+        fields = _in_fields(ops)
+        return Program(StructuredPositions(shape), ops) if is_structured(fields) else field_program(shape, fields, lift)
+    if is_structured(ops):
+        held = why_structured(ops).removeprefix("it holds ")
+        raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {held}")
+    return field_program(shape, ops, lift)
+
+
+def _simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Fewer operations that do the same to inputs without masks."""
+    return _absorbed(tuple(found for op in ops for found in _inside(op)))
+
+
+def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Operations with branches that are joined again, and normalisation over positions, as field programs have them."""
+    found: list[Any] = []
+    for op in ops:
+        if isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
+            op = Standardise(op.eps)
+        op = op.with_held(_in_fields)
+        if op.is_branching and (before := _side_by_side(found)) is not None:
+            if not op.branches:
+                found[-1] = replace(op, branches=before.branches)
+                continue
+            if len(before.branches) == len(op.branches):
+                each = zip(before.branches, op.branches, strict=True)
+                found[-1] = replace(op, branches=tuple(a + b for a, b in each))
+                continue
+        found.append(op)
+    # The operations of a branch that is joined with no other take its place.
+    lone = lambda op: op.is_branching and op.is_closed and len(op.branches) == 1
+    return tuple(inner for op in found for inner in (op.branches[0] if lone(op) else (op,)))
+
+
+def _inside(op: Any) -> tuple[Any, ...]:
+    if isinstance(op, BlockSums):
+        sizes = np.bincount(op.labels.array[op.labels.array >= 0])
+        if (sizes == sizes[0]).all():
+            return Pool(op.labels, op.blocks, op.box), Times(float(sizes[0]))
+    return (op.with_held(_simplified),)
+
+
+def _side_by_side(found: list[Any]) -> Parallel | None:
+    """The last operation, where that leaves fields side by side."""
+    last = found[-1] if found else None
+    return last if last is not None and last.is_branching and last.is_open else None
+
+
+def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers that stand next to a linear layer, or only windows and pools away from the next one, go into it."""
+    found = list(ops)
+    i = 0
+    while i < len(found):
+        op = found[i]
+        if not isinstance(op, Times):
+            i += 1
+            continue
+        square = op.factor**2
+        after = next((j for j in range(i + 1, len(found)) if not found[j].numbers_pass), len(found))
+        if i and found[i - 1].affine is not None:
+            found[i - 1] = found[i - 1].affine.scaled(square, square)
+            del found[i]
+        elif after < len(found) and found[after].affine is not None:
+            found[after] = found[after].affine.scaled(square, 1.0)
+            del found[i]
+        else:
+            i += 1
+    return tuple(found)

@@ -18,10 +18,8 @@ from jaxtyping import Bool, Float
 
 from equitangents._types import KernelName, Network, Numbers, Times
 from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError, ShapeError
-from equitangents.inference.dynamics import Flow, one_time
-from equitangents.inference.gaussian import TrainedProcess
-from equitangents.inference.ridge import Ridge
-from equitangents.inference.spectrum import Spectrum, decompose
+from equitangents.inference.dynamics import Flow, TrainedProcess, one_time
+from equitangents.inference.spectrum import Ridge, Spectrum, decompose
 from equitangents.molecules.joint import Layout, energies_and_forces, joint_kernels
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question, kernels
 from equitangents.molecules.molecules import Molecules
@@ -66,7 +64,7 @@ class LearntRows:
         """Variances of networks, given NNGP and NTK with the rows, (2, M, R), and the prior variances."""
         if self.process is None:
             return np.maximum(prior, 0.0)
-        return self.process.project(*self._asked(cross)).variance(prior, time)
+        return self.process.project(*self._asked(cross)).covariance(prior, time)
 
     def covariance(self, cross: np.ndarray, prior: Float[np.ndarray, "m m"], time: float) -> Float[np.ndarray, "m m"]:
         """The covariance of these rows after training for this time."""

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from equitangents._types import DType
-from equitangents.kernels.engines.cpu.library import library, why_unavailable
+from equitangents.kernels.engines.cpu.run import library, why_unavailable
 from equitangents.kernels.operations import Box
 
 logger = logging.getLogger("equitangents")
@@ -62,7 +62,7 @@ def _tell(why: str) -> None:
 def window_product(x: jax.Array, w: jax.Array, box: Box, instruction_set: int = -1) -> jax.Array:
     """x (N, *grid, c) and w (|S|·c, outputs) to (N, *out, outputs).
 
-    `instruction_set` numbers one of `engines.cpu.library.instruction_sets()`; -1 is the best.
+    `instruction_set` numbers one of `engines.cpu.run.instruction_sets()`; -1 is the best.
     """
     channels, outputs = x.shape[-1], w.shape[-1]
     missing = 2 - len(box.window)

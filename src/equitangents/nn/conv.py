@@ -24,7 +24,7 @@ from equitangents.groups import Group
 from equitangents.kernels import operations
 from equitangents.kernels.operations import Box, Decouple
 from equitangents.kernels.program import Op
-from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
+from equitangents.kernels.structured import check_masked_windows, deciding
 from equitangents.nn.compiled_windows import why_not, window_product
 from equitangents.nn.layer import Grid, LinearLayer, ParameterFree, Signal, Structure
 from equitangents.structured import SMALLER
@@ -207,9 +207,9 @@ class WindowLayer(LinearLayer):
         return self.combined(params, patches(x, self.box(signal)), signal)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """As `lower`, with the windows of smaller inputs in place of its first operation where they are others."""
-        box, ops = self.box(signal), self.lower(signal)
-        return ops if keeps_windows(box, self.padding) else (Fitted(box, self.padding, pools=False), *ops[1:])
+        """As `lower`; raises NetworkError where the windows of smaller inputs are others."""
+        check_masked_windows(self.box(signal), self.padding)
+        return self.lower(signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`; under a mask as on the smaller input that it leaves, or as the mask's convention says."""
@@ -218,13 +218,10 @@ class WindowLayer(LinearLayer):
             return structure.after(self.apply(params, x, signal), None)
         count = len(x)
         flat = mask.reshape((count, -1))
-        if structure.masks != SMALLER or keeps_windows(box, self.padding):
-            there = flat[:, deciding(box, structure.masks)]
-            return structure.after(self.apply(params, x, signal), there.reshape((count, *box.out_shape)))
-        index, reads, there = fitted_windows(Fitted(box, self.padding, pools=False), flat)
-        values = x.reshape((count, -1, x.shape[-1]))[np.arange(count)[:, None, None], index]
-        cut = jnp.where(reads[..., None], values, 0).reshape((count, *box.out_shape, -1))
-        return structure.after(self.combined(params, cut, signal), there.reshape((count, *box.out_shape)))
+        if structure.masks == SMALLER:
+            check_masked_windows(box, self.padding)
+        there = flat[:, deciding(box, structure.masks)]
+        return structure.after(self.apply(params, x, signal), there.reshape((count, *box.out_shape)))
 
     def signal(self, signal: Signal) -> Signal:
         return Signal(Grid(self.box(signal).out_shape), self.channels, gaussian=True)

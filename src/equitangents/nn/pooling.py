@@ -19,7 +19,7 @@ from equitangents.groups.table_group import Subgroup
 from equitangents.kernels.operations import Box, FrozenArray, Pool, WindowPool
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import HaarMean, RotationOp
-from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
+from equitangents.kernels.structured import BlockSums, check_masked_windows, deciding
 from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, padded, per_dimension, taps, window_box
 from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure
 from equitangents.structured import SMALLER
@@ -39,13 +39,8 @@ class _Pool(ParameterFree):
             return _pooled(x, structure, op, shape)
         count = len(x)
         flat = structure.mask.reshape((count, -1))
-        if isinstance(op, Fitted):
-            weights, mask = averages(op, flat, x.dtype)
-            values = x.reshape((count, -1, x.shape[-1]))
-            y = jnp.einsum("prn,nrc->npc", weights, values, precision="highest").reshape((count, *shape, -1))
-        else:
-            y, mask = self.apply(params, x, signal), flat[:, deciding(op.box, structure.masks)]
-        return structure.after(y, mask.reshape((count, *shape)))
+        there = flat[:, deciding(op.box, structure.masks)]
+        return structure.after(self.apply(params, x, signal), there.reshape((count, *shape)))
 
 
 def _pooled(
@@ -105,11 +100,9 @@ class AvgPool(_Pool):
         return (Pool(*_blocks(box)) if box.stride == box.window and not box.is_padded else WindowPool(box),)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """A mean over windows of the smaller inputs, where these are other windows."""
-        box = self.box(signal)
-        if keeps_windows(box, self.padding) and not box.is_padded:
-            return self.lower(signal)
-        return (Fitted(box, self.padding, pools=True),)
+        """As `lower`; raises NetworkError where the windows of smaller inputs are others."""
+        check_masked_windows(self.box(signal), self.padding)
+        return self.lower(signal)
 
 
 def _blocks(box: Box) -> tuple[FrozenArray, int, Box]:

@@ -29,16 +29,15 @@ from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group
 from equitangents.kernels.cost import KernelCost, kernel_cost
-from equitangents.kernels.dispatch import compute
-from equitangents.kernels.dispatch import program_of as of_operations
-from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
-from equitangents.kernels.program import GroupFibres, Op, Positions, Program
+from equitangents.kernels.program import GroupFibres, Op, Positions, Program, field_program
+from equitangents.kernels.program import is_structured as has_structure
 from equitangents.kernels.projected import PositionMoves
-from equitangents.kernels.result import KernelField, Kernels, NngpKernels
+from equitangents.kernels.result import KernelField, Kernels, NngpKernels, Part, part_of
 from equitangents.kernels.rotations import sample as hardest
+from equitangents.kernels.runs.programs import compute
 from equitangents.kernels.steerable import Points
-from equitangents.kernels.structured import StructuredPositions
+from equitangents.kernels.structured import StructuredPositions, structured_program
 from equitangents.nn.conv import Dense, Flatten
 from equitangents.nn.layer import Grid, Layer, Signal, Signals, Steered, Structure, every
 from equitangents.nn.readout import Readout
@@ -362,23 +361,15 @@ def _check_inputs(name: str, x: Inputs) -> Tree:
 
 def _of_one_position(kernels: Kernels | NngpKernels, part: Part) -> KernelField:
     """Kernels of a network with one output position as a field of the shape that was asked for; without NTK twice."""
-    tail = part.layout.tail
+    tail = part.tail
 
     def field(values: ArrayLike) -> ArrayLike:
         one = values.reshape(values.shape + (1,) * len(tail))
-        return part.layout.public(one) if values.ndim == 2 else one
+        return part.public(one) if values.ndim == 2 else one
 
     nngp = field(kernels.nngp)
     ntk = nngp if isinstance(kernels, NngpKernels) else field(kernels.ntk)
-    return KernelField(
-        nngp,
-        ntk,
-        positions=part.kind,
-        engine=kernels.engine,
-        form=kernels.form,
-        notes=kernels.notes,
-        memory=2 * nngp.size * nngp.dtype.itemsize,
-    )
+    return KernelField(nngp, ntk, positions=part.kind, engine=kernels.engine, form=kernels.form, notes=kernels.notes)
 
 
 @lru_cache(maxsize=512)
@@ -536,7 +527,8 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: st
     if masks is None:
         pairs = zip(layers, signals, strict=False)
         lift = next((moves for layer, signal in pairs if (moves := layer.fibres(signal)) is not None), None)
-        return of_operations(begin.shape, lowered(layers, signals, masked=False), lift)
+        ops = lowered(layers, signals, masked=False)
+        return (structured_program if has_structure(ops) else field_program)(begin.shape, ops, lift)
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
     return Program(StructuredPositions(begin.shape, masks), lowered(layers, signals, masked=masks == SMALLER))

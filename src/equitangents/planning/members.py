@@ -49,8 +49,8 @@ def plan_ensemble(
     Args:
         ensemble: the ensemble to be trained. With `data`, a `DeepEnsemble` or `DeepEnsembleClassifier` or a network
             (trained as `DeepEnsemble(net, augmentation=action)` is, a classifier for labels): a pilot of it is trained.
-            Fitted finite ensembles are their own pilot. A fitted `InfiniteEnsemble`, `InfiniteEnsembleClassifier` or
-            `BaggedInfiniteEnsemble` is planned for by theory, as if networks were infinitely wide.
+            Fitted finite ensembles are their own pilot. A fitted `InfiniteEnsemble` or
+            `InfiniteEnsembleClassifier` is planned for by theory, as if networks were infinitely wide.
         action: ρ_X on inputs, or the name of a group, e.g. "C4".
         x: inputs (n, …) on whose orbits the target is to be met.
         target: the largest violation that is accepted.

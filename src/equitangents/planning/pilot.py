@@ -33,7 +33,6 @@ from equitangents._types import AnyAction, AnyModel, ArrayLike, Network, Numbers
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.ensembles import (
-    BaggedInfiniteEnsemble,
     DeepEnsemble,
     DeepEnsembleClassifier,
     InfiniteEnsemble,
@@ -195,7 +194,7 @@ def _turns(group: Group, networks: int, rng: np.random.Generator) -> np.ndarray:
 Data = tuple[Numbers, Targets] | None
 PILOT = 20  # networks
 LEAST = 3
-INFINITE = (InfiniteEnsemble, InfiniteEnsembleClassifier, BaggedInfiniteEnsemble)
+INFINITE = (InfiniteEnsemble, InfiniteEnsembleClassifier)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,8 +311,7 @@ def _ensemble_of(
         raise InvalidTypeError(
             "ensemble",
             net,
-            "a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or BaggedInfiniteEnsemble, a "
-            "DeepEnsemble, or a network with data=(X, y)",
+            "a fitted InfiniteEnsemble or InfiniteEnsembleClassifier, a DeepEnsemble, or a network with data=(X, y)",
         ) from None
     if data is None:
         raise InvalidArgumentError("data is None; expected (X, y), on which a pilot of the network is trained")

@@ -240,5 +240,5 @@ def _pairs(kernel: Any, shape: tuple[int, ...], dtype: np.dtype) -> int:
     if not isinstance(program.space, Positions):
         return 0
     engine = choose(program, None, dtype).engine
-    work = count(engine.steps(program))
+    work = count(engine.plan(program))
     return int(_ENOUGH * engine.quick_work / (work.element_layers + work.products * shape[-1] / 8))

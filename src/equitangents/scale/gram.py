@@ -23,7 +23,7 @@ from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.extras import require
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.content import VERSION
+from equitangents.kernels.program import VERSION
 from equitangents.memory import check_fits
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors, record

@@ -16,9 +16,9 @@ from equitangents.actions.subset import ActionSubset
 from equitangents.errors import InvalidTypeError
 from equitangents.foreign_files import Rows
 from equitangents.foreign_files import part as part_of
-from equitangents.kernels.content import described
-from equitangents.kernels.dispatch import engine_for
 from equitangents.kernels.orbit import OrbitAverage
+from equitangents.kernels.program import described
+from equitangents.kernels.runs.programs import engine_for
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once

@@ -21,7 +21,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.files import LEFTOVER, alone, checksum
 from equitangents.foreign_files import Rows, read_json
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.content import VERSION
+from equitangents.kernels.program import VERSION
 from equitangents.precision import working_dtype
 from equitangents.scale.chunks import Chunks, Grid, ZarrTiles, side_of_tile
 from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of

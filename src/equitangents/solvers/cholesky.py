@@ -10,20 +10,19 @@ Lanczos at finite times: a 50,000 × 50,000 float32 matrix takes 10 GB, and its 
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from equitangents.solvers.definiteness import check_positive, extremes, largest_eigenvalue, lost_in_factor, refused
-from equitangents.solvers.lanczos import AtTheEnd
 from equitangents.solvers.matrices import ArrayMatrix, Index, SymmetricMatrix, spans
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
-    Plan,
     Report,
     Respond,
     Solution,
@@ -61,54 +60,36 @@ class Factor(abc.ABC):
         return 1 / extremes(self, steps)[1]
 
 
-class Factorised(AtTheEnd):
-    """By a factor, which is made when a time of inf is first asked for, and refinement."""
-
-    @abc.abstractmethod
-    def factorise(self) -> tuple[Factor, float, float]:
-        """The factor, λ_min of LLᵀ, and λ_max of Θ + δ."""
-
-    @cached_property
-    def _factor(self) -> tuple[Factor, float, float]:
-        return self.factorise()
-
-    def solved(self, targets: np.ndarray) -> Solution:
-        """(Θ + δ)⁻¹ Y by the factor and refinement."""
-        factor, smallest, largest = self._factor
-        system, tolerance = self.system, self.tolerance
-        found = conjugate_gradients(
-            system.product,
-            targets,
-            factor.product,
-            tolerance=tolerance,
-            steps=_STEPS,
-            floor=rounding_of(largest),
-            patience=_PATIENCE[factor.precision],
-        )
-        if not found.negative > 0:
-            raise refused(system, found.negative, factor.precision)
-        if factor.shift or factor.precision == "float32":
-            smallest *= min(1.0, found.smallest)
-        check_positive(system, smallest, largest, factor.precision)
-        residual = float(np.max(found.residuals))
-        if not are_solved(found.residuals, targets, found.solutions, tolerance, largest):
-            ended = (
-                f"refinement leaves at a relative residual of {residual:.1e}, above {tolerance:g}, after {found.steps} "
-                "steps"
-            )
-            raise lost_in_factor(system, factor.precision, ended, smallest)
-        notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
-        if factor.shift:
-            notes += (f"the factor is that of the matrix + {factor.shift:.1e}, and refinement takes that back",)
-        report = Report(
-            precision=factor.precision,
-            residual=residual,
-            smallest=smallest,
-            largest=largest,
-            iterations=found.steps,
-            notes=notes,
-        )
-        return Solution(found.solutions, report)
+def refined(
+    system: System, factor: Factor, smallest: float, largest: float, targets: np.ndarray, time: float = math.inf
+) -> Solution:
+    """(Θ + δ)⁻¹ Y by the factor and refinement, from λ_min of LLᵀ and λ_max of Θ + δ."""
+    found = conjugate_gradients(
+        system.product,
+        targets,
+        factor.product,
+        tolerance=TOLERANCE,
+        steps=_STEPS,
+        floor=rounding_of(largest),
+        patience=_PATIENCE[factor.precision],
+    )
+    if not found.negative > 0:
+        raise refused(system, found.negative, factor.precision)
+    if factor.shift or factor.precision == "float32":
+        smallest *= min(1.0, found.smallest)
+    check_positive(system, smallest, largest, factor.precision)
+    residual = float(np.max(found.residuals))
+    if not are_solved(found.residuals, targets, found.solutions, TOLERANCE, largest):
+        at = f"a relative residual of {residual:.1e}, above {TOLERANCE:g}, after {found.steps} steps"
+        raise lost_in_factor(system, factor.precision, at, smallest)
+    report = Report(
+        precision=factor.precision,
+        residual=residual,
+        smallest=smallest,
+        largest=largest,
+        iterations=found.steps,
+    )
+    return Solution(found.solutions, report)
 
 
 _ROWS = 256  # rows of float32 that are made float64 at once
@@ -131,20 +112,37 @@ class Cholesky(Method):
     def __post_init__(self) -> None:
         check_choice("precision", self.precision, (None, "float32", "float64"))
 
-    def plan(self, task: Task) -> Plan:
+    def memory(self, task: Task) -> float:
         """One array, which may be that of the matrix."""
-        precision = self._precision(task)
-        size = np.dtype(precision).itemsize
+        size = np.dtype(self.precision_for(task)).itemsize
         array = 0 if task.consumed and task.in_memory and size == task.itemsize else size * task.size**2
         vectors = 8 * task.size * (8 * task.outputs + _INVERSE_STEPS + 8)
-        buffers = 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
-        return self._takes(task, array + vectors + buffers, precision=precision)
+        return array + vectors + 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
 
     def prepare(self, system: System, task: Task) -> Respond:
-        """The factor is made when a time of inf is first asked for."""
-        return _InPlace(self, system, task).respond
+        """The factor of Θ + δ, or of a shifted one in float32."""
+        precision, source, unit = np.dtype(self.precision_for(task)), system.matrix, system.unit
+        array, own = _array(source, precision, task.consumed)
+        triangle = Triangle(array, source.words, source.dtype)
+        if own or precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
+            system = replace(system, matrix=triangle, given_unit=unit)
+        largest = largest_eigenvalue(system)
+        spacing = float(np.finfo(precision).eps) * max(largest, 0.0)
+        for power in range(-1, _SHIFTS):
+            shift = 0.0 if power < 0 else 10.0**power * spacing
+            triangle.restore(system.ridge * unit + shift)
+            if _factorised(triangle.array):
+                break
+        else:
+            raise refused(system, -shift, precision.name)
+        factor = InPlaceFactor(triangle, shift)
+        smallest = factor.smallest(_INVERSE_STEPS)
+        if shift and precision == np.float64:
+            raise refused(system, smallest - shift)
+        return partial(refined, system, factor, smallest, largest)
 
-    def _precision(self, task: Task) -> str:
+    def precision_for(self, task: Task) -> str:
+        """The precision of the factor."""
         if self.precision is not None:
             return self.precision
         return "float64" if task.itemsize == 8 or 8.5 * task.size**2 <= task.limit else "float32"
@@ -209,35 +207,6 @@ class InPlaceFactor(Factor):
         solution, info = self._solve(self.array.T, np.asfortranarray(targets, self.array.dtype), lower=0)
         assert info == 0
         return np.asarray(solution, np.float64)
-
-
-class _InPlace(Factorised):
-    def __init__(self, method: Cholesky, system: System, task: Task) -> None:
-        super().__init__(system, TOLERANCE, task)
-        self._precision = np.dtype(method._precision(task))
-
-    def factorise(self) -> tuple[Factor, float, float]:
-        """The factor of Θ + δ, or of a shifted one in float32."""
-        source, unit = self.system.matrix, self.system.unit
-        array, own = _array(source, self._precision, self.task.consumed)
-        triangle = Triangle(array, source.words, source.dtype)
-        system = self.system
-        if own or self._precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
-            system = self.system = replace(system, matrix=triangle, given_unit=unit)
-        largest = largest_eigenvalue(system)
-        spacing = float(np.finfo(self._precision).eps) * max(largest, 0.0)
-        for power in range(-1, _SHIFTS):
-            shift = 0.0 if power < 0 else 10.0**power * spacing
-            triangle.restore(system.ridge * unit + shift)
-            if _factorised(triangle.array):
-                break
-        else:
-            raise refused(system, -shift, self._precision.name)
-        factor = InPlaceFactor(triangle, shift)
-        smallest = factor.smallest(_INVERSE_STEPS)
-        if shift and self._precision == np.float64:
-            raise refused(system, smallest - shift)
-        return factor, smallest, largest
 
 
 def _array(matrix: SymmetricMatrix, precision: np.dtype, consumed: bool) -> tuple[np.ndarray, bool]:

@@ -75,10 +75,10 @@ def blur(system: System, largest: float) -> float:
     return system.resolution * max(abs(largest), system.scale)
 
 
-def lost_in_factor(system: System, precision: str, ended: str, smallest: float = math.inf) -> NotPositiveDefiniteError:
-    """The error for a factor in `precision` that `ended` so, though its matrix may be positive definite in float64.
+def lost_in_factor(system: System, precision: str, at: str, smallest: float) -> NotPositiveDefiniteError:
+    """The error for a factor in `precision` of a matrix that may be positive definite in float64.
 
-    λ_min is `smallest`, or what Lanczos finds below it.
+    at: the residual that refinement leaves. λ_min is `smallest`, or what Lanczos finds below it.
     """
     found, largest = extremes(system, STEPS)
     smallest = min(smallest, found)
@@ -87,9 +87,9 @@ def lost_in_factor(system: System, precision: str, ended: str, smallest: float =
         return said.refused()
     other = ", or precision='float64'" if precision == "float32" else ""
     return NotPositiveDefiniteError(
-        f"the {said.name} is not positive definite to the accuracy of a factor in {precision}, which {ended} (smallest "
-        f"eigenvalue {said.smallest:.2e}, largest {said.largest:.2e}); cause: rounding in {precision} moves the "
-        f"eigenvalues of a factor by about {said.factor_blur:.1e}; {said.remedy()}{other}"
+        f"the {said.name} is not positive definite to the accuracy of a factor in {precision}: refinement leaves {at} "
+        f"(smallest eigenvalue {said.smallest:.2e}, largest {said.largest:.2e}); cause: rounding in {precision} moves "
+        f"the eigenvalues of a factor by about {said.factor_blur:.1e}; {said.remedy()}{other}"
     )
 
 

@@ -10,7 +10,8 @@ gradients and their residual. Source: Botchev, Grimm & Hochbruck 2013 (SIAM J. S
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -19,10 +20,10 @@ import scipy.linalg
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.inference.spectrum import hides, is_positive, longest_time
 from equitangents.solvers.definiteness import check_positive, ends, extremes, orthogonalise
+from equitangents.solvers.matrices import spans
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
-    Plan,
     Report,
     Respond,
     Solution,
@@ -122,41 +123,21 @@ class Lanczos(Method):
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
 
-    def plan(self, task: Task) -> Plan:
+    def memory(self, task: Task) -> float:
         """The vectors of as many columns as fit at once."""
         steps = min(self.max_iterations, task.size)
         one = basis_bytes(task.size, 1, steps)
         together = min(task.outputs, max(1, (task.limit - task.tile_bytes) // one))
-        return self._takes(task, basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + task.tile_bytes)
+        return basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + task.tile_bytes
 
     def prepare(self, system: System, task: Task) -> Respond:
         """Nothing is computed before the targets are known."""
-        return AtTheEnd(system, self.tolerance, task, self.max_iterations).respond
+        return partial(self._solve, system, task)
 
-
-class AtTheEnd:
-    """A method of time inf, by Lanczos unless it says how, in whose place Lanczos answers at finite ones.
-
-    tolerance: of the relative residual. steps: Lanczos vectors, at most.
-    """
-
-    def __init__(self, system: System, tolerance: float, task: Task, steps: int = 1000) -> None:
-        self.system, self.tolerance, self.task, self.steps = system, tolerance, task, steps
-
-    def respond(self, targets: np.ndarray, time: float) -> Solution:
-        """α at one time: by the method at inf, else by Lanczos."""
-        return self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
-
-    def solved(self, targets: np.ndarray) -> Solution:
-        """(Θ + δ)⁻¹ Y."""
-        return self.in_time(targets, math.inf)
-
-    def in_time(self, targets: np.ndarray, time: float) -> Solution:
-        """α at any time by Lanczos, as many columns at once as their vectors fit into memory."""
-        system, (n, k) = self.system, targets.shape
-        steps, task = min(self.steps, n), self.task
-        entries = replace(task, in_memory=system.matrix.in_memory, tile=system.matrix.tile).tile_bytes
-        limit = max(0, task.limit - entries)
+    def _solve(self, system: System, task: Task, targets: np.ndarray, time: float) -> Solution:
+        """α at one time, as many columns at once as their vectors fit into memory."""
+        n, k = targets.shape
+        steps, limit = min(self.max_iterations, n), max(0, task.limit - task.tile_bytes)
         together = min(k, max(1, limit // basis_bytes(n, 1, steps)))
         if basis_bytes(n, together, min(steps, _EXPECTED)) > limit:
             raise MemoryLimitError(
@@ -166,14 +147,13 @@ class AtTheEnd:
                 "take solver='pcg' and time=inf, or raise memory_limit (bytes)",
                 verb="need",
             )
-        columns = (targets[:, start : start + together] for start in range(0, k, together))
-        parts = [evolve(system, some, time, self.tolerance, steps) for some in columns]
-        told = [part.report for part in parts]
-        smallest, largest = min(each.smallest for each in told), max(each.largest for each in told)
+        parts = [evolve(system, targets[:, columns], time, self.tolerance, steps) for columns in spans(k, together)]
+        reports = [part.report for part in parts]
+        smallest, largest = min(each.smallest for each in reports), max(each.largest for each in reports)
         _check_known(system, smallest, largest, time)
         system.dynamics.check(largest, time)
         alpha = np.concatenate([part.coefficients for part in parts], axis=1)
-        residual = float(np.max([each.residual for each in told]))
+        residual = float(np.max([each.residual for each in reports]))
         if math.isinf(time):  # the bound knows nothing of rounding
             left = system.left(targets, alpha)
             if not are_solved(left, targets, alpha, self.tolerance, largest):
@@ -188,7 +168,7 @@ class AtTheEnd:
             residual=residual,
             smallest=max(smallest, system.delta) if smallest > 0 else smallest,
             largest=largest,
-            iterations=max(each.iterations for each in told),
+            iterations=max(each.iterations for each in reports),
         )
         return Solution(alpha, report)
 
@@ -202,7 +182,7 @@ def _check_known(system: System, smallest: float, largest: float, time: float) -
     said.check_semidefinite()
     rate, rounding = system.dynamics.rate, system.size * float(np.finfo(float).eps) * largest
     if hides(rate, time, rounding) and not is_positive(smallest, largest, rounding):
-        raise said.refused(longest_time(rate, rounding))
+        raise said.too_long(longest_time(rate, rounding))
 
 
 def basis_bytes(size: int, columns: int, steps: int) -> int:

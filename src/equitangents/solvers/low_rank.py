@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -24,22 +23,25 @@ import scipy.linalg
 
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
-from equitangents.solvers.matrices import ArrayMatrix, PartMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Plan, Report, Respond, Solution, System, Task
+from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
+from equitangents.solvers.method import Method, Report, Respond, Solution, System, Task
 from equitangents.validation import check_whole
 
 _BLOCK = 64  # pivots drawn at once, at most
 _NEGATIVE = 1e3  # times the rounding of entries: below minus that a diagonal entry is no matter of rounding
 
 
-def pivoted_cholesky(matrix: SymmetricMatrix, rank: int) -> tuple[np.ndarray, np.ndarray]:
+def pivoted_cholesky(
+    matrix: SymmetricMatrix, rank: int, rows: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """F (N, rank), and its pivots in their order, drawn with probability proportional to the residual diagonal.
 
-    Ends early where nothing is left.
+    rows: of the part of the matrix that is factorised; None: all of it. Ends early where nothing is left.
     """
     rng = np.random.default_rng(0)
-    n = matrix.size
-    left = matrix.diagonal()
+    rows = np.arange(matrix.size) if rows is None else rows
+    n, whole = len(rows), len(rows) == matrix.size
+    left = matrix.diagonal()[rows]
     first = float(left.sum())
     rounding = float(np.finfo(matrix.dtype).eps) * max(float(left.max(initial=0.0)), 0.0)
     _check_diagonal(matrix.finite(left), rounding, matrix.words)
@@ -54,7 +56,8 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int) -> tuple[np.ndarray, np
         count = min(_BLOCK, max(1, rank // 10), rank - held)
         drawn = rng.choice(n, count, p=left / total)
         proposed, where = np.unique(drawn, return_inverse=True)
-        residual = matrix.finite(matrix.columns(proposed) - factor[:, :held] @ factor[proposed, :held].T)
+        columns = matrix.columns(proposed) if whole else matrix.block(rows, rows[proposed]).astype(np.float64)
+        residual = matrix.finite(columns - factor[:, :held] @ factor[proposed, :held].T)
         chosen, corner = _accepted(residual[proposed], where, left[proposed], rng)
         if not len(chosen):
             break
@@ -63,7 +66,7 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int) -> tuple[np.ndarray, np
         pivots[held : held + len(chosen)] = proposed[chosen]
         held += len(chosen)
         left = left - np.einsum("nk,nk->n", new, new)
-    return factor[:, :held], pivots[:held]
+    return factor[:, :held], rows[pivots[:held]]
 
 
 def cheap_pivots(matrix: SymmetricMatrix, rank: int) -> np.ndarray | None:
@@ -152,50 +155,52 @@ class Nystrom(Method):
         if matrix.size <= _OVERSAMPLED * rank:
             return pivoted_cholesky(matrix, rank)[1]
         drawn = np.sort(np.random.default_rng(0).choice(matrix.size, _OVERSAMPLED * rank, replace=False))
-        return drawn[pivoted_cholesky(PartMatrix(matrix, drawn), rank)[1]]
+        return pivoted_cholesky(matrix, rank, drawn)[1]
 
     def rank_of(self, size: int) -> int:
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""
         return min(size, self.rank or min(5000, max(200, int(4 * math.sqrt(size)))))
 
-    def plan(self, task: Task) -> Plan:
+    def memory(self, task: Task) -> float:
         """Some m × m matrices, and rows of N × m entries at a time."""
         n, m = task.size, self.rank_of(task.size)
         rows = min(n, _OVERSAMPLED * m)
         probes = 4 * min(n, _PROBES) ** 2
-        memory = 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
-        return self._takes(task, memory)
+        return 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
 
     def prepare(self, system: System, task: Task) -> Respond:
         """Landmarks are chosen, and their kernels with all rows computed, once for all times."""
-        return _Spanned(system, self.landmarks(system.matrix)).respond
+        landmarks = self.landmarks(system.matrix)
+        kept: list[tuple[np.ndarray, list[_Span]]] = []  # targets, and the spans of all landmarks and of half
+
+        def respond(targets: np.ndarray, time: float) -> Solution:
+            if not kept or not np.array_equal(kept[0][0], targets):
+                kept[:] = [(targets, _spans(system, landmarks, targets))]
+            span, half = kept[0][1]
+            smallest, largest = float(span.values[0]), float(span.values[-1])
+            system.dynamics.check(largest, time)
+            weights = span.weights(time)
+            error, residual = _compared(system, landmarks, span, targets, time, weights, half.weights(time))
+            report = Report(
+                residual=residual,
+                smallest=smallest,
+                largest=largest,
+                precision=f"float64 on {system.matrix.dtype.name} entries",
+                rank=len(landmarks),
+                error=error,
+            )
+            return Solution(weights, report, landmarks)
+
+        return respond
 
 
 class _Span:
-    """The span of some landmarks: W^{−1/2}, and FᵀF and FᵀY, which rows of C are added to."""
+    """The span of some landmarks: R = W^{−1/2}, eigenvalues of Θ̂ + δ, ascending, and its modes, from FᵀF and FᵀY."""
 
-    def __init__(self, system: System, corner: np.ndarray, outputs: int) -> None:
-        self._system = system
-        rounding = float(np.finfo(system.matrix.dtype).eps) * math.sqrt(len(corner))
-        self._root, values = inverse_root((corner + corner.T) / 2, rounding)
-        if not len(values):
-            raise NotPositiveDefiniteError(
-                "matrix", system.matrix.words, "one that does not vanish on the landmarks", "check the inputs"
-            )
-        self._squares = np.zeros((self._root.shape[1],) * 2)
-        self._pulls = np.zeros((self._root.shape[1], outputs))
-
-    def add(self, rows: np.ndarray, targets: np.ndarray) -> None:
-        """Some rows of C, and their targets."""
-        features = rows[:, : len(self._root)] @ self._root
-        self._squares += features.T @ features
-        self._pulls += features.T @ targets
-
-    @cached_property
-    def modes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues of Θ̂ + δ, ascending, and its modes."""
-        values, vectors = scipy.linalg.eigh((self._squares + self._squares.T) / 2)
-        return np.maximum(values, 0.0) + self._system.delta, vectors
+    def __init__(self, system: System, root: np.ndarray, squares: np.ndarray, pulls: np.ndarray) -> None:
+        self._system, self._root, self._pulls = system, root, pulls
+        values, self._vectors = scipy.linalg.eigh((squares + squares.T) / 2)
+        self.values = np.maximum(values, 0.0) + system.delta
 
     def kernel(self, rows: np.ndarray) -> np.ndarray:
         """Θ̂ between inputs of which these are rows of C."""
@@ -204,83 +209,72 @@ class _Span:
 
     def weights(self, time: float) -> np.ndarray:
         """Weights of the landmarks at one time; at inf, of what is above rounding."""
-        values, vectors = self.modes
-        rounding = self._system.size * np.finfo(np.float64).eps * float(values[-1])
-        response = self._system.response(values, time, rounding)
-        return self._root @ (vectors @ (response[:, None] * (vectors.T @ self._pulls)))
+        rounding = self._system.size * np.finfo(np.float64).eps * float(self.values[-1])
+        response = self._system.response(self.values, time, rounding)
+        return self._root @ (self._vectors @ (response[:, None] * (self._vectors.T @ self._pulls)))
 
 
-class _Spanned:
-    def __init__(self, system: System, landmarks: np.ndarray) -> None:
-        self._system, self._landmarks = system, landmarks
-        self._kept: tuple[np.ndarray, _Span, _Span] | None = None  # targets, and spans of all landmarks and of half
+def _spans(system: System, landmarks: np.ndarray, targets: np.ndarray) -> list[_Span]:
+    """The spans of all landmarks, and of the first half of them, from one pass over the rows of C."""
+    matrix, m = system.matrix, len(landmarks)
+    corner = matrix.finite(matrix.block(landmarks, landmarks).astype(np.float64))
+    roots = []
+    for count in (m, max(1, m // 2)):
+        W = corner[:count, :count]
+        root, values = inverse_root((W + W.T) / 2, float(np.finfo(matrix.dtype).eps) * math.sqrt(count))
+        if not len(values):
+            raise NotPositiveDefiniteError(
+                "matrix", matrix.words, "one that does not vanish on the landmarks", "check the inputs"
+            )
+        roots.append(root)
+    squares = [np.zeros((root.shape[1],) * 2) for root in roots]
+    pulls = [np.zeros((root.shape[1], targets.shape[1])) for root in roots]
+    for rows in spans(matrix.size, _ROWS):
+        block = matrix.finite(matrix.block(rows, landmarks).astype(np.float64, copy=False))
+        for root, square, pull in zip(roots, squares, pulls, strict=True):
+            features = block[:, : len(root)] @ root
+            square += features.T @ features
+            pull += features.T @ targets[rows]
+    return [_Span(system, *each) for each in zip(roots, squares, pulls, strict=True)]
 
-    def respond(self, targets: np.ndarray, time: float) -> Solution:
-        """Weights of the landmarks at one time."""
-        system = self._system
-        if self._kept is None or not np.array_equal(self._kept[0], targets):
-            self._kept = targets, *self._pass(targets)
-        _, span, half = self._kept
-        smallest, largest = (float(span.modes[0][at]) for at in (0, -1))
-        system.dynamics.check(largest, time)
-        weights = span.weights(time)
-        error, residual = self._compare(span, targets, time, weights, half.weights(time))
-        report = Report(
-            residual=residual,
-            smallest=smallest,
-            largest=largest,
-            precision=f"float64 on {system.matrix.dtype.name} entries",
-            rank=len(self._landmarks),
-            error=error,
-            notes=("the residual is what is left of the training targets, eigenvalues are those of the approximation",),
-        )
-        return Solution(weights, report, self._landmarks)
 
-    def _pass(self, targets: np.ndarray) -> tuple[_Span, _Span]:
-        matrix, landmarks, m = self._system.matrix, self._landmarks, len(self._landmarks)
-        corner = matrix.finite(matrix.block(landmarks, landmarks).astype(np.float64))
-        half = max(1, m // 2)
-        both = (
-            _Span(self._system, corner, targets.shape[1]),
-            _Span(self._system, corner[:half, :half], targets.shape[1]),
-        )
-        for rows in spans(matrix.size, _ROWS):
-            block = matrix.finite(matrix.block(rows, landmarks).astype(np.float64, copy=False))
-            for span in both:
-                span.add(block, targets[rows])
-        return both
+def _compared(
+    system: System,
+    landmarks: np.ndarray,
+    span: _Span,
+    targets: np.ndarray,
+    time: float,
+    weights: np.ndarray,
+    of_half: np.ndarray,
+) -> tuple[float, float]:
+    """(estimated error, what is left of the targets), over the size of the targets, on some training inputs.
 
-    def _compare(
-        self, span: _Span, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray
-    ) -> tuple[float, float]:
-        """(estimated error, what is left of the targets), over the size of the targets, on some training inputs.
-
-        Root mean squares. The error is the larger of two changes of the predictor: from half the landmarks to all, and
-        from Θ̂ to Θ̂ + D, where D = Θ − Θ̂ between these inputs, which would learn D φ_t(D + δ) of what is left of
-        their targets. Source of the second: Snelson & Ghahramani 2007, "Local and global sparse Gaussian processes".
-        """
-        system, landmarks, matrix = self._system, self._landmarks, self._system.matrix
-        rows = _probes(matrix)
-        cross = matrix.block(rows, landmarks).astype(np.float64, copy=False)
-        ours = cross @ weights
-        left = targets[rows] - ours
-        size = float(np.sqrt(np.mean(targets[rows] ** 2))) or 1.0
-        residual = float(np.sqrt(np.mean(left**2))) / size
-        if len(landmarks) == matrix.size:
-            return 0.0, residual
-        apart = matrix.block(rows, rows).astype(np.float64) - span.kernel(cross)
-        values, vectors = scipy.linalg.eigh((apart + apart.T) / 2, overwrite_a=True)
-        values = np.maximum(values, 0.0)
-        if math.isinf(time):
-            # Without ridge all is learnt, but nothing along what rounding of entries as large as the diagonal made.
-            rounded = relative_resolution(len(rows), matrix.dtype) * len(rows) * system.unit * (system.delta == 0)
-            learnt = np.divide(values, values + system.delta, out=np.zeros_like(values), where=values > rounded)
-        else:
-            learnt = values * system.dynamics.response(values + system.delta, time)
-        local = vectors @ (learnt[:, None] * (vectors.T @ left))
-        others = cross[:, : len(of_half)] @ of_half
-        changes = [float(np.sqrt(np.mean(change**2))) for change in (local, ours - others)]
-        return float(np.max(changes)) / size, residual
+    Root mean squares. The error is the larger of two changes of the predictor: from half the landmarks to all, and
+    from Θ̂ to Θ̂ + D, where D = Θ − Θ̂ between these inputs, which would learn D φ_t(D + δ) of what is left of
+    their targets. Source of the second: Snelson & Ghahramani 2007, "Local and global sparse Gaussian processes".
+    """
+    matrix = system.matrix
+    rows = _probes(matrix)
+    cross = matrix.block(rows, landmarks).astype(np.float64, copy=False)
+    ours = cross @ weights
+    left = targets[rows] - ours
+    size = float(np.sqrt(np.mean(targets[rows] ** 2))) or 1.0
+    residual = float(np.sqrt(np.mean(left**2))) / size
+    if len(landmarks) == matrix.size:
+        return 0.0, residual
+    apart = matrix.block(rows, rows).astype(np.float64) - span.kernel(cross)
+    values, vectors = scipy.linalg.eigh((apart + apart.T) / 2, overwrite_a=True)
+    values = np.maximum(values, 0.0)
+    if math.isinf(time):
+        # Without ridge all is learnt, but nothing along what rounding of entries as large as the diagonal made.
+        rounded = relative_resolution(len(rows), matrix.dtype) * len(rows) * system.unit * (system.delta == 0)
+        learnt = np.divide(values, values + system.delta, out=np.zeros_like(values), where=values > rounded)
+    else:
+        learnt = values * system.dynamics.response(values + system.delta, time)
+    local = vectors @ (learnt[:, None] * (vectors.T @ left))
+    others = cross[:, : len(of_half)] @ of_half
+    changes = [float(np.sqrt(np.mean(change**2))) for change in (local, ours - others)]
+    return float(np.max(changes)) / size, residual
 
 
 def _probes(matrix: SymmetricMatrix) -> np.ndarray:

@@ -16,8 +16,8 @@ import numpy as np
 
 from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.content import VERSION, described
 from equitangents.kernels.invariance import draws_noise
+from equitangents.kernels.program import VERSION, described
 from equitangents.scale import GramStore
 from equitangents.scale.identity import network_hash
 from equitangents.scale.place import Place
@@ -162,13 +162,6 @@ class StoreMatrix(ArrayMatrix):
         super().__init__(getattr(store, field), f"the {field.upper()} in {store.path}")
         self.store, self.folder, self._field = store, store.path, field
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the open Zarr array."""
-        return {name: value for name, value in vars(self).items() if name != "array"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
     @cached_property
     def array(self) -> Any:  # of what was unpickled or loaded; means do not need it
         """The Zarr array, opened when entries are first asked for; StoreError where it is gone."""
@@ -225,23 +218,6 @@ class KernelMatrix(SymmetricMatrix):
     def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
         """Which input each row is of: those of one input share its noise."""
         return rows
-
-
-class PartMatrix(SymmetricMatrix):
-    """Some rows and columns of a matrix, for pivoting."""
-
-    def __init__(self, matrix: SymmetricMatrix, rows: np.ndarray) -> None:
-        self.matrix, self.rows = matrix, rows
-        self.size, self.dtype, self.words = len(rows), matrix.dtype, matrix.words
-        self.tile = matrix.tile
-
-    def block(self, rows: Index, columns: Index) -> np.ndarray:
-        """Entries of some rows and columns."""
-        return self.matrix.block(self.rows[rows], self.rows[columns])
-
-    def diagonal(self) -> np.ndarray:
-        """Part of the diagonal."""
-        return self.matrix.diagonal()[self.rows]
 
 
 class ScaledMatrix(SymmetricMatrix):

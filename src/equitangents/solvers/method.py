@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.spectrum import relative_resolution
+from equitangents.inference.spectrum import relative, relative_resolution
 from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.validation import check_whole
 
@@ -26,14 +26,14 @@ class Report:
     """How one system was solved.
 
     solver: what was used, such as "cholesky"; reason: why. precision: of the factor, or of the matrix's entries.
-    residual: the largest over right-hand sides of |Y − (Θ+δ)α − decay(Y)|/|Y|, computed or bounded in float64.
+    residual: the largest over right-hand sides of |Y − (Θ+δ)α − decay(Y)|/|Y|, computed or bounded in float64; of
+    features that of their normal equations, of Nyström what is left of the training targets.
     condition: an estimate of λ_max/λ_min of Θ + δ; NaN where nothing is known of it. smallest, largest: the
     estimates of the eigenvalues themselves. iterations: of the iterative part, 0 for none. seconds: by the clock;
     forecast_memory: bytes that were expected before. rank: of a preconditioner or approximation.
     error: for approximations, the estimated root mean square difference from the exact predictor on the training
     inputs, over that of the targets (the larger of what the second half of the rank changed, and of what the part of
     the kernel that the approximation leaves out would still learn); 0 for solvers that are exact up to `residual`.
-    notes: whatever else was done.
     """
 
     solver: str = ""
@@ -51,7 +51,6 @@ class Report:
     time: float = math.inf
     rank: int | None = None
     error: float = 0.0
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,12 +120,6 @@ class System:
         return relative(targets - self.product(solutions), targets)
 
 
-def relative(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """|V|/|Y| of each column, |V| where Y is 0."""
-    sizes = np.linalg.norm(targets, axis=0)
-    return np.linalg.norm(vectors, axis=0) / np.where(sizes > 0, sizes, 1.0)
-
-
 def rounding_of(largest: float) -> float:
     """What rounding in float64 leaves of |Y − (Θ + δ) α|/|α|, for an eigenvalue λ_max of Θ + δ."""
     return 4 * float(np.finfo(np.float64).eps) * largest
@@ -162,27 +155,11 @@ class Task:
         return 3 * 8 * (min(256, self.size) * self.size if self.in_memory else min(self.tile, self.size) ** 2)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a method is expected to take: bytes of memory at the peak, and whether it fits.
-
-    precision: of what is computed. reason: why it is what "auto" takes, or that it was asked for.
-    """
-
-    method: Method
-    memory: int
-    fits: bool
-    precision: str
-    reason: str = "asked for"
-
-    @property
-    def solver(self) -> str:
-        """The name by which `solver=` asks for this method."""
-        return self.method.name
-
-
 Respond = Callable[[np.ndarray, float], Solution]
-"""A method at work on one system: α = φ_t(Θ + δ) Y for Y (N, k) at one time, with what it knows of it in the report."""
+"""A method at work on one system: α = φ_t(Θ + δ) Y for Y (N, k) at one time, with what it knows of it in the report.
+
+One that is not of `any_time` is asked at time inf alone.
+"""
 
 
 class Method(abc.ABC):
@@ -190,18 +167,15 @@ class Method(abc.ABC):
 
     name: ClassVar[str]
     exact: ClassVar[bool] = True  # up to the residual that it reports
-    any_time: ClassVar[bool] = False  # whether it answers at finite times itself, so that Lanczos need not
+    any_time: ClassVar[bool] = False  # whether it answers at finite times itself, and not Lanczos in its place
 
     @abc.abstractmethod
-    def plan(self, task: Task) -> Plan:
-        """What it will take."""
+    def memory(self, task: Task) -> float:
+        """Bytes that it will take at the peak."""
 
     @abc.abstractmethod
     def prepare(self, system: System, task: Task) -> Respond:
         """Get ready, within the task's limit; what is computed once (a factor, a preconditioner) is kept."""
-
-    def _takes(self, task: Task, memory: float, precision: str = "float64") -> Plan:
-        return Plan(self, int(memory), memory <= task.limit, precision)
 
 
 def check_iterations(tolerance: float, iterations: int) -> None:

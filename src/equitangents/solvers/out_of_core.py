@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -32,16 +32,9 @@ from equitangents.scale.place import (
     sweep,
     write_whole,
 )
-from equitangents.solvers.cholesky import Factor, Factorised
+from equitangents.solvers.cholesky import Factor, refined
 from equitangents.solvers.definiteness import blur, largest_eigenvalue, refused
-from equitangents.solvers.method import (
-    TOLERANCE,
-    Method,
-    Plan,
-    Respond,
-    System,
-    Task,
-)
+from equitangents.solvers.method import Method, Respond, System, Task
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -68,12 +61,11 @@ class OutOfCore(Method):
         if self.tile is not None:
             check_whole("tile", self.tile, 1)
 
-    def plan(self, task: Task) -> Plan:
+    def memory(self, task: Task) -> float:
         """One row of tiles in memory, half the matrix on disk."""
         side = self.side(task.size, task.limit)
         row = -(-task.size // side) * side
-        memory = 8 * (row * side + 8 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS))
-        return self._takes(task, memory)
+        return 8 * (row * side + 8 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS))
 
     def side(self, size: int, limit: int) -> int:
         """The side of a tile: a row of them takes a quarter of the memory."""
@@ -81,7 +73,7 @@ class OutOfCore(Method):
         return min(size, wanted)
 
     def prepare(self, system: System, task: Task) -> Respond:
-        """The factor is made when a time of inf is first asked for."""
+        """The factor in a folder that is named by what it is of."""
         require("google_crc32c", "scale", "a factor on disk")
         base: Place | None = None if self.path is None else place("path", self.path)
         if base is None:
@@ -93,7 +85,24 @@ class OutOfCore(Method):
                 )
             base = kernel.with_name(kernel.name + ".factors")
         base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
-        return _OnDisk(self, system, base, task).respond
+        side = self.side(task.size, task.limit)
+        about = {
+            "matrix": system.matrix.fingerprint(),
+            "size": system.size,
+            "delta": float(system.delta).hex(),
+            "tile": side,
+        }
+        text = json.dumps(about, indent=1, sort_keys=True).encode()
+        folder = base / hashlib.sha256(text).hexdigest()[:16]
+        with store_errors(f"the factor in {folder} cannot be written", ""):
+            if not (folder / _RECORD).exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                write_whole(folder / _RECORD, text)
+        factor = TiledFactor(system, folder, side)
+        there = len(factor.tiles) - len(factor.missing)
+        logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
+        factor.compute()
+        return partial(refined, system, factor, factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system))
 
 
 class TiledFactor(Factor):
@@ -182,30 +191,3 @@ class TiledFactor(Factor):
         kept = "; what is complete is kept, and the same call goes on from it"
         with store_errors(f"the factor in {self.folder} cannot be written", kept):
             self._chunks.write((i, j), made)
-
-
-class _OnDisk(Factorised):
-    def __init__(self, method: OutOfCore, system: System, base: Place, task: Task) -> None:
-        super().__init__(system, TOLERANCE, task)
-        self._base, self._side = base, method.side(task.size, task.limit)
-
-    def factorise(self) -> tuple[Factor, float, float]:
-        """The factor in a folder that is named by what it is of."""
-        system = self.system
-        about = {
-            "matrix": system.matrix.fingerprint(),
-            "size": system.size,
-            "delta": float(system.delta).hex(),
-            "tile": self._side,
-        }
-        text = json.dumps(about, indent=1, sort_keys=True).encode()
-        folder = self._base / hashlib.sha256(text).hexdigest()[:16]
-        with store_errors(f"the factor in {folder} cannot be written", ""):
-            if not (folder / _RECORD).exists():
-                folder.mkdir(parents=True, exist_ok=True)
-                write_whole(folder / _RECORD, text)
-        factor = TiledFactor(system, folder, self._side)
-        there = len(factor.tiles) - len(factor.missing)
-        logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
-        factor.compute()
-        return factor, factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system)

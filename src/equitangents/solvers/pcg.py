@@ -9,25 +9,18 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.solvers.definiteness import (
-    STEPS,
-    check_positive,
-    extremes,
-    refused,
-)
-from equitangents.solvers.lanczos import AtTheEnd
+from equitangents.solvers.definiteness import STEPS, check_positive, extremes, refused
 from equitangents.solvers.low_rank import cheap_pivots, factor_on, inverse_root, pivoted_cholesky
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
-    Plan,
     Report,
     Respond,
     Solution,
@@ -169,35 +162,35 @@ class PCG(Method):
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
 
-    def plan(self, task: Task) -> Plan:
+    def memory(self, task: Task) -> float:
         """The preconditioner, and vectors of every output."""
         n, rank = task.size, self.rank_of(task.size)
-        return self._takes(task, 8 * n * (2 * rank + 10 * task.outputs) + task.tile_bytes)
+        return 8 * n * (2 * rank + 10 * task.outputs) + task.tile_bytes
 
     def rank_of(self, size: int) -> int:
         """The preconditioner's rank for so many rows."""
         return min(size, self.rank or min(1000, max(50, size // 10)))
 
     def prepare(self, system: System, task: Task) -> Respond:
-        """The preconditioner is made when a time of inf is first asked for."""
-        return _Conjugate(self, system, task).respond
+        """R ↦ P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors."""
+        matrix, rank, delta = system.matrix, self.rank_of(system.size), system.delta
+        cheap = cheap_pivots(matrix, rank)
+        factor = pivoted_cholesky(matrix, rank)[0] if cheap is None else factor_on(matrix, cheap)
+        root, values = inverse_root(factor.T @ factor, factor.shape[1] * float(np.finfo(np.float64).eps))
+        vectors, weights = factor @ root, ((values[0] + delta) / (values + delta) - 1)[:, None]
+        apply = lambda residuals: residuals + vectors @ (weights * (vectors.T @ residuals))
+        return partial(self._solve, system, apply, len(values), extremes(system, _LARGEST, vectors[:, -1:])[1])
 
-
-class _Conjugate(AtTheEnd):
-    def __init__(self, method: PCG, system: System, task: Task) -> None:
-        super().__init__(system, method.tolerance, task, method.max_iterations)
-        self._method = method
-
-    def solved(self, targets: np.ndarray) -> Solution:
+    def _solve(
+        self, system: System, precondition: Product, rank: int, largest: float, targets: np.ndarray, time: float
+    ) -> Solution:
         """(Θ + δ)⁻¹ Y by conjugate gradients."""
-        m, system = self._method, self.system
-        precondition, rank, largest = self._prepared
         found = conjugate_gradients(
             system.product,
             targets,
             precondition,
-            tolerance=m.tolerance,
-            steps=m.max_iterations,
+            tolerance=self.tolerance,
+            steps=self.max_iterations,
             floor=rounding_of(largest),
             patience=_PATIENCE,
         )
@@ -207,11 +200,11 @@ class _Conjugate(AtTheEnd):
         worst = float(np.max(found.residuals))
         if np.isfinite(smallest):
             check_positive(system, smallest, largest)
-        if not are_solved(found.residuals, targets, found.solutions, m.tolerance, largest):
+        if not are_solved(found.residuals, targets, found.solutions, self.tolerance, largest):
             check_positive(system, *extremes(system, STEPS))
             raise InvalidArgumentError(
                 f"conjugate gradients end at a relative residual of {worst:.1e} after {found.steps} steps, above the "
-                f"tolerance {m.tolerance:g} (smallest eigenvalue about {smallest:.1e}, largest "
+                f"tolerance {self.tolerance:g} (smallest eigenvalue about {smallest:.1e}, largest "
                 f"{largest:.1e}); raise rank (now {rank}), ridge or tolerance, or take "
                 "solver='cholesky' or 'out-of-core'"
             )
@@ -224,15 +217,3 @@ class _Conjugate(AtTheEnd):
             rank=rank,
         )
         return Solution(found.solutions, report)
-
-    @cached_property
-    def _prepared(self) -> tuple[Product, int, float]:
-        """(R ↦ P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors; its rank; λ_max)."""
-        matrix, rank = self.system.matrix, self._method.rank_of(self.system.size)
-        cheap = cheap_pivots(matrix, rank)
-        factor = pivoted_cholesky(matrix, rank)[0] if cheap is None else factor_on(matrix, cheap)
-        root, values = inverse_root(factor.T @ factor, factor.shape[1] * float(np.finfo(np.float64).eps))
-        vectors, delta = factor @ root, self.system.delta
-        weights = ((values[0] + delta) / (values + delta) - 1)[:, None]
-        apply = lambda residuals: residuals + vectors @ (weights * (vectors.T @ residuals))
-        return apply, len(values), extremes(self.system, _LARGEST, vectors[:, -1:])[1]

@@ -14,14 +14,14 @@ from equitangents._types import KernelName, Numbers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.inference.dynamics import DYNAMICS, as_times
-from equitangents.inference.ridge import Ridge
+from equitangents.inference.spectrum import Ridge
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.definiteness import blur
 from equitangents.solvers.lanczos import Lanczos
 from equitangents.solvers.low_rank import Nystrom
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Plan, Respond, Solution, System, Task
+from equitangents.solvers.method import Method, Respond, Solution, System, Task
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.spectral import Eigh
@@ -31,8 +31,6 @@ logger = logging.getLogger("equitangents")
 
 _SYMMETRIC = 1e3  # times the rounding of entries
 _LARGE = 1e50  # targets beyond it, or below its inverse, are scaled; kernels of such numbers are refused
-_KRYLOV = "a finite time, at which Lanczos answers for the solver"
-
 
 METHODS: dict[str, type[Method]] = {
     method.name: method for method in (Eigh, Cholesky, OutOfCore, Lanczos, PCG, Nystrom)
@@ -52,8 +50,8 @@ def as_method(solver: str | Method) -> Method | None:
     return None if solver == "auto" else METHODS[solver]()
 
 
-def choose(task: Task, time: float, ridge: float, has_folder: bool) -> Plan:
-    """The plan of "auto": what is exact and fits, the quickest kind first; MemoryLimitError where nothing does."""
+def choose(task: Task, time: float, ridge: float, has_folder: bool) -> tuple[Method, str]:
+    """The method of "auto", and why: what is exact and fits, the quickest kind first; MemoryLimitError for none."""
     candidates: list[tuple[Method, str]] = []
     if task.size <= DECOMPOSED:
         candidates.append((Eigh(), "auto: one decomposition serves every time"))
@@ -64,20 +62,8 @@ def choose(task: Task, time: float, ridge: float, has_folder: bool) -> Plan:
         if ridge == 0 and has_folder:
             candidates.append((OutOfCore(), "auto: without a ridge a factor on disk is sure"))
         candidates.append((PCG(), "auto: no factor fits into memory"))
-    for method, reason in candidates:
-        plan = replace(method.plan(task), reason=reason)
-        if plan.fits:
-            return plan
-    raise too_large(plan, task)
-
-
-def too_large(plan: Plan, task: Task) -> MemoryLimitError:
-    """The error for a plan that does not fit."""
-    return MemoryLimitError(
-        f"the dense problem of {task.size} samples needs about {memory_size(plan.memory)} by solver {plan.solver!r}, "
-        f"the limit is {memory_size(task.limit)}; take another solver, train on fewer samples, or "
-        "raise memory_limit (bytes)"
-    )
+    fitting = [each for each in candidates if each[0].memory(task) <= task.limit]
+    return fitting[0] if fitting else candidates[-1]
 
 
 class Solver:
@@ -120,28 +106,35 @@ class Solver:
                 verb="has entries of about",
             )
         if self._method is None:
-            plan = choose(task, time, system.ridge, matrix.folder is not None)
+            method, reason = choose(task, time, system.ridge, matrix.folder is not None)
         else:
-            plan = self._method.plan(task)
-        if not plan.fits:
-            raise too_large(plan, task)
-        logger.info("solver: %s", plan)
-        start, method = clock.perf_counter(), plan.method
+            method, reason = self._method, "asked for"
+        memory = int(method.memory(task))
+        if memory > task.limit:
+            raise MemoryLimitError(
+                f"the dense problem of {task.size} samples needs about {memory_size(memory)} by solver "
+                f"{method.name!r}, the limit is {memory_size(task.limit)}; take another solver, train on fewer "
+                "samples, or raise memory_limit (bytes)"
+            )
+        logger.info("solver: %s (%s), about %s", method.name, reason, memory_size(memory))
+        start, name, exact = clock.perf_counter(), method.name, method.exact
+        if not (method.any_time or math.isinf(time)):
+            method = Lanczos(method.tolerance, method.max_iterations) if isinstance(method, PCG) else Lanczos()
+            name, reason = method.name, "a finite time, at which Lanczos answers for the solver"
         if method not in self._prepared:
             self._prepared[method] = method.prepare(system, task)
-        unit = _unit(targets, each=method.exact)
+        unit = _unit(targets, each=exact)
         found = self._prepared[method](targets / unit, time)
-        by_krylov = not (method.any_time or math.isinf(time))
         smallest, largest = found.report.smallest, found.report.largest
         condition = math.nan if math.isnan(smallest) else math.inf
         report = replace(
             found.report,
-            solver="lanczos" if by_krylov else plan.solver,
-            reason=_KRYLOV if by_krylov else plan.reason,
+            solver=name,
+            reason=reason,
             size=system.size,
             condition=largest / smallest if smallest > blur(system, largest) else condition,
             seconds=clock.perf_counter() - start,
-            forecast_memory=plan.memory,
+            forecast_memory=memory,
             ridge=system.ridge,
             time=time,
         )

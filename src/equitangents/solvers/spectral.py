@@ -17,9 +17,9 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.inference.spectrum import decompose, dense_solve_bytes
+from equitangents.inference.spectrum import decompose, dense_solve_bytes, relative
 from equitangents.solvers.matrices import Index, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Plan, Report, Respond, Solution, System, Task, relative
+from equitangents.solvers.method import Method, Report, Respond, Solution, System, Task
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Eigh(Method):
     name: ClassVar[str] = "eigh"
     any_time: ClassVar[bool] = True
 
-    def plan(self, task: Task) -> Plan:
+    def memory(self, task: Task) -> float:
         """Six matrices in float64."""
-        return self._takes(task, dense_solve_bytes(task.size))
+        return dense_solve_bytes(task.size)
 
     def prepare(self, system: System, task: Task) -> Respond:
         """Eigenvalues and eigenvectors of the matrix, computed once for all times."""
@@ -124,12 +124,10 @@ class Primal(Method):
     name: ClassVar[str] = "primal"
     any_time: ClassVar[bool] = True
 
-    def plan(self, task: Task) -> Plan:
+    def memory(self, task: Task) -> float:
         """F, one pass over it, and four matrices of min(N, m) rows."""
         n, m = task.size, self.features
-        side = min(n, m)
-        memory = task.itemsize * n * m + 8 * (4 * side**2 + min(n, _ROWS) * m + 3 * n * task.outputs)
-        return self._takes(task, memory)
+        return task.itemsize * n * m + 8 * (4 * min(n, m) ** 2 + min(n, _ROWS) * m + 3 * n * task.outputs)
 
     def prepare(self, system: System, task: Task) -> Respond:
         """FᵀF (or F Fᵀ) and its eigenvalues."""
@@ -164,7 +162,6 @@ class Primal(Method):
                 largest=largest + system.delta,
                 precision=f"float64 on {matrix.dtype.name} features",
                 rank=int(math.fsum(known)),
-                notes=("solved in the space of features; the residual is that of its normal equations",),
             )
             return Solution(alpha, report)
 

@@ -7,11 +7,9 @@ import pytest
 import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels, flat, literal_fit
 from equitangents import actions
-from equitangents.ensembles import BaggedInfiniteEnsemble
 from equitangents.ensembles import fields as kernel
 from equitangents.ensembles.fields import FieldPoints, moved_targets
-from equitangents.ensembles.infinite import problem
-from equitangents.ensembles.training.variations import Bootstrap, variation_key
+from equitangents.ensembles.infinite import predictor
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 
 NET = PatchKernels()
@@ -143,7 +141,7 @@ def test_blocks_of_a_kernel_of_points_with_themselves_fill_both_halves(monkeypat
 
 def test_matrices_that_are_not_held_are_computed_tile_by_tile(monkeypatch):
     x, y, x_test = fields(n=4, seed=3)
-    for module, name, value in ((problem, "_BOTH", 0.0), (problem, "_ONE", 0.0), (kernel, "_TILE", 20)):
+    for module, name, value in ((predictor, "_BOTH", 0.0), (predictor, "_ONE", 0.0), (kernel, "_TILE", 20)):
         monkeypatch.setattr(module, name, value)  # as if they were too large
     monkeypatch.setattr(kernel, "_ENTRIES", 200)
     model = et.InfiniteEnsemble(NET, ridge=0.1, solver=et.solvers.PCG(rank=8)).fit(x, y)
@@ -195,12 +193,10 @@ class PositionsOnly(et.nn.Sequential):
 
 def test_targets_without_an_axis_of_outputs_are_predicted_without_it():
     single = et.InfiniteEnsemble(PositionsOnly(), ridge=0.1, time=1.0)
-    bagged = BaggedInfiniteEnsemble(single, resamples=2)
-    for model in (single, bagged):
-        mean, std = model.fit(X, Y[..., 0]).predict(X_TEST, return_std=True)
-        assert mean.shape == std.shape == (2, 3, 3)
-        assert model.predict(X_TEST, return_cov=True)[1].shape == (2, 3, 3, 2, 3, 3)
-        assert model.sample(X_TEST, 4, key=jax.random.key(0)).shape == (4, 2, 3, 3)
+    mean, std = single.fit(X, Y[..., 0]).predict(X_TEST, return_std=True)
+    assert mean.shape == std.shape == (2, 3, 3)
+    assert single.predict(X_TEST, return_cov=True)[1].shape == (2, 3, 3, 2, 3, 3)
+    assert single.sample(X_TEST, 4, key=jax.random.key(0)).shape == (4, 2, 3, 3)
     assert single.fit(X, Y).sample(X_TEST, 4, key=jax.random.key(0)).shape == (4, 2, 3, 3, 2)
 
 
@@ -210,27 +206,6 @@ def test_the_marginal_likelihood_is_that_of_all_numbers():
     K = K + 0.2 * np.trace(K) / 27 * np.eye(27)
     literal = -np.trace(y.T @ np.linalg.solve(K, y)) / 2 - np.linalg.slogdet(K)[1] - 27 * np.log(2 * np.pi)
     assert model.log_marginal_likelihood_ == pytest.approx(literal, rel=1e-9)
-
-
-@pytest.mark.slow
-def test_moments_of_bagged_fields_are_those_of_the_mixture():
-    x, y, x_test = fields(n=5, seed=8)
-    one = et.InfiniteEnsemble(NET, ridge=0.1, time=5.0)
-    model = BaggedInfiniteEnsemble(one, resamples=3, seed=4).fit(x, y)
-    parts = []
-    for i in range(3):
-        rows = Bootstrap().rows(variation_key(4, i), 5, 1)
-        parts.append(one.fit(x[rows], y[rows]).predict(x_test, return_cov=True))
-    means = np.stack([mean.reshape(18, 2) for mean, _ in parts])
-    within = np.stack([covariance.reshape(18, 18) for _, covariance in parts]).mean(0)
-    literal = np.stack([within + np.cov(means[..., k].T, ddof=0) for k in range(2)], axis=-1)
-    mean, covariance = model.predict(x_test, return_cov=True)
-    assert mean.shape == (2, 3, 3, 2)
-    assert covariance.shape == (2, 3, 3, 2, 3, 3, 2)
-    assert not gap(mean, means.mean(0)) > 1e-12
-    assert not gap(covariance, literal) > 1e-12
-    assert not gap(model.predict(x_test, return_std=True)[1] ** 2, np.einsum("iik->ik", literal)) > 1e-12
-    assert model.positions_ == (3, 3)
 
 
 STRIDED = et.nn.Sequential(et.nn.Conv(2, (3, 3), stride=2))  # whose positions are fewer than its inputs'
@@ -244,7 +219,7 @@ ONE = et.nn.Sequential(et.nn.Conv(1, (3, 3)))
         (et.InfiniteEnsemble(STRIDED, TORUS, time=1.0), Y[:, :2, :2], ShapeError, "that moves the positions on which"),
         (et.InfiniteEnsemble(NET, C4), np.stack([Y] * 3), ShapeError, "y has shape .*3, 3, 3, 3, 2"),
         (et.InfiniteEnsemble(UNEVEN), np.ones((3, 4, 4, 2)), ShapeError, "targets on 9 positions"),
-        (BaggedInfiniteEnsemble(et.InfiniteEnsemble(ONE)), Y[:, 0, 0], ShapeError, r"for one target a sample, end"),
+        (et.InfiniteEnsemble(ONE), Y[:, 0, 0], ShapeError, r"for one target a sample, end"),
         (et.DeepEnsemble(ENDING, members=1, epochs=1), Y[:, :2], ShapeError, "y has shape"),
         (et.DeepEnsemble(ENDING, members=1, epochs=1), np.tile(Y, 2), NetworkError, r"outputs of shape \(.*3, 3, 2\)"),
     ],

@@ -1,24 +1,16 @@
 """Classification by infinitely wide networks: regression on one-hot targets minus 1/K, decided by the largest output.
 
 P(class k) = P(output k is the largest) under the outputs' Gaussian law N(μ_t(x), σ_t²(x)) after training: the share of
-networks that vote so. Calibrated, P(class k) = softmax(μ_t(x)/T)_k: how often it is right. The log loss
-−(1/N) Σ_i Σ_k p_ik log softmax(μ_i/T)_k is convex in 1/T and has one minimum, μ_i being predictions of the samples left
-out, exact (`leave_one_out`), so no sample is lost to calibration. Targets are those of Platt: the true class counts
-(N + 1)/(N + 2), the others share the rest, so that T is positive where all are predicted right.
-
-Sources: Platt 1999, Probabilistic outputs for support vector machines; Guo et al. 2017 (arXiv 1706.04599).
+networks that vote so. Calibrated, P(class k) = softmax(μ_t(x)/T)_k: how often it is right. T is fitted to predictions of
+the samples left out, exact (`leave_one_out`), so no sample is lost to calibration.
 """
 
 from __future__ import annotations
 
-import logging
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.optimize
 import scipy.special
-from jaxtyping import Float
 
 from equitangents._types import Numbers, Times
 from equitangents.ensembles.estimator import (
@@ -32,55 +24,13 @@ from equitangents.ensembles.estimator import (
 )
 from equitangents.ensembles.fields import Positions, output_positions
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
-from equitangents.ensembles.infinite.problem import Settings
+from equitangents.ensembles.infinite.predictor import Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase
 from equitangents.ensembles.infinite.training import Training
-from equitangents.errors import InvalidArgumentError, NotFiniteError
+from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import as_times
-from equitangents.inference.probabilities import argmax_probabilities
+from equitangents.inference.probabilities import argmax_probabilities, fitted_temperature
 from equitangents.keywords import named_also
-
-logger = logging.getLogger("equitangents")
-
-
-def fitted_temperature(
-    outputs: Float[np.ndarray, "n *positions k"], targets: Float[np.ndarray, "n *positions k"]
-) -> float:
-    """The temperature of the smallest log loss of left-out outputs against one-hot targets, inf if they tell nothing.
-
-    Of fields every position counts, and N is the number of samples, since positions of one sample are not independent.
-
-    >>> import numpy as np
-    >>> outputs = np.log([[0.7, 0.3]] * 10)
-    >>> right = np.eye(2)[[0] * 7 + [1] * 3]
-    >>> bool(1 < fitted_temperature(outputs, right) < 1.6)
-    True
-    """
-    K, samples = outputs.shape[-1], len(outputs)
-    outputs, true = outputs.reshape(-1, K), np.argmax(targets, axis=-1).reshape(-1)
-    size = float(np.abs(outputs).max())
-    if not math.isfinite(size):
-        raise NotFiniteError("calibrate is True, and predictions of left-out samples are not finite numbers")
-    aimed = np.full(outputs.shape, 1 / ((samples + 2) * (K - 1)))
-    aimed[np.arange(len(true)), true] = (samples + 1) / (samples + 2)
-    scaled = outputs / (size or 1.0)
-
-    def slope(log_inverse: float) -> float:
-        """d loss / d(1/T) at 1/T = e^log_inverse."""
-        p = scipy.special.softmax(math.exp(log_inverse) * scaled, axis=1)
-        return float(((p - aimed) * scaled).sum(axis=1).mean())
-
-    if not slope(-math.inf) < 0:
-        logger.warning(
-            "calibrate: left-out samples are predicted no better than by chance, so every class is as likely"
-        )
-        return math.inf
-    low, high = -1.0, 1.0
-    while slope(low) > 0:
-        low -= 2.0
-    while slope(high) < 0:
-        high += 2.0
-    return (size or 1.0) / math.exp(float(scipy.optimize.brentq(slope, low, high, xtol=1e-12)))
 
 
 @dataclass(eq=False, repr=False)
@@ -107,10 +57,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         classes_: the K distinct labels, sorted, of any type.
         positions_: the grid that labels are on, () for one label a sample.
         ensemble_: the fitted `InfiniteEnsemble`, for means, covariances and samples of the K outputs.
-        solver_: as there.
-        solution_: as there.
-        max_learning_rate_: as there.
-        n_features_in_: as there.
+            `solver_`, `solution_`, `max_learning_rate_` and `n_features_in_` as there.
 
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(512), et.nn.Relu(), et.nn.Dense(2))
@@ -201,17 +148,15 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         ensemble, x = self._fitted(x)
         if self.temperature_ is not None:
             times, single = as_times(self.time if time is None else time)
-            means = ensemble.predict(x, times)
-            found = np.stack([self._softmax(mean, float(t)) for mean, t in zip(means, times, strict=True)])
+            temperatures = [
+                self.temperature_ if t == float(ensemble.time) else self._temperature(float(t)) for t in times
+            ]
+            pairs = zip(ensemble.predict(x, times), temperatures, strict=True)
+            found = np.stack([scipy.special.softmax(mean / T, axis=-1) for mean, T in pairs])
             return found[0] if single else found
         mean, std = ensemble.predict(x, time, return_std=True)
         K = len(self.classes_)
         return argmax_probabilities(mean.reshape(-1, K), std.reshape(-1)).reshape(mean.shape)
-
-    def _softmax(self, mean: np.ndarray, time: float) -> np.ndarray:
-        fitted = self.temperature_ is not None and time == float(self.ensemble_.time)
-        T = self.temperature_ if fitted else self._temperature(time)
-        return np.asarray(scipy.special.softmax(mean / T, axis=-1))
 
     def _temperature(self, time: float) -> float:
         left_out = self.ensemble_._left_out(self._solved, time)

@@ -19,10 +19,10 @@ orbits are computed tile by tile, and only their transforms are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import jax
 import numpy as np
@@ -33,19 +33,20 @@ from jaxtyping import Inexact
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields import PointAction
-from equitangents.ensembles.infinite.predictor import Decomposed, kernel_diagonal
-from equitangents.ensembles.infinite.problem import Settings
+from equitangents.ensembles.infinite.predictor import Decomposed, Settings, kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
-from equitangents.inference.data_orbits import DataOrbits, find_orbits
+from equitangents.inference.augmented import DataOrbits, find_orbits
 from equitangents.inference.draws import sample_on_orbits
-from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.gaussian import Projection, Weighted
+from equitangents.inference.dynamics import Weighted
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.spectrum import relative_resolution
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
 from equitangents.solvers.matrices import spans
+
+if TYPE_CHECKING:
+    from equitangents.ensembles.infinite.training import Training
 
 Embedding: TypeAlias = "scipy.sparse.csr_array | None"  # from a block's reduced basis; None where nothing is reduced
 
@@ -64,10 +65,6 @@ class IrrepBlock:
     irrep: FourierIrrep
     process: TrainedProcess
     labelled: bool
-
-    def pull(self, at: Projection, time: float) -> Inexact[np.ndarray, "n columns"]:
-        """φ_t Ŷ along eigenvectors, columns (a, outputs)."""
-        return at.response(time)[:, None] * self.process.targets
 
 
 @dataclass(frozen=True)
@@ -104,32 +101,28 @@ class IrrepProblem(Decomposed):
     def check(self, time: float) -> None:
         """Raise if this training cannot be evaluated at `time`."""
         self.processes[0].dynamics.check(self.bound, time)
-        for block in self.blocks:
-            block.process.check(time)
+        super().check(time)
         learns = any(block.labelled for block in self.blocks)  # else the mean stays 0 for ever, whatever the labels
         if np.isinf(time) and learns and not self.consistent:
             spectrum = max(self.spectra, key=lambda s: s.blur)
             if spectrum.delta <= spectrum.blur:
                 raise NotPositiveDefiniteError(
-                    "some augmented training inputs are equal and their labels are not (an input that the augmentation "
-                    "fixes or repeats, with labels at odds with that), so training never ends (time=inf) at one "
-                    f"function; {spectrum.remedy(spectrum.delta)}, or take a finite time"
+                    "some augmented training inputs are equal and their labels are not, so the time=inf solution is "
+                    f"not unique; {spectrum.remedy(spectrum.delta)}, or take a finite time"
                 )
 
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+    def retuned(self, settings: Settings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
-        first, trained = self.spectra[0], dynamics(self.processes[0].samples)
-        blocks = tuple(replace(block, process=block.process.retuned(ridge, trained)) for block in self.blocks)
+        first, ridge = self.spectra[0], settings.ridge.least
+        dynamics = settings.dynamics(settings.learning_rate, self.processes[0].samples)
+        blocks = tuple(replace(block, process=block.process.retuned(ridge, dynamics)) for block in self.blocks)
         bound = self.bound + (ridge - first.ridge) * first.ridge_unit if self.bound else self.bound
         return replace(self, blocks=blocks, bound=bound)
 
-    @property
+    @cached_property
     def transform(self) -> GroupFourier:
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.blocks))
-
-    def mean(self, time: float) -> None:
-        """None: the mean takes the kernels with whole orbits."""
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
@@ -141,7 +134,7 @@ class IrrepProblem(Decomposed):
                     continue
                 cross = at.cross.reshape(len(rows), -1)
                 for i, t in enumerate(times):
-                    moved = block.pull(at, t).reshape(-1, block.irrep.dimension, self.outputs).transpose(1, 0, 2)
+                    moved = at.pull(t).reshape(-1, block.irrep.dimension, self.outputs).transpose(1, 0, 2)
                     total[i] += weight * (cross @ moved.reshape(cross.shape[1], -1)).real
             parts.append(total)
         return np.concatenate(parts, axis=1)
@@ -164,14 +157,14 @@ class IrrepProblem(Decomposed):
             "ask for fewer inputs or draws at once",
         )
         projected = self.projected(x, prior=True)
-        blocks = gram_transforms(self.kernel, self.action, x, self.irreps, ("nngp",))[0]
-        where = {id(irrep): i for i, irrep in enumerate(self.irreps)}
+        [grams] = OrbitKernels(self.kernel, self.action, GroupFourier(self.irreps), ("nngp",)).grams(x)
+        blocks = dict(zip(self.irreps, grams, strict=True))
         for irrep, (_, at) in zip(self.transform.irreps, projected, strict=True):
             A, B = at.covariance_factors(time)
             change = A @ B.conj().T  # Σ_t(x, ρ_X(·) x′) − K, transformed
-            blocks[where[id(irrep)]] += (change + change.conj().T) / 2
+            blocks[irrep] += (change + change.conj().T) / 2
         mean = self._orbit_means(projected, time)
-        return mean + sample_on_orbits(self.irreps, blocks, draws, mean.shape[-1], key=key)
+        return mean + sample_on_orbits(self.irreps, list(blocks.values()), draws, mean.shape[-1], key=key)
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times: rows in all irreps, four times over."""
@@ -181,13 +174,13 @@ class IrrepProblem(Decomposed):
 
     def projected(self, x: DataRows, *, prior: bool) -> Weighted:
         """Transforms of the kernels between x and the orbits of the training data, along eigenvectors."""
-        fields, irreps = _fields(self.field, prior), self.transform.irreps
-        found = cross_transforms(self.kernel, self.action, x, self.inputs, irreps, fields)
-        projections = []
-        for i, (block, E) in enumerate(zip(self.blocks, self._embeddings, strict=True)):
-            at = block.process.project(_rows(found[0][i], E), _rows(found[-1][i], E) if prior else None)
-            projections.append((block.irrep.weight, at))
-        return projections
+        kernels = OrbitKernels(self.kernel, self.action, self.transform, _fields(self.field, prior))
+        found = kernels.cross(x, self.inputs)
+        of_blocks = zip(self.blocks, self._embeddings, found[0], found[-1], strict=True)
+        return [
+            (block.irrep.weight, block.process.project(_rows(cross, E), _rows(other, E) if prior else None))
+            for block, E, cross, other in of_blocks
+        ]
 
     def blocks_of(self, x: DataRows, copies: int = 1) -> Iterator[DataRows]:
         """x in parts: each input has its whole orbit, and as many entries of the transforms."""
@@ -203,96 +196,72 @@ class IrrepProblem(Decomposed):
         found = []
         for block, (_, at) in zip(self.blocks, projected, strict=True):
             d = block.irrep.dimension
-            W = (at.cross @ block.pull(at, time)).reshape(len(at.cross) // d, d, d, -1)
+            W = (at.cross @ at.pull(time)).reshape(len(at.cross) // d, d, d, -1)
             found.append(W.conj().transpose(0, 3, 2, 1))
         return self.transform.inverse(found).transpose(0, 2, 1)
 
 
-def solve(
-    kernel: KernelFunction,
-    action: Action,
-    x: DataRows,
-    labels: np.ndarray,
-    settings: Settings,
-    irreps: Sequence[FourierIrrep],
-    *,
-    labelled_only: bool,
-    solved: IrrepProblem | None = None,
-) -> IrrepProblem:
-    """Solve the augmented problem in those of `irreps` that hold labels (enough for the mean), or in all (with K).
+def solve(training: Training, solved: IrrepProblem | None, *, labelled_only: bool) -> IrrepProblem:
+    """Solve the augmented problem in those irreps that hold labels (enough for the mean), or in all (with K).
 
-    labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
+    solved: the problem in some of the irreps, whose spectra are taken.
     """
+    kernel, action, x, settings = training.kernel, training.action, training.rows, training.settings
+    labels, irreps = training.augmented_labels(), training.irreps  # (|G|, N, outputs): that of ρ(g) x_i
     settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means alone")
+    n, order = len(x), action.group.order
     orbits = action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
-    by_irrep = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
+    transformed = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
+    by_irrep = dict(zip(irreps, transformed, strict=True))
     # of the labels as given: means over equal inputs may cancel, and leave nothing but rounding
     label_size = float(np.abs(labels).sum(axis=0).max())
-    places = [i for i, irrep in enumerate(irreps) if any(basis.size for basis in orbit_bases(orbits, irrep))]
+    holds_labels = lambda irrep: bool(np.abs(by_irrep[irrep]).max() > _NO_LABELS * label_size)
+    chosen = [irrep for irrep in irreps if any(basis.size for basis in orbit_bases(orbits, irrep))]
     if labelled_only:
-        places = [i for i in places if holds_labels(by_irrep[i], label_size)] or [0]
-    blocks_of = [irreps[i] for i in places]
+        chosen = [irrep for irrep in chosen if holds_labels(irrep)] or [irreps[0]]
     # the trivial irrep, where kernels ≥ 0 have their largest eigenvalue, decides which steps are stable
-    bounding = [] if 0 in places else [irreps[0]]
+    bounding = [] if irreps[0] in chosen else [irreps[0]]
     prior = not labelled_only and settings.field == "ntk"
-    needed = solve_bytes([*blocks_of, *bounding], len(orbits.first), prior=prior)
     remedy = "take fewer samples or a subgroup of the augmentation"
     check_memory(
-        f"the augmented problem of {len(x)}·{action.group.order} samples, irrep by irrep,",
-        needed,
+        f"the augmented problem of {n}·{order} samples, irrep by irrep,",
+        _solve_bytes([*chosen, *bounding], len(orbits.first), prior=prior),
         settings.memory_limit,
         remedy if labelled_only else f"{remedy}, or ask for the mean alone",
     )
     inputs = x[orbits.first]
     self_kernels = kernel_diagonal(kernel, inputs, settings.field)
-    ridge, mean_diagonal = settings.ridge.least, float(orbits.copies @ self_kernels) / len(x)
-    order, dynamics = action.group.order, settings.dynamics_of(len(x) * action.group.order)
-    there = {} if solved is None else {id(block.irrep): block.process.spectrum for block in solved.blocks}
-    grams = gram_transforms(kernel, action, inputs, [*blocks_of, *bounding], _fields(settings.field, prior))
+    ridge, mean_diagonal = settings.ridge.least, float(orbits.copies @ self_kernels) / n
+    dynamics = settings.dynamics_of(n * order)
+    known = {} if solved is None else {block.irrep: block.process.spectrum for block in solved.blocks}
+    fields, transform = _fields(settings.field, prior), GroupFourier((*chosen, *bounding))
+    grams = OrbitKernels(kernel, action, transform, fields).grams(inputs)
     blocks = []
-    for i, irrep in enumerate(blocks_of):
-        E, found = embedding(orbits, irrep), by_irrep[places[i]]
-        spectrum = there.get(id(irrep)) or decompose(  # eigenvalues of the explicit problem
-            embed(grams[0][i], E),
+    for i, irrep in enumerate(chosen):
+        E, labelled = embedding(orbits, irrep), holds_labels(irrep)
+        spectrum = known.get(irrep) or decompose(  # eigenvalues of the explicit problem
+            _embed(grams[0][i], E),
             ridge=ridge,
             ridge_unit=mean_diagonal,
-            resolution=relative_resolution(len(x) * order, inputs.dtype),
-            scale=order * mean_diagonal * np.sqrt(len(x)),
-            name=f"kernel matrix of the {len(x)}·{order} augmented training inputs",
+            resolution=relative_resolution(n * order, inputs.dtype),
+            scale=order * mean_diagonal * np.sqrt(n),
+            name=f"kernel matrix of the {n}·{order} augmented training inputs",
         )
         grams[0][i] = np.empty((0, 0))  # a matrix that was decomposed is let go
-        labelled = holds_labels(found, label_size)
-        targets = found.conj().transpose(0, 3, 2, 1) * float(labelled)  # (orbits, b, a, outputs)
+        targets = by_irrep[irrep].conj().transpose(0, 3, 2, 1) * float(labelled)  # (orbits, b, a, outputs)
         targets = targets.reshape(targets.shape[0] * irrep.dimension, -1)
-        own = embed(grams[1][i], E) if prior else None
+        own = _embed(grams[1][i], E) if prior else None
         targets = targets if E is None else E.conj().T @ targets
         blocks.append(IrrepBlock(irrep, TrainedProcess(spectrum, targets, dynamics, prior=own), labelled))
     bound = 0.0
     if bounding:
-        reduced = embed(grams[0][-1], embedding(orbits, bounding[0]))
+        reduced = _embed(grams[0][-1], embedding(orbits, bounding[0]))
         top = len(reduced) - 1
         bound = float(scipy.linalg.eigvalsh(reduced, subset_by_index=(top, top))[0]) + ridge * mean_diagonal
     return IrrepProblem(
-        kernel,
-        action,
-        settings.field,
-        inputs,
-        tuple(irreps),
-        tuple(blocks),
-        orbits,
-        consistent,
-        self_kernels,
-        bound,
+        kernel, action, settings.field, inputs, tuple(irreps), tuple(blocks), orbits, consistent, self_kernels, bound
     )
-
-
-def holds_labels(transformed: Inexact[np.ndarray, "orbits outputs d d"], label_size: float) -> bool:
-    """Whether labels, of which `transformed` is the transform to one irrep, have a part in it.
-
-    label_size: Σ_g |y(g)|, the size that the sums of the transform come from.
-    """
-    return bool(np.abs(transformed).max() > _NO_LABELS * label_size)
 
 
 def orbit_bases(orbits: DataOrbits, irrep: FourierIrrep) -> list[Inexact[np.ndarray, "d rank"]]:
@@ -309,7 +278,7 @@ def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Embedding:
     return scipy.sparse.block_diag([scipy.sparse.coo_array(np.sqrt(m) * basis) for m, basis in bases], format="csr")
 
 
-def embed(matrix: Inexact[np.ndarray, "nd nd"], E: Embedding) -> Inexact[np.ndarray, "n n"]:
+def _embed(matrix: Inexact[np.ndarray, "nd nd"], E: Embedding) -> Inexact[np.ndarray, "n n"]:
     """The matrix restricted to the columns of E, E* M E; all of it where E is None."""
     return matrix if E is None else (E.conj().T @ (matrix @ E))
 
@@ -321,7 +290,7 @@ def _rows(transformed: Inexact[np.ndarray, "m orbits d d"], E: Embedding) -> Ine
     return rows if E is None else rows @ E
 
 
-def solve_bytes(irreps: Sequence[FourierIrrep], n: int, *, prior: bool) -> int:
+def _solve_bytes(irreps: Sequence[FourierIrrep], n: int, *, prior: bool) -> int:
     """Bytes at the peak of solving n orbits: all blocks of one or both kernels, and LAPACK's copies of the largest."""
     sizes = [(n * i.dimension) ** 2 * (8 if i.is_real else 16) for i in irreps]
     tiles = _TILE_COPIES * 8 * min(_TILE_ENTRIES, n * n * len(irreps[0].matrices))
@@ -340,56 +309,56 @@ def _fields(field: KernelName, prior: bool) -> tuple[KernelName, ...]:
     return (field, "nngp") if prior and field == "ntk" else (field,)
 
 
-def gram_transforms(
-    kernel: KernelFunction, action: Action, x: DataRows, irreps: Sequence[FourierIrrep], fields: Sequence[KernelName]
-) -> list[list[np.ndarray]]:
-    """For each field and irrep the block Σ_q F_ij(q) ρ(q)_cb at row (i, c) and column (j, b), Hermitian."""
-    n, order, transform = len(x), action.group.order, GroupFourier(tuple(irreps))
-    grams = [[np.empty((n, i.dimension, n, i.dimension), i.matrices.dtype) for i in irreps] for _ in fields]
-    width = min(_orbit_inputs(action, x), max(_SMALLEST_TILE, -(-n // _TILES)))
-    height = max(1, _TILE_ENTRIES // (width * order))
-    for columns in spans(n, width):
-        orbit, start = action.orbit(x[columns]), columns.start
-        here = (slice(start + rows.start, start + rows.stop) for rows in spans(columns.stop - start, height))
-        for rows in [*spans(start, height), *here]:
-            for into, parts in zip(grams, _transformed(kernel, x[rows], orbit, transform, fields), strict=True):
-                for block, part in zip(into, parts, strict=True):
+@dataclass(frozen=True)
+class OrbitKernels:
+    """Kernels Θ(x_m, ρ(q) x_j) between inputs and orbits, transformed over q: for each field one array an irrep."""
+
+    kernel: KernelFunction
+    action: Action
+    transform: GroupFourier
+    fields: Sequence[KernelName]
+
+    def grams(self, x: DataRows) -> list[list[np.ndarray]]:
+        """The blocks Σ_q F_ij(q) ρ(q)_cb at row (i, c) and column (j, b), Hermitian."""
+        n, order = len(x), self.action.group.order
+        found = [
+            [np.empty((n, i.dimension, n, i.dimension), i.matrices.dtype) for i in self.transform.irreps]
+            for _ in self.fields
+        ]
+        width = min(self._together(x), max(_SMALLEST_TILE, -(-n // _TILES)))
+        height = max(1, _TILE_ENTRIES // (width * order))
+        for columns in spans(n, width):
+            orbit, start = self.action.orbit(x[columns]), columns.start
+            here = (slice(start + rows.start, start + rows.stop) for rows in spans(columns.stop - start, height))
+            for rows in [*spans(start, height), *here]:
+                for block, part in self._tiles(found, x[rows], orbit):
                     block[rows, :, columns] = part.transpose(0, 2, 1, 3)
                     if rows.stop <= start:
                         block[columns, :, rows] = part.conj().transpose(1, 3, 0, 2)
-    return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in grams]
+        return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in found]
 
-
-def _transformed(
-    kernel: KernelFunction, x: DataRows, orbit: DataRows, transform: GroupFourier, fields: Sequence[KernelName]
-) -> Iterator[list[np.ndarray]]:
-    """For each field the transforms of Θ(x_m, ρ(q) x_j), `orbit` (|G|, N, …) all ρ(q) x_j: (M, N, d, d) by irrep."""
-    kernels = kernel.kernel(x, orbit.reshape(-1, *orbit.shape[2:]))
-    for field in fields:
-        values = np.asarray(getattr(kernels, field), np.float64).reshape(len(x), *orbit.shape[:2])
-        yield transform.forward(np.ascontiguousarray(values.transpose(0, 2, 1)))
-
-
-def cross_transforms(
-    kernel: KernelFunction,
-    action: Action,
-    x: DataRows,
-    inputs: DataRows,
-    irreps: Sequence[FourierIrrep],
-    fields: Sequence[KernelName],
-) -> list[list[np.ndarray]]:
-    """For each field and irrep Σ_q Θ(x_m, ρ(q) x_j) ρ(q) over all `inputs` x_j: (M, N, d, d)."""
-    n, transform = len(inputs), GroupFourier(tuple(irreps))
-    found = [[np.empty((len(x), n, i.dimension, i.dimension), i.matrices.dtype) for i in irreps] for _ in fields]
-    step = max(1, _TILE_ENTRIES // (len(x) * action.group.order))
-    for columns in spans(n, min(step, _orbit_inputs(action, inputs))):
-        orbit = action.orbit(inputs[columns])
-        for into, parts in zip(found, _transformed(kernel, x, orbit, transform, fields), strict=True):
-            for block, part in zip(into, parts, strict=True):
+    def cross(self, x: DataRows, inputs: DataRows) -> list[list[np.ndarray]]:
+        """Σ_q Θ(x_m, ρ(q) x_j) ρ(q) for all `inputs` x_j: (M, N, d, d)."""
+        n = len(inputs)
+        found = [
+            [np.empty((len(x), n, *i.matrices.shape[1:]), i.matrices.dtype) for i in self.transform.irreps]
+            for _ in self.fields
+        ]
+        step = max(1, _TILE_ENTRIES // (len(x) * self.action.group.order))
+        for columns in spans(n, min(step, self._together(inputs))):
+            for block, part in self._tiles(found, x, self.action.orbit(inputs[columns])):
                 block[:, columns] = part
-    return found
+        return found
 
+    def _tiles(
+        self, arrays: list[list[np.ndarray]], x: DataRows, orbit: DataRows
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Each of the arrays with its transform, (M, N, d, d), `orbit` (|G|, N, …) being all ρ(q) x_j."""
+        kernels = self.kernel.kernel(x, orbit.reshape(-1, *orbit.shape[2:]))
+        for field, blocks in zip(self.fields, arrays, strict=True):
+            values = np.asarray(getattr(kernels, field), np.float64).reshape(len(x), *orbit.shape[:2])
+            yield from zip(blocks, self.transform.forward(np.ascontiguousarray(values.transpose(0, 2, 1))), strict=True)
 
-def _orbit_inputs(action: Action, x: DataRows) -> int:
-    """How many inputs may have their whole orbits in memory at once."""
-    return max(1, _INPUT_ENTRIES // (action.group.order * int(np.prod(x.shape[1:]))))
+    def _together(self, x: DataRows) -> int:
+        """How many inputs may have their whole orbits in memory at once."""
+        return max(1, _INPUT_ENTRIES // (self.action.group.order * int(np.prod(x.shape[1:]))))

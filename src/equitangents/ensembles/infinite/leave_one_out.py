@@ -2,7 +2,7 @@
 
 A sample whose target is a field, or an output that turns, leaves with all its positions: they are rows of one problem.
 Exactly what fits to the other N − 1 samples give, ridge (relative to their mean diagonal) and learning rate (over their
-number) included, from the decomposition of the whole (`equitangents.inference.leave_out`).
+number) included, from the decomposition of the whole (`equitangents.inference.choosing`).
 
 Targets are probable under the Gaussian process whose posterior mean is the ensemble's at time inf: its prior covariance
 is the kernel that trains, its noise δ = ridge · (mean diagonal); time has no part in it.
@@ -12,7 +12,7 @@ Source: Rasmussen & Williams 2006, chapter 5.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,12 +21,11 @@ from jaxtyping import Float
 
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
-from equitangents.ensembles.infinite.problem import Problem
+from equitangents.ensembles.infinite.predictor import Problem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Flow, TrainedProcess
-from equitangents.inference.evidence import Evidence, evidence, noise
-from equitangents.inference.leave_out import errors_without, flow_ridges
+from equitangents.inference import Flow
+from equitangents.inference.choosing import Evidence, errors_of_samples, evidence, noise
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,8 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     if n < 2:
         raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
-        raise InvalidArgumentError(
-            "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
-        )
+        expected = "inf or 0 for leaving samples out of gradient descent"
+        raise InvalidArgumentError("time", time, expected, "take dynamics='flow' or time=inf")
     training.settings.ridge.check_one("leaving one out has a closed form for one: give a number, or hold samples back")
     labels, training = training.y, training.decomposed
     training.mean_problem.check(time)
@@ -104,17 +102,13 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
         return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:
-        raise InvalidArgumentError(
-            "solver",
-            training.solver,
-            "one whole decomposition, for leaving fields out",
-            "hold samples back, or compare by log_marginal_likelihood_",
-        )
+        expected = "one whole decomposition, for leaving fields out"
+        other = "hold samples back, or compare by log_marginal_likelihood_"
+        raise InvalidArgumentError("solver", training.solver, expected, other)
     problem = cast(IrrepProblem, training.mean_problem)
     if not problem.consistent:
-        raise InvalidArgumentError(
-            "y", "labels that differ", "one label where augmented inputs are equal", "hold samples back", verb="has"
-        )
+        expected = "one label where augmented inputs are equal"
+        raise InvalidArgumentError("y", "labels that differ", expected, "hold samples back", verb="has")
     return _by_irreps(problem, labels, time)
 
 
@@ -133,37 +127,6 @@ def _original(training: Training) -> int:
     )
 
 
-def _errors_without(
-    process: TrainedProcess, traces: np.ndarray, copies: int, time: float, count: int = 1
-) -> Callable[..., np.ndarray]:
-    """y − prediction at the rows (M, b) of samples `at` (M,) trained on the others: (M, b, columns).
-
-    traces (N,): each sample's part of the mean diagonal's sum; copies: how many samples each counts as. count: points
-    of each copy, whose diagonal the ridge's unit is a mean over. What is returned takes (at, rows, weights, kept).
-    """
-    spectrum, targets, left = process.spectrum, process.targets, process.samples - copies
-    values = spectrum.eigenvalues - spectrum.delta
-    ridges = spectrum.ridge * (traces.sum() - traces) / (left * count)
-    scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
-
-    def errors(at: np.ndarray, rows: np.ndarray, weights: np.ndarray, kept: np.ndarray) -> np.ndarray:
-        ridged = lambda shift: errors_without(
-            values, spectrum.vectors, targets, rows, ridges[at] + shift, weights, kept
-        )
-        if math.isinf(scale):
-            return ridged(0.0)
-        total = np.zeros((*rows.shape, targets.shape[1]), targets.dtype)
-        for z, w in zip(*flow_ridges(), strict=True):
-            part = w * ridged(z / scale)
-            if np.iscomplexobj(total):
-                total += part + w.conjugate() * ridged(z.conjugate() / scale)
-            else:
-                total += 2 * part.real
-        return total
-
-    return errors
-
-
 def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: float) -> np.ndarray:
     """y_i − prediction without sample i and its `count` points: (N, count, outputs)."""
     process, copies = problem.process, len(problem.row) // (n * count)
@@ -173,7 +136,7 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
         for a in (problem.row, problem.weight, problem.trace)
     )
     whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
-    without = _errors_without(process, trace.sum(axis=1), copies, time, count)
+    without = errors_of_samples(process, trace.sum(axis=1), copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
         found = without(at, rows, whole[rows], whole[rows] - removed)
@@ -204,7 +167,7 @@ def _by_irreps(problem: IrrepProblem, labels: np.ndarray, time: float) -> np.nda
     transformed = []
     for block in problem.blocks:
         d = block.irrep.dimension
-        without = _errors_without(block.process, traces, order, time)
+        without = errors_of_samples(block.process, traces, order, time)
         bases = orbit_bases(orbits, block.irrep)
         ranks = np.array([basis.shape[1] for basis in bases])
         starts = np.cumsum(ranks) - ranks
@@ -241,12 +204,10 @@ def _of_rows(problem: Problem) -> Evidence:
     """With weights ω of samples their noise is δ/ω, and equal samples add one row and directions of noise alone."""
     process = problem.process
     outputs = process.targets.shape[1]
-    rows = evidence(process.spectrum, process.targets, repeats=outputs)
-    scale = Evidence(log_determinant=-outputs * float(np.log(problem.weight).sum()))
-    found, spectrum = rows + scale, process.spectrum
-    if problem.above is None:
-        return found + noise(spectrum, (len(problem.row) - len(process.targets)) * outputs)
+    found = evidence(process.spectrum, process.targets, repeats=outputs)
+    found += Evidence(log_determinant=-outputs * float(np.log(problem.weight).sum()))
     equal = np.bincount(problem.row, minlength=len(process.targets)) - 1
-    for count, above in zip(equal * outputs, problem.above, strict=True):
-        found += noise(spectrum, int(count), above=float(above))
+    above = np.zeros(len(equal)) if problem.above is None else problem.above
+    for each in np.unique(above[equal > 0]):
+        found += noise(process.spectrum, int(equal[above == each].sum()) * outputs, above=float(each))
     return found

@@ -1,9 +1,11 @@
-"""A kernel that is trained: GP(μ_t, Σ_t) at any inputs, whatever solved it.
+"""A kernel that is trained: GP(μ_t, Σ_t) at any inputs, whatever solved it, and how one is made from a single matrix.
 
-Problem         one matrix, decomposed: the samples as they are, all their copies, or means over orbits
-IrrepProblem    one matrix for each irrep of the augmentation's group, decomposed
+Problem         one matrix, decomposed
+IrrepProblem    one matrix for each irrep of the augmentation's group, decomposed (`irrep_problem`)
 SolvedProblem   one matrix that a solver answers for, time by time
 
+The matrix is the kernel of the samples as given or of all their copies (`dense`), or for invariant labels its mean
+over orbits, (1/|G|) Σ_g Θ(x, ρ(g)x′) with the ridge δ/|G| (`orbit_averaged`): the explicit problem's mean.
 Inputs are signals, or points of fields: a field is a kernel function on points (`ensembles.fields`).
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import abc
 import math
+import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,23 +21,82 @@ from typing import Self, cast
 
 import numpy as np
 
-from equitangents._types import DataRows, KernelName
-from equitangents.ensembles.fields import FieldPoints
+from equitangents._types import AnyAction, DataRows, FileName, KernelName
+from equitangents.actions import Action
+from equitangents.ensembles.fields import FieldKernel, FieldMatrix, FieldPoints, PointAction, PointAverage
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import TrainedProcess
-from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.gaussian import Weighted, covariance, variance
-from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
+from equitangents.inference import TrainedProcess, decompose
+from equitangents.inference.augmented import find_orbits, kinds, row_digests
+from equitangents.inference.dynamics import Dynamics, Weighted, covariance
+from equitangents.inference.spectrum import Ridge, Spectrum, dense_solve_bytes, relative
 from equitangents.kernels import KernelFunction, Kernels
+from equitangents.kernels.invariance import draws_noise
+from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.random_features import RandomFeatures
-from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix
-from equitangents.solvers.method import Report, Solution
-from equitangents.solvers.solving import Solver
-from equitangents.solvers.spectral import FeatureMatrix
+from equitangents.memory import check_memory, default_memory_limit
+from equitangents.scale import GramStore
+from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
+from equitangents.solvers.method import Method, Report, Solution, System
+from equitangents.solvers.solving import DECOMPOSED, Solver
+from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 from equitangents.validation import check_array
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
+_SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
+_BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits beside them
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an ensemble trains: what `InfiniteEnsemble` was given.
+
+    method: of solving; None for "auto". points: rows of a problem that make one sample, over which the loss is a sum:
+    those of a field.
+    """
+
+    field: KernelName
+    dynamics: Callable[[float, int], Dynamics]
+    learning_rate: float
+    ridge: Ridge
+    memory_limit: int | None
+    store: FileName | None = None  # the folder in which the training kernel is kept
+    method: Method | None = None
+    held: Kernels | None = None  # the training kernel, if it is there already
+    points: int = 1
+
+    def __post_init__(self) -> None:
+        check_memory("a fit", 0, self.memory_limit, "")  # that it is a limit
+
+    def dynamics_of(self, rows: int) -> Dynamics:
+        """The dynamics of a problem of so many rows: its loss is a mean over samples."""
+        return self.dynamics(self.learning_rate, max(1, rows // self.points))
+
+    def training_kernel(self, kernel: KernelFunction, x: DataRows) -> Kernels:
+        """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
+        if self.held is not None and len(self.held.nngp) == len(x):  # of all samples, where equal ones are merged
+            return self.held
+        if self.store is None:
+            return kernel.kernel(x)
+        kept = GramStore(self.store, kernel, x).compute()
+        return Kernels(cast(np.ndarray, kept.nngp[:]), cast(np.ndarray, kept.ntk[:]))
+
+    @property
+    def limit(self) -> int:
+        """Bytes that a fit may take."""
+        return default_memory_limit() if self.memory_limit is None else self.memory_limit
+
+    def check_decomposition(self, name: str, rows: int, remedy: str, kernel: KernelFunction | None = None) -> None:
+        """MemoryLimitError if a problem of so many rows is to be decomposed, and that does not fit into memory."""
+        if self.decomposes(rows, kernel):
+            task = f"the {name} problem of {rows} samples"
+            check_memory(task, dense_solve_bytes(rows), self.memory_limit, remedy)
+
+    def decomposes(self, samples: int, kernel: KernelFunction | None = None) -> bool:
+        """Whether a problem of so many samples is solved by an eigendecomposition; of features their weights are."""
+        if self.method is None and not isinstance(kernel, RandomFeatures):
+            return samples <= DECOMPOSED and dense_solve_bytes(samples) <= self.limit
+        return isinstance(self.method, Eigh)
 
 
 def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
@@ -46,6 +108,8 @@ def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
 
 def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:
     """The kernel of every input with itself, (N,), in float64."""
+    if hasattr(kernel, "kernel_diagonal"):
+        return np.asarray(getattr(kernel.kernel_diagonal(x), field), np.float64)
     return KernelMatrix(kernel, x, field).diagonal()
 
 
@@ -111,9 +175,9 @@ class KernelPredictor(abc.ABC):
     def report(self, time: float) -> Report:
         """How it was solved."""
 
-    @abc.abstractmethod
     def mean(self, time: float) -> MeansAtATime | None:
         """μ_t as coefficients; None where it takes the kernels with whole orbits."""
+        return None
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
@@ -121,16 +185,12 @@ class KernelPredictor(abc.ABC):
         return found[0].at(x, [each.coefficients for each in found])
 
     @abc.abstractmethod
-    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """The diagonal of Σ_t of one output at every time: (T, M)."""
+    def covariances(self, x: DataRows, times: np.ndarray, *, diagonal: bool) -> np.ndarray:
+        """Σ_t of one output at every time, (T, M, M), or its `diagonal`, (T, M)."""
 
-    @abc.abstractmethod
-    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """Σ_t of one output at every time: (T, M, M)."""
-
-    @abc.abstractmethod
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
+        return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
 
 
 class Decomposed(KernelPredictor):
@@ -156,9 +216,13 @@ class Decomposed(KernelPredictor):
     @property
     def max_learning_rate(self) -> float:
         """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.processes[0].dynamics.max_learning_rate(
-            max(self.bound, *(spectrum.largest for spectrum in self.spectra))
-        )
+        largest = max(self.bound, *(spectrum.largest for spectrum in self.spectra))
+        return self.processes[0].dynamics.max_learning_rate(largest)
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+        for process in self.processes:
+            process.check(time)
 
     def report(self, time: float) -> Report:
         """How it was solved: one decomposition for each block."""
@@ -180,7 +244,7 @@ class Decomposed(KernelPredictor):
         )
 
     @abc.abstractmethod
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+    def retuned(self, settings: Settings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
 
     @abc.abstractmethod
@@ -191,19 +255,53 @@ class Decomposed(KernelPredictor):
         """x in parts whose kernels with the training data fit into memory; `copies`: entries for each input."""
         return row_blocks(x, max(1, _BLOCK_ENTRIES // (copies * len(self.inputs))))
 
-    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """The diagonal of Σ_t of one output at every time: (T, M)."""
+    def covariances(self, x: DataRows, times: np.ndarray, *, diagonal: bool) -> np.ndarray:
+        """Σ_t of one output at every time, (T, M, M), or its `diagonal`, (T, M)."""
         parts = []
-        for rows in self.blocks_of(x):
-            at, prior = self.projected(rows, prior=True), kernel_diagonal(self.kernel, rows, "nngp")
-            parts.append(np.stack([variance(at, prior, t) for t in times]))
+        for rows in self.blocks_of(x) if diagonal else [x]:
+            at, prior = self.projected(rows, prior=True), _prior(self.kernel, rows, diagonal)
+            parts.append(np.stack([covariance(at, prior, t) for t in times]))
         return np.concatenate(parts, axis=1)
 
-    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """Σ_t of one output at every time: (T, M, M)."""
-        at = self.projected(x, prior=True)
-        prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
-        return np.stack([covariance(at, prior, t) for t in times])
+
+@dataclass(frozen=True)
+class Problem(Decomposed):
+    """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument.
+
+    row: of each sample (augmented copies one by one) the row that it is part of, where equal samples are merged;
+    weight: how much it counts; trace: its part of N times the ridge's unit. above: what was added to the diagonal
+    before, where ridges differ. residual: the largest relative one of the targets at the ensemble's time.
+    """
+
+    kernel: KernelFunction
+    field: KernelName
+    inputs: DataRows
+    process: TrainedProcess
+    row: np.ndarray
+    weight: np.ndarray
+    trace: np.ndarray
+    residual: float = math.nan
+    seconds: float = math.nan
+    above: np.ndarray | None = None
+
+    @property
+    def processes(self) -> list[TrainedProcess]:
+        """The only one."""
+        return [self.process]
+
+    def retuned(self, settings: Settings) -> Self:
+        """This problem with another ridge or learning rate, without another decomposition."""
+        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
+        return replace(self, process=self.process.retuned(settings.ridge.least, dynamics))
+
+    def mean(self, time: float) -> MeansAtATime:
+        """μ_t as coefficients α = φ_t(Θ) Y, (N, outputs)."""
+        return MeansAtATime(self.kernel, self.field, self.inputs, self.process.weights(time)).compact()
+
+    def projected(self, x: DataRows, *, prior: bool) -> Weighted:
+        """Kernels of x with the inputs, along eigenvectors."""
+        kernels = self.kernel.kernel(x, self.inputs)
+        return [(1.0, self.process.project(getattr(kernels, self.field), np.asarray(kernels.nngp) if prior else None))]
 
 
 @dataclass(frozen=True)
@@ -259,25 +357,17 @@ class SolvedProblem(KernelPredictor):
         scale = 1.0 if self.scale is None else self.scale[chosen, None]
         return MeansAtATime(self.kernel, self.field, self.inputs[chosen], solution.coefficients * scale).compact()
 
-    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """The diagonal of Σ_t of one output at every time: (T, M)."""
-        prior = kernel_diagonal(self.kernel, x, "nngp")
+    def covariances(self, x: DataRows, times: np.ndarray, *, diagonal: bool) -> np.ndarray:
+        """Σ_t of one output at every time, (T, M, M), or its `diagonal`, (T, M)."""
+        prior = _prior(self.kernel, x, diagonal)
+        if not diagonal:
+            changes = (back.T @ other for back, other in self._changes(x, times))
+            return np.stack([prior + (change + change.T) / 2 for change in changes])
         found = np.empty((len(times), len(x)))
-        for start in range(0, len(x), _TOGETHER):
-            rows = slice(start, start + _TOGETHER)
+        for rows in spans(len(x), _TOGETHER):
             for i, (back, other) in enumerate(self._changes(x[rows], times)):
                 found[i, rows] = np.maximum(prior[rows] + (back * other).sum(axis=0), 0.0)
         return found
-
-    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """Σ_t of one output at every time: (T, M, M)."""
-        prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
-        changes = (back.T @ other for back, other in self._changes(x, times))
-        return np.stack([prior + (change + change.T) / 2 for change in changes])
-
-    def query_bytes(self, m: int, times: int) -> int:
-        """Bytes that the joint covariance of m inputs takes at so many times."""
-        return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
 
     def _changes(self, x: DataRows, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """B and (K + noise) B − 2K(X, x), (N, M), at every time; of a posterior the noise on its targets is δ."""
@@ -297,3 +387,173 @@ class SolvedProblem(KernelPredictor):
             back = self.solver.solve(cross, t).coefficients
             through = self.solver.system.product(back) if self.prior is None else self.prior.product(back)
             yield back, through - 2 * prior_cross
+
+
+def _prior(kernel: KernelFunction, x: DataRows, diagonal: bool) -> np.ndarray:
+    """K(x, x), (M, M), or its diagonal, (M,), in float64."""
+    return kernel_diagonal(kernel, x, "nngp") if diagonal else np.asarray(kernel.kernel(x).nngp, np.float64)
+
+
+def dense(
+    kernel: KernelFunction,
+    x: DataRows,
+    y: np.ndarray,
+    settings: Settings,
+    weights: np.ndarray | None = None,
+    remedy: str = "train on fewer samples, or take solver='pcg' or 'nystrom'",
+    copies: int = 1,
+) -> Problem | SolvedProblem:
+    """Train on the N inputs x (N, …) with targets y (N, outputs) as they are; equal samples are merged.
+
+    Loss (1/2N) Σ_i ω_i |f(x_i) − y_i|², weights ω of mean 1 (None: all 1). With Ω = diag(ω) the training is that of
+    √Ω f with the kernel √Ω Θ √Ω and the targets √Ω y; samples that are equal in input, target and ridge add their
+    weights.
+    copies: how often each sample is there, as where augmentation changes nothing that the kernel sees.
+    """
+    settings.check_decomposition("dense", len(x), remedy, kernel)
+    equal = None  # with noise equal samples are not one
+    if not draws_noise(kernel):
+        equal = x.digests() if isinstance(x, FieldPoints) else row_digests(x)
+    return _train(kernel, x, y, settings, equal, weights=weights, copies=copies)
+
+
+def orbit_averaged(
+    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: Settings
+) -> Problem | SolvedProblem:
+    """The mean after full augmentation with invariant labels, at the cost of N samples.
+
+    Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. Its process has no prior: the
+    covariance of the ensemble is not that of the invariant network, and needs all irreps (`irrep_problem`).
+    """
+    settings.check_decomposition("orbit-averaged", len(x), "train on fewer samples")
+    variances = kernel_diagonal(kernel, x, settings.field)
+    equal, traces = _equal_orbits(action, x, variances), variances / action.group.order
+    size = float(variances.mean()) * math.sqrt(len(x))  # means of numbers of that size may all but vanish
+    points = isinstance(kernel, FieldKernel)
+    mean = (
+        PointAverage(cast(FieldKernel, kernel), cast(PointAction, action)) if points else OrbitAverage(kernel, action)
+    )
+    return _train(cast(KernelFunction, mean), x, y, settings, equal, traces=traces, size=size)
+
+
+def _equal_orbits(action: AnyAction, x: DataRows, variances: np.ndarray) -> list[bytes]:
+    """A digest of every row's orbit; orbits are compared only where `variances`, which they share, are equal."""
+    if isinstance(x, FieldPoints):
+        return [int(o).to_bytes(8, "little") for o in action.data_orbits(x).orbit]
+    labels = [i.to_bytes(8, "little") for i in range(len(x))]
+    order = np.argsort(variances)
+    near = np.diff(variances[order]) <= _SAME_VARIANCE * float(variances.max())
+    alike = np.sort(order[np.append(near, False) | np.append(False, near)])
+    if len(alike):
+        for i, orbit in zip(alike, find_orbits(action, x[alike]).orbit, strict=True):
+            labels[i] = b"orbit" + int(orbit).to_bytes(8, "little")
+    return labels
+
+
+def _train(
+    kernel: KernelFunction,
+    x: DataRows,
+    y: np.ndarray,
+    settings: Settings,
+    equal: list[bytes] | None,
+    *,
+    weights: np.ndarray | None = None,
+    copies: int = 1,
+    traces: np.ndarray | None = None,
+    size: float = 0.0,
+) -> Problem | SolvedProblem:
+    """Train on samples of which those are one row that have equal digests `equal`, targets and ridges.
+
+    traces: each sample's part of N times the ridge's unit; None: its diagonal entry, and K is the prior. size: see
+    `Spectrum.scale`.
+    """
+    n, total, field = len(x), len(x) * copies, settings.field
+    decomposes, above = settings.decomposes(n, kernel), settings.ridge.of_rows(n, settings.points)
+    others = [] if above is None else [[value.tobytes() for value in above]]
+    first, row = (np.arange(n),) * 2 if equal is None else kinds(equal, row_digests(y), *others)
+    each = np.ones(n) if weights is None else weights
+    weight = np.bincount(row, weights=each) * copies
+    if len(first) < n:
+        x, y, above = x[first], y[first], None if above is None else above[first]
+    scale = np.sqrt(weight) if len(first) < total or weights is not None else None
+    targets, dynamics = y if scale is None else y * scale[:, None], settings.dynamics_of(total)
+    unit = None if traces is None else float(traces.mean())
+    if not decomposes:
+        trained, prior, kernels, method = _matrices(kernel, x, settings, scale)
+        unit = float(trained.diagonal().sum()) / total if unit is None else unit
+        if above is not None:
+            trained = ScaledMatrix(trained, above=unit * above)
+        held = sum(m.dtype.itemsize * m.size**2 for m in (trained, prior) if m.in_memory)
+        system = System(trained, settings.ridge.least, dynamics, unit, size)
+        solver = Solver(system, method, limit=settings.limit - held)
+        return SolvedProblem(kernel, field, x, targets, solver, None if field == "nngp" else prior, scale, kernels)
+    kernels = settings.training_kernel(kernel, x)
+    start, pairs = clock.perf_counter(), 1.0 if scale is None else np.outer(scale, scale)
+    matrix = np.asarray(getattr(kernels, field), np.float64) * pairs
+    row, each = np.tile(row, copies), np.tile(each, copies)
+    own = None if traces is not None or field == "nngp" else np.asarray(kernels.nngp, np.float64) * pairs
+    traces = matrix.diagonal()[row] * each / weight[row] if traces is None else traces
+    unit = float(np.trace(matrix)) / total if unit is None else unit
+    if above is not None:
+        above = unit * above
+        matrix = matrix + np.diag(above)
+    precision = getattr(kernels, field).dtype
+    spectrum = decompose(matrix, ridge=settings.ridge.least, ridge_unit=unit, precision=precision, scale=size)
+    seconds = clock.perf_counter() - start
+    process = TrainedProcess(spectrum, y, dynamics, prior=own, scale=scale)
+    residual = _residual(matrix, process, targets)
+    return Problem(kernel, field, x, process, row, each, traces, residual, seconds, above)
+
+
+def _matrices(
+    kernel: KernelFunction, x: DataRows, settings: Settings, scale: np.ndarray | None
+) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None, Method | None]:
+    """(the kernel that trains, K(X, X), both if they are held, the method) of a solver that does not decompose."""
+    method, field = settings.method, settings.field
+    if method is not None and not method.exact:
+        if draws_noise(kernel):
+            expected = "an exact one, since net draws noise for each input, as in dropout"
+            raise InvalidArgumentError("solver", method.name, expected, "such as 'cholesky' or 'pcg'")
+        settings.ridge.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
+    if method is None and isinstance(kernel, RandomFeatures):
+        settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
+        own, other = (FeatureMatrix(kernel, x, name, scale) for name in (field, "nngp"))
+        return own, other, None, Primal(kernel.features)
+    whole = method is None or method.exact
+    found = training_matrices(kernel, x, field, settings.store, settings.limit, whole=whole)
+    if scale is not None:
+        return ScaledMatrix(found[0], scale), ScaledMatrix(found[1], scale), found[2], method
+    return *found, method
+
+
+def training_matrices(
+    kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, whole: bool
+) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None]:
+    """The kernel that trains and K(X, X) of inputs x, and both kernels if both are held.
+
+    whole: whether all entries are needed, not only some columns. They are read in memory, in a store, or computed anew
+    in each pass. Kernels are dear: both are held together where they take little of the memory, the one that trains
+    alone where it takes up to two fifths, and only what is larger is computed whenever it is needed.
+    """
+    if store is not None:
+        kept = GramStore(store, kernel, x).compute()
+        return as_matrix(kept, field), as_matrix(kept, "nngp"), None
+    makes: Callable[..., SymmetricMatrix] = FieldMatrix if isinstance(x, FieldPoints) else KernelMatrix
+    trained, prior = makes(kernel, x, field), makes(kernel, x, "nngp")
+    one = trained.dtype.itemsize * len(x) ** 2
+    if whole and 2 * one <= _BOTH * limit:
+        kernels = kernel.kernel(x)
+        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
+        return own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), kernels
+    if whole and one <= _ONE * limit:
+        return ArrayMatrix(trained.assembled(), trained.words), prior, None
+    return trained, prior, None
+
+
+def _residual(gram: np.ndarray, process: TrainedProcess, targets: np.ndarray) -> float:
+    """The largest relative residual |Y − (Θ + δ)α|/|Y| of α = (Θ + δ)⁻¹Y, along eigenvectors above rounding."""
+    values, above = process.spectrum.eigenvalues, process.spectrum.eigenvalues > process.spectrum.blur
+    vectors, modes = process.spectrum.vectors[:, above], process.targets[above]
+    alpha = vectors @ (modes / values[above][:, None])
+    missing = vectors @ modes - gram @ alpha - process.spectrum.delta * alpha
+    return float(np.max(relative(missing, targets)))

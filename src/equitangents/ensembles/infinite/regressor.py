@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, cast, overload
@@ -23,23 +22,23 @@ from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import (
     Estimator,
     FieldRegressorMixin,
+    StandardisedInputs,
     check_inputs,
     check_network,
     check_targets,
     target_rows,
 )
 from equitangents.ensembles.fields import output_positions
-from equitangents.ensembles.infinite import problem, saving
+from equitangents.ensembles.infinite import predictor, saving
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, held_out_predictions, target_evidence
-from equitangents.ensembles.infinite.problem import Settings
+from equitangents.ensembles.infinite.predictor import Settings
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits import OrbitQuestions
-from equitangents.ensembles.standardisation import Standardisation, StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import DYNAMICS, as_times
-from equitangents.inference.ridge import Ridge
+from equitangents.inference.spectrum import Ridge
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.kernels.result import FieldFunction
@@ -70,50 +69,6 @@ class Approximation:
     predicted: int
 
 
-class TimedPredictions:
-    """`predict` of regressions whose law is known in closed form at every training time."""
-
-    @overload
-    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
-    ) -> Spread: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
-    ) -> Spread: ...
-
-    @overload
-    def predict(
-        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread: ...
-
-    @named_also(X="x")
-    def predict(
-        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread:
-        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
-
-        `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
-        result. Of fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
-        (M, *positions, M, *positions), which is refused where it does not fit into memory.
-
-        Of a `BaggedInfiniteEnsemble` the mean is one over resamples, and the spread that of one member. Outputs share
-        the resample, but each has its own mean: the std has the mean's shape, and the covariance an axis of outputs
-        behind, if y has one.
-        """
-        if return_std and return_cov:
-            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
-        return self._predicted(x, time, return_std, return_cov)
-
-    @abstractmethod
-    def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
-        """What `predict` returns, at most one of both flags being set."""
-
-
 @dataclass(eq=False, repr=False)
 class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
@@ -138,35 +93,21 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     @property
     def _solved(self) -> Training:
         """What was solved: this ensemble's training, or that of the regression behind a classifier."""
-        regression: Any = getattr(self, "ensemble_", self)
-        return cast(Training, regression._training)
+        return cast(Training, getattr(self, "ensemble_", self)._training)
 
     def _check_parameters(self) -> Settings:
         if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
-            raise InvalidTypeError(
-                "net",
-                self.net,
-                "a network or an object with kernel(x1, x2=None), or with kernel_field(x1, x2=None) for "
-                "targets that are fields",
-            )
+            expected = "a network or an object with kernel(x1, x2=None), or kernel_field(x1, x2=None) for fields"
+            raise InvalidTypeError("net", self.net, expected)
         check_choice("kernel", self.kernel, ("ntk", "nngp"))
         check_choice("dynamics", self.dynamics, DYNAMICS)
         if not as_times(self.time)[1]:
             raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
-        trained: KernelName = "ntk" if self.kernel == "ntk" else "nngp"
-        as_method(self.solver)  # raises for what is none
-        check_standardise(self.standardise)
-        return Settings(
-            trained,
-            dynamics,
-            self.learning_rate,
-            Ridge.read(self.ridge),
-            self.memory_limit,
-            self.store,
-            self.solver,
-        )
+        method = None if self.solver == "auto" else as_method(self.solver)
+        ridge = Ridge.read(self.ridge)
+        return Settings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, method)
 
     @named_also(X="x")
     def tune(
@@ -193,16 +134,12 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
 
         Source: Rasmussen & Williams 2006, section 5.4.2.
         """
-        return tune(self, grid, *self._given_or_fitted(x, y))
-
-    def _given_or_fitted(self, x: Numbers | None, y: Numbers | None) -> tuple[Any, Any]:
-        """x and y, or those of `fit` where neither is given."""
-        if x is not None:
-            return x, y
-        if y is not None:
-            raise InvalidArgumentError("y is given without X; give both, or neither after fit")
-        self._check_fitted()
-        return self._data
+        if x is None:
+            if y is not None:
+                raise InvalidArgumentError("y is given without X; give both, or neither after fit")
+            self._check_fitted()
+            x, y = self._data
+        return tune(self, grid, x, cast(Numbers, y))
 
     @property
     def log_marginal_likelihood_(self) -> float:
@@ -240,11 +177,10 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
 
         Raises StoreError for a folder that is damaged, holds something else, or is of another version.
         """
-        ensemble: Self = saving.load(cls, local("path", path), net)
-        return ensemble
+        return cast(Self, saving.load(cls, local("path", path), net))
 
 
-class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBase):
+class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
 
     Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
@@ -327,11 +263,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         """
         return self._solve(self._prepare(x, y))
 
-    def _prepare(self, X: Numbers, y: Numbers, standardisation: Standardisation | None = None) -> Training:
-        """The problem, checked and not yet solved.
-
-        `standardisation`: that of the set from which X was drawn, in place of its own.
-        """
+    def _prepare(self, X: Numbers, y: Numbers) -> Training:
+        """The problem, checked and not yet solved."""
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
@@ -344,7 +277,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
             check_network(self.net, x)
         self._data = x, y
         Ridge.read(self.ridge, len(x))
-        x = self._fit_inputs(x, self.net, self.augmentation_, standardisation)
+        x = self._fit_inputs(x, self.net, self.augmentation_)
         return make_training(self.net, self.augmentation_, self.label_action, x, targets, positions, settings)
 
     def _solve(self, training: Training) -> InfiniteEnsemble:
@@ -378,7 +311,19 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         Both are computed on at most 256 of the training inputs: see `Approximation`. None where the kernel is exact.
         """
         self._check_fitted()
-        return _approximation(self._training, float(self.time))
+        training = self._training
+        if not isinstance(training.kernel, RandomFeatures):
+            return None
+        chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
+        x, y, trained = np.asarray(training.x)[chosen], training.y[chosen], max(1, int(_TRAINED * len(chosen)))
+        settings = replace(training.settings, held=None, store=None, method=None)
+        solved = (
+            predictor.dense(kernel, x[:trained], y[:trained], settings)
+            for kernel in (training.kernel.net, training.kernel)
+        )
+        exact, ours = (each.means(x[trained:], np.array([float(self.time)]))[0] for each in solved)
+        difference = float(np.linalg.norm(ours - exact) / (np.linalg.norm(exact) or np.inf))
+        return Approximation(difference, len(x), len(x) - trained)
 
     @property
     def leave_one_out_(self) -> LeaveOneOut:
@@ -388,9 +333,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         `standardise` these are the mean and deviation of all samples, the left-out one included, which the result says
         (`standardised_by`). A field is left out with all its positions. Of an approximating solver it is what exact
         training predicts. Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), for ridges
-        that differ between samples, where the augmentation's elements leave out the
-        identity, and for fields whose `solver_` is that of irreps: scikit-learn's
-        `cross_val_predict(ensemble, x, y, cv=LeaveOneOut())` fits N times.
+        that differ between samples, where the augmentation's elements leave out the identity, and for fields whose
+        `solver_` is that of irreps: scikit-learn's `cross_val_predict(ensemble, x, y, cv=LeaveOneOut())` fits N times.
         """
         self._check_fitted()
         return self._left_out(self._training, float(self.time))
@@ -399,24 +343,49 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         predictions, targets = held_out_predictions(training, time), training.y
         if self._squeeze:
             predictions, targets = predictions[..., 0], targets[..., 0]
-        bayesian = self.kernel == "nngp" and np.isinf(time)
+        bayesian = self.kernel == "nngp" and math.isinf(time)
         name = "posterior mean of the NNGP" if bayesian else "mean of infinitely wide networks"
         units = "all samples" if self.standardise else "nothing"
         return LeaveOneOut(predictions, targets - predictions, time, name, units)
 
-    def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
+    @overload
+    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread: ...
+
+    @named_also(X="x")
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread:
+        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
+
+        `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
+        result. Of fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
+        (M, *positions, M, *positions), which is refused where it does not fit into memory.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         x, times, single = self._check_query(x, time)
-        training = self._training
         # the covariance first: what is too large is refused before anything is computed
-        spread = np.empty(0)
-        if return_cov:
-            spread = training.covariances(x, times)
-        elif return_std:
-            spread = np.sqrt(training.variances(x, times))
-        mean = training.means(x, times)
+        spread = self._training.covariances(x, times, diagonal=return_std) if return_std or return_cov else None
+        mean = self._training.means(x, times)
         mean = mean[..., 0] if self._squeeze else mean
-        if not (return_std or return_cov):
+        if spread is None:
             return mean[0] if single else mean
+        spread = np.sqrt(spread) if return_std else spread
         return (mean[0], spread[0]) if single else (mean, spread)
 
     def predict_orbit_means(self, x: Numbers, time: Times | None = None) -> np.ndarray:
@@ -470,21 +439,3 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         if once is not None and not single:
             raise InvalidArgumentError("time", times.shape, once, verb="has shape")
         return self._as_trained(x), times, single
-
-
-def _approximation(training: Training, time: float) -> Approximation | None:
-    """What features cost a training in accuracy; None for an exact kernel."""
-    kernel = training.kernel
-    if not isinstance(kernel, RandomFeatures):
-        return None
-    chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
-    x, y = np.asarray(training.x)[chosen], training.y[chosen]
-    trained = max(1, int(_TRAINED * len(x)))
-    settings = replace(training.settings, held=None, store=None, solver="auto")
-    predicted = []
-    for each in (kernel.net, kernel):
-        solved = problem.dense(each, x[:trained], y[:trained], settings)
-        predicted.append(solved.means(x[trained:], np.array([time]))[0])
-    exact, ours = predicted
-    difference = float(np.linalg.norm(ours - exact) / (np.linalg.norm(exact) or np.inf))
-    return Approximation(difference, len(x), len(x) - trained)

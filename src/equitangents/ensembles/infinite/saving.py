@@ -18,7 +18,7 @@ from equitangents.archives import Archive
 from equitangents.ensembles.saved_folder import check_place, damaged, read_model, write_folder
 from equitangents.ensembles.saved_objects import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.content import VERSION, described
+from equitangents.kernels.program import VERSION, described
 from equitangents.scale.identity import action_hash, network_hash
 
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
@@ -69,7 +69,11 @@ def load(cls: type, path: Path, net: Network = None, about: Archive | None = Non
     except ValueError as error:
         raise damaged(about.path, error) from None
     if net is not None and about["network_left_out"]:
-        _compare(np.array(_first(ensemble)), about, net)
+        saved, found = np.array(about["first"]), np.array(_first(ensemble))
+        scale = max(float(np.max(np.abs(saved))), 1e-30)
+        if not np.max(np.abs(found - saved)) <= _SAME * scale:
+            expected = "the network that was saved, whose predictions are others"
+            raise InvalidArgumentError("net", net, expected, about["network"])
     return ensemble
 
 
@@ -104,13 +108,3 @@ def _first(ensemble: BaseEstimator) -> list[float]:
     """The mean at the first training input, by which a network given later is recognised."""
     problem = ensemble._solved.mean_problem
     return [float(v) for v in problem.means(problem.inputs[:1], np.array([float(ensemble.time)])).ravel()]
-
-
-def _compare(first: np.ndarray, about: dict[str, Any], net: Network) -> None:
-    """Raise InvalidArgumentError unless a network that was given predicts what the saved one did."""
-    saved = np.array(about["first"])
-    scale = max(float(np.max(np.abs(saved))), 1e-30)
-    if not np.max(np.abs(np.ravel(first) - saved)) <= _SAME * scale:
-        raise InvalidArgumentError(
-            "net", net, "the network that was saved, whose predictions are others", about["network"]
-        )

@@ -17,16 +17,15 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 
-from equitangents._types import Network, Numbers, Targets
+from equitangents._types import Numbers, Targets
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
-from equitangents.inference.ridge import Ridge
+from equitangents.inference.spectrum import Ridge
 from equitangents.kernels.random_features import RandomFeatures
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
-from equitangents.solvers.solving import as_method
 from equitangents.solvers.spectral import Eigh
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
 
@@ -58,15 +57,13 @@ E = TypeVar("E", bound=BaseEstimator)
 class Tuning(Generic[E]):
     """The candidates of a grid, in the grid's order; `print` shows the best ten.
 
-    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy"). larger_is_better: of
-        scores.
-    best: the best candidate's ensemble, fitted to all samples. matrices: how many
-    kernel matrices were made and decomposed. seconds: by the clock, the fit of the best included. standardised_by: of
-    which samples the inputs' mean and deviation are: see `LeaveOneOut`.
+    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy").
+    best: the best candidate's ensemble, fitted to all samples. matrices: how many kernel matrices were made and
+    decomposed. seconds: by the clock, the fit of the best included. standardised_by: of which samples the inputs' mean
+    and deviation are: see `LeaveOneOut`.
     """
 
     measure: str
-    larger_is_better: bool
     candidates: tuple[Candidate, ...]
     best: E
     best_index: int
@@ -90,22 +87,18 @@ class Tuning(Generic[E]):
         return tuple(c for i, c in enumerate(self.candidates) if c.tied and i != self.best_index)
 
     def __repr__(self) -> str:
-        sign = -1 if self.larger_is_better else 1
-        best = self.candidates[self.best_index]
+        best, sign = self.candidates[self.best_index], -1 if is_classifier(self.best) else 1
         scored = [c for c in self.candidates if not math.isnan(c.score)]
         scored.sort(key=lambda c: (c is not best, sign * c.score))
-        facts = [
+        mark = lambda c: "best" if c is best else "tied" if c.tied else ""
+        rows = [
             ("score", self.measure),
             ("inputs standardised by", self.standardised_by),
-            ("candidates", str(len(self.candidates))),
-            ("without a score", str(len(self.candidates) - len(scored))),
-            ("tied with the best", str(len(self.ties))),
-            ("kernel matrices", str(self.matrices)),
-            ("time", duration(self.seconds)),
+            ("candidates with a score", f"{len(scored)} of {len(self.candidates)}"),
+            ("kernel matrices, time", f"{self.matrices}, {duration(self.seconds)}"),
+            *((f"{c.score:.4g}", f"{dict(c.params)}  {mark(c)}".rstrip()) for c in scored[:_SHOWN]),
         ]
-        mark = lambda c: "best" if c is best else "tied" if c.tied else ""
-        rows = [(f"{c.score:.4g}", f"{dict(c.params)}  {mark(c)}".rstrip()) for c in scored[:_SHOWN]]
-        return "\n".join(f"{name:<24}{value}" for name, value in [*facts, *rows])
+        return "\n".join(f"{name:<24}{value}" for name, value in rows)
 
 
 @dataclass(frozen=True)
@@ -125,13 +118,10 @@ def points(model: BaseEstimator, grid: object) -> list[Point]:
     found: list[Point] = []
     for number, one in enumerate(grid if isinstance(grid, list | tuple) else [grid]):
         lists = _lists(model, one)
-        nets: dict[tuple[int, ...], Any] = {}
         for places in itertools.product(*(range(len(values)) for values in lists.values())):
             values = {name: lists[name][i] for name, i in zip(lists, places, strict=True)}
-            fixed = tuple(i for name, i in zip(lists, places, strict=True) if name not in PATH)
-            ensemble = _ensemble(model, values, nets.get(fixed))
-            nets[fixed] = ensemble.net
-            found.append(Point(values, ensemble, (number, *fixed)))
+            fixed = (i for name, i in zip(lists, places, strict=True) if name not in PATH)
+            found.append(Point(values, _ensemble(model, values), (number, *fixed)))
     if not found:
         raise InvalidArgumentError("grid", grid, remedy="it holds no candidate")
     return found
@@ -145,24 +135,21 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     for name, values in grid.items():
         if name not in known:
             raise unknown("grid", name, sorted(known))
-        if isinstance(values, np.ndarray):
-            values = np.atleast_1d(values).tolist()
+        values = np.atleast_1d(values).tolist() if isinstance(values, np.ndarray) else values
         lists[name] = list(values) if isinstance(values, list | tuple | range) else [values]  # else the only one
         if not lists[name]:
             raise InvalidArgumentError("grid", values, "at least one value", at=name)
     return lists
 
 
-def _ensemble(model: BaseEstimator, values: Mapping[str, Any], known: Network) -> Any:
-    """`model` with these values, not fitted and checked; `known` is the network that they make, if it is known."""
+def _ensemble(model: BaseEstimator, values: Mapping[str, Any]) -> Any:
+    """`model` with these values, not fitted and checked."""
     params = {name: value for name, value in values.items() if name not in NETWORK}
     if params.get("augmentation", model.augmentation) is None and "label_action" not in values:
         params["label_action"] = None  # it moves labels along with inputs, which stay
     varied = {name: values[name] for name in NETWORK if name in values}
     net = params.get("net", model.net)
-    if known is not None:
-        params["net"] = known
-    elif callable(net) and not hasattr(net, "kernel"):
+    if callable(net) and not hasattr(net, "kernel"):
         params["net"] = net(**varied)
     elif varied:
         params["net"] = vary(net, **varied)
@@ -179,13 +166,20 @@ class Score:
     rank: tuple[float, ...]
     samples: np.ndarray
 
+    @classmethod
+    def of(cls, found: LeaveOneOut | LabelsLeftOut) -> Score:
+        """That of what was predicted of left-out samples."""
+        if isinstance(found, LabelsLeftOut):
+            rank = (-found.accuracy, found.outputs.mean_squared_error)
+            return cls(found.accuracy, rank, found.hits.astype(np.float64))
+        return cls(found.mean_squared_error, (found.mean_squared_error,), found.squared_errors)
+
 
 def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
     """Score every candidate of the grid on x, y and fit the best; `InfiniteEnsemble.tune` says how."""
-    candidates, start = points(model, grid), time.perf_counter()
+    candidates, start, matrices = points(model, grid), time.perf_counter(), 0
     scores: dict[int, Score] = {}
     errors: dict[int, Exception] = {}
-    matrices = 0
     solved: Training | None = None  # the best candidate's so far
     sharing: dict[tuple[int, ...], list[int]] = {}  # by kernel matrix
     for i, point in enumerate(candidates):
@@ -205,8 +199,8 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
             here, each = training, candidates[i].ensemble
             try:
                 if each is not first:
-                    here = training.with_settings(replace(each._check_parameters(), solver="eigh"))
-                scores[i] = _score(first._left_out(here, float(each.time)))
+                    here = training.with_settings(replace(each._check_parameters(), method=Eigh()))
+                scores[i] = Score.of(first._left_out(here, float(each.time)))
             except InvalidArgumentError as error:
                 errors[i] = error
             else:
@@ -225,7 +219,6 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
     classifies = is_classifier(chosen)
     result = Tuning(
         "leave-one-out accuracy" if classifies else "leave-one-out mean squared error",
-        classifies,
         _table(candidates, scores, errors, best, (-1.0, 1.0) if classifies else None),
         chosen,
         best,
@@ -248,18 +241,9 @@ def _as_its_own(scored: Training, own: Training) -> bool:
 
     A decomposition serves "auto" in place of each exact solver, but is none of the features of a kernel of theirs.
     """
-    settings = own.settings
-    if scored.settings.solver == settings.solver:
-        return True
-    method = as_method(settings.solver)
-    return isinstance(method, Eigh) or (method is None and not isinstance(own.kernel, RandomFeatures))
-
-
-def _score(found: LeaveOneOut | LabelsLeftOut) -> Score:
-    if isinstance(found, LabelsLeftOut):
-        rank = (-found.accuracy, found.outputs.mean_squared_error)
-        return Score(found.accuracy, rank, found.hits.astype(np.float64))
-    return Score(found.mean_squared_error, (found.mean_squared_error,), found.squared_errors)
+    method = own.settings.method
+    any_exact = method is None and not isinstance(own.kernel, RandomFeatures)
+    return any_exact or scored.settings.method == method or isinstance(method, Eigh)
 
 
 def _table(

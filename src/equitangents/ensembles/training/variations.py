@@ -86,7 +86,7 @@ class ZeroOutput(Variation):
 class Bootstrap(Variation):
     """Bagging: every member trains on N of the N samples, drawn with replacement, with all their transformed copies.
 
-    `BaggedInfiniteEnsemble` is the same at infinite width. The mean over members is equivariant where that of plain
+    The mean over members is equivariant where that of plain
     members is, since each resample is augmented in full. Source: Breiman 1996, Bagging predictors.
 
     >>> import numpy as np, equitangents as et

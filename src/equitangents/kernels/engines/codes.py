@@ -6,7 +6,7 @@ this file before the package is installed: nothing but the standard library can 
 
 from enum import IntEnum
 
-PLAN_VERSION = 17  # of descriptions of plans: another number where they are read in another way
+PLAN_VERSION = 18  # of descriptions of plans: another number where they are read in another way
 STEPS_VERSION = 3  # of descriptions of steps on fields over all pairs of positions
 AXES = 3  # of grids
 DEPTH = 8  # residual branches inside each other, at most
@@ -31,8 +31,6 @@ class OpKind(IntEnum):
     FORK = 5
     JOIN = 6
     BACK = 7
-    ZONAL = 8
-    AVERAGE = 9
 
 
 class DualKind(IntEnum):

@@ -13,23 +13,21 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.fields import FieldPlan, Part, field_plan
-from equitangents.kernels.plans import FibrePlan, PairPlan, plan
+from equitangents.kernels.plans import FibrePlan, FieldPlan, PairPlan, field_plan, plan
 from equitangents.kernels.program import Program
+from equitangents.kernels.result import Part
 from equitangents.kernels.rotations import RotationSections
-from equitangents.kernels.stages import StagedPlan
 from equitangents.kernels.structured import Batch, StructuredProgram
 
 Pair = tuple[Any, Any]
-Listed = tuple[np.ndarray, np.ndarray]  # indices (P,) into both sets of inputs
-Steps = FibrePlan | StagedPlan | PairPlan
+Plan = FibrePlan | PairPlan
 
 
 class Engine(ABC):
     """Kernels of field programs by one kind of code on one kind of device.
 
     With `part` methods are about the kernel field at these pairs of positions, whose arrays have the axes
-    `part.layout.tail` in addition.
+    `part.tail` in addition.
     """
 
     name: ClassVar[str]
@@ -59,7 +57,7 @@ class Engine(ABC):
         """Whether kernels may be NaN that the reference engine knows; all pairs of an input are, or none."""
         return False
 
-    def steps(self, program: Program) -> Steps:
+    def plan(self, program: Program) -> Plan:
         """The plan of a run of `program`."""
         return plan(program)
 
@@ -88,7 +86,7 @@ class Engine(ABC):
     ) -> int:
         """Bytes that a run holds beyond inputs and results."""
 
-    def field_steps(self, program: Program, part: Part) -> FieldPlan:
+    def field_plan(self, program: Program, part: Part) -> FieldPlan:
         """The plan of a run of a part of the kernel field of `program`."""
         return field_plan(program, part)
 
@@ -120,8 +118,8 @@ class StructuredRules(ABC):
 class RotationRules(ABC):
     """Kernels of programs on rotations by one engine; signals are (N, B², C).
 
-    Without `listed` they are those between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2); else
-    those of the pairs (x1[first[p]], x2[second[p]]), listed = (first, second), each (P,).
+    They are those between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2); if `paired` those of the
+    pairs (x1[p], x2[p]), each (P,).
     """
 
     differentiable = False  # whether traced kernels have derivatives; if not, those of the reference engine are taken
@@ -137,15 +135,13 @@ class RotationRules(ABC):
         resolution: int,
         x1: np.ndarray,
         x2: np.ndarray | None,
-        listed: Listed | None = None,
+        paired: bool = False,
         any_norms: bool = False,
     ) -> Pair:
         """(NNGP, NTK) of NumPy arrays, in their precision."""
 
     @abstractmethod
-    def traced(
-        self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, listed: Listed | None = None
-    ) -> Pair:
+    def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, paired: bool = False) -> Pair:
         """As `kernels`, inside a JAX program."""
 
     @abstractmethod

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from operator import methodcaller
 from typing import NamedTuple
 
 import jax
@@ -20,6 +19,7 @@ from equitangents.kernels.engines.cpu.engine import CpuEngine
 from equitangents.kernels.engines.protocol import Engine
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
 from equitangents.kernels.program import Program
+from equitangents.kernels.result import Part
 
 REFERENCE = ReferenceEngine()  # which runs every program
 _ENGINES: list[Engine] = [CpuEngine(), REFERENCE]
@@ -85,9 +85,15 @@ def engine_description() -> str:
     return f"{fastest.name} ({fastest.description()})"
 
 
-def choose(program: Program, engine: str | None = None, dtype: DType = "float64") -> Choice:
-    """The engine for `program` in `dtype`."""
-    return choose_where(methodcaller("obstacle", program, dtype), engine)
+def choose(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> Choice:
+    """The engine for `program` in `dtype`, or for a part of its field."""
+
+    def obstacle(candidate: Engine) -> str | None:
+        if part is None:
+            return candidate.obstacle(program, dtype)
+        return candidate.obstacle(program, dtype, part) if candidate.has_fields else "it has no kernel fields"
+
+    return choose_where(obstacle, engine)
 
 
 def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = None) -> Choice:

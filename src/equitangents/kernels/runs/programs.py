@@ -1,4 +1,6 @@
-"""Kernels of field programs, or their kernel fields: an engine is chosen, memory is checked, inputs are prepared.
+"""Kernels of programs: those on other spaces by their runs, here those on positions, or their kernel fields.
+
+An engine is chosen, memory is checked, inputs are prepared.
 
 Inputs of very different norm are computed in a way that keeps their digits (`scales`).
 
@@ -12,10 +14,9 @@ are parallel in inputs that are not keep the root of ε.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -24,21 +25,33 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels import scales
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.engines import Choice, Engine, choose, choose_where
-from equitangents.kernels.engines.protocol import Steps
+from equitangents.kernels.engines import Choice, Engine, choose
 from equitangents.kernels.engines.select import REFERENCE
-from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check_result
-from equitangents.kernels.plans import FibrePlan, PairPlan, plan
-from equitangents.kernels.program import Program, flat
-from equitangents.kernels.result import KernelField, Kernels, result_at
-from equitangents.kernels.scales import Law, Values, has_bias, law_of, unit_bias, with_biases, with_derivatives_of
-
-logger = logging.getLogger("equitangents")
+from equitangents.kernels.plans import plan as plan_of
+from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, diagonal, numbers, one_orbit, resolve
+from equitangents.kernels.result import (
+    READOUT,
+    KernelField,
+    Kernels,
+    Part,
+    check_field,
+    check_result,
+    result,
+    result_at,
+)
+from equitangents.kernels.rotations import Resolution, Sphere
+from equitangents.kernels.runs import rotations, steerable, structured
+from equitangents.kernels.scales import Values, has_bias, law_of, unit_bias, with_biases, with_derivatives_of
+from equitangents.kernels.steerable import Points
+from equitangents.kernels.structured import StructuredPositions
+from equitangents.memory import check_fits
+from equitangents.structured import Inputs
 
 _LITTLE = 1 << 20  # bytes that any process has which runs this: to ask the system takes as long as so small a kernel
 
 
-def compute(
+def on_positions(
     program: Program,
     x1: ArrayLike,
     x2: ArrayLike | None = None,
@@ -49,108 +62,142 @@ def compute(
     """`Kernels` of `program` between inputs x1, (N1, *positions, C), and x2 (None: x1 with itself).
 
     With `part` the `KernelField` at these pairs of positions. `own`: of each input of x1 with itself, each (N,) or
-    (N, *part.layout.tail), at the cost of N pairs. NumPy arrays give NumPy arrays in their own precision. JAX arrays,
+    (N, *part.tail), at the cost of N pairs. NumPy arrays give NumPy arrays in their own precision. JAX arrays,
     also traced ones, give JAX arrays, and are differentiable. Raises MemoryLimitError where the result cannot fit in
     memory.
     """
     dtype = precision.working_dtype(x1, x2)
     traced = precision.is_traced(x1) or precision.is_traced(x2)
-    if own and traced and part is None:  # one input after another
-        run = partial(compute, program, engine=engine)
-        return jax.tree.map(lambda k: k[:, 0, 0], jax.lax.map(lambda one: run(one[None]), x1))
+    if own and traced:  # one input after another
+        run = partial(on_positions, program, engine=engine, part=part)
+        at = (slice(None), 0, slice(None), 0) if part is not None and part.crossed else (slice(None), 0, 0)
+        return jax.tree.map(lambda k: k[at], jax.lax.map(lambda one: run(one[None]), x1))
     n2 = 1 if own else len(x1 if x2 is None else x2)
     if part is not None and not traced:
         check_field(part, len(x1), n2, dtype, 0)
     # Fields of traced inputs are the reference engine's, so that they have derivatives.
-    choice = Choice(REFERENCE) if traced and part is not None else choice_of(program, engine, dtype, part)
+    choice = Choice(REFERENCE) if traced and part is not None else choose(program, engine, dtype, part)
+    if traced and choice.engine.leaves_out(program):
+        choice = choice._replace(engine=REFERENCE)
     chosen = choice.engine
-    steps, law, backends, layout, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
-    notes, memory = notes_of(choice, steps, part), 0
-    if not ((traced and part is not None) or (own and part is None)):
-        memory = check_memory(program, chosen, x1, x2, n2, dtype, part)
+    plan = chosen.plan(program) if part is None else chosen.field_plan(program, part).plan
+    notes = (*plan.notes, *choice.notes)
+    if not (own if part is None else traced):
+        _check_memory(program, chosen, x1, x2, n2, dtype, part)
     nngp: ArrayLike
     ntk: ArrayLike
     with precision.scope(dtype):
-        if traced and own:
-            assert part is not None
-            nngp, ntk = REFERENCE.traced_diagonal(program, x1.astype(dtype), part)
-        elif traced:
+        if traced:
             nngp, ntk = _traced(chosen, program, x1, x2, dtype, part)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            listed = (np.arange(len(x1)),) * 2 if own else None
-            nngp, ntk, added = scales.all_pairs(law, backends, *arrays, layout, listed)
+            nngp, ntk, added = scales.all_pairs(
+                law_of(program), _backends(program, chosen, part, own), *arrays, part or READOUT, own
+            )
             notes = (*notes, *added)
+            doubt = _doubt(chosen, program, x1.shape[-1], dtype) if part is None and not own else None
             if doubt is not None:
                 nngp, ntk, mended = _mend(
                     doubt, partial(_of_pairs, program, chosen, doubt, *arrays), *arrays, nngp, ntk
                 )
                 if mended:
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs in double precision")
-        facts = {"engine": chosen.name, "form": steps.form, "notes": notes}
-        return result_at((x1, x2), nngp, ntk, part, memory, between=not own, **facts)
+        facts = {"engine": chosen.name, "form": plan.form, "notes": notes}
+        return result_at((x1, x2), nngp, ntk, part, between=not own, **facts)
 
 
-def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> Choice:
-    """The engine for `program`, or for a part of its field."""
-    if part is None:
-        return choose(program, engine, dtype)
-
-    def obstacle(candidate: Engine) -> str | None:
-        return candidate.obstacle(program, dtype, part) if candidate.has_fields else "it has no kernel fields"
-
-    return choose_where(obstacle, engine)
-
-
-def steps_of(program: Program, engine: Engine, part: Part | None) -> Steps:
-    """How the engine runs `program`, or a part of its field."""
-    return engine.steps(program) if part is None else engine.field_steps(program, part).steps
+_RUNS: dict[type, Callable[..., Any]] = {
+    Positions: on_positions,
+    StructuredPositions: structured.compute,
+    Points: steerable.compute,
+    Sphere: rotations.compute,
+}
+_CHOICES: dict[type, Callable[..., Choice]] = {
+    StructuredPositions: structured.choice_of,
+    Points: steerable.choice_of,
+    Sphere: rotations.choice_of,
+}
 
 
-def notes_of(choice: Choice, steps: Steps, part: Part | None = None) -> tuple[str, ...]:
-    """Notes on the choice for the result."""
-    for why in steps.notes:
-        logger.debug("kernel %sover %s", "" if part is None else "field ", why)
-    return (*steps.notes, *choice.notes)
+def compute(
+    program: Program[Any],
+    x1: Inputs,
+    x2: Inputs | None = None,
+    engine: str | None = None,
+    part: Part | None = None,
+    own: bool = False,
+) -> Any:
+    """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); with `part` the `KernelField` there.
+
+    `own`: of each input of x1 with itself, each (N,), or (N, *part.tail). Of d equivariant outputs kernels are
+    (N1, N2, d, d) and (N, d, d).
+    """
+    if isinstance(program.space, EquivariantOutputs):
+        return _equivariant_outputs(program, x1, x2, engine, own)
+    return _RUNS[type(program.space)](program, x1, x2, engine, part, own)
 
 
-def check_memory(
-    program: Program, engine: Engine, x1: ArrayLike, x2: ArrayLike | None, n2: int, dtype: np.dtype, part: Part | None
-) -> int:
-    """Bytes of a run of a kernel field, 0 for kernels; raises MemoryLimitError if they do not fit."""
-    sizes = x1.shape[-1], len(x1), n2, dtype.itemsize
-    if part is None:
-        working = engine.working_bytes(program, *sizes)
-        if working + 4 * len(x1) * n2 * dtype.itemsize > _LITTLE:
-            check_result(x1, x2, dtype, working)
-        return 0
-    working = engine.working_bytes(program, *sizes, part)
-    return check_field(part, len(x1), n2, dtype, working, any(isinstance(x, jax.Array) for x in (x1, x2)))
+def engine_for(program: Program[Any], dtype: DType) -> str:
+    """The name of the engine that will compute kernels of inputs of `dtype` here."""
+    if isinstance(program.space, EquivariantOutputs):
+        return engine_for(numbers(program), dtype)
+    if isinstance(program.space, Positions):
+        return choose(program, None, dtype).engine.name
+    name: str = _CHOICES[type(program.space)](program, None).engine.name
+    return name
 
 
-class _Prepared(NamedTuple):
-    """What the calls of a program by an engine have in common, whatever their inputs and the state of the process."""
+def _equivariant_outputs(
+    program: Program[EquivariantOutputs], x1: Any, x2: Any, engine: str | None, own: bool
+) -> Kernels:
+    """NNGP and NTK between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2, d, d).
 
-    steps: Steps
-    law: Law
-    backends: scales.Backends
-    layout: Layout
-    doubt: bool | None
-
-
-@lru_cache(maxsize=256)
-def _prepared(
-    program: Program, engine: Engine, channels: int, dtype: np.dtype, part: Part | None, own: bool = False
-) -> _Prepared:
-    return _Prepared(
-        steps=steps_of(program, engine, part),
-        law=law_of(program),
-        backends=_backends(program, engine, part, own),
-        layout=MATRIX if part is None else part.layout,
-        doubt=_doubt(engine, program, channels, dtype) if part is None and not own else None,
+    `own`: of each input of x1 with itself, each (N, d, d).
+    """
+    flat, dtype, d = numbers(program), precision.working_dtype(x1, x2), program.space.dimension
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    check_result(x1, x2, dtype, 0)
+    check_fits(
+        f"a kernel of {n1} × {n2} inputs and {d} × {d} outputs",
+        4 * 8 * n1 * n2 * d * d,
+        "compute fewer inputs at a time",
+    )
+    kernel = lambda a, b: compute(flat, a, b, engine)
+    moves, found = program.space.moves, Resolution(0, None, None)
+    if isinstance(moves, RotationMoves):
+        found = resolve(moves, kernel, x1, x2)
+    nodes = moves.nodes(found.value)
+    sums = diagonal(lambda one: one_orbit(kernel, nodes, one), x1) if own else one_orbit(kernel, nodes, x1, x2)
+    nngp, ntk = (k + program.space.constant.array for k in (sums.nngp, sums.ntk))
+    with precision.scope(dtype):
+        nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
+    return result(
+        (x1, x2),
+        nngp,
+        ntk,
+        engine=sums.term.engine,
+        form=sums.term.form,
+        notes=(*sums.term.notes, *(() if found.note is None else (found.note,))),
+        error_estimate=found.error,
+        resolution=found.value or None,
     )
 
 
+def _check_memory(
+    program: Program, engine: Engine, x1: ArrayLike, x2: ArrayLike | None, n2: int, dtype: np.dtype, part: Part | None
+) -> None:
+    """Raise MemoryLimitError where a run does not fit in memory."""
+    sizes = x1.shape[-1], len(x1), n2, dtype.itemsize
+    if part is not None:
+        working = engine.working_bytes(program, *sizes, part)
+        check_field(part, len(x1), n2, dtype, working, any(isinstance(x, jax.Array) for x in (x1, x2)))
+        return
+    working = engine.working_bytes(program, *sizes)
+    if working + 4 * len(x1) * n2 * dtype.itemsize > _LITTLE:
+        check_result(x1, x2, dtype, working)
+
+
+@lru_cache(maxsize=256)
 def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> bool | None:
     """`parallel_too`, of an engine that may lose small angles, and computes at no higher precision."""
     doubt = None if engine.carries_angles else parallel_too(program)
@@ -174,8 +221,9 @@ def _of_pairs(
     left = np.ones(len(a), bool)
     with precision.scope(np.float64):
         if x1.dtype == np.float32 and engine.obstacle(program, np.float64) is None:
-            left = _in_doubt_in_double(a, b, parallel)
-            backends = _prepared(program, engine, x1.shape[-1], np.dtype(np.float64), None).backends
+            f, g = (x.reshape((len(x), -1)) for x in (a, b))
+            left = _is_near(f, _norms(f), g, _norms(g), parallel, _rounding(np.float64, np.float32))
+            backends = _backends(program, engine, None, own=False)
             for i in np.unique(first[~left]):
                 here = np.flatnonzero((first == i) & ~left)
                 *values, _ = scales.all_pairs(law_of(program), backends, a[here[:1]], b[here])
@@ -184,6 +232,7 @@ def _of_pairs(
     return nngp, ntk
 
 
+@lru_cache(maxsize=256)
 def _backends(program: Program, engine: Engine, part: Part | None, own: bool) -> scales.Backends:
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
     leaves_out = part is None and engine.leaves_out(program)
@@ -200,7 +249,6 @@ def _backends(program: Program, engine: Engine, part: Part | None, own: bool) ->
     return scales.Backends(
         engine=(lambda x, _: alone(x)) if own else lambda x1, x2: engine.kernels(program, x1, x2, *of_part),
         any_norms=(lambda x, _, factor: alone(x, factor)) if own else any_norms,
-        by_reference=able is not engine and not own,
         checked=engine.checks_kernels and not leaves_out and not own,
         beyond=partial(REFERENCE.listed, program) if leaves_out else None,
     )
@@ -215,10 +263,7 @@ def _traced(
         run = lambda a, b: REFERENCE.traced(program, a, b, part)
         return scales.traced_pairs(law_of(program), run, x1, x2)
 
-    def compiled(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
-        found = engine.traced(program, x1, x2)
-        return scales.where_missing(found, lambda: by_angles(x1, x2)) if engine.leaves_out(program) else found
-
+    compiled = lambda x1, x2=None: engine.traced(program, x1, x2)
     run = by_angles if engine.differentiable else with_derivatives_of(by_angles, compiled)
     return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
@@ -264,26 +309,17 @@ def parallel_too(program: Program) -> bool | None:
 
     None: none are in doubt.
     """
-    steps = plan(program)
-    dense = _is_dense(steps)
-    ops = [op for part in steps.parts for op in flat(part)]
+    steps = plan_of(program)
+    dense = steps.form == "fibre" and not steps.last.steps and steps.single and len(set(steps.labels.array)) == 1
+    ops = steps.steps
     kinks = [n for n, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
     before = ops[: max(kinks, default=0)]
-    biased, curved = any(map(has_bias, before)), any(map(_is_curved, before))
-    whole = unit_bias(*steps.parts) is not None
+    biased = any(map(has_bias, before))
+    curved = any(op.nonlinearity is not None and traits_of(op.nonlinearity).curved for op in before)
+    whole = unit_bias(ops) is not None
     if (not biased and not curved) or (dense and whole):
         return None
     return (biased or dense) and not whole
-
-
-def _is_dense(steps: FibrePlan | PairPlan) -> bool:
-    if steps.form == "pairs" or steps.field or not steps.single:
-        return False
-    return len(set(steps.labels.array)) == 1
-
-
-def _is_curved(op: Any) -> bool:
-    return op.nonlinearity is not None and traits_of(op.nonlinearity).curved
 
 
 def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -315,12 +351,6 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
             a, b = i[part : part + products] + at, j[part : part + products] + after
             close = _is_near(x1[a], norms1[a], x2[b], norms2[b], parallel, rounding)
             yield a[close], b[close]
-
-
-def _in_doubt_in_double(x1: np.ndarray, x2: np.ndarray, parallel: bool) -> np.ndarray:
-    """Which pairs (x1[p], x2[p]) of single precision keep their angle to its target in double precision neither."""
-    f, g = (x.reshape((len(x), -1)) for x in (x1, x2))
-    return _is_near(f, _norms(f), g, _norms(g), parallel, _rounding(np.float64, np.float32))
 
 
 def _is_near(

@@ -13,14 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike, DType
+from equitangents._types import ArrayLike
 from equitangents.kernels import scales
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where, engines
-from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
-from equitangents.kernels.fields import Part, check_result
+from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.plans import has_dual
 from equitangents.kernels.program import Program
-from equitangents.kernels.result import Kernels, result
+from equitangents.kernels.result import Kernels, Part, check_result, result
 from equitangents.kernels.rotations import (
     LADDER,
     Resolution,
@@ -51,53 +50,52 @@ def compute(
     `own`: of each signal of x1 with itself, each (N,). Raises MemoryLimitError where they cannot fit in memory. There
     are no fields: `part` is None.
     """
-    program, listed = sections(whole), None
+    program = sections(whole)
     if own:
-        x2, listed = x1, (np.arange(len(x1)),) * 2
+        x2 = x1
     choice = choice_of(whole, engine)
     rules, dtype = rules_of(choice.engine), precision.working_dtype(x1, x2)
-    if listed is None:
+    if not own:
         check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
     found = find_resolution(program, x1, x2, rules)
     nngp: ArrayLike
     ntk: ArrayLike
     with precision.scope(dtype):
         if any_traced(x1, x2):
-            nngp, ntk = _traced(program, found.value, rules, listed)(
+            nngp, ntk = _traced(program, found.value, rules, own)(
                 *(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
             )
             added: list[str] = []
         else:
 
             def run(carried: RotationSections, a: np.ndarray, b: np.ndarray | None, any_norms: bool = False) -> Pair:
-                return rules.kernels(carried, found.value, a, b, listed, any_norms)
+                return rules.kernels(carried, found.value, a, b, own, any_norms)
 
             backends = scales.Backends(
                 engine=lambda a, b: run(program, a, b),
                 any_norms=lambda a, b, factor: run(with_biases(program, factor), a, b, any_norms=True),
-                by_reference=False,
             )
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, added = scales.all_pairs(law_of(program), backends, *arrays, listed=listed)
+            nngp, ntk, added = scales.all_pairs(law_of(program), backends, *arrays, paired=own)
         facts = {"error_estimate": found.error, "resolution": found.value or None}
         notes = (*(() if found.note is None else (found.note,)), *choice.notes, *added)
         return result((x1, x2), nngp, ntk, engine=choice.engine.name, form="rotations", notes=notes, **facts)
 
 
-def _traced(program: RotationSections, resolution: int, rules: RotationRules, listed: Listed | None) -> scales.Traced:
+def _traced(program: RotationSections, resolution: int, rules: RotationRules, own: bool) -> scales.Traced:
     """Kernels of traced signals, with the derivatives of the reference engine, which keeps angles."""
 
     def by(rules: RotationRules, x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
-        return rules.traced(program, resolution, x1, x2, listed)
+        return rules.traced(program, resolution, x1, x2, own)
 
     def by_angles(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
         run = lambda a, b: by(rules_of(REFERENCE), a, b)
-        return run(x1, x2) if listed is not None else scales.traced_pairs(law_of(program), run, x1, x2)
+        return run(x1, x2) if own else scales.traced_pairs(law_of(program), run, x1, x2)
 
     return by_angles if rules.differentiable else with_derivatives_of(by_angles, lambda *inputs: by(rules, *inputs))
 
 
-def choice_of(whole: Program[Sphere], engine: str | None, dtype: DType = "float64", part: Part | None = None) -> Choice:
+def choice_of(whole: Program[Sphere], engine: str | None) -> Choice:
     """The engine that runs the program; raises InvalidArgumentError if a named one cannot."""
     program = sections(whole)
 
@@ -165,8 +163,7 @@ def _measured(program: RotationSections, x: np.ndarray, least: float, rules: Rot
         # turns leave the kernel as it is, and change its error
         turns = (turn_to_node(r), turn_between_nodes(r)) if behind else (turn_to_node(r),)
         a, b = pairs_of(x, turns)
-        every = np.arange(len(a))
-        return measuring.kernels(short, r, a, b, (every, every))
+        return measuring.kernels(short, r, a, b, paired=True)
 
     with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
         return choose(program.accuracy, ladder, values, len(x), least)

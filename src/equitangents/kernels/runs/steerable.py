@@ -18,9 +18,8 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.kernels.engines import REFERENCE, Choice, choose_where
-from equitangents.kernels.fields import Part, check_field, check_result, field_bytes
 from equitangents.kernels.program import flat
-from equitangents.kernels.result import KernelField, Kernels, result_at
+from equitangents.kernels.result import KernelField, Kernels, Part, check_field, check_result, field_bytes, result_at
 from equitangents.kernels.scales import any_traced, cast
 from equitangents.kernels.steerable import Fields, Norm, SteerableProgram, Variances, pair
 from equitangents.kernels.steerable import own as own_fields
@@ -50,23 +49,25 @@ def compute(
     """`Kernels` between x1 and x2 (None: x1 with itself), arrays (N, P, channels) or Masked.
 
     With `part` the `KernelField` at these pairs of components at points. `own`: of each input of x1 with itself, (N,)
-    or (N, D, D), or (N, *part.layout.tail).
+    or (N, D, D), or (N, *part.tail).
     """
     choice, dtype = choice_of(program, engine), precision.working_dtype(x1, x2)
     shown: dict[str, Any] = {"engine": choice.engine.name, "form": "pairs", "notes": choice.notes, "between": not own}
-    x1, x2 = (_on_points(program, x) for x in (x1, x2))
+    if program.space.whole:  # features of whole inputs, (N, channels), are those of one point
+        x1, x2 = (None if x is None else x[:, None] for x in (x1, x2))
     inputs = (x1,) if x2 is None else (x1, x2)
-    leaves, memory = jax.tree.leaves(inputs), 0
+    leaves = jax.tree.leaves(inputs)
     if any_traced(*inputs):
         with precision.scope(dtype):
             sides = [_typed(x, dtype) for x in inputs]
-            traced = _traced_alone(program, *sides[0]) if own else _traced_blocks(program, sides)
+            alone = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)
+            traced = alone(*sides[0]) if own else _traced_blocks(program, sides)
             nngp, ntk = (_picked(part, v) for v in traced)
-            return result_at(leaves, nngp, ntk, part, 0, **shown)
+            return result_at(leaves, nngp, ntk, part, **shown)
     n1, n2 = len(x1), 1 if own else len(inputs[-1])
     working = working_bytes(program, max(x.shape[1] for x in inputs))
     if part is not None:
-        memory = check_field(part, n1, n2, dtype, working + 2 * field_bytes(part, n1, n2, 8), copied=True)
+        check_field(part, n1, n2, dtype, working + 2 * field_bytes(part, n1, n2, 8), copied=True)
     elif not own:
         check_result(x1, x2, dtype, working + 4 * 8 * n1 * n2 * outputs(program) ** 2)
     with precision.scope(np.float64):
@@ -86,12 +87,7 @@ def compute(
             alone = found[:, diagonal, diagonal]
             found[:, diagonal, diagonal] = (alone + _transposed(alone)) / 2
     nngp, ntk = cast(dtype, found[0], found[1], (getattr(x, "x", x) for x in inputs))
-    return result_at(leaves, nngp, ntk, part, memory, **shown)
-
-
-def _on_points(program: SteerableProgram, x: Any) -> Any:
-    """Inputs (N, P, channels); features of whole inputs, (N, channels), as those of one point."""
-    return x[:, None] if program.space.whole and x is not None else x
+    return result_at(leaves, nngp, ntk, part, **shown)
 
 
 def _transposed(blocks: np.ndarray) -> np.ndarray:
@@ -134,9 +130,7 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 
 
-def choice_of(
-    program: SteerableProgram, engine: str | None, dtype: DType = "float64", part: Part | None = None
-) -> Choice:
+def choice_of(program: SteerableProgram, engine: str | None) -> Choice:
     """The reference engine, and a note why no other."""
     return Choice(REFERENCE, choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,))
 
@@ -236,11 +230,6 @@ def _compiled_pairs(program: SteerableProgram, one: _Sample, other: _Sample) -> 
         return _block(program, pair(program, a[0], b[0], a[1], b[1]))
 
     return jax.vmap(run, in_axes=0, out_axes=1)(one, other)
-
-
-def _traced_alone(program: SteerableProgram, x: jax.Array, there: jax.Array) -> jax.Array:
-    """(2, N) or (2, N, D, D) of each input with itself, inside a JAX program."""
-    return jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(x, there)
 
 
 def _traced_blocks(program: SteerableProgram, sides: list[_Side]) -> jax.Array:

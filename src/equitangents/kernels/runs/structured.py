@@ -12,14 +12,13 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import DType
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
 from equitangents.kernels.engines.protocol import StructuredRules
 from equitangents.kernels.engines.reference import structured as by_reference
-from equitangents.kernels.fields import Part, check_field, check_result
-from equitangents.kernels.result import KernelField, Kernels, result_at
+from equitangents.kernels.program import why_structured
+from equitangents.kernels.result import KernelField, Kernels, Part, check_field, check_result, result_at
 from equitangents.kernels.scales import any_traced, cast, norms
-from equitangents.kernels.structured import StructuredProgram, batch_of, check_alike, why_structured
+from equitangents.kernels.structured import StructuredProgram, batch_of, check_alike
 from equitangents.structured import Inputs
 
 logger = logging.getLogger("equitangents")
@@ -38,13 +37,13 @@ def compute(
     """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs.
 
     With `part` the `KernelField` at these pairs of positions, by the reference engine. `own`: of each input of x1 with
-    itself, each (N,) or (N, *part.layout.tail).
+    itself, each (N,) or (N, *part.tail).
     """
     inputs = (x1,) if x2 is None else (x1, x2)
     traced, dtype = any_traced(*inputs), precision.working_dtype(*inputs)
-    chosen, notes = choice_of(program, engine, dtype, part, traced)
+    chosen, notes = choice_of(program, engine, part, traced)
     batches = [batch_of(program, x) for x in inputs]
-    one, second, rules, memory = batches[0], batches[-1], rules_of(chosen), 0
+    one, second, rules = batches[0], batches[-1], rules_of(chosen)
     other, n2 = None if len(batches) == 1 else second, 1 if own else len(second.x)
     check_alike(program, one, second)
     if traced:
@@ -53,7 +52,7 @@ def compute(
     else:
         working = rules.working_bytes(program, one.x.shape[-1], len(one.x), n2, np.dtype(dtype).itemsize)
         if part is not None:
-            memory = check_field(part, len(one.x), n2, dtype, working)
+            check_field(part, len(one.x), n2, dtype, working)
             if own:
                 nngp, ntk = by_reference.own(program, one, part)
             else:
@@ -72,7 +71,7 @@ def compute(
                 logger.info("%s", notes[-1])
         nngp, ntk = cast(dtype, nngp, ntk, (one.x, second.x))
     facts = {"engine": chosen.name, "form": "pairs", "notes": notes}
-    return result_at(jax.tree.leaves(inputs), nngp, ntk, part, memory, between=not own, **facts)
+    return result_at(jax.tree.leaves(inputs), nngp, ntk, part, between=not own, **facts)
 
 
 def rules_of(engine: Engine) -> StructuredRules:
@@ -81,9 +80,7 @@ def rules_of(engine: Engine) -> StructuredRules:
     return engine.structured
 
 
-def choice_of(
-    program: StructuredProgram, engine: str | None, dtype: DType, part: Part | None = None, traced: bool = False
-) -> Choice:
+def choice_of(program: StructuredProgram, engine: str | None, part: Part | None = None, traced: bool = False) -> Choice:
     """The engine that runs the program, and what a reader of the result should know of who computed it.
 
     Kernel fields and traced kernels are the reference engine's.

@@ -25,8 +25,8 @@ from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.codes import CONVERTED_SIDES, DUAL_SIDES, LONG, RAISED_SIDES, SHORT, DualKind
 from equitangents.kernels.engines.cpu.tabulated import LOWEST, tabulated
+from equitangents.kernels.plans import FibrePlan, Step
 from equitangents.kernels.scales import has_bias, unit_bias
-from equitangents.kernels.stages import AlongFibres, Step, stages_of, unrolled
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,26 +109,23 @@ def at_any_norms(plan: Any) -> Any:
     return replace(plan, any_norms=True)
 
 
-def steps_of(plan: Any) -> tuple[Step, ...]:
-    """All steps of a plan, on the fields of its stages and on vectors."""
-    return (*(op for stage in stages_of(plan) for op in stage.steps), *unrolled(plan.vector)[0])
-
-
 @lru_cache(maxsize=256)
-def computed_in_double(plan: AlongFibres, channels: int) -> bool:
+def computed_in_double(plan: FibrePlan, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
     if plan.any_norms or features(plan, channels) <= _FEW:
         return True
-    steps = steps_of(plan)
+    steps = plan.steps
     if any(traits_of(phi).steepness >= _STEEP for phi in _nonlinearities(steps)) or bends_what_is_smooth(steps):
         return True
-    return any(op.is_window for op in steps) and _bends_behind_a_bias(steps)
+    bent = [i for i, op in enumerate(steps) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
+    biased = any(map(has_bias, steps[: max(bent, default=0)]))  # before a kink, or a jump
+    return any(op.is_window for op in steps) and biased and unit_bias(steps) is None
 
 
 @lru_cache(maxsize=256)
-def changes_units(plan: AlongFibres) -> bool:
+def changes_units(plan: FibrePlan) -> bool:
     """Whether fields change their unit (see `kernels.scales`): a function grows, or norms of inputs may differ much."""
-    steps = steps_of(plan)
+    steps = plan.steps
     if plan.any_norms and unit_bias(steps) is None:
         return True
     return any(traits_of(a).grows for a in _nonlinearities(steps))
@@ -143,15 +140,9 @@ def bends_what_is_smooth(steps: Sequence[Step]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def has_tables(plan: AlongFibres) -> bool:
+def has_tables(plan: FibrePlan) -> bool:
     """Whether functions are known by tables, so that kernels are NaN where variances lie outside of these."""
-    return any(map(is_tabulated, _nonlinearities(steps_of(plan))))
-
-
-def _bends_behind_a_bias(steps: Sequence[Step]) -> bool:
-    """Whether a kink, or a jump, follows a bias among the operations of a network without units."""
-    bent = [i for i, op in enumerate(steps) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
-    return any(map(has_bias, steps[: max(bent, default=0)])) and unit_bias(steps) is None
+    return any(map(is_tabulated, _nonlinearities(plan.steps)))
 
 
 def _nonlinearities(steps: Sequence[Step]) -> list[Any]:
@@ -159,15 +150,14 @@ def _nonlinearities(steps: Sequence[Step]) -> list[Any]:
     return [op.nonlinearity for op in steps if op.nonlinearity is not None]
 
 
-def features(plan: AlongFibres, channels: int) -> int:
+def features(plan: FibrePlan, channels: int) -> int:
     """The channels of all positions that one position has seen before the first nonlinearity.
 
     Pools on the way add none: a window sees one average in place of many positions.
     """
     span = 1
-    stages = stages_of(plan)
-    positions = stages[0].levels[0].positions
-    for stage in stages:
+    positions = plan.stages[0].levels[0].positions
+    for stage in plan.stages:
         for op in stage.steps:
             if op.nonlinearity is not None:
                 return channels * min(span, positions)

@@ -9,10 +9,11 @@ coefficients, one vector (B²·C,) each, scaled so that their kernel is the mean
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,8 @@ from equitangents.kernels.engines.cpu.activations import (
     computed_in_double,
     described,
     name_of,
-    steps_of,
 )
+from equitangents.kernels.levels import Level
 from equitangents.kernels.operations import (
     Affine,
     Box,
@@ -38,28 +39,13 @@ from equitangents.kernels.operations import (
     Standardise,
     Table,
 )
-from equitangents.kernels.plans import Level, Levels, PairPlan, grid_levels, index_tables
-from equitangents.kernels.program import Op
+from equitangents.kernels.plans import AddSaved, AnyPool, FibrePlan, Fork, PairPlan, Restore, Stage, Step
 from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
-from equitangents.kernels.stages import (
-    AddSaved,
-    AlongFibres,
-    AnyPool,
-    Fork,
-    Restore,
-    Stage,
-    Step,
-    depth,
-    fits_windows,
-    stages_of,
-    unrolled,
-    window_grid,
-)
 
 
 @dataclass(frozen=True)
-class RotationPlan:
-    """Run `field` at every rotation, average with `weights`, then run `vector`.
+class Turns:
+    """Relative rotations of fields of one position.
 
     Either rings of Euler angles R_z(α) R_y(β) R_z(γ), each of azimuths² rotations of one weight: `waves`,
     (azimuths // 2 + 1, 2B - 1), hold cos kα for k ≥ 0 and sin |k|α for k < 0, and `mixing`, (rings, 2, entries), the
@@ -67,34 +53,26 @@ class RotationPlan:
     azimuths = 0, single rotations, and `mixing` holds their Wigner matrices, degree after degree.
     """
 
-    field: tuple[Op, ...]
-    vector: tuple[Op, ...]
     bandlimit: int
     azimuths: int
-    waves: FrozenArray
-    mixing: FrozenArray
-    weights: FrozenArray
-    any_norms: bool = False  # whether norms of signals may differ as they like
-
-    form: ClassVar[Literal["rotations"]] = "rotations"
-    single = False
-    positions = 1
-    block_weight = 1.0
-
-    @cached_property
-    def levels(self) -> Levels:
-        """One position, at every depth."""
-        return grid_levels(self.field, ())
-
-    @cached_property
-    def fibres(self) -> FrozenArray:
-        """As many as there are rotations."""
-        return FrozenArray(np.zeros((self.weights.array.size * max(1, self.azimuths) ** 2, 0), np.int32))
+    waves: np.ndarray
+    mixing: np.ndarray
+    weights: np.ndarray
 
     @property
-    def labels(self) -> FrozenArray:
-        """One label for all positions: the readout is a mean over all of them."""
-        return FrozenArray(np.zeros(1, np.int32))
+    def count(self) -> int:
+        """The number of rotations."""
+        return int(self.weights.size * max(1, self.azimuths) ** 2)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RotationPlan(FibrePlan):
+    """Run its stage at every rotation, average with their weights, then run `vector`."""
+
+    turns: Turns
+    single = False
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
 
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -151,37 +129,51 @@ def affine_numbers(op: Affine) -> tuple[float, float, float, float]:
 
 
 @lru_cache(maxsize=256)
-def obstacle(plan: AlongFibres | PairPlan) -> str | None:
+def obstacle(plan: FibrePlan | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if plan.form == "pairs":
         return f"it runs along fibres only, and here {plan.why}"
-    stages, steps, vector = stages_of(plan), steps_of(plan), unrolled(plan.vector)[0]
-    for op in steps:
+    for op in plan.steps:
         if (phi := op.nonlinearity) is not None and described(phi) is None:
             return f"it has no dual of {name_of(phi)}"
-    if any(op.moves_no_weight for op in steps):
+    if any(op.moves_no_weight for op in plan.steps):
         return "it has no weights of variance 0 but in the NTK parametrisation"
-    for stage in stages:
+    for stage in plan.stages:
         for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
-            if not (op.stays or fits_windows(op, before, after)):
+            if not (op.stays or _fits_windows(op, before, after)):
                 return f"it has no {op.name} of this kind"
-    for op in vector:
+    for op in plan.vector:
         if isinstance(op, Decouple) or not op.stays:
             return f"it has no {type(op).__name__} on plain vectors"
-    if max(map(depth, (vector, *(stage.steps for stage in stages)))) > DEPTH:
+    if max((step.slot + 1 for step in plan.steps if isinstance(step, Fork)), default=0) > DEPTH:
         return f"it has at most {DEPTH} residual branches inside each other"
-    levels = [level for stage in stages for level in stage.levels]
-    if any(len(level.shape) > AXES for level in levels):
+    if any(len(level.shape) > AXES for level in plan.levels):
         return f"its grids have at most {AXES} dimensions"
-    tables = index_tables((op for stage in stages for op in stage.steps), levels)
-    tables |= {t.key: t.array for t in (plan.labels, *(t for stage in stages for t in (stage.fibres, *stage.own)))}
-    if sum(table.size for table in tables.values()) > _LARGEST or plan.positions > _LARGEST // 64:
+    if sum(table.size for table in plan.tables.values()) > _LARGEST or plan.positions > _LARGEST // 64:
         return "the index tables of the network are too large for it"
     return None
 
 
+def _fits_windows(op: Step, before: Level, after: Level) -> bool:
+    """Whether an operation is a mean over windows that the engine has between these levels."""
+    if op.grids is None:
+        return op.is_window and not after.on_grid
+    lifted = not (before.on_grid or after.on_grid)
+    return not lifted or (op.reads_around and set(map(math.prod, op.grids)) == {before.positions})
+
+
+def _window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tuple[int, ...]:
+    """The grid on which the windows around level i of a lifted program work; without windows, one row."""
+    row = (levels[i].positions,)
+    after = next((op for op in steps[i:] if op.is_window), None)
+    before = next((op for op in reversed(steps[:i]) if op.is_window), None)
+    if after is not None:
+        return after.grids[0] if after.grids else row
+    return before.grids[1] if before is not None and before.grids else row
+
+
 @lru_cache(maxsize=64)
-def describe(plan: AlongFibres | RotationPlan, channels: int) -> Description:
+def describe(plan: FibrePlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
     return _Writer(plan).description(channels)
 
@@ -192,9 +184,9 @@ def _three(values: Any, filler: int) -> list[int]:
 
 
 class _Writer(Numbers):
-    def __init__(self, plan: AlongFibres | RotationPlan) -> None:
+    def __init__(self, plan: FibrePlan) -> None:
         super().__init__()
-        self.plan, self.stages, self.steps = plan, stages_of(plan), steps_of(plan)
+        self.plan, self.stages, self.steps = plan, plan.stages, plan.steps
         self.bent = bends_what_is_smooth(self.steps)
         # Biases in the units behind operations that change them, in order; None: units do not change.
         self.units_behind = unit_biases(self.steps, _changes_unit) if changes_units(plan) else None
@@ -203,15 +195,18 @@ class _Writer(Numbers):
     def description(self, channels: int) -> Description:
         plan = self.plan
         self.real(plan.block_weight)
-        in_double = plan.form == "fibre" and computed_in_double(plan, channels)
-        vectors = len(self.steps) - sum(len(stage.steps) for stage in self.stages)
-        self.code += [PLAN_VERSION, channels, len(self.stages), vectors, int(in_double), int(plan.single)]
+        turns = plan.turns if isinstance(plan, RotationPlan) else None
+        in_double = turns is None and computed_in_double(plan, channels)
+        self.code += [PLAN_VERSION, channels, len(self.stages), len(plan.vector), int(in_double), int(plan.single)]
         bias = unit_bias(self.steps) if self.units_behind is None else self.units_behind.pop(0)
         self.code += [int(bias is not None), int(self.units_behind is not None), self.real(bias or 0.0)]
-        self.code += [self.table(plan.labels), *self.rotations(), *_NO_SPHERE]
+        self.code += [self.table(plan.labels), *self.turns(turns)]
         for i, stage in enumerate(self.stages):
             self.stage(stage, self.stages[:i])
-        for op in self.steps:
+        for stage in self.stages:
+            for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
+                self.operation(op, moves=before.on_grid is not after.on_grid or not after.joins(before))
+        for op in plan.vector:
             self.operation(op)
         return self.described(self.code)
 
@@ -230,7 +225,7 @@ class _Writer(Numbers):
             for fibres, earlier in zip(stage.own, before, strict=True):
                 self.fibres(fibres, earlier.levels[0])
         for i, level in enumerate(stage.levels):
-            self.level(level, window_grid(stage.steps, stage.levels, i))
+            self.level(level, _window_grid(stage.steps, stage.levels, i))
 
     def fibres(self, fibres: FrozenArray, level: Level) -> None:
         array = fibres.array
@@ -253,12 +248,11 @@ class _Writer(Numbers):
             self.code += [*_three(box.stride, 1), *_three(box.low, 0), int(box.wrap), 0]
         self.code += [self.real(1 / size**2), len(carried), *(number for pair in carried for number in pair)]
 
-    def rotations(self) -> list[int]:
-        plan = self.plan
-        if plan.form != "rotations":
+    def turns(self, turns: Turns | None) -> list[int]:
+        if turns is None:
             return [0] * 6
-        arrays = (plan.waves, plan.mixing, plan.weights)
-        return [plan.bandlimit, plan.weights.array.size, plan.azimuths, *(self.real(x.array) for x in arrays)]
+        found = map(self.real, (turns.waves, turns.mixing, turns.weights))
+        return [turns.bandlimit, turns.weights.size, turns.azimuths, *found]
 
     def level(self, level: Level, torus: tuple[int, ...]) -> None:
         if level.on_grid:
@@ -268,9 +262,11 @@ class _Writer(Numbers):
             rows = len(level.table.array)
             self.code += [0, *_three(torus, 1), *[1] * AXES, 1, level.positions, self.table(level.table), rows]
 
-    def operation(self, op: Step) -> None:
+    def operation(self, op: Step, moves: bool = False) -> None:
+        """`moves`: positions before it are others than those after it, as where the next branch begins."""
         made = _CODES[type(op)](self, op)
-        self.code += [int(made.kind), *made.box, made.index, made.weights, made.count, int(made.flag), int(made.dual)]
+        flag = moves if isinstance(op, Restore) else made.flag
+        self.code += [int(made.kind), *made.box, made.index, made.weights, made.count, int(flag), int(made.dual)]
         self.code += [made.slot, self.real(made.numbers)]
 
     def dual(self, op: Dual) -> _Code:
@@ -285,7 +281,6 @@ class _Writer(Numbers):
         return _Code(OpKind.DUAL, flag=changed, dual=DualKind.STANDARDISED, numbers=(op.eps, 0.0, 0.0, bias))
 
 
-_NO_SPHERE = [0] * 14  # sizes and tables of a grid of points, which no plan has
 _NO_BOX = (*[1] * 4 * AXES, *[0] * AXES, 1)
 
 
@@ -338,5 +333,5 @@ _CODES: dict[type, Callable[[_Writer, Any], _Code]] = {
     Decouple: lambda to, op: _Code(OpKind.DECOUPLE),
     Fork: lambda to, op: _Code(OpKind.FORK, slot=op.slot),
     AddSaved: _add_saved,
-    Restore: lambda to, op: _Code(OpKind.BACK, slot=op.slot, flag=op.moves),
+    Restore: lambda to, op: _Code(OpKind.BACK, slot=op.slot),
 }

@@ -1,35 +1,136 @@
-"""Runs described plans: on NumPy arrays directly, inside JAX programs as a custom call; kernels, or kernel fields."""
+"""Loads the compiled engine, and runs described plans: on NumPy arrays directly, inside JAX programs as a custom call.
+
+The build puts the library into `_native` in the package's folders.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import logging
 import math
+import os
 import sys
 import threading
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike
-from equitangents.errors import MemoryLimitError
+from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu.activations import at_any_norms, has_tables
 from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, describe
-from equitangents.kernels.engines.cpu.library import TARGETS, library, registered
-from equitangents.kernels.fields import FieldPlan, places
+from equitangents.kernels.plans import FibrePlan
+from equitangents.kernels.result import READOUT, Part
 from equitangents.kernels.scales import Law, check_representable, limits
-from equitangents.kernels.stages import AlongFibres, stages_of
 from equitangents.memory import threads
 
-Runnable = AlongFibres | RotationPlan
+logger = logging.getLogger("equitangents")
+
+
+def native_folders() -> tuple[Path, ...]:
+    """The folders `_native`, one for each place that holds a part of the package (an editable install has two)."""
+    return tuple(Path(root) / "_native" for root in sys.modules["equitangents"].__path__)
+
+
+_NAMES = ("libequitangents.so", "libequitangents.dylib")
+INSTRUCTIONS = "EQUITANGENTS_INSTRUCTIONS"  # the best instruction set to use, by name
+TARGETS = {"float32": ("eqt_kernel_float", "eqt_ffi_float"), "float64": ("eqt_kernel_double", "eqt_ffi_double")}
+
+
+@cache
+def _loaded() -> tuple[ctypes.CDLL | None, str | None]:
+    """The library, or why there is none."""
+    places = native_folders()
+    found = [place / name for place in places for name in _NAMES if (place / name).exists()]
+    if not found:
+        return None, f"it was not built (no library in {', '.join(map(str, places))})"
+    try:
+        library = ctypes.CDLL(str(found[0]))
+        library.eqt_instruction_set_name.restype = ctypes.c_char_p
+        _limit(library)
+        return library, None
+    except (OSError, AttributeError) as error:
+        return None, f"its library cannot be loaded: {error}"
+
+
+def _limit(library: ctypes.CDLL) -> None:
+    """Limit instruction sets to EQUITANGENTS_INSTRUCTIONS, if set."""
+    wanted, names = os.environ.get(INSTRUCTIONS), _names(library)
+    if wanted is None:
+        return
+    if wanted not in names:
+        raise InvalidArgumentError(INSTRUCTIONS, wanted, list(names), "those of this processor")
+    library.eqt_limit_instruction_sets(names.index(wanted))
+
+
+def why_unavailable() -> str | None:
+    """Why the engine cannot run on this machine, or None if it can."""
+    return _loaded()[1] or _refused()
+
+
+@cache
+def _refused() -> str | None:
+    """Why JAX takes none of the calls, said once as a warning; None where it takes them. Newer headers are refused."""
+    try:
+        for dtype in TARGETS:
+            registered(dtype)
+    except Exception as error:  # JAX's own, of no stated class
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        why = f"JAX cannot register its calls, build it for the installed JAX: {said}"
+        logger.warning("the CPU engine is not used: %s", why)
+        return why
+    return None
+
+
+def library() -> ctypes.CDLL:
+    """The loaded library; only where `why_unavailable()` is None."""
+    if why := why_unavailable():
+        raise RuntimeError(f"the CPU engine is not available: {why}")
+    return _library()
+
+
+def _library() -> ctypes.CDLL:
+    """The loaded library, also while it is not known whether JAX takes its calls."""
+    found, why = _loaded()
+    if found is None:
+        raise RuntimeError(f"the CPU engine is not available: {why}")
+    return found
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """The names of the variants that this processor can run, the best one last."""
+    return _names(library())
+
+
+def _names(library: ctypes.CDLL) -> tuple[str, ...]:
+    names = (library.eqt_instruction_set_name(i) for i in range(library.eqt_best_instruction_set() + 1))
+    return tuple(name.decode() for name in names)
+
+
+def description() -> str:
+    """Description of the engine: instruction set and threads."""
+    return f"{instruction_sets()[-1]}, {threads()} threads"
+
+
+@cache
+def registered(dtype: str) -> str:
+    """The name under which JAX knows the engine's custom call for `dtype`."""
+    name = f"equitangents_{TARGETS[dtype][1]}"
+    handler: Any = getattr(_library(), TARGETS[dtype][1])
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")
+    return name
+
 
 _Message = ctypes.c_char * 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
+_KINDS = {"readout": FieldKind.NONE, "all": FieldKind.ALL, "same": FieldKind.SAME}
 _VECTOR = 64  # bytes, at most, and of a cache line
 _BLOCKS: list[np.ndarray] = []  # bytes of the latest results
 _MOST_BLOCKS = 4  # two results, as a loop holds one while the next is computed
@@ -53,7 +154,7 @@ class Arrays(ctypes.Structure):
 
 
 @lru_cache(maxsize=64)
-def _described(plan: Runnable, channels: int) -> tuple[Arrays, Description, int]:
+def _described(plan: FibrePlan, channels: int) -> tuple[Arrays, Description, int]:
     """(Where the description of a plan lies, that description, how many numbers a pair takes)."""
     description = describe(plan, channels)
     return Arrays.of(description), description, _work_of_pair(plan, channels)
@@ -65,32 +166,14 @@ class _Problem(ctypes.Structure):
     _fields_ = [
         ("x1", ctypes.c_void_p), ("n1", ctypes.c_int64), ("x2", ctypes.c_void_p), ("n2", ctypes.c_int64),
         ("nngp", ctypes.c_void_p), ("ntk", ctypes.c_void_p), ("threads", ctypes.c_int), ("cancel", ctypes.c_void_p),
-        ("listed", ctypes.c_bool), ("instructions", ctypes.c_int), ("distances", ctypes.c_void_p),
+        ("listed", ctypes.c_bool), ("instructions", ctypes.c_int),
         ("field", ctypes.c_int32), ("field_numbers", ctypes.c_int64), ("targets", ctypes.c_void_p),
         ("odd", ctypes.c_void_p), ("bytes", ctypes.c_void_p),
     ]  # fmt: skip
 
 
-class Kept(NamedTuple):
-    """Kept pairs of positions of a field over P positions, in place of a readout.
-
-    `numbers` of them; listed ones lie at targets (fibres, P), int32, of which negative ones are left out.
-    """
-
-    kind: FieldKind
-    numbers: int
-    targets: np.ndarray | None = None
-
-    def shape(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of the result between (N1, N2) inputs, or of (N,) of them with themselves."""
-        if self.kind is not FieldKind.ALL:
-            return (*inputs, self.numbers)
-        positions = math.isqrt(self.numbers)
-        return (inputs[0], positions, *inputs[1:], positions)
-
-
 def kernels(
-    plan: Runnable, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost).
 
@@ -102,10 +185,10 @@ def kernels(
     return _run(plan, x1, x2, (n1, n2), instruction_set)
 
 
-def _lists_pairs(plan: Runnable, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
+def _lists_pairs(plan: FibrePlan, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
     """Whether few pairs fill at most half as many vectors as a list than if each first input has its own."""
     n1 = len(x1)
-    if not 1 < n1 * n2 <= _MOST_LISTED or plan.form != "fibre":
+    if not 1 < n1 * n2 <= _MOST_LISTED or isinstance(plan, RotationPlan):
         return False
     least, each = _LISTED_FROM
     if _work_of_pair(plan, x1.shape[-1]) < max(least, each * x1[0].size):
@@ -116,7 +199,7 @@ def _lists_pairs(plan: Runnable, x1: np.ndarray, symmetric: bool, n2: int) -> bo
 
 
 def _by_pairs(
-    plan: Runnable, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int
+    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """`kernels` with a pair in every lane of a vector; of x1 with itself only pairs i <= j."""
     shape = (len(x1), len(x1 if x2 is None else x2))
@@ -131,22 +214,28 @@ def _by_pairs(
     return found
 
 
-def listed(plan: Runnable, x1: np.ndarray, x2: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number (None: itself), each (N,)."""
-    return _run(plan, x1, x2, (len(x1),), -1)
+def listed(
+    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None = None, part: Part = READOUT
+) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK), each (N, *tail), of every input of x1, (N, *positions, C), with that of x2 of its number.
+
+    x2 None: with itself.
+    """
+    return _run(plan, x1, x2, (len(x1),), -1, part)
 
 
 def _run(
-    plan: Runnable,
+    plan: FibrePlan,
     x1: np.ndarray,
     x2: np.ndarray | None,
     shape: tuple[int, ...],
     instruction_set: int,
-    kept: Kept | None = None,
+    part: Part = READOUT,
 ) -> tuple[np.ndarray, np.ndarray]:
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
-    nngp, ntk = results(shape if kept is None else kept.shape(shape), x1.dtype)
+    size = (shape[0], part.count, *shape[1:], part.count) if part.crossed else (*shape, *part.tail)
+    nngp, ntk = results(size, x1.dtype)
     if nngp.size == 0:
         return nngp, ntk
     arrays, _description, work_of_pair = _described(plan, x1.shape[-1])
@@ -162,11 +251,10 @@ def _run(
         cancel=ctypes.addressof(cancel),
         listed=len(shape) == 1,
         instructions=instruction_set,
+        field=_KINDS[part.kind],
+        field_numbers=part.numbers,
         odd=ctypes.addressof(odd),
     )
-    if kept is not None:
-        problem.field, problem.field_numbers = kept.kind, kept.numbers
-        problem.targets = None if kept.targets is None else kept.targets.ctypes.data
     called(_function(x1.dtype.itemsize), arrays, problem, cancel, math.prod(shape) * work_of_pair)
     if odd.value and not has_tables(plan):
         check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
@@ -204,24 +292,16 @@ def _holders(blocks: list[np.ndarray], i: int) -> int:
 _NOBODY = _holders([np.empty(0, np.uint8)], 0)  # but the list
 
 
-def working_bytes(
-    plan: Runnable,
-    channels: int,
-    n1: int,
-    n2: int,
-    itemsize: int,
-    kind: FieldKind = FieldKind.NONE,
-    numbers: int = 0,
-) -> int:
+def working_bytes(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int, part: Part = READOUT) -> int:
     """Bytes that a run for N1 × N2 pairs of inputs holds beyond inputs and results, and its description."""
-    return _held(plan, channels, n1, n2, itemsize, kind, numbers, threads())
+    return _held(plan, channels, n1, n2, itemsize, part, threads())
 
 
 @lru_cache(maxsize=256)
-def _held(plan: Runnable, channels: int, n1: int, n2: int, itemsize: int, kind: FieldKind, numbers: int, n: int) -> int:
+def _held(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int, part: Part, n: int) -> int:
     arrays, described, _ = _described(plan, channels)
-    held = ctypes.c_int64(0)
-    problem = _Problem(n1=n1, n2=n2, threads=n, instructions=-1, field=kind, field_numbers=numbers)
+    held, kind = ctypes.c_int64(0), _KINDS[part.kind]
+    problem = _Problem(n1=n1, n2=n2, threads=n, instructions=-1, field=kind, field_numbers=part.numbers)
     problem.bytes = ctypes.addressof(held)
     called(_function(itemsize), arrays, problem, ctypes.c_int32(0), 0)
     return held.value + 2 * described.reals.nbytes + described.tables.nbytes  # the engine has its own doubles
@@ -249,10 +329,10 @@ def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel
 
 
 @lru_cache(maxsize=256)
-def _work_of_pair(plan: Runnable, channels: int) -> int:
+def _work_of_pair(plan: FibrePlan, channels: int) -> int:
     """Roughly how many numbers are computed for a pair of inputs."""
-    each = (plan.positions * (len(stage.steps) + channels) + 1 for stage in stages_of(plan))
-    return sum(len(stage.fibres.array) * n for stage, n in zip(stages_of(plan), each, strict=True))
+    positions = plan.positions
+    return sum(len(s.fibres.array) * (positions * (len(s.steps) + channels) + 1) for s in plan.stages)
 
 
 def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
@@ -273,7 +353,7 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced(plan: Runnable, law: Law, x1: ArrayLike, x2: Any | None = None, listed: bool = False) -> tuple[Any, Any]:
+def traced(plan: FibrePlan, law: Law, x1: ArrayLike, x2: Any | None = None, listed: bool = False) -> tuple[Any, Any]:
     """As `kernels`, or as `listed`, for traced JAX arrays of any norms; without derivatives."""
     size = (len(x1),) if listed else (len(x1), len(x1 if x2 is None else x2))
     shape, channels = jax.ShapeDtypeStruct(size, x1.dtype), x1.shape[-1]
@@ -288,56 +368,15 @@ def traced(plan: Runnable, law: Law, x1: ArrayLike, x2: Any | None = None, liste
 
 
 def field_kernels(
-    plan: FieldPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+    plan: FibrePlan, part: Part, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), each (N1, N2, *tail), between x1, (N1, *positions, C), and x2 (None: x1, at half the cost)."""
-    layout = plan.part.layout
-    what, picked = _kept(plan)
-    results = []
     shape = len(x1), len(x1 if x2 is None else x2)
-    for values in _run(_steps(plan), x1, x2, shape, instruction_set, kept=what):
-        found = values
-        if picked is not None:
-            found = layout.zeros((len(x1), values.shape[1]), values.dtype)
-            for row, given in zip(found, values, strict=True):
-                row[...] = given[:, picked]
-        elif layout.crossed:
-            found = values.transpose(0, 2, 1, 3)
-        if x2 is None:
-            _complete(found, layout.crossed)
-        results.append(found)
-    return results[0], results[1]
-
-
-def field_diagonal(plan: FieldPlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of every input of x with itself, each (N, *tail)."""
-    what, picked = _kept(plan)
-    nngp, ntk = _run(_steps(plan), x, None, (len(x),), -1, kept=what)
-    return (nngp, ntk) if picked is None else (nngp[:, picked], ntk[:, picked])
-
-
-def field_working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
-    """Bytes that a run holds beyond inputs and results."""
-    what, picked = _kept(plan)
-    held = working_bytes(_steps(plan), channels, n1, n2, itemsize, what.kind, what.numbers)
-    if what.targets is not None:
-        held += what.targets.nbytes
-    if picked is not None:
-        held += 2 * n1 * n2 * what.numbers * itemsize + picked.nbytes
-    return held
-
-
-def _steps(plan: FieldPlan) -> AlongFibres:
-    assert plan.steps.form != "pairs"  # see `CpuEngine.obstacle`
-    return plan.steps
-
-
-def _kept(plan: FieldPlan) -> tuple[Kept, np.ndarray | None]:
-    """(what the engine keeps, where the wanted pairs lie in it, if these are not the same)."""
-    part = plan.part
-    if plan.settled:  # one number a fibre
-        return Kept(FieldKind.LISTED, plan.values, np.arange(plan.values, dtype=np.int32)), places(plan)
-    return Kept(FieldKind[part.kind.upper()], part.layout.numbers), None
+    nngp, ntk = (part.public(values) for values in _run(plan, x1, x2, shape, instruction_set, part))
+    if x2 is None:
+        for values in (nngp, ntk):
+            _complete(values, part.crossed)
+    return nngp, ntk
 
 
 def _complete(values: np.ndarray, crossed: bool) -> None:

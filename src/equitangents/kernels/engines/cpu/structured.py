@@ -20,8 +20,7 @@ from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.codes import JOINED_SIDES, JOINT_SIDES, PANEL_BYTES, STEPS_VERSION, JointKind, Mixing
 from equitangents.kernels.engines.cpu.activations import described, is_tabulated, name_of
 from equitangents.kernels.engines.cpu.descriptor import Description, Numbers, affine_numbers
-from equitangents.kernels.engines.cpu.library import library, threads
-from equitangents.kernels.engines.cpu.run import Arrays, called, results
+from equitangents.kernels.engines.cpu.run import Arrays, called, library, results, threads
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operations import (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import jax
@@ -17,11 +18,10 @@ from equitangents.kernels.engines.reference import tile
 from equitangents.kernels.engines.reference.rotations import TiledRotations
 from equitangents.kernels.engines.reference.structured import TiledStructured
 from equitangents.kernels.engines.reference.tile import Plan
-from equitangents.kernels.fields import MATRIX, FieldPlan, Part, field_plan
 from equitangents.kernels.operations import Affine
-from equitangents.kernels.plans import plan
+from equitangents.kernels.plans import FieldPlan, field_plan, plan
 from equitangents.kernels.program import Program
-from equitangents.kernels.scales import with_affine
+from equitangents.kernels.result import READOUT, Part
 from equitangents.progress import Progress
 
 Scales = tuple[tuple[Any, Any], ...]  # W_var and b_var of layers
@@ -57,18 +57,18 @@ class ReferenceEngine(Engine):
         part: Part | None = None,
         any_norms: bool = False,
     ) -> Pair:
-        steps, layout = plan_of(program, part), MATRIX if part is None else part.layout
+        steps, kept = plan_of(program, part), part or READOUT
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         rows, columns = tile.tile_sides(steps, n1, n2, x1.dtype.itemsize)
         symmetric = x2 is None
-        tables = jax.device_put(tile.tables_of(steps, program))
+        tables = jax.device_put(tile.tables_of(steps))
         bare, scales = _without_scales(steps)
         blocks1 = blocks2 = Blocks(steps, tables, x1, rows)
         if x2 is None:
             columns = rows
         else:
             blocks2 = Blocks(steps, tables, x2, columns)
-        nngp, ntk = layout.zeros((n1, n2), x1.dtype), layout.zeros((n1, n2), x1.dtype)
+        nngp, ntk = kept.zeros((n1, n2), x1.dtype), kept.zeros((n1, n2), x1.dtype)
         tiles = len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2)
         progress = Progress(0, tiles, task="kernels")
         for i in range(len(blocks1)):
@@ -77,7 +77,7 @@ class ReferenceEngine(Engine):
                 r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
                 found = _compiled(tile.tile, bare, scales, tables, *one, *blocks2[j])
                 for out, values in zip((nngp, ntk), found, strict=True):
-                    layout.write(out, r, c, values, symmetric)
+                    kept.write(out, r, c, values, symmetric)
                 progress.add()
         return nngp, ntk
 
@@ -93,7 +93,7 @@ class ReferenceEngine(Engine):
         x2 = x1 if x2 is None else x2
         steps = plan_of(program, part)
         rows, columns = tile.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
-        tables = {key: jnp.asarray(table) for key, table in tile.tables_of(steps, program).items()}
+        tables = {key: jnp.asarray(table) for key, table in tile.tables_of(steps).items()}
 
         def stacked(x: Any, size: int) -> Any:
             y = by_position(x)
@@ -115,12 +115,6 @@ class ReferenceEngine(Engine):
         nngp, ntk = map(joined, jax.lax.map(row, stacked(x1, rows)))
         return nngp, ntk
 
-    def traced_diagonal(self, program: Program, x: Any, part: Part | None) -> Pair:
-        """As `diagonal` inside a JAX program."""
-        steps, y = plan_of(program, part), by_position(x)
-        tables = {key: jnp.asarray(table) for key, table in tile.tables_of(steps, program).items()}
-        return tile.diagonal(steps, tables, y, tile.prepare(steps, tables, y))
-
     def working_bytes(
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:
@@ -133,10 +127,10 @@ def _one_by_one(
     """`rule` of as many inputs, or pairs of inputs, at a time as a tile has pairs, (2, N, *tail)."""
     steps, count, dtype = plan_of(program, part), len(inputs[0]), inputs[0].dtype
     if not count:
-        empty = np.zeros((0, *(() if part is None else part.layout.tail)), dtype)
+        empty = np.zeros((0, *(part or READOUT).tail), dtype)
         return empty, empty.copy()
     rows, columns = tile.tile_sides(steps, count, count, dtype.itemsize)
-    tables = jax.device_put(tile.tables_of(steps, program))
+    tables = jax.device_put(tile.tables_of(steps))
     bare, scales = _without_scales(steps)
     size = min(rows * columns, 1 << (count - 1).bit_length())
     sides = [Blocks(steps, tables, x, size) for x in inputs]
@@ -151,32 +145,25 @@ def by_position(x: Any) -> Any:
     return x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
 
 
-def _changed(steps: Plan, change: Callable[[Affine], Affine]) -> Plan:
-    if isinstance(steps, FieldPlan):
-        return replace(steps, steps=with_affine(tile.steps_of(steps), change))
-    return with_affine(steps, change)
-
-
-def _without_scales(steps: Plan) -> tuple[Plan, Scales]:
+def _without_scales(plan: Plan) -> tuple[Plan, Scales]:
     """A plan with all scales of weights and biases at 1, and these: plans that differ in them share a program."""
-    scales: list[tuple[float, float]] = []
-
-    def bare(op: Affine) -> Affine:
-        scales.append((op.W_var, op.b_var))
-        return replace(op, W_var=1.0, b_var=1.0)
-
-    return _changed(steps, bare), tuple(scales)
+    scales = tuple((op.W_var, op.b_var) for op in tile.kernels_plan(plan).steps if isinstance(op, Affine))
+    return _with_scales(plan, repeat((1.0, 1.0))), scales
 
 
-def _with_scales(steps: Plan, scales: Scales) -> Plan:
-    """The plan that `_without_scales` took apart."""
+def _with_scales(plan: Plan, scales: Iterable[tuple[Any, Any]]) -> Plan:
+    """The plan with these scales, in the order of its steps."""
     left = iter(scales)
 
-    def dressed(op: Affine) -> Affine:
-        weight, bias = next(left)
-        return replace(op, W_var=weight, b_var=bias)
+    def changed(steps: tuple[Any, ...]) -> tuple[Any, ...]:
+        pairs = ((op, next(left) if isinstance(op, Affine) else None) for op in steps)
+        return tuple(op if scale is None else replace(op, W_var=scale[0], b_var=scale[1]) for op, scale in pairs)
 
-    return _changed(steps, dressed)
+    if isinstance(plan, FieldPlan):
+        return replace(plan, plan=_with_scales(plan.plan, left))
+    if plan.form == "pairs":
+        return replace(plan, steps=changed(plan.steps))
+    return replace(plan, stages=(replace(plan.last, steps=changed(plan.last.steps)),), vector=changed(plan.vector))
 
 
 @partial(jax.jit, static_argnums=(0, 1))

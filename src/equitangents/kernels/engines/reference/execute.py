@@ -35,10 +35,9 @@ from equitangents.kernels.engines.reference.windows import (
     pad_grid,
     table_mean,
     table_mean_of_angles,
-    table_mean_pairs,
-    table_mean_pairs_of_angles,
     window_averages,
 )
+from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.operations import (
     Affine,
     Box,
@@ -51,8 +50,7 @@ from equitangents.kernels.operations import (
     Table,
     WindowPool,
 )
-from equitangents.kernels.plans import GridLevel, Level, Levels
-from equitangents.kernels.program import Op, Parallel, flat
+from equitangents.kernels.plans import AddSaved, Fork, Restore, Step
 
 
 class State(NamedTuple):
@@ -89,14 +87,10 @@ def uncoupled(state: State, where: Any, at: Both) -> State:
 
 
 class Moments(NamedTuple):
-    """`q[i]`, `mean[i]`: before operation i (the last entry: after all), each (positions, *batch).
-
-    `branches[i]` are those of each branch inside operation i.
-    """
+    """`q[i]`, `mean[i]`: before step i (the last entry: after all), each (positions, *batch)."""
 
     q: list[Any]
     mean: list[Any]
-    branches: list[list[Moments]]
 
 
 class At(NamedTuple):
@@ -107,38 +101,41 @@ class At(NamedTuple):
     m1: Moments
     m2: Moments
     known: dict[int, Both]  # the variances of every pair by level, where they were asked for
+    kept: dict[int, tuple[int, State]]  # by slot: the number of the fork, and the state there
 
     @property
     def before(self) -> Both:
         """The variances of every pair before the operation."""
-        return self._variances(self.i)
+        return self.variances(self.i)
 
     @property
     def after(self) -> Both:
         """Variances of both inputs behind the operation."""
-        return self._variances(self.i + 1)
+        return self.variances(self.i + 1)
 
     def pairs(self, level: int, one: ArrayLike, other: ArrayLike) -> tuple[Any, Any]:
         """Values of the two sides by position, brought to the pairs."""
         return self.geometry.first(level, one), self.geometry.second(level, other)
 
-    def _variances(self, level: int) -> Both:
+    def variances(self, level: int) -> Both:
+        """Variances of both inputs before step number `level`."""
         if level not in self.known:
             self.known[level] = both(*self.pairs(level, self.m1.q[level], self.m2.q[level]))
         return self.known[level]
 
 
-def execute(ops: tuple[Op, ...], geometry: Geometry, state: State, m1: Moments, m2: Moments) -> State:
-    """The state after `ops`."""
+def execute(steps: tuple[Step, ...], geometry: Geometry, state: State, m1: Moments, m2: Moments) -> State:
+    """The state after `steps`."""
     known: dict[int, Both] = {}
-    for i, op in enumerate(ops):
-        state = run(op, state, At(i, geometry, m1, m2, known))
+    kept: dict[int, tuple[int, State]] = {}
+    for i, step in enumerate(steps):
+        state = run(step, state, At(i, geometry, m1, m2, known, kept))
     return state
 
 
-def run(op: Op, state: State, at: At) -> State:
-    """The state after one operation."""
-    after: State = _PAIRS[type(op)](op, state, at)
+def run(step: Step, state: State, at: At) -> State:
+    """The state after one step."""
+    after: State = _PAIRS[type(step)](step, state, at)
     return after
 
 
@@ -168,15 +165,17 @@ def _dual(op: Dual, state: State, at: At) -> State:
     return State(e, state.theta * slope, angular.opposite(op.activation, state.opposite, at.before, at.after))
 
 
-def _parallel(op: Parallel, state: State, at: At) -> State:
+def _fork(op: Fork, state: State, at: At) -> State:
+    at.kept[op.slot] = at.i, state
+    return state
+
+
+def _add_saved(op: AddSaved, state: State, at: At) -> State:
     """Branches of one field, added or put side by side."""
-    i, geometry, m1, m2, _ = at
-    one, other = m1.branches[i], m2.branches[i]
-    each = [execute(branch, geometry.inner(i, b), state, one[b], other[b]) for b, branch in enumerate(op.branches)]
-    ends = [both(*at.pairs(i + 1, m.q[-1], n.q[-1])) for m, n in zip(one, other, strict=True)]
-    means = (at.pairs(i + 1, m.mean[-1], n.mean[-1]) for m, n in zip(one, other, strict=True))
-    e = joined_angles(op.shares, [found.e for found in each], ends, means, at.after)
-    return State(e, shared(op.shares, [found.theta for found in each]))
+    fork, saved = at.kept[op.slot]
+    means = [at.pairs(at.i + 1, at.m1.mean[i], at.m2.mean[i]) for i in (fork, at.i)]
+    e = joined_angles(op.shares, [saved.e, state.e], [at.variances(fork), at.before], means, at.after)
+    return State(e, shared(op.shares, [saved.theta, state.theta]))
 
 
 def shared(shares: tuple[float, ...] | None, values: list[Any]) -> Any:
@@ -209,17 +208,27 @@ def _standardise(op: Standardise, state: State, at: At) -> State:
 
 
 def _pool(op: Pool | WindowPool | Flatten, state: State, at: At) -> State:
+    assert isinstance(at.geometry, PairGeometry)  # pooling before a later layer mixes fibres
     return at.geometry.pool(at.i, op, state, at.m1, at.m2)
+
+
+def _table(op: Table, state: State, at: At) -> State:
+    """Windowed mean along right translations, which keep the fibre; of all pairs both positions move together."""
+    tables, pairs = at.geometry.tables, isinstance(at.geometry, PairGeometry)
+    means = state.angles(lambda e: table_mean_of_angles(e, at.before, at.after, op, tables, pairs))
+    return means._replace(theta=table_mean(state.theta, op, tables, pairs))
 
 
 _PAIRS: dict[type, Any] = {
     Box: lambda op, state, at: at.geometry.box(at.i, op, state, at.m1.q[at.i], at.m2.q[at.i]),
-    Table: lambda op, state, at: at.geometry.table(op, state, at.before, at.after),
+    Table: _table,
     Affine: _affine,
     RatedAffine: _affine,
     Dual: _dual,
     Decouple: lambda op, state, at: at.geometry.decouple(at.i, state, at.before),
-    Parallel: _parallel,
+    Fork: _fork,
+    Restore: lambda op, state, at: at.kept[op.slot][1],
+    AddSaved: _add_saved,
     Standardise: _standardise,
     Pool: _pool,
     WindowPool: _pool,
@@ -227,19 +236,30 @@ _PAIRS: dict[type, Any] = {
 }
 
 
-def field_moments(ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
-    """Moments along `ops`, none of which pools."""
-    found = Moments([q], [mean], [])
-    for op in ops:
-        inner = [field_moments(branch, q, mean, tables) for branch in op.held]
-        if inner:
-            q, mean = joined(op.shares, [own.q[-1] for own in inner], [own.mean[-1] for own in inner])
-        else:
-            q, mean = _MOMENTS[type(op)](op, q, mean, tables)
+def field_moments(steps: tuple[Step, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
+    """Moments along `steps`, none of which pools."""
+    found = Moments([q], [mean])
+    kept: dict[int, tuple[Any, Any]] = {}
+    for step in steps:
+        q, mean = _moments_after(step, q, mean, tables, kept)
         found.q.append(q)
         found.mean.append(mean)
-        found.branches.append(inner)
     return found
+
+
+def _moments_after(
+    step: Step, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any], kept: dict[int, tuple[Any, Any]]
+) -> tuple[Any, Any]:
+    """(second moment, mean) after one step; `kept` has those that slots keep."""
+    if isinstance(step, Fork):
+        kept[step.slot] = q, mean
+    elif isinstance(step, Restore):
+        q, mean = kept[step.slot]
+    elif isinstance(step, AddSaved):
+        q, mean = joined(step.shares, *map(list, zip(kept[step.slot], (q, mean), strict=True)))
+    else:
+        q, mean = _MOMENTS[type(step)](step, q, mean, tables)
+    return q, mean
 
 
 def _centred(q: ArrayLike) -> tuple[Any, Any]:
@@ -312,14 +332,10 @@ def grid_partners(level: GridLevel, label: Any, low: tuple[int, ...], high: tupl
 class FibreGeometry:
     """The fibre `label` of a program with the given levels; batch axes are already aligned."""
 
-    levels: Levels
+    levels: tuple[Level, ...]
     label: Any
     tables: dict[str, Any]
     _partners: dict[Level, tuple[Any, Any]] = field(default_factory=dict)
-
-    def inner(self, i: int, branch: int) -> FibreGeometry:
-        """This fibre inside one of the branches at operation i."""
-        return FibreGeometry(self.levels.branches[i][branch], self.label, self.tables)
 
     def partners(self, level: Level) -> tuple[Any, Any]:
         """(index of the second position, whether there is one) for every first position."""
@@ -344,7 +360,7 @@ class FibreGeometry:
 
     def second(self, i: int, values: ArrayLike) -> ArrayLike:
         """Values at p'; out-of-range entries are arbitrary and masked later."""
-        level = self.levels.levels[i]
+        level = self.levels[i]
         if level.on_grid and isinstance(self.label, np.ndarray) and not self.label.any():
             return values
         return values[self.partners(level)[0]]
@@ -363,12 +379,12 @@ class FibreGeometry:
         if op.wrap:
             return means
         # Pairs without a second position are kept at zero, so that nothing overflows before they are left out.
-        valid = self.partners(self.levels.levels[i + 1])[1].reshape((-1,) + (1,) * (means.theta.ndim - 1))
+        valid = self.partners(self.levels[i + 1])[1].reshape((-1,) + (1,) * (means.theta.ndim - 1))
         return means.map(lambda x: jnp.where(valid, x, 0))
 
     def _outside(self, i: int, op: Box, q2: ArrayLike) -> tuple[Any, Any]:
         """(Variances of the second reads of the enlarged grid, 0 outside; where a read is outside)."""
-        level = self.levels.levels[i].grid
+        level = self.levels[i].grid
         index, valid2 = grid_partners(level, self.label, op.low, op.high)
         valid1 = np.pad(np.ones(op.in_shape, bool), list(zip(op.low, op.high, strict=True)))
         shape = valid1.shape
@@ -376,15 +392,6 @@ class FibreGeometry:
         valid2 = jnp.broadcast_to(valid2, shape).reshape(wide)
         second = jnp.where(valid2, q2[jnp.broadcast_to(index, shape)], 0)
         return second, ~(valid1.reshape(wide) & valid2)
-
-    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
-        """Windowed mean along right translations, which keep the fibre."""
-        means = state.angles(lambda e: table_mean_of_angles(e, before, after, op, self.tables))
-        return means._replace(theta=table_mean(state.theta, op, self.tables))
-
-    def pool(self, i: int, op: AnyPool, state: State, m1: Moments, m2: Moments) -> State:
-        """Never called: pooling before a later layer mixes fibres, and plans then use all pairs."""
-        raise AssertionError(f"{op} mixes fibres")
 
     def decouple(self, i: int, state: State, at: Both) -> State:
         """Only the diagonal fibre joins equal positions."""
@@ -396,10 +403,6 @@ class PairGeometry:
     """Fields over (p, p', *batch); batch axes are already aligned."""
 
     tables: dict[str, Any]
-
-    def inner(self, i: int, branch: int) -> PairGeometry:
-        """Branches carry all pairs too."""
-        return self
 
     def first(self, i: int, values: ArrayLike) -> ArrayLike:
         """Values at the first position p of every pair."""
@@ -425,11 +428,6 @@ class PairGeometry:
         out = int(np.prod(op.out_shape, dtype=np.int64))
         means = _box_means(op, padded, at, axes)
         return means.map(lambda x: x.reshape((out, out, *x.shape[2 * n :])))
-
-    def table(self, op: Table, state: State, before: Both, after: Both) -> State:
-        """Both positions move along the window together."""
-        e = table_mean_pairs_of_angles(state.e, before, after, op, self.tables)
-        return State(e, table_mean_pairs(state.theta, op, self.tables))
 
     def pool(self, i: int, op: AnyPool, state: State, m1: Moments, m2: Moments) -> State:
         """Pool covariances and form E from them; for flattened fields, means of distances."""
@@ -467,44 +465,30 @@ def pool_pairs(op: AnyPool, k: ArrayLike, tables: dict[str, Any]) -> ArrayLike:
     return jnp.moveaxis(jnp.tensordot(matrix, half, axes=(1, 1), precision=lax.Precision.HIGHEST), 0, 1)
 
 
-def self_moments(ops: tuple[Op, ...], e: ArrayLike, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
-    """Moments of one input along `ops`, with pooling, which needs its own covariances at all pairs of positions.
+def self_moments(
+    steps: tuple[Step, ...], e: ArrayLike, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]
+) -> Moments:
+    """Moments of one input along `steps`, with pooling, which needs its own covariances at all pairs of positions.
 
     `e` is (positions, positions, N), `q` and `mean` are (positions, N).
     """
-    moments, _ = _self_moments(ops, e, q, mean, tables, onwards=False)
-    return moments
-
-
-def _self_moments(
-    ops: tuple[Op, ...], e: Any, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any], onwards: bool
-) -> tuple[Moments, Any]:
-    """(Moments, E at the end), the latter where it is read: up to the last pooling, or `onwards`."""
-    geometry = PairGeometry(tables)
-    found = Moments([q], [mean], [])
-    for i, op in enumerate(ops):
-        inner: list[Moments] = []
-        read = onwards or any(later.is_pool for later in flat(ops[i + 1 :]))
-        if isinstance(op, AnyPool):
-            k = pool_pairs(op, covariance(e, both(q[:, None], q[None])), tables)
-            q, mean = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), pool_mean(op, mean, tables)
-            e = of_covariance(k, both(q[:, None], q[None])) if read else None
-        elif op.is_branching:
-            each = [_self_moments(branch, e, q, mean, tables, onwards=read) for branch in op.held]
-            inner = [own for own, _ in each]
-            q, mean = joined(op.shares, [own.q[-1] for own, _ in each], [own.mean[-1] for own, _ in each])
-            ends = [both(own.q[-1][:, None], own.q[-1][None]) for own, _ in each]
-            means = ((own.mean[-1][:, None], own.mean[-1][None]) for own, _ in each)
-            after = both(q[:, None], q[None])
-            e = joined_angles(op.shares, [own for _, own in each], ends, means, after) if read else None
+    geometry, found = PairGeometry(tables), Moments([q], [mean])
+    kept: dict[int, tuple[Any, Any]] = {}
+    known: dict[int, Both] = {}
+    states: dict[int, tuple[int, State]] = {}
+    last = max((i for i, step in enumerate(steps) if step.is_pool), default=-1)  # up to where E is read
+    for i, step in enumerate(steps):
+        if isinstance(step, AnyPool):
+            k = pool_pairs(step, covariance(e, both(q[:, None], q[None])), tables)
+            q, mean = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), pool_mean(step, mean, tables)
+            e = of_covariance(k, both(q[:, None], q[None]))
         else:
-            step = field_moments((op,), q, mean, tables)
-            q, mean = step.q[-1], step.mean[-1]
-        for values, value in zip(found, (q, mean, inner), strict=True):
-            values.append(value)
-        if read and not (op.is_pool or op.held):
-            e = run(op, State(e, jnp.zeros_like(e)), At(i, geometry, found, found, {})).e
-    return found, e
+            q, mean = _moments_after(step, q, mean, tables, kept)
+        found.q.append(q)
+        found.mean.append(mean)
+        if i < last and not step.is_pool:
+            e = run(step, State(e, jnp.zeros_like(e)), At(i, geometry, found, found, known, states)).e
+    return found
 
 
 def pool_mean(op: AnyPool, mean: ArrayLike, tables: dict[str, Any]) -> ArrayLike:

@@ -22,10 +22,10 @@ from equitangents._types import ArrayLike
 from equitangents.errors import MemoryLimitError
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.angular import Both, both, covariance, of_covariance, vanishing
-from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
+from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.tile import after_affine, at_one_position
-from equitangents.kernels.plans import has_dual
+from equitangents.kernels.plans import has_dual, unrolled
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import (
     Rings,
@@ -48,7 +48,7 @@ class Variances(NamedTuple):
 
 def moments(ops: tuple[Op, ...], before: Variances) -> Moments:
     """Moments before and after every operation."""
-    return field_moments(ops, before.q, before.mean, {})
+    return field_moments(unrolled(ops), before.q, before.mean, {})
 
 
 def after(m: Moments) -> Variances:
@@ -58,7 +58,8 @@ def after(m: Moments) -> Variances:
 
 def run(ops: tuple[Op, ...], e: Any, theta: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
     """(E, Θ) after `ops`."""
-    found = execute(ops, at_one_position(ops), State(e, theta), m1, m2)
+    steps = unrolled(ops)
+    found = execute(steps, at_one_position(steps), State(e, theta), m1, m2)
     return found.e, found.theta
 
 
@@ -225,11 +226,11 @@ class TiledRotations(RotationRules):
         resolution: int,
         x1: np.ndarray,
         x2: np.ndarray | None,
-        listed: Listed | None = None,
+        paired: bool = False,
         any_norms: bool = False,
     ) -> Pair:
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
-        shape = (n1, n2) if listed is None else (len(listed[0]),)
+        shape = (n1,) if paired else (n1, n2)
         nngp, ntk = np.empty(shape, x1.dtype), np.empty(shape, x1.dtype)
         if not nngp.size:
             return nngp, ntk
@@ -237,30 +238,28 @@ class TiledRotations(RotationRules):
         pairs = pairs_in_tile(program, resolution, x1.dtype.itemsize)
         first = _prepared(program, samples, x1, pairs)
         second = first if x2 is None else _prepared(program, samples, x2, pairs)
-        mirrored = listed is None and x2 is None
+        mirrored = not paired and x2 is None
         count = n1 * (n1 + 1) // 2 if mirrored else nngp.size
         size = min(pairs, count)
 
         def tile(start: int) -> None:
             here = np.minimum(np.arange(start, start + size), count - 1)
-            i, j = _inputs_of(here, n1, None if x2 is None else n2) if listed is None else (v[here] for v in listed)
+            i, j = (here, here) if paired else _inputs_of(here, n1, None if x2 is None else n2)
             found = _compiled(program, samples, _at(first, i), _at(second, j))
             for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
-                out[(i, j) if listed is None else here] = values
+                out[here if paired else (i, j)] = values
                 if mirrored:
                     out[j, i] = values
 
         _in_parallel(tile, range(0, count, size), x1.dtype)
         return nngp, ntk
 
-    def traced(
-        self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, listed: Listed | None = None
-    ) -> Pair:
+    def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, paired: bool = False) -> Pair:
         """One tile after another, recomputed rather than stored for derivatives."""
         samples = samples_of(program, resolution, x1.dtype)
         other = x1 if x2 is None else x2
-        shape = (len(x1), len(other)) if listed is None else (len(listed[0]),)
-        i, j = np.indices(shape).reshape(2, -1) if listed is None else listed
+        shape = (len(x1),) if paired else (len(x1), len(other))
+        i, j = (np.arange(len(x1)),) * 2 if paired else np.indices(shape).reshape(2, -1)
         size = min(len(i), pairs_in_tile(program, resolution, x1.dtype.itemsize, _TRACED_ELEMENTS))
         index = tuple(jnp.pad(jnp.asarray(v), (0, -len(i) % size)).reshape(-1, size) for v in (i, j))
         sides = [prepare(program, samples, x) for x in (x1, other)]

@@ -37,22 +37,19 @@ from equitangents.kernels.engines.reference.execute import (
 )
 from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.fields import MATRIX, Part
 from equitangents.kernels.operations import Box, Flatten, Pool, WindowPool
 from equitangents.kernels.program import Op, Parallel, flat
+from equitangents.kernels.result import READOUT, Part
 from equitangents.kernels.structured import (
     Attend,
     Batch,
     BlockSums,
     Drop,
-    Fitted,
     Mix,
     Normalise,
     StructuredProgram,
     Times,
-    averages,
     deciding,
-    fitted_windows,
     positions,
     typed,
 )
@@ -74,6 +71,16 @@ class State(NamedTuple):
 
     sides: tuple[Side, ...]
     pairs: tuple[fields.State, ...]
+
+    @property
+    def means(self) -> tuple[Any, ...]:
+        """The means of each set of inputs."""
+        return tuple(side.mean for side in self.sides)
+
+    @property
+    def masks(self) -> tuple[Any, ...]:
+        """The masks of each set of inputs."""
+        return tuple(side.mask for side in self.sides)
 
 
 Pairs = fields.State  # over (p, p', *inputs)
@@ -133,7 +140,7 @@ def masked(state: State) -> State:
     def clear(pairs: list[Pairs], _: list[Ends], after: Ends) -> Pairs:
         return uncoupled(pairs[0], ~_both_there(*after), variances(*after))
 
-    if any(side.mask is None for side in state.sides):
+    if any(mask is None for mask in state.masks):
         return state
     cleared = (Side(jnp.where(s.mask, s.q, 0), jnp.where(s.mask, s.mean, 0), s.mask) for s in state.sides)
     return merged((state,), tuple(cleared), clear)
@@ -177,7 +184,7 @@ def state_of_kernels(found: FieldKernels) -> State:
 def kernels_of(state: State) -> list[tuple[Any, Any]]:
     """(K, Θ) of all pairs of a state; zero where a mask leaves no position."""
     found = list(zip(covariances(state), thetas(state), strict=True))
-    if any(side.mask is None for side in state.sides):
+    if any(mask is None for mask in state.masks):
         return found
     there = (_both_there(*both) for both in ends(state.sides))
     return [(jnp.where(at, k, 0), jnp.where(at, theta, 0)) for (k, theta), at in zip(found, there, strict=False)]
@@ -186,7 +193,7 @@ def kernels_of(state: State) -> list[tuple[Any, Any]]:
 def kernels_of_state(state: State) -> FieldKernels:
     """Kernels of a state of two sets of inputs."""
     *own, (nngp, ntk) = kernels_of(state)
-    return FieldKernels(nngp, ntk, tuple(k for k, _ in own), tuple(side.mask for side in state.sides))
+    return FieldKernels(nngp, ntk, tuple(k for k, _ in own), state.masks)
 
 
 def mixed(values: Values, matrices: tuple[Any, ...]) -> Values:
@@ -202,21 +209,12 @@ def _between(values: ArrayLike, a1: Any, a2: Any) -> ArrayLike:
     return jnp.einsum(f"qs{inputs[-1]},ps{inputs}->pq{inputs}", a2, half, precision="highest")
 
 
-def _mixed_means(state: State, matrices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A m of each set of inputs."""
-    return tuple(
-        jnp.einsum("prn,rn->pn", a, s.mean, precision="highest") for a, s in zip(matrices, state.sides, strict=True)
-    )
-
-
 def aggregated(op: Mix, state: State, context: Context) -> State:
     """Sums over neighbours, by a given matrix or by each input's graph."""
-    masks = tuple(s.mask for s in state.sides)
     if op.matrix is None:
-        return _by_matrices(state, tuple(g.astype(state.sides[0].q.dtype) for g in context.graphs), masks)
-    if op.matrix.array.shape[0] != op.matrix.array.shape[1]:
-        masks = (None,) * len(masks)
-    return _by_matrices(state, _spread(op.matrix.array, state), masks)
+        return _by_matrices(state, tuple(g.astype(state.sides[0].q.dtype) for g in context.graphs), state.masks)
+    square = op.matrix.array.shape[0] == op.matrix.array.shape[1]
+    return _by_matrices(state, _spread(op.matrix.array, state), state.masks if square else (None,) * len(state.sides))
 
 
 def _window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: str) -> State:
@@ -225,39 +223,8 @@ def _window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: 
     assert box is not None
     matrix = window_averages(box) * (1 if op.is_pool else np.prod(box.window))
     at = deciding(box, convention)
-    masks = tuple(None if s.mask is None else s.mask[at] for s in state.sides)
+    masks = tuple(None if mask is None else mask[at] for mask in state.masks)
     return _by_matrices(state, _spread(matrix, state), masks)
-
-
-def fitted_pools(op: Fitted, state: State, context: Context) -> State:
-    """Means over windows of each smaller input."""
-    found = [averages(op, jnp.swapaxes(s.mask, 0, 1), s.q.dtype) for s in state.sides]
-    masks = tuple(jnp.swapaxes(there, 0, 1) for _, there in found)
-    return _by_matrices(state, tuple(a for a, _ in found), masks)
-
-
-def fitted_means(op: Fitted, state: State, context: Context) -> State:
-    """K'(p, p') = mean over u of K at what the windows of both smaller inputs read u-th."""
-    tables = [fitted_windows(op, jnp.swapaxes(s.mask, 0, 1)) for s in state.sides]
-    reads = tuple(tuple(jnp.moveaxis(t, (0, 1, 2), (2, 1, 0)) for t in table[:2]) for table in tables)
-    count = len(reads[0][0])
-
-    def read(values: ArrayLike, one: Any, other: Any) -> ArrayLike:
-        inputs = np.ogrid[tuple(slice(n) for n in values.shape[2:])]
-        total: Any = 0.0
-        for i, j, here, there in zip(one[0], other[0], one[1], other[1], strict=True):
-            total = total + jnp.where(here[:, None] & there[None], values[i[:, None], j[None], *inputs], 0)
-        return total / count
-
-    ks, ts = (
-        tuple(read(v, *both) for v, both in zip(values, ends(reads), strict=False))
-        for values in (covariances(state), thetas(state))
-    )
-    means = tuple(
-        jnp.where(ok, s.mean[i, np.arange(s.mean.shape[1])], 0).mean(axis=0)
-        for s, (i, ok) in zip(state.sides, reads, strict=True)
-    )
-    return of_covariances(ks, ts, means, tuple(jnp.swapaxes(table[2], 0, 1) for table in tables))
 
 
 def _spread(matrix: np.ndarray, state: State) -> tuple[Any, ...]:
@@ -267,8 +234,10 @@ def _spread(matrix: np.ndarray, state: State) -> tuple[Any, ...]:
 
 
 def _by_matrices(state: State, matrices: tuple[Any, ...], masks: tuple[Any, ...]) -> State:
+    """K and Θ between A and A', and A m, of the matrix of each set of inputs."""
     ks, ts = mixed(covariances(state), matrices), mixed(thetas(state), matrices)
-    return of_covariances(ks, ts, _mixed_means(state, matrices), masks)
+    each = zip(matrices, state.means, strict=True)
+    return of_covariances(ks, ts, tuple(jnp.einsum("prn,rn->pn", *both, precision="highest") for both in each), masks)
 
 
 def _block_pooled(op: Pool | BlockSums, state: State) -> State:
@@ -282,7 +251,7 @@ def _block_pooled(op: Pool | BlockSums, state: State) -> State:
         return weights / jnp.maximum(weights.sum(axis=1, keepdims=True), 1) if op.is_pool else weights
 
     matrices = tuple(map(matrix, state.sides))
-    masks = tuple(None if s.mask is None else (a != 0).any(axis=1) for a, s in zip(matrices, state.sides, strict=True))
+    masks = tuple(None if mask is None else (a != 0).any(axis=1) for a, mask in zip(matrices, state.masks, strict=True))
     return _by_matrices(state, matrices, masks)
 
 
@@ -296,8 +265,7 @@ def attended(op: Attend, state: State, context: Context) -> State:
     else:
         ks, ts = zip(*(_by_root(op.logit_scale**2, *both) for both in zip(ks, ts, strict=True)), strict=True)
     ks, ts = (tuple(op.value_var * v + op.b_var for v in values) for values in (ks, ts))
-    means = tuple(jnp.zeros_like(s.mean) for s in state.sides)
-    return of_covariances(ks, ts, means, tuple(s.mask for s in state.sides))
+    return of_covariances(ks, ts, tuple(map(jnp.zeros_like, state.means)), state.masks)
 
 
 def _weights(op: Attend, k: ArrayLike, side: Side) -> ArrayLike:
@@ -379,7 +347,7 @@ def _plain(op: Op, state: State, context: Context) -> State:
     )
 
     def rule(pairs: Pairs, before: Ends, after: Ends) -> Pairs:
-        moments = (Moments([v.q, w.q], [v.mean, w.mean], [[]]) for v, w in zip(before, after, strict=True))
+        moments = (Moments([v.q, w.q], [v.mean, w.mean]) for v, w in zip(before, after, strict=True))
         return fields.execute((op,), PairGeometry(context.tables), pairs, *moments)
 
     return pointwise(state, sides, rule)
@@ -406,8 +374,8 @@ def _pool(op: Any, state: State, context: Context) -> State:
 def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
     pool = partial(pool_pairs, op, tables=context.tables)
     ks, ts = (tuple(map(pool, values)) for values in (covariances(state), thetas(state)))
-    means = tuple(pool_mean(op, side.mean, context.tables) for side in state.sides)
-    masks = tuple(None if s.mask is None else s.mask.any(axis=0, keepdims=True) for s in state.sides)
+    means = tuple(pool_mean(op, mean, context.tables) for mean in state.means)
+    masks = tuple(None if mask is None else mask.any(axis=0, keepdims=True) for mask in state.masks)
     return of_covariances(ks, ts, means, masks)
 
 
@@ -435,8 +403,7 @@ def _normalised(op: Normalise, state: State, context: Context) -> State:
         alike = op.groups.array[:, None] == op.groups.array
         return jnp.tensordot(jnp.asarray(alike, values.dtype), values, axes=1, precision="highest")
 
-    sides = state.sides
-    found = [(s.mean, *statistics(s)) for s in sides]
+    found = [(s.mean, *statistics(s)) for s in state.sides]
     whole = [(m, mu, jnp.sqrt(jnp.maximum(v, 0) + op.eps)) for m, mu, v in found]
     means = tuple((m - mu) / r for m, mu, r in whole)
 
@@ -447,23 +414,24 @@ def _normalised(op: Normalise, state: State, context: Context) -> State:
 
     each = zip(covariances(state), thetas(state), ends(tuple(whole)), strict=False)
     ks, ts = zip(*(scaled(k, t, *both) for k, t, both in each), strict=True)
-    return of_covariances(ks, ts, means, tuple(s.mask for s in sides))
+    return of_covariances(ks, ts, means, state.masks)
 
 
 def _dropped(op: Drop, state: State, context: Context) -> State:
     """Each position of each input has a draw of its own: K and Θ grow by 1/keep where a draw meets itself."""
     surplus = 1 / op.keep - 1
 
-    def grown(values: Any, same: Any) -> Any:
-        diagonal = jnp.eye(values.shape[0], dtype=values.dtype).reshape(values.shape[:2] + (1,) * (values.ndim - 2))
-        return values * (1 + surplus * diagonal * same)
+    same = (*(True for _ in state.sides), context.same)
 
-    def all_grown(values: Values) -> Values:
-        same = (*(1.0 for _ in state.sides), None if context.same is None else context.same.astype(values[0].dtype))
-        return tuple(v if at is None else grown(v, at) for v, at in zip(values, same, strict=False))
+    def grown(values: Values) -> Values:
+        positions, dtype = values[0].shape[0], values[0].dtype
+        diagonals = (
+            jnp.eye(positions, dtype=dtype).reshape((positions, positions) + (1,) * (v.ndim - 2)) for v in values
+        )
+        each = zip(values, diagonals, same, strict=False)
+        return tuple(v if at is None else v * (1 + surplus * d * jnp.asarray(at, dtype)) for v, d, at in each)
 
-    means, masks = (tuple(getattr(s, name) for s in state.sides) for name in ("mean", "mask"))
-    return of_covariances(all_grown(covariances(state)), all_grown(thetas(state)), means, masks)
+    return of_covariances(grown(covariances(state)), grown(thetas(state)), state.means, state.masks)
 
 
 _RULES: dict[type, Any] = {
@@ -472,7 +440,6 @@ _RULES: dict[type, Any] = {
     Drop: _dropped,
     Attend: attended,
     Mix: aggregated,
-    Fitted: lambda op, *to: (fitted_pools if op.pools else fitted_means)(op, *to),
     Pool: _pool,
     BlockSums: _pool,
     WindowPool: _pool,
@@ -522,12 +489,12 @@ def tiled(
 
     Of `wanted` pairs, (N1, N2), alone: others may be zero.
     """
-    layout, second = MATRIX if part is None else part.layout, one if other is None else other
+    kept, second = part or READOUT, one if other is None else other
     symmetric = other is None
     most = _side(program) if part is None else 1
     n1, n2 = len(one.x), len(second.x)
     rows, columns = min(most, n1), min(most, n2)
-    nngp, ntk = layout.zeros((n1, n2), dtype), layout.zeros((n1, n2), dtype)
+    nngp, ntk = kept.zeros((n1, n2), dtype), kept.zeros((n1, n2), dtype)
     with precision.scope(np.float64), np.errstate(over="ignore", under="ignore"):
         for i in range(0, n1, most):
             for j in range(i if symmetric else 0, n2, most):
@@ -537,14 +504,14 @@ def tiled(
                 same = np.eye(rows, columns) > (0 if other is None and i == j else 1)
                 found = _compiled(program, part, (_filled(one.rows(r), rows), _filled(second.rows(c), columns)), same)
                 for out, values in zip((nngp, ntk), found, strict=True):
-                    layout.write(out, r, c, values, symmetric)
+                    kept.write(out, r, c, values, symmetric)
     return nngp, ntk
 
 
 def own(program: StructuredProgram, batch: Batch, part: Part | None) -> Pair:
-    """(NNGP, NTK) of every input with itself, (N,), or a part of its field, (N, *part.layout.tail)."""
+    """(NNGP, NTK) of every input with itself, (N,), or a part of its field, (N, *part.tail)."""
     size = _side(program) ** 2 if part is None else 1
-    found = [np.zeros((2, 0, *(() if part is None else part.layout.tail)))]
+    found = [np.zeros((2, 0, *(part or READOUT).tail))]
     with precision.scope(np.float64):
         for i in range(0, len(batch.x), size):
             rows = _filled(batch.rows(slice(i, i + size)), min(size, len(batch.x)))
@@ -577,7 +544,7 @@ def _filled(batch: Batch, size: int) -> Batch:
 def _kernels(
     program: StructuredProgram, part: Part | None, batches: tuple[Batch, ...], same: jax.Array | None = None
 ) -> Pair:
-    """(NNGP, NTK) of inputs with themselves, (N,), or between two sets, (N1, N2); of a part (…, *part.layout.tail)."""
+    """(NNGP, NTK) of inputs with themselves, (N,), or between two sets, (N1, N2); of a part (…, *part.tail)."""
     xs = tuple(jnp.swapaxes(jnp.asarray(b.x), 0, 1) for b in batches)
     graphs = tuple(None if b.graphs is None else jnp.moveaxis(jnp.asarray(b.graphs), 0, -1) for b in batches)
     context = Context(tables_of(program.ops), graphs, same, program.space.masks)

@@ -29,10 +29,9 @@ from equitangents.kernels.engines.reference.execute import (
     field_moments,
     self_moments,
 )
-from equitangents.kernels.fields import FieldPlan, places
+from equitangents.kernels.levels import GridLevel
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
-from equitangents.kernels.plans import FibrePlan, GridLevel, PairPlan, has_dual, still
-from equitangents.kernels.program import Op, Program, arrays_of
+from equitangents.kernels.plans import FibrePlan, FieldPlan, PairPlan, Step, has_dual, places
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs
@@ -45,27 +44,25 @@ _PLACES = "places"  # of the wanted pairs of a field, among the tables
 _COPIES = 8  # of what fibres of a field give and of the wanted part, alive at once
 
 
-def steps_of(plan: Plan) -> FibrePlan | PairPlan:
+def kernels_plan(plan: Plan) -> FibrePlan | PairPlan:
     """What a plan of kernels, or of a part of a kernel field, runs."""
-    steps = plan.steps if isinstance(plan, FieldPlan) else plan
-    assert isinstance(steps, FibrePlan | PairPlan)
-    return steps
+    return plan.plan if isinstance(plan, FieldPlan) else plan
 
 
-def tables_of(plan: Plan, program: Program) -> dict[str, Any]:
+def tables_of(plan: Plan) -> dict[str, Any]:
     """All index tables that running the plan needs."""
-    tables = arrays_of(program) | steps_of(plan).tables
+    tables = kernels_plan(plan).tables
     return tables | {_PLACES: places(plan).astype(np.int32)} if isinstance(plan, FieldPlan) else tables
 
 
 def _kept(plan: Plan) -> int:
     """Numbers of one pair of inputs that are kept to the end."""
-    return max(plan.values, plan.part.layout.numbers, 1) if isinstance(plan, FieldPlan) else 0
+    return max(plan.values, plan.part.numbers, 1) if isinstance(plan, FieldPlan) else 0
 
 
 def tile_sides(plan: Plan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
     """Rows and columns of a tile; raises MemoryLimitError if even one pair of inputs is too large."""
-    steps, kept = steps_of(plan), _kept(plan)
+    steps, kept = kernels_plan(plan), _kept(plan)
     if kept * _COPIES * itemsize > _MEMORY_LIMIT:
         raise MemoryLimitError(
             "a kernel field of one pair of inputs",
@@ -89,11 +86,11 @@ def tile_sides(plan: Plan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
 
 def prepared_numbers(plan: Plan, channels: int) -> int:
     """Numbers held of one input: the input, and its moments at every level."""
-    steps = steps_of(plan)
+    steps = kernels_plan(plan)
     if steps.form == "fibre":
-        levels = [level.positions for level in steps.levels.levels]
+        levels = [level.positions for level in steps.levels]
         return levels[0] * channels + 2 * sum(levels) + 2 * (len(steps.vector) + 1)
-    return steps.positions * channels + 2 * steps.positions * (len(steps.ops) + 1)
+    return max(steps.sizes) * (channels + 2 * len(steps.sizes))
 
 
 def working_bytes(plan: Plan, channels: int, n1: int, n2: int, itemsize: int) -> int:
@@ -101,7 +98,7 @@ def working_bytes(plan: Plan, channels: int, n1: int, n2: int, itemsize: int) ->
     rows, columns = tile_sides(plan, n1, n2, itemsize)
     each = prepared_numbers(plan, channels) * itemsize
     panels = sum(min(-(-n // side) * side * each, max(PANEL, side * each)) for n, side in ((n1, rows), (n2, columns)))
-    return panels + rows * columns * (steps_of(plan).numbers * _FIELDS + _kept(plan) * _COPIES) * itemsize
+    return panels + rows * columns * (kernels_plan(plan).numbers * _FIELDS + _kept(plan) * _COPIES) * itemsize
 
 
 _VECTOR = GridLevel((), wrap=True)
@@ -116,12 +113,12 @@ class Prepared(NamedTuple):
 
 def prepare(plan: Plan, tables: dict[str, Any], x: Any) -> Prepared:
     """Moments of the inputs x, (positions, N, channels)."""
-    plan = steps_of(plan)
+    plan = kernels_plan(plan)
     q, mean = jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1)
     if plan.form == "pairs":
         e, _ = start(x[:, None], x[None], both(q[:, None], q[None]))
-        return Prepared(self_moments(plan.ops, e, q, mean, tables), None)
-    moments = field_moments(plan.field, q, mean, tables)
+        return Prepared(self_moments(plan.steps, e, q, mean, tables), None)
+    moments = field_moments(plan.last.steps, q, mean, tables)
     if not has_dual(plan.vector):
         return Prepared(moments, None)
     average = _average_of_read(plan, tables, q.dtype)
@@ -146,7 +143,7 @@ def tile(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2:
 def pairs(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared) -> tuple[Any, Any]:
     """(NNGP, NTK) of pairs of inputs (positions, *batch, channels), whose batch axes are aligned."""
     if isinstance(plan, FieldPlan):
-        return _field(steps_of(plan), tables, x1, x2, p1.field, p2.field)
+        return _field(kernels_plan(plan), tables, x1, x2, p1.field, p2.field)
     if plan.form == "pairs":
         k, theta = over_pairs(plan, tables, x1, x2, p1.field, p2.field)
         return k[0, 0], theta[0, 0]
@@ -177,7 +174,7 @@ def _field(
     if plan.form == "pairs":
         found = over_pairs(plan, tables, x1, x2, m1, m2)
     else:
-        found = lax.map(jax.checkpoint(one), tables[plan.fibres.key])
+        found = lax.map(jax.checkpoint(one), tables[plan.last.fibres.key])
     index = tables[_PLACES]
     k, theta = (
         jnp.moveaxis(v.reshape((-1, *v.shape[2:]))[index], range(index.ndim), range(-index.ndim, 0)) for v in found
@@ -189,7 +186,7 @@ def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Mom
     """(K, Θ) at the end of a plan over pairs of positions, each (positions, positions, *batch)."""
     at = both(m1.q[0][:, None], m2.q[0][None])
     e, _ = start(x1[:, None], x2[None], at)
-    state = execute(plan.ops, PairGeometry(tables), State(e, jnp.zeros_like(e)), m1, m2)
+    state = execute(plan.steps, PairGeometry(tables), State(e, jnp.zeros_like(e)), m1, m2)
     return state.covariance(both(m1.q[-1][:, None], m2.q[-1][None])), state.theta
 
 
@@ -197,11 +194,11 @@ def begin(plan: FibrePlan, geometry: FibreGeometry, x1: Any, x2: Any, m1: Moment
     """E of the inputs at the pairs of a fibre, and that of the opposite, if a kink reads it."""
     at = both(geometry.first(0, m1.q[0]), geometry.second(0, m2.q[0]))
     behind = plan.vector if plan.single else ()  # a readout that takes means of distances
-    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite((*plan.field, *behind)))
+    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite((*plan.last.steps, *behind)))
     return State(e, jnp.zeros_like(e), opposite)
 
 
-def _reads_opposite(ops: tuple[Op, ...]) -> bool:
+def _reads_opposite(ops: tuple[Step, ...]) -> bool:
     """Whether linear layers, and functions that know it, alone lead to a kink or an even function."""
     for op in ops:
         phi = op.nonlinearity
@@ -232,12 +229,12 @@ def diagonal(plan: Plan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[A
     return variance, theta  # E is zero, and K is the variance
 
 
-def at_one_position(ops: tuple[Op, ...]) -> FibreGeometry:
+def at_one_position(ops: tuple[Step, ...]) -> FibreGeometry:
     """The geometry of operations without positions."""
-    return FibreGeometry(still(ops, _VECTOR), np.zeros((0,), np.int32), {})
+    return FibreGeometry((_VECTOR,) * (len(ops) + 1), np.zeros((0,), np.int32), {})
 
 
-def after_affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
+def after_affine(ops: tuple[Step, ...], k: Any, theta: Any) -> tuple[Any, Any]:
     """(K, Θ) after linear layers."""
     for affine in (op.affine for op in ops):
         assert affine is not None
@@ -251,15 +248,15 @@ def run_fibre(
     plan: FibrePlan, tables: dict[str, Any], label: Any, x1: Any, x2: Any, m1: Moments, m2: Moments
 ) -> tuple[FibreGeometry, State, Both]:
     """(The fibre, the state at the end of the field, the variances there)."""
-    geometry, last = FibreGeometry(plan.levels, label, tables), len(plan.field)
-    state = execute(plan.field, geometry, begin(plan, geometry, x1, x2, m1, m2), m1, m2)
+    geometry, last = FibreGeometry(plan.levels, label, tables), len(plan.last.steps)
+    state = execute(plan.last.steps, geometry, begin(plan, geometry, x1, x2, m1, m2), m1, m2)
     return geometry, state, both(geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1]))
 
 
 def _readout(plan: FibrePlan, tables: dict[str, Any], geometry: FibreGeometry, values: Any) -> Any:
     """Σ_p of the values at pairs whose two positions lie in one block, with the pairs' weight."""
     labels = tables[plan.labels.key]
-    partner, valid = geometry.partners(plan.levels.levels[-1])
+    partner, valid = geometry.partners(plan.levels[-1])
     joined = (labels == labels[partner]) & (labels >= 0) & valid
     joined = joined.reshape((-1,) + (1,) * (values.ndim - 1))
     return sum_in_groups(jnp.where(joined, plan.block_weight * values, 0))
@@ -279,7 +276,7 @@ def _flattened(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Pr
     assert p1.vector is not None
     assert p2.vector is not None
     to = both(p1.vector.q[0][0], p2.vector.q[0][0])
-    label = plan.fibres.array[0]
+    label = plan.last.fibres.array[0]
     geometry, state, at = run_fibre(plan, tables, label, x1, x2, p1.field, p2.field)
     read = state.angles(lambda e: moved(e, at, to.to)).map(partial(_readout, plan, tables, geometry))
     return read.angles(lambda distance: vanishing(distance, to))
@@ -293,14 +290,14 @@ def _sum_fibres(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: M
         return tuple(_readout(plan, tables, geometry, v) for v in (state.covariance(at), state.theta))
 
     if plan.single:
-        return one(plan.fibres.array[0])
+        return one(plan.last.fibres.array[0])
 
     def add(sums: tuple[Any, Any, Any, Any], label: Any) -> tuple[tuple[Any, Any, Any, Any], None]:
         k, theta = one(label)
         return (*_compensated(sums[0], sums[1], k), *_compensated(sums[2], sums[3], theta)), None
 
     zero = jnp.zeros(jnp.broadcast_shapes(x1.shape[1:-1], x2.shape[1:-1]), x1.dtype)
-    (k, _, theta, _), _ = lax.scan(jax.checkpoint(add), (zero, zero, zero, zero), tables[plan.fibres.key])
+    (k, _, theta, _), _ = lax.scan(jax.checkpoint(add), (zero, zero, zero, zero), tables[plan.last.fibres.key])
     return k, theta
 
 

@@ -98,38 +98,33 @@ def window_averages(box: Box) -> np.ndarray:
     return matrix
 
 
-def table_mean(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
-    """Σ_s weights[s] x[index[:, s]] over the leading axis."""
+def table_mean(x: ArrayLike, op: Table, tables: dict[str, Any], pairs: bool = False) -> ArrayLike:
+    """Σ_s weights[s] x[index[:, s]] over the leading axis, or of `pairs` x[index[:, s], index[:, s]] over two."""
     index = tables[op.index.key]
     weights = jnp.asarray(op.weights.array, x.dtype)
-    if x.shape[0] <= 8 * index.shape[1]:  # a dense window: one matrix product beats many gathers
+    if not pairs and x.shape[0] <= 8 * index.shape[1]:  # a dense window: one matrix product beats many gathers
         return jnp.tensordot(_matrix(index, weights, x), x, axes=1, precision=lax.Precision.HIGHEST)
-    return _gather_mean(x, index, weights, lambda y, i: y[i])
+    return _gather_mean(x, index, weights, lambda y, i: y[i][:, i] if pairs else y[i])
 
 
-def table_mean_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any]) -> ArrayLike:
-    """The distance E of such means. Where one matrix product takes them, every pair of inputs has one a."""
+def table_mean_of_angles(
+    e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any], pairs: bool = False
+) -> ArrayLike:
+    """The distance E of such means; of pairs variances are (P, 1, ...) and (1, P, ...).
+
+    Where one matrix product takes them, every pair of inputs has one a.
+    """
     index = tables[op.index.key]
-    if e.shape[0] <= 8 * index.shape[1]:
+    if not pairs and e.shape[0] <= 8 * index.shape[1]:
         common = both(jnp.mean(before.q1, axis=0), jnp.mean(before.q2, axis=0)).to
         return angle_left(table_mean(moved(e, before, common), op, tables), after, common)
+
+    def gather(v: Any, i: ArrayLike) -> ArrayLike:
+        e, second = (v[0][i][:, i], v[2][:, i]) if pairs else (v[0][i], v[2][i])
+        return moved(e, both(v[1][i], second), after.to)
+
     weights = jnp.asarray(op.weights.array, e.dtype)
-    gather = lambda v, i: moved(v[0][i], both(v[1][i], v[2][i]), after.to)
     return vanishing(_gather_mean((e, before.q1, before.q2), index, weights, gather), after)
-
-
-def table_mean_pairs(x: ArrayLike, op: Table, tables: dict[str, Any]) -> ArrayLike:
-    """Σ_s weights[s] x[index[:, s], index[:, s]] over the two leading axes."""
-    index = tables[op.index.key]
-    weights = jnp.asarray(op.weights.array, x.dtype)
-    return _gather_mean(x, index, weights, lambda y, i: y[i][:, i])
-
-
-def table_mean_pairs_of_angles(e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any]) -> ArrayLike:
-    """The distance E of such means, of variances (P, 1, ...) and (1, P, ...)."""
-    weights = jnp.asarray(op.weights.array, e.dtype)
-    gather = lambda v, i: moved(v[0][i][:, i], both(v[1][i], v[2][:, i]), after.to)
-    return vanishing(_gather_mean((e, before.q1, before.q2), tables[op.index.key], weights, gather), after)
 
 
 def _gather_mean(x: Any, index: ArrayLike, weights: ArrayLike, gather: Any) -> ArrayLike:
