@@ -13,7 +13,6 @@ import numpy as np
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.result import ACCURACY, FAST, Choice, HeldOut, interval
-from equitangents.formatting import percent
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure, png
 from equitangents.report.palette import BLUE, FRAME, ORANGE
@@ -72,12 +71,12 @@ def facts_of(
         facts["Best baseline (95 %)"] = f"{interval(best.accuracy)}, {best.name}"
         ahead = [each.name for each in choice.others if each.ahead.has_interval and each.ahead.low > 0]
         facts["Shown to be behind"] = ", ".join(ahead) or "none"
-    facts["Most frequent label"] = percent(np.bincount(held.labels).max() / len(held.labels))
+    facts["Most frequent label"] = format(np.bincount(held.labels).max() / len(held.labels), ".1%")
     facts["Calibration error, by chance"] = f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
     if least is not None:
         share, right = held.answered(least)
-        facts[f"Probability of {least:g} or more"] = percent(share)
-        facts["Of these right"] = percent(right) if share else "none"
+        facts[f"Probability of {least:g} or more"] = format(share, ".1%")
+        facts["Of these right"] = format(right, ".1%") if share else "none"
     facts |= {"Samples": format(len(model._data[1]), ",.0f"), "Classes": str(len(held.classes))}
     if choice is None:
         return facts | {
@@ -130,8 +129,8 @@ def _confusion(held: HeldOut) -> Section:
 
 def _calibration(held: HeldOut, least: float | None) -> Section:
     levels = sorted({*LEVELS, *(() if least is None else (least,))})
-    answered = [(level, *held.answered(level)) for level in levels]
-    rows = [[f"{level:g}", percent(s), "" if np.isnan(right) else percent(right)] for level, s, right in answered]
+    cell = lambda share: "" if np.isnan(share) else format(share, ".1%")
+    rows = [[f"{level:g}", *map(cell, held.answered(level))] for level in levels]
     caption = f"Calibration error {held.calibration_error():.3f}; by chance about {held.chance_error():.3f}."
     header = ["probability at least", "of all samples", "of these right"]
     shown = [Figure("reliability", caption, _reliability(held), "Reliability", wide=False)]

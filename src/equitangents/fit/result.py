@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.assessing import Part, Problem, Sets
-from equitangents.formatting import percent
 from equitangents.inference.probabilities import fitted_temperature
 from equitangents.report import Table
 from equitangents.report.render import text_of
@@ -228,7 +227,7 @@ class Choice:
         order = sorted(range(len(self.tried)), key=lambda i: (self.tried[i].log_loss, i))
         rows = [
             [" *"[i == self.chosen] + named(each.name, each.group), each.kernel, f"{each.ridge:.0e}" + "↓" * each.ends,
-             format(each.log_loss, ",.3f"), percent(each.accuracy), format(each.images_a_second, ",.0f")]
+             format(each.log_loss, ",.3f"), format(each.accuracy, ".1%"), format(each.images_a_second, ",.0f")]
             for i, each in ((i, self.tried[i]) for i in order[:_SHOWN])
         ]  # fmt: skip
         rows += [[" …"] + [""] * 5] * (len(order) > _SHOWN)
