@@ -24,6 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/guide/follow-a-call.md"
+MARKED = r"(?<=<!-- {} -->\n).*?(?=\n<!-- end -->)"  # what stands between the markers of a call
 _FUNCTION = 1  # the flag of a function's code; bodies of classes have none
 
 
@@ -78,23 +79,14 @@ def followed(call: Callable[[], Any]) -> list[str]:
 
 def listed(name: str) -> list[str]:
     """`followed` of a call, in a process of its own."""
-    command = [sys.executable, "-m", "tools.calls", name]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.check_output([sys.executable, "-m", "tools.calls", name], cwd=ROOT, text=True).splitlines()
 
 
 def table(files: list[str]) -> str:
     """A row for each file: where it is, and the first line of its docstring."""
-    rows = [f"| [`{file}`](../../{file}) | {_says(ROOT / file)} |" for file in files]
+    says = lambda file: (ast.get_docstring(ast.parse((ROOT / file).read_text())) or "").partition("\n")[0]
+    rows = [f"| [`{file}`](../../{file}) | {says(file)} |" for file in files]
     return "\n".join(["| file | what it holds |", "|---|---|", *rows])
-
-
-def _says(file: Path) -> str:
-    return (ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n")[0].replace("|", "\\|")
-
-
-def marked(name: str) -> re.Pattern[str]:
-    """What stands between the markers of a call."""
-    return re.compile(rf"(?<=<!-- {re.escape(name)} -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 
 
 def main() -> None:
@@ -106,7 +98,7 @@ def main() -> None:
     page = PAGE.read_text()
     for name in calls():
         rows = table(listed(name))
-        page = marked(name).sub(lambda _, rows=rows: rows, page, count=1)
+        page = re.sub(MARKED.format(re.escape(name)), lambda _, rows=rows: rows, page, count=1, flags=re.DOTALL)
     PAGE.write_text(page)
 
 
