@@ -251,7 +251,7 @@ def audit_potential(o: Any) -> None:
         from equitangents.audit.potentials import report as reports
         from equitangents.audit.potentials.run import atoms
         from equitangents.audit.potentials.structures import read_structures
-        from equitangents.extras import require
+        from equitangents.errors import require
 
         require("ase", "atoms", "the audit of potentials")
         stage(f"reading {o.structures}")

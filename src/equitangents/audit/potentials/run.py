@@ -38,8 +38,7 @@ from equitangents.audit.potentials.structures import (
     turned,
 )
 from equitangents.audit.report.sections import Missing
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError, require
 from equitangents.groups import so3
 from equitangents.keywords import unknown
 from equitangents.progress import Progress, ProgressCallback, told_by
