@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from equitangents.report import format_number, with_interval
@@ -131,6 +131,21 @@ class Claim:
         """Every number behind the claim with its interval, as cells, by label."""
         return {label: with_interval(e.value, e.interval, self.bound) for label, e in self.numbers.items()}
 
+    @staticmethod
+    def from_dict(kept: Mapping[str, Any]) -> Claim:
+        """The claim of which `to_dict` made this; KeyError, TypeError or ValueError for something else."""
+        found = {f.name: kept[f.name] for f in fields(Claim)}
+        if found["kind"] not in KINDS:
+            raise ValueError(f"kind is {found['kind']!r}; expected one of {', '.join(KINDS)}")
+        low, high = found["bound"]
+        found["bound"] = (-math.inf if low is None else low, math.inf if high is None else high)
+        found["number"], found["interval"] = read_number(found["number"]), tuple(map(read_number, found["interval"]))
+        found["reference"] = None if found["reference"] is None else tuple(found["reference"])
+        found["numbers"] = {
+            label: Estimate(*map(read_number, ends), found["confidence"]) for label, ends in found["numbers"].items()
+        }
+        return Claim(**found)
+
     def to_dict(self) -> dict[str, Any]:
         """All fields and `outcome` as plain values, for JSON."""
         plain: dict[str, Any] = {name: value for name, value in asdict(self).items() if name != "numbers"}
@@ -174,3 +189,12 @@ def plain_number(value: float) -> float | str | None:
     (0.5, None, '-inf')
     """
     return None if math.isnan(value) else value if math.isfinite(value) else str(float(value))
+
+
+def read_number(kept: float | str | None) -> float:
+    """The number of `plain_number`.
+
+    >>> read_number(0.5), read_number(None), read_number("-inf")
+    (0.5, nan, -inf)
+    """
+    return math.nan if kept is None else float(kept)
