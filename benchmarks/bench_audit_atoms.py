@@ -28,7 +28,7 @@ Results = dict[str, Any]
 class Pairs(Calculator):
     """Σ over pairs and their periodic images of D(n² − 2n) s(r), n = exp(−a(r − r0)), s = (1 − r²/c²)³ within c.
 
-    A dipole and node features (1x0e+1x1o) beside energy and forces; `fault` changes the results.
+    A dipole beside energy and forces; `fault` changes the results.
     """
 
     implemented_properties = ["energy", "forces", "dipole"]  # noqa: RUF012 (as ASE has it)
@@ -56,12 +56,10 @@ class Pairs(Calculator):
         each = np.where(inside, self.depth * well * s, 0)
         species = np.where(found.numbers == 29, 1.0, -1.0)
         species = species - species.mean()
-        vector = (np.where(inside, s, 0)[..., None] * d).sum(axis=(1, 2))
         self.results = {
             "energy": 0.5 * float(each.sum()),
             "forces": -pull.sum(axis=(1, 2)),
             "dipole": species @ found.positions,
-            "features": np.concatenate([each.sum(axis=(1, 2))[:, None], vector], axis=1),
         }
         self.fault(found, self.results)
 
@@ -99,10 +97,6 @@ def _sound(atoms: Atoms, found: Results) -> None:
 
 def _tilted(atoms: Atoms, found: Results) -> None:
     found["forces"] = found["forces"] * [1, 1, 1.02]
-
-
-def _tilted_features(atoms: Atoms, found: Results) -> None:
-    found["features"] = found["features"] * [1, 1.02, 1, 1]
 
 
 def _long_dipole(atoms: Atoms, found: Results) -> None:
@@ -156,7 +150,6 @@ class Fault:
 FAULTS = (
     Fault("forces 2 % too large along z", _tilted, clusters, "rotation", ("rotation", "forces")),
     Fault("dipole 2 % too large along x", _long_dipole, clusters, "rotation", ("rotation", "dipole")),
-    Fault("features 2 % too large along x", _tilted_features, clusters, "rotation", ("rotation", "features")),
     Fault("20 meV by handedness", _handed, clusters, "reflection", ("reflection", "energy")),
     Fault("a field of 5 meV/Å", _placed, clusters, "translation", ("translation", "energy")),
     Fault("forces of the first atom 5 % too large", _counted, clusters, "permutation", ("permutation", "forces")),
@@ -194,7 +187,7 @@ def audited(seed: list[int], fault: Fault | None, structures: Callable[..., list
     smooth, change = (True, _sound) if fault is None else (fault.smooth, fault.change)
     report = atoms(
         Pairs(rng, change, smooth), structures(rng), None if fault is None else [fault.test], elements=ELEMENTS,
-        features={"features": "1x0e+1x1o"}, seed=seed[-1],
+        seed=seed[-1],
     )  # fmt: skip
     return {(row.test, row.quantity): row.outcome for row in report.rows}
 

@@ -161,7 +161,7 @@ def measured(probabilities: np.ndarray, y: np.ndarray, classes: np.ndarray) -> d
 
     at = np.searchsorted(classes, y).clip(max=len(classes) - 1)
     known = classes[at] == y
-    held = HeldOut(probabilities, at, tuple(map(str, classes)), ("",) * len(y))
+    held = HeldOut(probabilities, at, tuple(map(str, classes)))
     return {
         "accuracy": float((held.hits & known).mean()),
         "log_loss": float(-np.log(np.maximum(held.of_label[known], 1e-300)).mean()),

@@ -96,7 +96,8 @@ def main() -> None:
     page = PAGE.read_text()
     for name in calls():
         rows = table(listed(name))
-        page = re.sub(MARKED.format(re.escape(name)), lambda _, rows=rows: rows, page, count=1, flags=re.DOTALL)
+        found = re.search(MARKED.format(re.escape(name)), page, flags=re.DOTALL)
+        page = page if found is None else page[: found.start()] + rows + page[found.end() :]
     PAGE.write_text(page)
 
 

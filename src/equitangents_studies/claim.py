@@ -142,7 +142,8 @@ class Claim:
         found["number"], found["interval"] = read_number(found["number"]), tuple(map(read_number, found["interval"]))
         found["reference"] = None if found["reference"] is None else tuple(found["reference"])
         found["numbers"] = {
-            label: Estimate(*map(read_number, ends), found["confidence"]) for label, ends in found["numbers"].items()
+            label: Estimate(read_number(value), read_number(low), read_number(high), found["confidence"])
+            for label, (value, low, high) in found["numbers"].items()
         }
         return Claim(**found)
 

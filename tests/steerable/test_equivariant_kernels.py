@@ -133,7 +133,11 @@ def test_directions_and_lengths_of_short_and_long_vectors(dtype, lengths):
             errors.ShapeError,
             "orthogonal matrices",
         ),
-        (lambda: Features("1", "SO(2)").matrix(2 * np.eye(2)), errors.InvalidArgumentError, "expected orthogonal matrices"),
+        (
+            lambda: Features("1", "SO(2)").matrix(2 * np.eye(2)),
+            errors.InvalidArgumentError,
+            "expected orthogonal matrices",
+        ),
         (lambda: Features("1", "SO(2)").matrix(np.diag([1, -1])), errors.InvalidArgumentError, "holds 'a reflection'"),
         (lambda: Features("1", "SO(2)").move(np.ones((3, 5)), np.eye(2)), errors.ShapeError, "x has shape \\(3, 5\\)"),
         (lambda: Features("1", "SO(2)").move(3.0, np.eye(2)), errors.ShapeError, "x has rank 0"),

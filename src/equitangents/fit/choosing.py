@@ -243,7 +243,7 @@ def growth(result: Result, problem: Problem, rows: Int[np.ndarray, " scored"], s
         for fold, order in zip(problem.folds, orders, strict=True):
             part = problem.part(order[: max(1, round(share * len(order)))].tolist())
             counts.append(len(part.rows))
-            if not part.is_enough(_ENOUGH):
+            if len(part.rows) < _ENOUGH or len(part.sets) < 2:
                 break
             inside = problem.inside(fold)
             try:

@@ -287,7 +287,7 @@ class _Law:
         Where u and v are multiples of one another, a kink's G does not change and its F is linear along the changes
         that can occur.
         """
-        at = k, k[:, _FIRST], k[:, _SECOND]
+        at: tuple[np.ndarray, ...] = (k, k[:, _FIRST], k[:, _SECOND])
         f, g = _entry_by_entry(_covariance(self.dual), *at)
         forms, regular = _kink(self.dual.slope) if self.kinked else _smooth(_SMOOTH[type(self.dual)]), np.ones(1, bool)
         if self.kinked:
