@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from equitangents.report import format_number, with_interval
@@ -142,6 +142,23 @@ class Claim:
         }
         return {**plain, "outcome": self.outcome}
 
+    @staticmethod
+    def from_dict(kept: Mapping[str, Any]) -> Claim:
+        """The claim of which `to_dict` made this; KeyError, TypeError or ValueError for something else."""
+        found = {f.name: kept[f.name] for f in fields(Claim)}
+        if found["kind"] not in KINDS:
+            raise ValueError(f"kind is {found['kind']!r}; expected one of {', '.join(KINDS)}")
+        low, high = found["bound"]
+        found["bound"] = (-math.inf if low is None else low, math.inf if high is None else high)
+        found["number"], (low, high) = read_number(found["number"]), found["interval"]
+        found["interval"] = (read_number(low), read_number(high))
+        found["reference"] = None if found["reference"] is None else tuple(found["reference"])
+        found["numbers"] = {
+            label: Estimate(read_number(value), read_number(low), read_number(high), found["confidence"])
+            for label, (value, low, high) in found["numbers"].items()
+        }
+        return Claim(**found)
+
 
 def _spread(reference: tuple[float, float] | None) -> float:
     return math.nan if reference is None else reference[1]
@@ -174,3 +191,12 @@ def plain_number(value: float) -> float | str | None:
     (0.5, None, '-inf')
     """
     return None if math.isnan(value) else value if math.isfinite(value) else str(float(value))
+
+
+def read_number(kept: float | str | None) -> float:
+    """The number of `plain_number`.
+
+    >>> read_number(0.5), read_number(None), read_number("-inf")
+    (0.5, nan, -inf)
+    """
+    return math.nan if kept is None else float(kept)
