@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from equitangents.errors import EquitangentsError, MissingLibraryError
-from equitangents.extras import require
+from equitangents.errors import EquitangentsError, MissingLibraryError, require
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 ALONE = """

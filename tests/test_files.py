@@ -169,7 +169,7 @@ def test_a_new_file_that_another_takes_for_left_over_is_there_in_the_end(tmp_pat
         return lock(descriptor)
 
     monkeypatch.setattr(files, "lock", swept)
-    descriptor = files._created(path)
+    descriptor = files._held(path)
     sweepers[0].join()
     assert files.is_named(descriptor, path)
     os.close(descriptor)

@@ -36,12 +36,10 @@ def calls() -> dict[str, Callable[[], Any]]:
 
     x = np.random.default_rng(0).normal(size=(12, 8, 8, 1))
     y = np.arange(12) % 2.0
-    layers = et.nn.Conv(8, (3, 3), W_std=1.4, b_std=0.1), et.nn.Relu(), et.nn.Flatten(), et.nn.Dense(1)
-    net = et.nn.Sequential(*layers)
+    net = et.nn.Sequential(et.nn.Conv(8, (3, 3), W_std=1.4, b_std=0.1), et.nn.Relu(), et.nn.Flatten(), et.nn.Dense(1))
     infinite = et.InfiniteEnsemble(net, augmentation="C4", ridge=1e-3)
     deep = et.DeepEnsemble(net, members=2, epochs=1, augmentation="C4", learning_rate=0.1)
-    toy = {"members": "12", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9"}
-    few = toy | {"steps": "0,1,2,3,12", "hidden_layers": "1"}
+    few = {"members": "12", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9", "steps": "0,1,2,3"}
     return {
         "net.kernel": lambda: net.kernel(x),
         "InfiniteEnsemble.fit": lambda: infinite.fit(x, y),
@@ -85,7 +83,7 @@ def listed(name: str) -> list[str]:
 def table(files: list[str]) -> str:
     """A row for each file: where it is, and the first line of its docstring."""
     says = lambda file: (ast.get_docstring(ast.parse((ROOT / file).read_text())) or "").partition("\n")[0]
-    rows = [f"| [`{file}`](../../{file}) | {says(file)} |" for file in files]
+    rows = [f"| [`{file}`](../../{file}) | {says(file).replace('|', '∣')} |" for file in files]
     return "\n".join(["| file | what it holds |", "|---|---|", *rows])
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Collection, Mapping
+from types import ModuleType
 from typing import Any
 
 from equitangents.formatting import memory_size
@@ -201,3 +203,11 @@ class MissingLibraryError(EquitangentsError, ImportError):
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
         return type(self), (self.library, self.extra, self.user)
+
+
+def require(library: str, extra: str, user: str) -> ModuleType:
+    """Import and return the module `library`; MissingLibraryError, which names the extra, where `user` lacks it."""
+    try:
+        return importlib.import_module(library)
+    except ImportError:
+        raise MissingLibraryError(library, extra, user) from None

@@ -9,7 +9,7 @@ from ._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Para
 from .actions.compact import check_finite_group
 from .actions.kinds import ActionLike
 from .ensembles.estimator import check_network
-from .extras import require
+from .errors import require
 from .keywords import unknown
 from .statistics.estimate import check_confidence
 from .validation import (
@@ -40,7 +40,7 @@ from .nn.layer import Weights
 # how it is computed: in which precision, in how much memory, by whom
 from . import precision
 from .memory import check_fits, machine_memory, process_memory
-from .normals import standard_normal
+from .precision import standard_normal
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
 from .ensembles.training.network_job import Workers, member_outputs, planned_job

@@ -15,6 +15,7 @@ import errno
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import stat
@@ -45,7 +46,7 @@ def alone(path: Path, otherwise: str, patience: float = _GLANCE) -> Iterator[Non
 
     StoreError, which says `otherwise`, where another process holds it for longer than `patience` seconds.
     """
-    descriptor, owner = _acquired(path, otherwise, patience), os.getpid()
+    descriptor, owner = _held(path, otherwise, patience), os.getpid()
     try:
         yield
     finally:
@@ -89,14 +90,18 @@ def _system_lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _acquired(path: Path, otherwise: str, patience: float) -> int:
-    """A locked descriptor of the file that has this name: the one before may have been removed meanwhile."""
+def _held(path: Path, otherwise: str = "", patience: float = math.inf) -> int:
+    """A descriptor of the file that has this name, which is made, and held where there are locks.
+
+    What had the name before may be removed meanwhile: then another one is made. StoreError, which says `otherwise`,
+    where another process holds it for longer than `patience` seconds.
+    """
     end = time.monotonic() + patience
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         try:
             held = lock(descriptor)
-            if held is None:
+            if held is None and otherwise:
                 logger.warning("the file system of %s has no locks: let one process at a time work there", path)
             if held is None or (held and is_named(descriptor, path)):
                 return descriptor
@@ -107,20 +112,6 @@ def _acquired(path: Path, otherwise: str, patience: float) -> int:
             raise
         os.close(descriptor)
         time.sleep(0 if held else _PAUSE)
-
-
-def _created(path: Path) -> int:
-    """A descriptor of a new file that this process holds until it is closed; as far as there are locks.
-
-    Who takes the file for left over before it is held, removes it while holding it: this one waits, and makes another.
-    """
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        while (held := lock(descriptor)) is False:
-            time.sleep(_PAUSE)
-        if held is None or is_named(descriptor, path):
-            return descriptor
-        os.close(descriptor)
 
 
 def may_write(folder: Path) -> bool:
@@ -147,7 +138,7 @@ def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
-    with os.fdopen(_created(partial), "rb+") as held:
+    with os.fdopen(_held(partial), "rb+") as held:
         try:
             yield partial
             with partial.open("rb+") as file:

@@ -20,15 +20,6 @@ def superscript(exponent: int) -> str:
     return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def percent(value: float) -> str:
-    """A share with one decimal.
-
-    >>> percent(0.125)
-    '12.5%'
-    """
-    return f"{value:.1%}"
-
-
 def memory_size(number: float) -> str:
     """Bytes for people, in powers of 1,000.
 

@@ -17,7 +17,7 @@ from ase.io import write
 import equitangents as et
 from audit.potentials import Cluster, clusters, rattled
 from equitangents.audit.potentials import conservation
-from equitangents.audit.potentials.calculator import QUANTITIES, feature
+from equitangents.audit.potentials.calculator import QUANTITIES
 from equitangents.audit.potentials.structures import supercell, translated, turned
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, ShapeError
 from equitangents.groups import so3
@@ -194,7 +194,7 @@ def test_momenta_turn_as_vectors_magnetic_moments_as_pseudovectors_and_dipoles_o
 
 
 class Features(Calculator):
-    """A vector and a scalar for every atom, in e3nn's order, as a network's node features; and charges and a dipole."""
+    """Charges and a dipole."""
 
     implemented_properties = ("energy", "charges", "dipole")
     right = True
@@ -203,24 +203,21 @@ class Features(Calculator):
         super().calculate(atoms, properties, system_changes)
         d = self.atoms.positions - self.atoms.positions.mean(axis=0)
         charges = (d**2).sum(axis=1) - (d**2).sum(axis=1).mean()
-        vectors = d if self.right else d[:, ::-1]
-        self.results = {"energy": float((d**2).sum()), "charges": charges, "dipole": charges @ d}
-        self.results["node_feats"] = np.concatenate([charges[:, None], vectors], axis=1)
+        dipole = charges @ (d if self.right else d[:, ::-1])
+        self.results = {"energy": float((d**2).sum()), "charges": charges, "dipole": dipole}
 
 
-def test_charges_dipoles_and_node_features_are_tested_as_they_turn() -> None:
-    ask = {"features": {"node_feats": "1x0e+1x1o"}, "elements": 3, **FEW}
+def test_charges_and_dipoles_are_tested_as_they_turn() -> None:
+    ask = {"elements": 3, **FEW}
     good = et.audit.atoms(Features(), CLUSTERS[:2], ["rotation", "reflection", "permutation"], **ask)
     assert good.verdict == "holds"
-    assert {r.quantity for r in good.rows} == {"energy", "charges", "dipole", "node_feats"}
+    assert {r.quantity for r in good.rows} == {"energy", "charges", "dipole"}
     wrong = Features()
     wrong.right = False
-    assert et.audit.atoms(wrong, CLUSTERS[:2], ["rotation"], **ask).row("rotation", "node_feats").outcome == "fails"
+    assert et.audit.atoms(wrong, CLUSTERS[:2], ["rotation"], **ask).row("rotation", "dipole").outcome == "fails"
     tests = ["rotation", "lattice translation", "supercell"]
     report = et.audit.atoms(Features(), rattled(), tests, elements=2, **FEW)
     assert [r.test for r in report.rows if r.quantity == "dipole"] == ["rotation"], "it depends on the copies chosen"
-    with pytest.raises(InvalidArgumentError, match="irreps such as"):
-        feature("h", "3y")
 
 
 class Shaped(Features):
@@ -249,11 +246,10 @@ BOXED.pbc = True
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [("stress", (9,)), ("energy", (2,)), ("forces", (3, 6)), ("charges", (5,)), ("stresses", (6, 9)),
-     ("node_feats", (6, 3))],
+    [("stress", (9,)), ("energy", (2,)), ("forces", (3, 6)), ("charges", (5,)), ("stresses", (6, 9))],
 )  # fmt: skip
 def test_results_of_another_shape_are_refused_by_name(name: str, shape: tuple[int, ...]) -> None:
-    ask = {"features": {"node_feats": "1x0e+1x1o"}, "elements": 2, **FEW}
+    ask = {"elements": 2, **FEW}
     with pytest.raises(ShapeError, match=rf"{name} has shape {re.escape(str(shape))}; .*; shaped gave it for 6 atoms"):
         et.audit.atoms(Shaped(**{name: shape}), BOXED, ["rotation"], **ask)
 
@@ -289,7 +285,6 @@ def _no_calculator() -> None:
         ((Cluster(), CLUSTERS, ["supercell"]), {}, InvalidArgumentError, "no test applies"),
         ((Cluster(cutoff="x"), CLUSTERS), {}, ModelError, "failed on"),
         ((_no_calculator, CLUSTERS), {}, ModelError, "which made none: RuntimeError: no weights"),
-        ((Cluster(), CLUSTERS), {"features": {"a": 3}}, InvalidTypeError, "features is {'a': 3}"),
         ((Cluster(), CLUSTERS), {"tolerances": [1]}, InvalidTypeError, r"tolerances is \[1\]"),
         ((Cluster(), CLUSTERS), {"tolerances": {"force": 1}}, InvalidArgumentError, "tolerances is 'force'; expected"),
         ((Cluster(), CLUSTERS), {"tests": 5}, InvalidTypeError, "tests is 5"),
@@ -308,9 +303,9 @@ def test_the_command_line_audits_a_file_of_structures(tmp_path: Path, command) -
     assert (status, out[: out.index(":")]) == (0, "holds (at noise floor)")
     assert (tmp_path / "page.html").stat().st_size > 1000
     assert command(*run, "--fail-above", "0")[0] == 3
-    nodes = [*base[:2], "--calculator", f"{__name__}:Features", "--tests", "rotation", "--features"]
-    status, out, _ = command(*nodes, "node_feats=1x0e+1x1o", "--elements", "2")
-    assert (status, "node_feats" in out) == (0, True)
+    dipoles = [*base[:2], "--calculator", f"{__name__}:Features", "--tests", "rotation", "--elements"]
+    status, out, _ = command(*dipoles, "2")
+    assert (status, "dipole" in out) == (0, True)
     without = ["audit-potential", "--calculator", "a:b"]
-    for wrong in (base[:2], without, ["audit", "numpy:square"], [*nodes, "node_feats"]):
+    for wrong in (base[:2], without, ["audit", "numpy:square"], [*dipoles, "none"]):
         assert command(*wrong)[0] == 2

@@ -16,7 +16,6 @@ from equitangents.cli.options import network
 from equitangents.ensembles.infinite import saving
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.result import HeldOut
-from equitangents.formatting import percent
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents_studies.data.images import read_image
 
@@ -76,7 +75,7 @@ def test_predictions_of_a_low_probability_are_left_open(run, tiles):
     assert status == 0, err
     model = et.InfiniteEnsembleClassifier.load("model")
     kept = HeldOut.of(model).confidence >= 0.6
-    assert re.search(rf"Probability of 0.6 or more +{re.escape(percent(kept.mean()))}\n", out)
+    assert re.search(rf"Probability of 0.6 or more +{kept.mean():.1%}\n", out)
     assert out.splitlines()[-1].endswith("predictions.csv --min-confidence 0.6")
     p = model.predict_proba(et.data.load_images_like("flat", et.data.load_labelled_images("tiles").form).x).max(axis=1)
     least = float(np.sort(p)[5:7].mean())

@@ -159,7 +159,7 @@ def test_molecules_of_different_sizes_are_told_to_be_filled_up(use: Callable[[An
 
 @pytest.mark.parametrize("use", [lambda m: et.audit(lambda x: x, "SO3", m), lambda m: infinite(m)])
 def test_molecules_themselves_are_no_array(use: Callable[[Any], Any]) -> None:
-    with pytest.raises(et.errors.InvalidTypeError, match=r"of type Molecules.*positions"):
+    with pytest.raises(et.errors.InvalidTypeError, match=r"of type Molecules.*its arrays"):
         use(et.molecules.Molecules(np.array([[8, 1, 1]]), WATER))
 
 

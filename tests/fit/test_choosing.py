@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,10 +12,11 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.actions.images import ImageMotions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.fit import MOST, Step, auto, choosing
+from equitangents.fit import MOST, Grown, Step, auto, choosing
 from equitangents.fit.assessing import Best, Gram, Problem, _within, assessed, chosen_of, make_problem
 from equitangents.fit.baselines import baselines
 from equitangents.fit.candidates import Candidate, candidates
+from equitangents.statistics import Estimate
 
 LONG = 600.0  # minutes: how busy a machine is decides nothing here
 RNG = np.random.default_rng(0)
@@ -288,14 +291,17 @@ def test_a_resampled_group_is_an_average_over_both_orbits(one_dense, tmp_path):
     assert et.InfiniteEnsembleClassifier.load(tmp_path / "model").net == average
 
 
-def test_turned_copies_are_predicted_by_networks_fitted_to_the_rest(monkeypatch):
+def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(monkeypatch):
     found = []
     monkeypatch.setattr("equitangents.fit.choosing.turning", lambda *a: found.append(a) or ())
     x, y = images(30)
     choice = auto(x, y, baselines=False, minutes=LONG)
     result, _, standardisation, problem, *_ = found[0]
     upright = problem.together(logits for _, logits in result.assessed.folds)
-    assert choice.score.accuracy.value == pytest.approx((upright.argmax(1) == y).mean())
+    assert choice.curve[-1].accuracy.value == pytest.approx((upright.argmax(1) == y).mean())
+    for half, all_of_them, twice in ((0.6, 0.8, pytest.approx(0.9)), (0.8, 0.6, None)):
+        curve = Grown(10, Estimate(half, 0, 1)), Grown(20, Estimate(all_of_them, 0, 1))
+        assert replace(choice, curve=curve).doubled == twice
     rows, elements = np.array([0, 3, 5, 7]), np.array([1, 2, 5, 8])
     action = ImageMotions(et.groups.cyclic(9), lambda g: (40.0 * g, False), outside="edge")
     copies = np.concatenate([action(int(k), x[i : i + 1].astype(float)) for i, k in zip(rows, elements, strict=True)])

@@ -69,17 +69,17 @@ def test_a_wrong_label_is_the_first_that_looks_mislabelled(fitted):
 def test_a_calibrated_law_shows_an_error_of_chance_alone():
     p = RNG.dirichlet([1, 1, 1], 20_000)
     labels = (RNG.random((len(p), 1)) > p.cumsum(1)).sum(1)
-    classes, names = ("a", "b", "c"), tuple(map(str, range(len(p))))
-    held = HeldOut(p, labels, classes, names)
+    classes = ("a", "b", "c")
+    held = HeldOut(p, labels, classes)
     assert held.calibration_error() < 3 * held.chance_error() < 0.03
     sharp = p**4 / (p**4).sum(1, keepdims=True)
-    assert HeldOut(sharp, labels, classes, names).calibration_error() > 0.1
+    assert HeldOut(sharp, labels, classes).calibration_error() > 0.1
 
 
 def test_no_point_of_the_reliability_diagram_is_cut(monkeypatch):
     drawn, labels = [], np.array([0, 1] * 10)
     monkeypatch.setattr("equitangents.fit.page.inline_figure", lambda figure, name: drawn.append(figure) or "")
-    page._reliability(HeldOut(np.eye(2)[labels], labels, ("a", "b"), ()))
+    page._reliability(HeldOut(np.eye(2)[labels], labels, ("a", "b")))
     (axes,) = drawn[0].axes
     (points,) = (line for line in axes.lines if line.get_marker() == "o")
     pixels = axes.transData.transform(points.get_xydata())
@@ -91,21 +91,21 @@ def test_no_point_of_the_reliability_diagram_is_cut(monkeypatch):
 
 def test_predictions_may_be_left_open_below_a_probability():
     p = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.8, 0.2]])
-    held = HeldOut(p, np.array([0, 0, 1, 1]), ("a", "b"), ())
+    held = HeldOut(p, np.array([0, 0, 1, 1]), ("a", "b"))
     assert held.answered(0.7) == (0.75, pytest.approx(2 / 3))
     share, right = held.answered(0.95)
     assert share == 0
     assert np.isnan(right)
 
 
-def test_a_choice_has_baselines_and_angles():
+def test_a_choice_has_baselines_angles_and_a_learning_curve():
     x, y = bright_above(40)
     choice = auto(x, y, baselines=False, minutes=600)
     html = held_out_page(choice.model, [f"{i}.png" for i in range(40)], title="t", choice=choice).html()
     assert outside_resources(html) == []
     assert choice.best.name in html
     assert [each.angle for each in choice.turned] == [0, *(40.0 * k for k in range(1, 9))]
-    for name in ("accuracy", "confusion", "calibration", "least-sure", "turning"):
+    for name in ("accuracy", "confusion", "calibration", "least-sure", "turning", "more-images"):
         section(html, name)
     assert "<svg" in section(html, "accuracy")
 

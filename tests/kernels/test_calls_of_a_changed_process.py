@@ -58,8 +58,9 @@ def test_memory_is_what_is_left_at_the_time(monkeypatch):
     many = np.random.default_rng(0).standard_normal((300, 8, 2))
     NET.kernel(many)
     with monkeypatch.context() as now:
-        now.setattr(memory, "_limits", lambda: (("resident", 10**6),))
-        now.setattr(memory, "_held", memory._Held)
+        now.setattr(memory, "_inherited", lambda: ((memory._RESIDENT, 10**6),))
+        now.setattr(memory, "_own_limits", lambda: iter(()))
+        now.setattr(memory, "_held", lambda: (0, 0, 0))
         with pytest.raises(MemoryLimitError, match="300 × 300 inputs"):
             NET.kernel(many)
     NET.kernel(many)

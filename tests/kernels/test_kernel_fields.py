@@ -144,7 +144,7 @@ def test_networks_that_end_on_what_has_no_field_say_so():
     group = et.groups.symmetric(3)
     lift = n.Lift(et.actions.permutations(group, group.table), 4, window="full")
     x = np.random.default_rng(0).standard_normal((2, 6, 1))
-    with pytest.raises(NetworkError, match="Readout"):
+    with pytest.raises(NetworkError, match="positions of a grid"):
         n.Sequential(lift, n.Relu(), n.Readout(max(group.irreps("real"), key=lambda i: i.dimension))).kernel_field(x)
 
 

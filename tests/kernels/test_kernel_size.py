@@ -31,8 +31,9 @@ def copies(shape, dtype=np.float32, n=MANY):
 
 def leave(monkeypatch, left):
     """Leave the process so many bytes beside what it holds, which it is to hold none of."""
-    monkeypatch.setattr(memory, "_limits", lambda: (("resident", left),))
-    monkeypatch.setattr(memory, "_held", memory._Held)
+    monkeypatch.setattr(memory, "_inherited", lambda: ((memory._RESIDENT, left),))
+    monkeypatch.setattr(memory, "_own_limits", lambda: iter(()))
+    monkeypatch.setattr(memory, "_held", lambda: (0, 0, 0))
 
 
 WAYS = {

@@ -9,7 +9,7 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.nn.layer import OnGroup, Signal
-from equitangents.normals import standard_normal
+from equitangents.precision import standard_normal
 from equitangents.sphere import wigner
 from oracles.literal_kernels import grid_reads
 

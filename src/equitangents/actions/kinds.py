@@ -260,7 +260,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
             lambda kinds, shape: FunctionMap(
                 kinds.group, _reversed, "sequences, reversed", check_sequences, len(shape) == 3
             ),
-            lambda kinds, shape: from_function(kinds.group, _reversed, name="reversal of sequences"),  # type: ignore[arg-type]
+            lambda kinds, shape: from_function(kinds.group, _reversed, name="reversal of sequences"),  # type: ignore[arg-type, return-value]
             _are_sequences,
             "sequences (N, T) or (N, T, C)",
         )
@@ -268,7 +268,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
     "sign": {
         "values": Kind(
             lambda kinds, shape: FunctionMap(kinds.group, _negated, "values, with the other sign", check_signed),
-            lambda kinds, shape: from_function(kinds.group, _negated, name="change of sign"),  # type: ignore[arg-type]
+            lambda kinds, shape: from_function(kinds.group, _negated, name="change of sign"),  # type: ignore[arg-type, return-value]
             lambda kinds, shape: len(shape) >= 2,
             "arrays of numbers (N, …)",
         )

@@ -210,11 +210,6 @@ def _output_kind(text: str) -> Any:
         {
             "structures": cli.argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", callback=cli.local_file),
             "calculator": cli.option(str, "package.module:object, an ASE calculator, its class or a function.", ...),
-            "features": cli.option(
-                str,
-                "Further results, a row an atom, and their irreps: node_feats=8x0e+4x1o.",
-                callback=cli.irreps_by_name,
-            ),
         },
     ),
     (
@@ -256,7 +251,7 @@ def audit_potential(o: Any) -> None:
         from equitangents.audit.potentials import report as reports
         from equitangents.audit.potentials.run import atoms
         from equitangents.audit.potentials.structures import read_structures
-        from equitangents.extras import require
+        from equitangents.errors import require
 
         require("ase", "atoms", "the audit of potentials")
         stage(f"reading {o.structures}")
@@ -265,6 +260,6 @@ def audit_potential(o: Any) -> None:
         potential = imported(o.calculator, "calculator")
         stage(f"evaluating {o.calculator}")
         tests = None if o.tests is None else [test.strip() for test in o.tests.split(",")]
-        settings = {name: getattr(o, name) for name in ("elements", "tolerances", "features", "time_step", "seed")}
+        settings = {name: getattr(o, name) for name in ("elements", "tolerances", "time_step", "seed")}
         report = atoms(potential, structures, tests, progress=True, **settings)
     finish(report, o, [] if o.fail_above is None else reports.below(report, o.fail_above), met=False)

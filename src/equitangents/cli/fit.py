@@ -297,14 +297,13 @@ def _scored(model: Any, choice: Choice | None, least: float | None) -> dict[str,
     """How right a classifier is on left-out samples, or why it is not known: labels and values."""
     from equitangents.fit.page import facts_of
     from equitangents.fit.result import HeldOut
-    from equitangents.formatting import percent
 
     unknown = "Left-out samples not known"
     if choice is None and model.solution_.solver != "eigh":
         return {unknown: f"{model.solution_.solver} keeps no decomposition (--solver eigh)"}
     try:
         if choice is None and model.positions_:
-            return {"Labels of left-out samples that are right": percent(model.leave_one_out_.accuracy)}
+            return {"Labels of left-out samples that are right": format(model.leave_one_out_.accuracy, ".1%")}
         return facts_of(model, HeldOut.of(model) if choice is None else choice.score.held, choice, least)
     except EquitangentsError as error:
         return {unknown: str(error)}

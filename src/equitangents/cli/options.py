@@ -115,12 +115,6 @@ def by_name(option: str, text: str, form: str) -> dict[str, str]:
     return {name: value for name, _, value in parts}
 
 
-@reads
-def irreps_by_name(option: str, text: str) -> dict[str, str]:
-    """ "node_feats=8x0e+4x1o,hidden=2x0e" as irreps by name."""
-    return by_name(option, text, "NAME=IRREPS,… such as node_feats=8x0e+4x1o")
-
-
 def numbers(
     expected: str, allowed: Callable[[float], bool] = math.isfinite, single: bool = True, named: bool = False
 ) -> Any:
@@ -167,15 +161,20 @@ def local_file(option: str, value: Any) -> Any:
     return value
 
 
-def check_writable(option: str, path: Path) -> Path:
-    """The path, or InvalidArgumentError unless a file can be written there, in a folder that is there or is made."""
+def check_writable(option: str, path: Path) -> None:
+    """InvalidArgumentError unless a file can be written there, in a folder that is there or can be made."""
     folder = next(each for each in path.absolute().parents if each.exists())
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InvalidArgumentError(option, str(path), "a file that can be written")
+
+
+@reads
+def writable(option: str, path: Path) -> Path:
+    """A file that can be written; its folder is made, but for a URL, which the command refuses."""
+    check_writable(option, path)
+    if not URL.match(str(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
     return path
-
-
-writable = reads(check_writable)
 
 
 Setting = tuple[Any, Any, Any]  # the type of a value, what typer knows of it, and its default, ... where there is none

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -80,13 +79,14 @@ def predict(o: Any) -> None:
     # the file from which a table is made is gone in the end, and not announced
     with cli.stages() as stage, nullcontext() if table else cli.announced("equitangents"):
         stage(f"predicting {x.shape[0]:,} inputs")
+        left = lambda seconds: f", {duration(seconds)} left" if math.isfinite(seconds) else ""
         path = predict_to_file(
             o.model,
             x,
             o.out if table is None else str(table.with_name(f".{table.name}.npz")),
             return_std=o.std or (table is not None and not calibrated),
             probabilities=calibrated,
-            progress=_progress(stage),
+            progress=lambda done, count, seconds: stage(f"predicting {done / count:.0%}{left(seconds)}"),
             force=o.force or table is not None,
             net=None if o.net is None else cli.network(o.net),
             **{name: getattr(o, name) for name in ("time", "rows", "shard")},
@@ -98,13 +98,3 @@ def predict(o: Any) -> None:
         images.write_table(table, files, read_arrays("out", str(path)), o.min_confidence)
         path.unlink()
     typer.echo(f"{o.out}: predictions of {x.shape[0]:,} inputs")
-
-
-def _progress(stage: Callable[[str], None]) -> Callable[[int, int, float], None]:
-    """The share of the chunks that are predicted, and the time that is left."""
-
-    def report(done: int, count: int, seconds: float) -> None:
-        left = f", {duration(seconds)} left" if math.isfinite(seconds) else ""
-        stage(f"predicting {done / count:.0%}{left}")
-
-    return report

@@ -27,7 +27,7 @@ from sklearn.utils.validation import validate_data
 
 from equitangents._types import ArrayLike, InputShape, Network, Numbers, Targets
 from equitangents.actions.action import GroupAction, image_hint, is_infinite
-from equitangents.actions.subset import Augmentation, whole_action
+from equitangents.actions.subset import ActionSubset, Augmentation
 from equitangents.ensembles.fields import Positions
 from equitangents.ensembles.standardisation import Standardisation, fitted_standardisation
 from equitangents.errors import (
@@ -210,7 +210,7 @@ def check_actions(
         expected = "a finite group, such as actions.rotations(groups.icosahedral())"
         instead = "or take elements that stand for all: actions.sampled(augmentation, count)"
         raise InvalidTypeError("augmentation", augmentation.group, expected, instead, verb="is of")
-    whole = whole_action(augmentation)
+    whole = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
     for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
         if action is None:
             continue

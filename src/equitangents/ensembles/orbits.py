@@ -89,13 +89,13 @@ def orbit_law(
     check_whole("draws", draws, 2)
     key = as_key("key", key)
     x = np.asarray(check_array("x", x), np.float64)
-    action = as_action("action", action, x.shape)
-    if not (callable(action) and hasattr(action, "group") and hasattr(action, "orbit")):
-        raise InvalidTypeError("action", action, "an action, e.g. equitangents.actions.image_rotations(4)")
-    action(action.group.identity, x[:1])  # which raises for inputs that it cannot act on
-    points, order = len(x) * action.group.order, action.group.order
+    chosen: Action = as_action("action", action, x.shape)
+    if not (callable(chosen) and hasattr(chosen, "group") and hasattr(chosen, "orbit")):
+        raise InvalidTypeError("action", chosen, "an action, e.g. equitangents.actions.image_rotations(4)")
+    chosen(chosen.group.identity, x[:1])  # which raises for inputs that it cannot act on
+    points, order = len(x) * chosen.group.order, chosen.group.order
     known = getattr(ensemble, "augmentation_", None)  # of whose orbits the ensemble knows a shorter way
-    own = known is not None and hasattr(ensemble, "sample_orbits") and action == known
+    own = known is not None and hasattr(ensemble, "sample_orbits") and chosen == known
     grid = math.prod(getattr(ensemble, "positions_", ()))
     points, outputs = points * grid, getattr(ensemble, "n_outputs_", 1)
     needed = 8 * ((0 if own else 4 * points**2) + _TEMPORARIES * draws * points * outputs)
@@ -109,7 +109,7 @@ def orbit_law(
         mean, networks = ensemble.predict_orbit_means(x, time), ensemble.sample_orbits(x, draws, key=key, time=time)
         mean = mean.reshape(len(x), order, -1)
     else:
-        batch = orbit_batch(action, x)
+        batch = orbit_batch(chosen, x)
         mean = np.asarray(ensemble.predict(batch, time=time), np.float64).reshape(len(x), order, -1)
         networks = np.asarray(ensemble.sample(batch, draws, key=key, time=time), np.float64)
     return OrbitLaw(mean, networks.reshape(draws, *mean.shape) - mean)

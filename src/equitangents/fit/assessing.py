@@ -52,10 +52,6 @@ class Part:
     rows: Int[np.ndarray, " m"]
     sets: Sets
 
-    def is_enough(self, samples: int) -> bool:
-        """Whether it has so many samples, and sets that can be left out."""
-        return len(self.rows) >= samples and len(self.sets) > 1
-
 
 @dataclass(frozen=True, eq=False)
 class Problem:

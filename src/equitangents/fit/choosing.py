@@ -2,8 +2,8 @@
 
 What a candidate costs is known from `kernel_cost`, scaled by how far earlier ones were off, and then from its own first
 tiles: it is tried where it ends in time (`searching`). Both of its kernels, all ridges and all folds are read from one
-computation (`assessing`); the model that is chosen is solved with the kernels that are there. At last it is asked about
-turned copies of left-out images.
+computation (`assessing`); the model that is chosen is solved with the kernels that are there. At last it is asked how
+accuracy grows with samples, and about turned copies of left-out images.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 import scipy.special
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.actions import Action
@@ -31,7 +31,7 @@ from equitangents.fit.assessing import Problem, make_problem, near_duplicates, p
 from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
 from equitangents.fit.candidates import candidates, of_features
-from equitangents.fit.result import Choice, Turned, scored
+from equitangents.fit.result import Choice, Grown, Turned, scored
 from equitangents.fit.searching import Progress, Result, Search, Trial
 from equitangents.groups import cyclic
 from equitangents.kernels import orbit_average
@@ -44,6 +44,7 @@ LEAST, MOST = 4, 2_000
 
 _SHARE = 0.8  # of the time, after which nothing new is begun: the model is fitted, and what turning changes measured
 _TURNING = 0.1  # of the time, at most, for turned copies
+_SHARES, _ENOUGH = (0.125, 0.25, 0.5, 1.0), 10  # of the samples, for the learning curve; the fewest of them
 _ANGLES = 8
 _FEWEST, _COPIES = 40, 1_600  # turned copies in all
 _BASELINES = 0.3  # of the time, after which no further baseline is begun
@@ -140,8 +141,10 @@ def auto(
     score = scored("chosen", search.probabilities(problem), problem, part)
     best, images = search.best(), np.asarray(x)
     turned: tuple[Turned, ...] = ()
-    if images.ndim == 4 and not search.interrupted:
-        with suppress(KeyboardInterrupt):
+    curve: tuple[Grown, ...] = ()
+    with suppress(KeyboardInterrupt):
+        curve = () if search.interrupted else growth(best, problem, part.rows, seed)
+        if images.ndim == 4 and not search.interrupted:
             search.report("turned copies", 0.0)
             left = min(60 * minutes * _TURNING, start + 60 * minutes - time.perf_counter())
             turned = turning(best, images, model.standardisation_, problem, left, seed)
@@ -158,6 +161,7 @@ def auto(
         folds=len(problem.folds) - search.screened,
         sets=None if together is None else len(problem.sets),
         near_duplicates=near_duplicates(plain, problem.sets) if images.ndim == 4 else (),
+        curve=curve,
         turned=turned,
         interrupted=search.interrupted,
     )
@@ -224,6 +228,32 @@ def _largest(trials: list[Trial]) -> AnyAction:
     actions = list({trial.group_name: trial.action for trial in trials}.values())
     exact = [action for action in actions if action is None or action.exact] or actions
     return max(exact, key=lambda action: 1 if action is None else action.group.order)
+
+
+def growth(result: Result, problem: Problem, rows: Int[np.ndarray, " scored"], seed: int) -> tuple[Grown, ...]:
+    """How accuracy on the scored samples grows: each fold by networks trained on parts of the others, of whole sets.
+
+    The ridge and temperature of a part are its own.
+    """
+    rng, every = np.random.default_rng(seed), np.arange(len(problem.sets))
+    orders = [rng.permutation(np.setdiff1d(every, fold)) for fold in problem.folds]
+    found = []
+    for share in _SHARES:
+        right, counts = np.full(len(problem.labels), np.nan), []
+        for fold, order in zip(problem.folds, orders, strict=True):
+            part = problem.part(order[: max(1, round(share * len(order)))].tolist())
+            counts.append(len(part.rows))
+            if not part.is_enough(_ENOUGH):
+                break
+            inside = problem.inside(fold)
+            try:
+                _, outputs = predicted(result.gram, problem, part, result.gram.matrix[inside])
+            except InvalidArgumentError:
+                break
+            right[inside] = outputs.argmax(axis=1) == problem.labels[inside]
+        if np.isfinite(right[rows]).all():
+            found.append(Grown(round(float(np.mean(counts))), bootstrap(right[rows], bounds=(0.0, 1.0))))
+    return tuple(found)
 
 
 def turning(

@@ -1,4 +1,4 @@
-"""The page of a fitted classifier: accuracy, confusion, calibration, doubtful samples, turned copies.
+"""The page of a fitted classifier: accuracy, confusion, calibration, doubtful samples, turned copies, learning curve.
 
 All is of left-out samples: of a choice those of the folds, each predicted by a choice made without it; else each is
 predicted by the classifier trained on the others, exactly.
@@ -7,13 +7,12 @@ predicted by the classifier trained on the others, exactly.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from equitangents.ensembles import InfiniteEnsembleClassifier
+from equitangents.errors import InvalidArgumentError
 from equitangents.fit.result import ACCURACY, FAST, Choice, HeldOut, interval
-from equitangents.formatting import percent
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure, png
 from equitangents.report.palette import BLUE, FRAME, ORANGE
@@ -40,18 +39,18 @@ def held_out_page(
     names: of all samples. min_confidence: a further probability below which predictions may be left open. Raises as
     `HeldOut.of`.
     """
-    held = HeldOut.of(model, names) if choice is None else choice.score.held
-    rows = np.arange(len(held.labels)) if choice is None else choice.rows
-    if choice is not None and names:
-        held = replace(held, names=tuple(names[int(i)] for i in rows))
-    x = np.asarray(model._data[0])
+    held = HeldOut.of(model) if choice is None else choice.score.held
+    rows, x = np.arange(len(held.labels)) if choice is None else choice.rows, np.asarray(model._data[0])
+    if len(names) not in (0, len(x)):
+        raise InvalidArgumentError("names", len(names), len(x), "give one for each sample", verb="has length")
+    called = [names[i] if names else f"sample {i}" for i in rows.tolist()]
     images = x[rows] if x.ndim == 4 and x.shape[-1] in (1, 3) else None
     sections = [
         *(() if choice is None else [Section("Accuracy", shown=[_accuracy(choice), choice.scores])]),
         _confusion(held),
         _calibration(held, min_confidence),
-        *_doubtful(held, images),
-        *(() if choice is None else _turning(choice)),
+        *_doubtful(held, called, images),
+        *(() if choice is None else (*_turning(choice), *_curve(choice))),
     ]
     if next_command:
         sections.append(Section("Next", [next_command]))
@@ -72,12 +71,12 @@ def facts_of(
         facts["Best baseline (95 %)"] = f"{interval(best.accuracy)}, {best.name}"
         ahead = [each.name for each in choice.others if each.ahead.has_interval and each.ahead.low > 0]
         facts["Shown to be behind"] = ", ".join(ahead) or "none"
-    facts["Most frequent label"] = percent(np.bincount(held.labels).max() / len(held.labels))
+    facts["Most frequent label"] = format(np.bincount(held.labels).max() / len(held.labels), ".1%")
     facts["Calibration error, by chance"] = f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
     if least is not None:
         share, right = held.answered(least)
-        facts[f"Probability of {least:g} or more"] = percent(share)
-        facts["Of these right"] = percent(right) if share else "none"
+        facts[f"Probability of {least:g} or more"] = format(share, ".1%")
+        facts["Of these right"] = format(right, ".1%") if share else "none"
     facts |= {"Samples": format(len(model._data[1]), ",.0f"), "Classes": str(len(held.classes))}
     if choice is None:
         return facts | {
@@ -130,8 +129,8 @@ def _confusion(held: HeldOut) -> Section:
 
 def _calibration(held: HeldOut, least: float | None) -> Section:
     levels = sorted({*LEVELS, *(() if least is None else (least,))})
-    answered = [(level, *held.answered(level)) for level in levels]
-    rows = [[f"{level:g}", percent(s), "" if np.isnan(right) else percent(right)] for level, s, right in answered]
+    cell = lambda share: "" if np.isnan(share) else format(share, ".1%")
+    rows = [[f"{level:g}", *map(cell, held.answered(level))] for level in levels]
     caption = f"Calibration error {held.calibration_error():.3f}; by chance about {held.chance_error():.3f}."
     header = ["probability at least", "of all samples", "of these right"]
     shown = [Figure("reliability", caption, _reliability(held), "Reliability", wide=False)]
@@ -152,19 +151,21 @@ def _reliability(held: HeldOut) -> str:
         return inline_figure(drawn, "reliability")
 
 
-def _doubtful(held: HeldOut, images: np.ndarray | None) -> Iterator[Section]:
+def _doubtful(held: HeldOut, called: Sequence[str], images: np.ndarray | None) -> Iterator[Section]:
     unsure = np.argsort(held.confidence, kind="stable")[:SHOWN]
-    yield Section("Least sure", shown=[_named(held, unsure, images)])
+    yield Section("Least sure", shown=[_named(held, called, unsure, images)])
     order = np.argsort(held.of_label, kind="stable")
     wrong = [i for i in order if not held.hits[i]][:SHOWN]
     if wrong:
-        yield Section("Wrong, or mislabelled", shown=[_named(held, wrong, images)])
+        yield Section("Wrong, or mislabelled", shown=[_named(held, called, wrong, images)])
 
 
-def _named(held: HeldOut, order: Sequence[int] | np.ndarray, images: np.ndarray | None) -> Pictures | Table:
+def _named(
+    held: HeldOut, called: Sequence[str], order: Sequence[int] | np.ndarray, images: np.ndarray | None
+) -> Pictures | Table:
     """Samples with label, prediction and both probabilities: as pictures, or as a table where there are none."""
     rows = [
-        [held.names[i], held.classes[held.labels[i]], format(held.of_label[i], ",.2f"),
+        [called[i], held.classes[held.labels[i]], format(held.of_label[i], ",.2f"),
          held.classes[held.predictions[i]], format(held.confidence[i], ",.2f")]
         for i in order
     ]  # fmt: skip
@@ -188,3 +189,23 @@ def _turning(choice: Choice) -> Iterator[Section]:
         axes.legend()
         svg = inline_figure(drawn, "turning")
     yield Section("Turning", shown=[Figure("turning", "", svg, "Turning", wide=False), choice.turning])
+
+
+def _curve(choice: Choice) -> Iterator[Section]:
+    if not choice.curve:
+        return
+    sizes, values = [each.samples for each in choice.curve], [each.accuracy.value for each in choice.curve]
+    rows, more = [[f"{each.samples:,}", interval(each.accuracy)] for each in choice.curve], choice.doubled
+    with canvas(4.6, 2.4) as drawn:
+        axes = drawn.subplots()
+        axes.plot(sizes, values, "o-", color=BLUE.light)
+        if more is not None:
+            rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more)])
+            axes.plot([sizes[-1], 2 * sizes[-1]], [values[-1], more], "o:", color=BLUE.light, mfc="none")
+        axes.set(xscale="log", xlabel="training samples", ylabel="accuracy")
+        axes.set_xticks([*sizes, *([2 * sizes[-1]] if more is not None else [])])
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.minorticks_off()
+        svg = inline_figure(drawn, "curve")
+    table = Table("Of the chosen network.", ["training samples", "accuracy (95 %)"], rows)
+    yield Section("More images", shown=[Figure("curve", "", svg, "Learning curve", wide=False), table])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,6 @@ from jaxtyping import Float, Int
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.assessing import Part, Problem, Sets
-from equitangents.formatting import percent
 from equitangents.inference.probabilities import fitted_temperature
 from equitangents.report import Table
 from equitangents.report.render import text_of
@@ -29,7 +27,7 @@ ACCURACY = "Accuracy of left-out samples (95 %)"
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Left-out samples: probabilities (N, K), their labels as indices of K `classes`, their names.
+    """Left-out samples: probabilities (N, K), their labels as indices of K `classes`.
 
     Of a fitted model probabilities are softmax(μ/T) of predictions without the sample, T the temperature of their
     smallest log loss, whether or not the model itself is calibrated: one number fitted to all samples, so the
@@ -39,7 +37,6 @@ class HeldOut:
     probabilities: Float[np.ndarray, "n classes"]
     labels: Int[np.ndarray, " n"]
     classes: tuple[str, ...]
-    names: tuple[str, ...]
 
     @property
     def predictions(self) -> Int[np.ndarray, " n"]:
@@ -62,11 +59,10 @@ class HeldOut:
         return self.probabilities[np.arange(len(self.labels)), self.labels]
 
     @staticmethod
-    def of(model: InfiniteEnsembleClassifier, names: Sequence[str] = ()) -> HeldOut:
-        """What a fitted classifier says of each sample when it is left out; `names` are by default their numbers.
+    def of(model: InfiniteEnsembleClassifier) -> HeldOut:
+        """What a fitted classifier says of each sample when it is left out.
 
-        Raises InvalidArgumentError for labels at positions and for names of another number, and what
-        `leave_one_out_` raises.
+        Raises InvalidArgumentError for labels at positions, and what `leave_one_out_` raises.
         """
         if model.positions_:
             raise InvalidArgumentError("the page is of one label a sample, and the model has one at every position")
@@ -74,11 +70,8 @@ class HeldOut:
         outputs = left.outputs.predictions
         labels = np.argmax(outputs + left.outputs.residuals, axis=1)
         temperature = fitted_temperature(outputs, outputs + left.outputs.residuals)
-        called = tuple(names) or tuple(f"sample {i}" for i in range(len(labels)))
-        if len(called) != len(labels):
-            raise InvalidArgumentError("names", len(called), len(labels), "give one for each sample", verb="has length")
         probabilities = scipy.special.softmax(outputs / temperature, axis=1)
-        return HeldOut(probabilities, labels, tuple(map(str, model.classes_)), called)
+        return HeldOut(probabilities, labels, tuple(map(str, model.classes_)))
 
     @property
     def accuracy(self) -> Estimate:
@@ -153,12 +146,20 @@ class Turned:
     confidence: float
 
 
+@dataclass(frozen=True)
+class Grown:
+    """Accuracy on left-out samples after training on `samples` others (a mean over folds)."""
+
+    samples: int
+    accuracy: Estimate
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """What `auto` gives.
 
     rows: samples that are scored, all but those of the fold by which candidates were ordered. turned: what turning
-    changes.
+    changes. curve: how accuracy grows with samples.
     model: the chosen classifier, calibrated and fitted to all samples. tried: all candidates with a score, in the order
     in which they were tried; chosen: the number of the best in it. score: the chosen one's, by folds on which nothing
     was chosen; others: of baselines on the same folds. untried: candidates that did not fit into the time. refused:
@@ -180,7 +181,19 @@ class Choice:
     sets: int | None
     near_duplicates: tuple[tuple[int, int], ...]
     turned: tuple[Turned, ...]
+    curve: tuple[Grown, ...]
     interrupted: bool
+
+    @property
+    def doubled(self) -> float | None:
+        """The accuracy expected of twice the samples, where the curve says it.
+
+        The error is taken to fall by the ratio by which it fell from half of them, e(2m) = e(m)²/e(m/2).
+        """
+        if len(self.curve) < 2:
+            return None
+        half, whole = (1 - each.accuracy.value for each in self.curve[-2:])
+        return 1 - whole**2 / half if 0 < whole <= half else None
 
     @property
     def best(self) -> Tried:
@@ -234,7 +247,7 @@ class Choice:
         order = sorted(range(len(self.tried)), key=lambda i: (self.tried[i].log_loss, i))
         rows = [
             [" *"[i == self.chosen] + named(each.name, each.group), each.kernel, f"{each.ridge:.0e}" + "↓" * each.ends,
-             format(each.log_loss, ",.3f"), percent(each.accuracy), format(each.images_a_second, ",.0f")]
+             format(each.log_loss, ",.3f"), format(each.accuracy, ".1%"), format(each.images_a_second, ",.0f")]
             for i, each in ((i, self.tried[i]) for i in order[:_SHOWN])
         ]  # fmt: skip
         rows += [[" …"] + [""] * 5] * (len(order) > _SHOWN)
@@ -252,8 +265,7 @@ def scored(
 ) -> Scored:
     """Scores of probabilities of all samples in a part; chosen: those of the model that it is compared with."""
     rows = part.rows
-    names = tuple(f"sample {i}" for i in rows)
-    held = HeldOut(probabilities[rows], problem.labels[rows], problem.classes, names)
+    held = HeldOut(probabilities[rows], problem.labels[rows], problem.classes)
     loss = -np.log(np.maximum(held.of_label, np.finfo(np.float64).tiny))
     right = held.hits * 1.0
     ahead = _mean(right - (held if chosen is None else chosen).hits, part.sets, (-1.0, 1.0))

@@ -169,7 +169,7 @@ class Search:
         first, *order = sorted(trials, key=costs.__getitem__)
         self._try(first, problem, costs[first])  # in any case
         every = max(1.0, self._slower) * sum(costs.values())  # other layers may keep to what is foretold
-        if time.perf_counter() + every > self.deadline and fold.is_enough(_LEAST):
+        if time.perf_counter() + every > self.deadline and len(fold.rows) >= _LEAST and len(fold.sets) > 1:
             order = self._screened(order, problem, costs)
         for trial in order:
             slow = self.fast and (n + 1) / 2 < FAST * self._slower * costs[trial]

@@ -19,8 +19,7 @@ from jaxtyping import Float, Inexact
 from equitangents._types import Key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
-from equitangents.normals import standard_normal
-from equitangents.precision import scope
+from equitangents.precision import scope, standard_normal
 from equitangents.validation import is_whole
 
 

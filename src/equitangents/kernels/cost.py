@@ -184,19 +184,21 @@ def kernel_cost(
         return _of_equivariant_outputs(program, channels, n1, n2, dtype, engine)
     pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * columns
     of = _COUNTS[type(program.space)](program, channels, n1, n2, dtype, engine)
-    name, itemsize, (*sizes, element_layers, products) = of.choice.engine.name, np.dtype(dtype).itemsize, of.work
+    name, itemsize, work = of.choice.engine.name, np.dtype(dtype).itemsize, of.work
     run = _Run(of.program, name, of.compute, of.resolution)
-    seconds, spread = pair_seconds(run, of.shape, dtype, element_layers + products // 8)
+    seconds, spread = pair_seconds(run, of.shape, dtype, work.element_layers + work.products // 8)
     runs = pairs + of.alone
     return KernelCost(
-        *sizes,
-        runs * element_layers,
-        runs * products,
-        of.working_bytes,
-        name,
-        of.form,
-        dtype,
-        pairs,
+        fibres=work.fibres,
+        field_size=work.field,
+        layers=work.depth,
+        element_layers=runs * work.element_layers,
+        multiply_adds=runs * work.products,
+        working_bytes=of.working_bytes,
+        engine=name,
+        form=of.form,
+        dtype=dtype,
+        pairs=pairs,
         seconds=pairs * seconds,
         uncertainty=MARGIN * spread * of.finer,
         output_bytes=of.outputs * result_bytes(n1, columns, itemsize),

@@ -63,7 +63,7 @@ class AddSaved(Operation):
     needs_variances: ClassVar[bool] = True
     keeps_constants: ClassVar[bool] = True
     slot: int
-    shares: tuple[float, float] | None = None
+    shares: tuple[float, ...] | None = None
 
 
 Step = Op | Fork | Restore | AddSaved
@@ -375,7 +375,8 @@ def _on_grids(steps: tuple[Step, ...], shape: tuple[int, ...], staged: bool) -> 
     staged = staged and any(isinstance(step, AnyPool) for step in steps)
     parts: list[_Part] = []
     now, pool, levels = list[Step](), None, [GridLevel(shape, wrap=True)]
-    kept, carried = dict[int, int](), ()
+    kept: dict[int, int] = {}
+    carried: tuple[tuple[int, int], ...] = ()
     for step in steps:
         if staged and isinstance(step, Restore):
             raise NoFibresError("parallel branches and pools between layers mix fibres")

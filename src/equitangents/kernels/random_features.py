@@ -24,9 +24,10 @@ signs. Source: arXiv 2106.07880 for features of the NTK by its recursion; here d
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -133,7 +134,7 @@ class RandomFeatures:
             return self._of_network(self.net, x, kind)
         action, group = self.net.action, self.net.action.group
         moved = (x if g == group.identity else action(g, x) for g in range(group.order))
-        return sum(self._of_network(self.net.base, one, kind) for one in moved) / group.order
+        return reduce(operator.add, (self._of_network(self.net.base, one, kind) for one in moved)) / group.order
 
     def _of_network(self, net: Any, x: ArrayLike, kind: Kind) -> ArrayLike:
         given, program = _lowered(net, x)

@@ -90,7 +90,7 @@ class Part:
     @property
     def tail(self) -> tuple[int, ...]:
         """The axes of one pair of inputs: (P, P'), (P,) or ()."""
-        return (self.count,) * {"all": 2, "same": 1, "readout": 0}[self.kind]
+        return () if self.kind == "readout" else (self.count,) * (1 + self.crossed)
 
     @property
     def numbers(self) -> int:

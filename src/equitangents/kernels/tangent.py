@@ -488,7 +488,16 @@ def monte_carlo(
     check_whole("samples", samples, 2, wanted="a whole number, at least 2, for a standard error")
     check_key(key)
     dtype = np.dtype(dtype or np.float32)
-    found = _planned(net, x1, x1 if x2 is None else x2, dtype)
+    shape, n1, n2 = tuple(x1.shape[1:]), len(x1), len(x1 if x2 is None else x2)
+    with precision.scope(dtype):
+        shapes = jax.eval_shape(lambda key: net.init(key, shape, dtype=dtype), jax.random.key(0))
+    found = plan(net, shapes, shape, form_of(net))
+    derivatives = ((n1 + n2) * found.each + found.pair + found.once) * dtype.itemsize
+    check_fits(
+        f"a Monte Carlo estimate of the kernels of {n1} × {n2} inputs",
+        derivatives + 6 * 8 * n1 * n2 * (found.outputs**2 if form_of(net) == "full" else 1),
+        "estimate fewer inputs at a time, or take a narrower network or one with fewer outputs",
+    )
 
     def sample(drawn: jax.Array) -> Tree:
         return [np.asarray(k, np.float64) for k in _sample(net, found.way, drawn, a, b)]
@@ -515,21 +524,6 @@ def means(sample: Callable[[jax.Array], Tree], key: jax.Array, count: int, power
         parts = [value, *(jax.tree.map(lambda v, k=k: v**k, value) for k in range(2, powers + 1))]
         totals = [jax.tree.map(lambda t, v: t + v, *pair) for pair in zip(totals, parts, strict=True)] if i else parts
     return [jax.tree.map(lambda t: t / count, total) for total in totals]
-
-
-def _planned(net: ShapedNetwork, x1: ArrayLike, x2: ArrayLike, dtype: np.dtype) -> Plan:
-    shape = tuple(x1.shape[1:])
-    with precision.scope(dtype):
-        params = jax.eval_shape(lambda key: net.init(key, shape, dtype=dtype), jax.random.key(0))
-    found = plan(net, params, shape, form_of(net))
-    blocks = found.outputs**2 if form_of(net) == "full" else 1
-    derivatives = ((len(x1) + len(x2)) * found.each + found.pair + found.once) * dtype.itemsize
-    check_fits(
-        f"a Monte Carlo estimate of the kernels of {len(x1)} × {len(x2)} inputs",
-        derivatives + 6 * 8 * len(x1) * len(x2) * blocks,
-        "estimate fewer inputs at a time, or take a narrower network or one with fewer outputs",
-    )
-    return found
 
 
 @partial(jax.jit, static_argnums=(0, 1))

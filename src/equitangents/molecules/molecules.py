@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, Real
 
 from equitangents._types import ArrayLike, Numbers, Rows
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, require
 from equitangents.validation import as_rectangular, check_array
 
 if TYPE_CHECKING:

@@ -150,7 +150,7 @@ class SmoothKernel:
         one = _Atoms(a, ta, jnp.einsum("nkl,ilc->inkc", matrices, a))
         other = _Atoms(b, tb, jnp.einsum("nkl,ikc->inlc", matrices, b))
 
-        def add(total: jax.Array, pair: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        def add(total: jax.Array, pair: tuple[ArrayLike, ArrayLike, ArrayLike]) -> tuple[jax.Array, None]:
             i, j, counts = pair
             return total + counts * _between(self.program, matrices, weights, one.at(i), other.at(j)), None
 
@@ -165,7 +165,7 @@ class _Atoms(NamedTuple):
     directions: jax.Array
     turned: jax.Array
 
-    def at(self, i: jax.Array) -> _Atoms:
+    def at(self, i: ArrayLike) -> _Atoms:
         """One of these atoms, by its index."""
         return _Atoms(self.signals[i], self.directions[i], self.turned[i])
 
@@ -365,8 +365,8 @@ def _largest(kernel: SmoothKernel, molecules: Molecules) -> np.ndarray:
     return np.argsort(-size, kind="stable")[:_SAMPLED]
 
 
-def _largest_atoms(c: np.ndarray) -> np.ndarray:
-    return c[np.argsort(-(c**2).sum(axis=(1, 2)))[:_SAMPLED]]
+def _largest_atoms(c: ArrayLike) -> np.ndarray:
+    return np.asarray(c)[np.argsort(-(c**2).sum(axis=(1, 2)))[:_SAMPLED]]
 
 
 def _finer(resolution: int) -> int:

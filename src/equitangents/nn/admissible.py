@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
+from equitangents.groups import Group
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.operations import Box, Decouple, Flatten, Pool, Table, WindowPool
 from equitangents.kernels.structured import BlockSums, Times
-from equitangents.nn.layer import OnGroup, Signal
+from equitangents.nn.layer import Layer, Signal
 from equitangents.nn.nonlinearities import Identity
 from equitangents.nn.sequential import Sequential
 from equitangents.validation import check_shape
@@ -98,8 +99,8 @@ def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) 
         if not pointwise:
             pending.append(i)
         if pending and (pointwise or layer.has_weights or i + 1 == len(net.layers)):
-            block = linear_block([net.layers[j] for j in pending], [signals[j] for j in pending])
-            found = _moved(block, signals[pending[0]], signals[pending[-1] + 1], action, elements, moves, rng)
+            law = _law([net.layers[j] for j in pending], [signals[j] for j in pending])
+            found = _moved(law, signals[pending[0]], signals[pending[-1] + 1], action, elements, moves, rng)
             if isinstance(found, str):
                 return Admissible(False, f"layers[{pending[-1]}]: {net.layers[pending[-1]]!r}", found)
             moves, pending = found, []
@@ -107,26 +108,11 @@ def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) 
     return Admissible(True, None, f"every layer's windows are carried to one another by {which}")
 
 
-@dataclass(frozen=True)
-class LinearBlock:
-    """One layer with weights, and pools around it: K'(o, o') = Σ_s (R_s K R_sᵀ)(o, o') + B(o, o').
+def _law(layers: Sequence[Layer], signals: Sequence[Signal]) -> Callable[[np.ndarray], np.ndarray]:
+    """T(X) = Σ_s R_s X R_sᵀ + B of one layer with weights and pools around it; `signals[i]` goes into layer i.
 
-    `slots`: R, (slots, P_out, P_in), a slot for each weight that channels share; `bias`: B, (P_out, P_out).
+    R, (slots, P_out, P_in), has a slot for each weight that channels share. NetworkError for other operations.
     """
-
-    slots: np.ndarray
-    bias: np.ndarray
-
-    def __call__(self, field: np.ndarray) -> np.ndarray:
-        """Σ_s R_s X R_sᵀ + B of a field over pairs of positions, (P_in, P_in)."""
-        out = self.bias.copy()
-        for r in self.slots:
-            out += r @ field @ r.T
-        return out
-
-
-def linear_block(layers: Sequence[Any], signals: Sequence[Signal]) -> LinearBlock:
-    """The block of linear layers; `signals[i]` goes into layer i. NetworkError for a layer of other operations."""
     count = signals[0].positions.count
     slots, bias = np.eye(count)[None], np.zeros((count, count))
     for layer, signal in zip(layers, signals, strict=True):
@@ -142,13 +128,9 @@ def linear_block(layers: Sequence[Any], signals: Sequence[Signal]) -> LinearBloc
                 slots = (maps[:, None] @ slots).reshape((-1, maps.shape[1], count))
                 bias = (maps @ bias @ maps.mT).sum(axis=0)
             else:
-                raise NetworkError(
-                    "layer",
-                    layer,
-                    "dense, convolutional, locally connected and group-convolutional layers, pools, nonlinearities, "
-                    "and Flatten before weights",
-                )
-    return LinearBlock(slots[slots.any((1, 2))], bias)
+                wanted = "dense, convolutional, locally connected and group-convolutional layers, pools, nonlinearities"
+                raise NetworkError("layer", layer, wanted)
+    return lambda field: bias + sum(r @ field @ r.T for r in slots[slots.any((1, 2))])
 
 
 def _windows(index: np.ndarray, weights: np.ndarray, positions: int) -> np.ndarray:
@@ -172,7 +154,7 @@ _MAPS: dict[type, Callable[[Any, int], np.ndarray]] = {  # R of an operation on 
 
 
 def _moved(
-    block: LinearBlock,
+    law: Callable[[np.ndarray], np.ndarray],
     before: Signal,
     after: Signal,
     action: AnyAction,
@@ -191,10 +173,10 @@ def _moved(
     else:
         start = rng.standard_normal((before.positions.count,) * 2)
         fields = [_permuted(start, m) for m in moves]
-    own = block(start)
+    own = law(start)
     found: list[np.ndarray] = []
     for i, (g, field) in enumerate(zip(elements, fields, strict=True)):
-        turned = block(field)
+        turned = law(field)
         scale = max(float(np.max(np.abs(own))), float(np.max(np.abs(turned))), np.finfo(float).tiny)
         least = np.inf
         for candidate in _candidates(own, turned, after, None if moves is None else moves[i]):
@@ -227,8 +209,8 @@ def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.n
     matched = np.empty(count, int)
     matched[order] = moved
     yield matched
-    if isinstance(after.positions, OnGroup) and after.positions.rotations is None:
-        yield from (np.asarray(row) for row in np.asarray(after.positions.group.table))
+    if isinstance(group := getattr(after.positions, "group", None), Group):
+        yield from (np.asarray(row) for row in np.asarray(group.table))
 
 
 _LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthogonal change of the weights

@@ -18,7 +18,7 @@ from equitangents.errors import NetworkError, ShapeError
 from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.structured import Attend, Mix
 from equitangents.nn.layer import ByRun, Grid, ParameterFree, Signal, Structure, check_scale
-from equitangents.normals import standard_normal
+from equitangents.precision import standard_normal
 from equitangents.validation import check_array, check_choice, check_whole
 
 

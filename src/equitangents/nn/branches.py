@@ -85,7 +85,7 @@ class Parallel(_Holding):
     def __repr__(self) -> str:
         return f"Parallel({', '.join(repr(list(branch)) for branch in self.inner)})"
 
-    def _before(self, signal: Signal | Branches) -> Branches:
+    def inputs(self, signal: Signal | Branches) -> Branches:
         """The signal that each branch reads."""
         count = len(self.inner)
         if not isinstance(signal, Branches):
@@ -99,10 +99,10 @@ class Parallel(_Holding):
 
     def _chains(self, signal: Signal | Branches) -> list[tuple[Signals, ...]]:
         """The signals of each branch, before each of its layers and after the last."""
-        return [chain(branch, before) for branch, before in zip(self.inner, self._before(signal).parts, strict=True)]
+        return [chain(branch, before) for branch, before in zip(self.inner, self.inputs(signal).parts, strict=True)]
 
     def signal(self, signal: Signals) -> Signals:
-        before = self._before(signal)
+        before = self.inputs(signal)
         parts = tuple(signals[-1] for signals in self._chains(signal))
         for i, part in enumerate(parts):
             if part.several:

@@ -7,7 +7,6 @@ zero and circular padding; "valid" reads inside alone.
 
 from __future__ import annotations
 
-import abc
 import itertools
 import math
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from equitangents._types import ArrayLike, DType, Params, Tree
+from equitangents._types import DType, Params, Tree
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels import operations
@@ -126,7 +125,7 @@ def window_box(window: Sizes, stride: Sizes, padding: str, shape: tuple[int, ...
     return Box(shape, out, window, stride, low, high, wrap=padding == "circular")
 
 
-def padded(x: ArrayLike, box: Box) -> ArrayLike:
+def padded(x: jax.Array, box: Box) -> jax.Array:
     """x (N, *grid, c) with what windows read beyond the grid."""
     if not (any(box.low) or any(box.high)):
         return x
@@ -134,7 +133,7 @@ def padded(x: ArrayLike, box: Box) -> ArrayLike:
     return jnp.pad(x, widths, mode="wrap" if box.wrap else "constant")
 
 
-def patches(x: ArrayLike, box: Box) -> jax.Array:
+def patches(x: jax.Array, box: Box) -> jax.Array:
     """(N, *grid, c) to (N, *out, |S|·c): values of each window, positions in row-major order.
 
     Slices and one matrix product afterwards, rather than a convolution: under `vmap` over an ensemble's members that
@@ -146,6 +145,11 @@ def patches(x: ArrayLike, box: Box) -> jax.Array:
         limits = [u + (n - 1) * s + 1 for u, n, s in zip(offset, box.out_shape, box.stride, strict=True)]
         pieces.append(lax.slice(x, (0, *offset, 0), (x.shape[0], *limits, x.shape[-1]), (1, *box.stride, 1)))
     return jnp.concatenate(pieces, axis=-1) if len(pieces) > 1 else pieces[0]
+
+
+def windows_left(box: Box, mask: jax.Array, convention: str) -> jax.Array:
+    """Which windows are there, (N, *out), under a mask (N, *grid)."""
+    return mask.reshape((len(mask), -1))[:, deciding(box, convention)].reshape((len(mask), *box.out_shape))
 
 
 def taps(box: Box) -> int:
@@ -192,19 +196,12 @@ class WindowLayer(LinearLayer):
         """(windows, |S|): which position of the grid each tap of a window reads, row-major; −1 outside of it."""
         return window_box(self.window, self.stride, self.padding, grid).table
 
-    @abc.abstractmethod
-    def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
-        """The layer's output from window values: (N, *out, |S|·n) to (N, *out, channels)."""
-
     def fan_in(self, signal: Signal) -> int:
         """|S|·n, the inputs of a window."""
         return taps(self.box(signal)) * signal.channels
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
         return (self.box(signal),)
-
-    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        return self.combined(params, patches(x, self.box(signal)), signal)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """As `lower`; raises NetworkError where the windows of smaller inputs are others."""
@@ -214,14 +211,11 @@ class WindowLayer(LinearLayer):
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`; under a mask as on the smaller input that it leaves, or as the mask's convention says."""
         box, mask = self.box(signal), structure.mask
-        if mask is None:
-            return structure.after(self.apply(params, x, signal), None)
-        count = len(x)
-        flat = mask.reshape((count, -1))
-        if structure.masks == SMALLER:
-            check_masked_windows(box, self.padding)
-        there = flat[:, deciding(box, structure.masks)]
-        return structure.after(self.apply(params, x, signal), there.reshape((count, *box.out_shape)))
+        if mask is not None:
+            if structure.masks == SMALLER:
+                check_masked_windows(box, self.padding)
+            mask = windows_left(box, mask, structure.masks)
+        return structure.after(self.apply(params, x, signal), mask)
 
     def signal(self, signal: Signal) -> Signal:
         return Signal(Grid(self.box(signal).out_shape), self.channels, gaussian=True)
@@ -242,10 +236,7 @@ class Conv(WindowLayer):
         if why_not(box, x.dtype) is None:
             w = self.scales.scaled(params, self.fan_in(signal))
             return self.scales.add_bias(params, window_product(x, w, box))
-        return super().apply(params, x, signal)
-
-    def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
-        return self.scales.multiply(params, cut)
+        return self.scales.multiply(params, patches(x, box))
 
 
 @dataclass(frozen=True, repr=False)
@@ -258,9 +249,9 @@ class LocallyConnected(WindowLayer):
         shape = (count, self.fan_in(signal), self.channels)
         return self.scales.init(key, shape, (count, self.channels), dtype)
 
-    def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
-        """Window values times the weights of their positions, plus the bias."""
-        fan_in = self.fan_in(signal)
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Every window's values times the weights of its position, plus the bias."""
+        cut, fan_in = patches(x, self.box(signal)), self.fan_in(signal)
         flat = cut.reshape((cut.shape[0], -1, fan_in))
         y = self.scales.add_bias(params, jnp.einsum("npi,pio->npo", flat, self.scales.scaled(params, fan_in)))
         return y.reshape((*cut.shape[:-1], self.channels))

@@ -25,7 +25,7 @@ from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.operations import Affine, Dual, DualActivation, Flatten, RatedAffine
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import Sphere
-from equitangents.normals import standard_normal
+from equitangents.precision import standard_normal
 from equitangents.steerable import Features
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice, check_number, check_whole
@@ -327,7 +327,7 @@ class Nonlinearity(ParameterFree):
         return traits_of(self.dual).no_ntk
 
     @abc.abstractmethod
-    def function(self, x: jax.Array) -> jax.Array:
+    def function(self, x: jax.Array, /) -> jax.Array:
         """The nonlinearity φ on an array, entry by entry."""
 
     def signal(self, signal: Signal) -> Signal:

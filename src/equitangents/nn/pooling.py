@@ -19,8 +19,18 @@ from equitangents.groups.table_group import Subgroup
 from equitangents.kernels.operations import Box, FrozenArray, Pool, WindowPool
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import HaarMean, RotationOp
-from equitangents.kernels.structured import BlockSums, check_masked_windows, deciding
-from equitangents.nn.conv import PADDINGS, Sizes, check_sizes, grid_shape, padded, per_dimension, taps, window_box
+from equitangents.kernels.structured import BlockSums, check_masked_windows
+from equitangents.nn.conv import (
+    PADDINGS,
+    Sizes,
+    check_sizes,
+    grid_shape,
+    padded,
+    per_dimension,
+    taps,
+    window_box,
+    windows_left,
+)
 from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice
@@ -34,13 +44,9 @@ class _Pool(ParameterFree):
         if structure.mask is None:
             return self.apply(params, x, signal), structure
         op = self.lower_masked(signal)[0] if structure.masks == SMALLER else self.lower(signal)[0]
-        shape = self.signal(signal).positions.shape
         if op.box is None:
-            return _pooled(x, structure, op, shape)
-        count = len(x)
-        flat = structure.mask.reshape((count, -1))
-        there = flat[:, deciding(op.box, structure.masks)]
-        return structure.after(self.apply(params, x, signal), there.reshape((count, *shape)))
+            return _pooled(x, structure, op, self.signal(signal).positions.shape)
+        return structure.after(self.apply(params, x, signal), windows_left(op.box, structure.mask, structure.masks))
 
 
 def _pooled(

@@ -15,6 +15,7 @@ import numpy as np
 
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.groups import Group
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.operations import FrozenArray
 from equitangents.kernels.program import GroupFibres, Program
@@ -105,7 +106,8 @@ class Readout(LinearLayer):
 
     def _moves(self, fibres: GroupFibres | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
         if isinstance(fibres, GroupFibres):
-            assert isinstance(signal.positions, OnGroup)
-            sources = fibres.points.array[signal.positions.group.inverses]
+            group = getattr(signal.positions, "group", None)
+            assert isinstance(group, Group)
+            sources = fibres.points.array[group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho))
         return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)

@@ -342,17 +342,17 @@ def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.
 
 def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
     """Checked inputs of two sets that fit each other: arrays (N, *positions, C), or with masks or graphs."""
-    x1 = _check_inputs(name, x1)
+    one = _check_inputs(name, x1)
     if x2 is None:
-        return (*without_empty_masks(x1), None)
-    x2 = _check_inputs("x2", x2)
-    if x2.shape[1:] != x1.shape[1:]:
-        raise ShapeError("x2", x2.shape, ("N", *x1.shape[1:]), "give inputs of the shape of x1")
-    if is_structured(x1) != is_structured(x2):
+        return (*without_empty_masks(one), None)
+    two = _check_inputs("x2", x2)
+    if two.shape[1:] != one.shape[1:]:
+        raise ShapeError("x2", two.shape, ("N", *one.shape[1:]), "give inputs of the shape of x1")
+    if is_structured(one) != is_structured(two):
         raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
-    if getattr(x1, "convention", None) != getattr(x2, "convention", None):
-        raise NetworkError("x2", x2.convention, x1.convention, verb="has masks of convention")
-    return without_empty_masks(x1, x2)  # type: ignore[return-value]
+    if getattr(one, "convention", None) != getattr(two, "convention", None):
+        raise NetworkError("x2", two.convention, one.convention, verb="has masks of convention")
+    return without_empty_masks(one, two)
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:
@@ -440,10 +440,9 @@ def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[
 
     With a flattening readout only the identity's fibre is asked for, which is the ordinary network's.
     """
-    pairs = zip(layers, signals, strict=False)
-    lift, signal = next(((layer, signal) for layer, signal in pairs if layer.lifts_to is not None), (None, None))
-    group = None if lift is None else lift.lifts_to
-    if lift is None or not isinstance(group, Group) or group.torus is None:
+    first = next((i for i, layer in enumerate(layers) if layer.lifts_to is not None), None)
+    group = None if first is None else layers[first].lifts_to
+    if first is None or not isinstance(group, Group) or group.torus is None:
         return None
     ops = fold_layers(layers, signals, group)
     if ops is None:
@@ -451,7 +450,7 @@ def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[
     turns = group.order // math.prod(group.torus)
     if turns == 1 or not any(op.is_pool and not op.is_diagonal for op in ops):
         return ops, None
-    fibres = lift.fibres(signal)
+    fibres = layers[first].fibres(signals[first])
     return (ops, GroupFibres(fibres.points, fibres.points, folded=turns)) if isinstance(fibres, GroupFibres) else None
 
 

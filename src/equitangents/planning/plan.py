@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from equitangents._types import AnyModel, FileName
 from equitangents.files import whole_file
-from equitangents.formatting import percent
 from equitangents.nn.admissible import MeanLaw
 from equitangents.planning.pilot import Pilot
 from equitangents.planning.violations import MEASURES, CurvePoint, Violations
@@ -102,7 +101,7 @@ class Plan:
             "outcome": self.outcome,
             "measure": f"{MEASURES[self.measure].title}, {self.over_inputs} over {self.inputs} inputs",
             "target": f"{self.target:g}",
-            "ensembles that meet it": percent(self.confidence),
+            "ensembles that meet it": format(self.confidence, ".1%"),
             "group": self.group,
             "augmentation": f"{self.augmentation_order} copies",
             "draws": f"{self.draws:,}",
@@ -129,7 +128,7 @@ class Plan:
 
     def __repr__(self) -> str:
         lines = [f"{name:<26}{value}" for name, value in self._facts().items()]
-        lower, upper = (f"{percent(q)} below" for q in (1 - self.confidence, self.confidence))
+        lower, upper = (f"{q:.1%} below" for q in (1 - self.confidence, self.confidence))
         lines += ["", f"{'members':>10}  {'median':>10}  {lower:>10}  {upper:>10}  {'meets':>5}"]
         lines += ["  ".join((*(f"{cell:>10}" for cell in row[:4]), f"{row[4]:>5}")) for row in self._rows()]
         return "\n".join(lines)

@@ -20,8 +20,7 @@ import numpy as np
 from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents._version import __version__
-from equitangents.errors import MemoryLimitError, StoreError
-from equitangents.extras import require
+from equitangents.errors import MemoryLimitError, StoreError, require
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.program import VERSION
 from equitangents.memory import check_fits

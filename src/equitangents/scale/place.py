@@ -24,8 +24,7 @@ from urllib.request import url2pathname
 
 from equitangents import files
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, StoreError, require
 from equitangents.files import MOST, file_bytes, whole_file
 from equitangents.formatting import memory_size
 

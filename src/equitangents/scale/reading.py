@@ -8,8 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, require
 from equitangents.foreign_files import UNREADABLE, Rows, read_arrays
 from equitangents.scale.place import ObjectPath, Place, place, zarr_node
 

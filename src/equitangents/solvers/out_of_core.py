@@ -17,8 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, require
 from equitangents.files import real
 from equitangents.progress import Progress
 from equitangents.scale.chunks import Chunks, Index

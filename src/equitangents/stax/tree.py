@@ -207,7 +207,7 @@ class Group:
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
         """Random parameters, one entry a child."""
         params = []
-        reads = self.layers()[0].inputs(signal)[0] if self.beside else ()  # type: ignore[attr-defined]
+        reads = self.layers()[0].inputs(signal).parts if self.beside else ()  # type: ignore[attr-defined]
         for i, (child, k) in enumerate(
             zip(self.children, jax.random.split(key, max(1, len(self.children))), strict=False)
         ):

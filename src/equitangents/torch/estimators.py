@@ -14,8 +14,7 @@ from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.finite import OPTIMIZERS, Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.training.run import Augmented
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, require
 from equitangents.progress import ProgressCallback
 from equitangents.torch.job import ModuleJob, field_outputs, job_of
 from equitangents.torch.modules import LAYOUTS, Factory, fill, make, outputs_of, tensors

@@ -21,8 +21,7 @@ from equitangents.audit.adapters.callables import (
     NetworkModel,
 )
 from equitangents.audit.adapters.model import Model, Select
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, require
 from equitangents.foreign_files import check_model, check_name
 from equitangents.nn import Sequential
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, first_line
-from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError, require
 
 SILENT = 4
 """Severity of what onnxruntime writes to stderr by itself: nothing but what ends the process. Errors are raised."""

@@ -20,8 +20,7 @@ import numpy as np
 from equitangents._types import DType, Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line, plain
 from equitangents.audit.contract.trees import on_host
-from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, NetworkError, require
 from equitangents.files import file_bytes
 from equitangents.foreign_files import WHY
 from equitangents.memory import process_memory

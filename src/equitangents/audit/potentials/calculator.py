@@ -1,13 +1,13 @@
 """A calculator at work, every quantity of one structure evaluated anew, counted and timed; and what quantities are.
 
 Each has its unit in reports, a way to turn with the atoms, and the error that molecular dynamics does not notice. Under
-a rotation or reflection R scalars stay, vectors become R v, tensors R S Rᵀ, irreps D(R) v.
+a rotation or reflection R scalars stay, vectors become R v, tensors R S Rᵀ.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +16,6 @@ from jaxtyping import Float
 
 from equitangents.actions.given_maps import INDICES
 from equitangents.audit.adapters.model import in_short
-from equitangents.audit.contract.named import irreps_matrix, irreps_of, irreps_size
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -25,7 +24,6 @@ from equitangents.errors import (
     NotFiniteError,
     ShapeError,
 )
-from equitangents.keywords import unknown
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -40,7 +38,7 @@ class Quantity:
     """The unit of errors in reports."""
     factor: float
     """From ASE's unit to that one."""
-    kind: Literal["scalar", "vector", "tensor", "irreps"]
+    kind: Literal["scalar", "vector", "tensor"]
     per_atom: bool
     tolerance: float
     """The error that counts as small, in `unit`."""
@@ -48,7 +46,6 @@ class Quantity:
     """Whether the whole of a supercell is the sum over its cells."""
     by_atoms: bool = False
     """Whether errors are divided by the number of atoms."""
-    irreps: str = ""
 
     def turned(self, value: np.ndarray, R: Float[np.ndarray, "3 3"]) -> np.ndarray:
         """What the value should be once the atoms were turned by R."""
@@ -56,15 +53,11 @@ class Quantity:
             return value
         if self.kind == "vector":
             return value @ R.T
-        if self.kind == "tensor":
-            return R @ self.full(value) @ R.T
-        return value @ irreps_matrix(irreps_of(self.irreps, "features"), R).T
+        return R @ self.full(value) @ R.T
 
     def shapes(self, atoms: int) -> list[tuple[int, ...]]:
         """The shapes that values of so many atoms may have."""
         every = (atoms,) if self.per_atom else ()
-        if self.kind == "irreps":
-            return [(*every, irreps_size(irreps_of(self.irreps, "features")))]
         ends: dict[str, list[tuple[int, ...]]] = {"scalar": [()], "vector": [(3,)], "tensor": [(6,), (3, 3)]}
         return [(*every, *end) for end in ends[self.kind]]
 
@@ -110,19 +103,13 @@ QUANTITIES = {
 """By ASE's names."""
 
 
-def feature(name: str, irreps: str) -> Quantity:
-    """Features of every atom, (atoms, D), that turn by irreps such as "8x0e+4x1o", in e3nn's basis."""
-    irreps_of(irreps, "features")
-    return Quantity(name, "", 1.0, "irreps", True, 1e-3, irreps=irreps)
-
-
 Values = dict[str, np.ndarray]
 
 
 class Potential:
     """An ASE calculator; `calls` and `seconds` count what it was asked, and `progress` hears of every call."""
 
-    def __init__(self, calculator: Any, features: Mapping[str, str] | None = None):
+    def __init__(self, calculator: Any):
         if isinstance(calculator, type) or (callable(calculator) and not hasattr(calculator, "get_property")):
             calculator = _made(calculator)
         if not hasattr(calculator, "get_property") or not hasattr(calculator, "implemented_properties"):
@@ -135,11 +122,8 @@ class Potential:
         if not isinstance(self.name, str) or self.name in ("unknown", "calculator"):
             self.name = type(calculator).__name__
         self.calls, self.seconds, self.single = 0, 0.0, True
-        if not isinstance(features, Mapping | None) or not all(isinstance(i, str) for i in (features or {}).values()):
-            raise InvalidTypeError("features", features, "irreps by name, as {'node_feats': '8x0e+4x1o'}")
-        own = {name: feature(name, irreps) for name, irreps in (features or {}).items()}
         listed = list(calculator.implemented_properties)
-        self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed} | own
+        self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed}
         if "energy" not in self.quantities and "forces" not in self.quantities:
             raise InvalidArgumentError("calculator", list(listed), "energy or forces", self.name, verb="lists")
 
@@ -183,13 +167,7 @@ class Potential:
         from ase.calculators.calculator import PropertyNotImplementedError
 
         try:
-            if name in QUANTITIES:
-                value = self.calculator.get_property(name, atoms)
-            else:
-                self.calculator.get_property("energy" if "energy" in self.quantities else "forces", atoms)
-                value = self.calculator.results.get(name)
-                if value is None:
-                    raise unknown("features", name, list(self.calculator.results))
+            value = self.calculator.get_property(name, atoms)
         except PropertyNotImplementedError:
             return None
         if value is None:

@@ -38,8 +38,7 @@ from equitangents.audit.potentials.structures import (
     turned,
 )
 from equitangents.audit.report.sections import Missing
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
-from equitangents.extras import require
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError, require
 from equitangents.groups import so3
 from equitangents.keywords import unknown
 from equitangents.progress import Progress, ProgressCallback, told_by
@@ -63,7 +62,6 @@ def atoms(
     *,
     elements: int = 8,
     tolerances: Mapping[str, float] | None = None,
-    features: Mapping[str, str] | None = None,
     time_step: float | None = None,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -84,7 +82,6 @@ def atoms(
         elements: random rotations, reflections, translations and permutations of every structure.
         tolerances: by quantity, the error that counts as small: {"forces": 1.0} in meV/Å, {"energy": 0.1} in meV/atom,
             {"stress": 0.1} in meV/Å³ are the defaults.
-        features: further results of the calculator, one row an atom, and their irreps: {"node_feats": "8x0e+4x1o"}.
         time_step: femtoseconds of the short run, 0.001 to 10; None: 0.5 with hydrogen, else 1. The run stays as long.
         confidence: of the intervals.
         resamples: of the bootstrap.
@@ -120,7 +117,7 @@ def atoms(
         check_number("time_step", time_step, "a number of femtoseconds from 0.001 to 10", lambda t: 1e-3 <= t <= 10)
     if not isinstance(tolerances, Mapping | None):
         raise InvalidTypeError("tolerances", tolerances, "numbers by quantity, as {'forces': 1.0}")
-    potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
+    potential, sampling = Potential(calculator), Sampling(confidence, resamples, seed)
     shown = Progress(
         0, sum(planned(test, len(given), elements) for test in asked), progress, task="audit", unit="structures"
     )

@@ -148,15 +148,13 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         ensemble, x = self._fitted(x)
         if self.temperature_ is not None:
             times, single = as_times(self.time if time is None else time)
-            temperatures = [
-                self.temperature_ if t == float(ensemble.time) else self._temperature(float(t)) for t in times
-            ]
+            own = float(ensemble.time)
+            temperatures = [self.temperature_ if t == own else self._temperature(float(t)) for t in times]
             pairs = zip(ensemble.predict(x, times), temperatures, strict=True)
             found = np.stack([scipy.special.softmax(mean / T, axis=-1) for mean, T in pairs])
             return found[0] if single else found
         mean, std = ensemble.predict(x, time, return_std=True)
-        K = len(self.classes_)
-        return argmax_probabilities(mean.reshape(-1, K), std.reshape(-1)).reshape(mean.shape)
+        return argmax_probabilities(mean.reshape(-1, mean.shape[-1]), std.reshape(-1)).reshape(mean.shape)
 
     def _temperature(self, time: float) -> float:
         left_out = self.ensemble_._left_out(self._solved, time)

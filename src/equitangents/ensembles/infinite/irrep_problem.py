@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import jax
 import numpy as np
@@ -44,9 +44,6 @@ from equitangents.inference.spectrum import relative_resolution
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
 from equitangents.solvers.matrices import spans
-
-if TYPE_CHECKING:
-    from equitangents.ensembles.infinite.training import Training
 
 Embedding: TypeAlias = "scipy.sparse.csr_array | None"  # from a block's reduced basis; None where nothing is reduced
 
@@ -201,13 +198,21 @@ class IrrepProblem(Decomposed):
         return self.transform.inverse(found).transpose(0, 2, 1)
 
 
-def solve(training: Training, solved: IrrepProblem | None, *, labelled_only: bool) -> IrrepProblem:
-    """Solve the augmented problem in those irreps that hold labels (enough for the mean), or in all (with K).
+def solve(
+    kernel: KernelFunction,
+    action: Action,
+    x: DataRows,
+    labels: np.ndarray,
+    settings: Settings,
+    irreps: Sequence[FourierIrrep],
+    solved: IrrepProblem | None,
+    *,
+    labelled_only: bool,
+) -> IrrepProblem:
+    """Solve the augmented problem in those of `irreps` that hold labels (enough for the mean), or in all (with K).
 
-    solved: the problem in some of the irreps, whose spectra are taken.
+    labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
     """
-    kernel, action, x, settings = training.kernel, training.action, training.rows, training.settings
-    labels, irreps = training.augmented_labels(), training.irreps  # (|G|, N, outputs): that of ρ(g) x_i
     settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means alone")
     n, order = len(x), action.group.order
     orbits = action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)

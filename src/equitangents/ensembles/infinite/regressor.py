@@ -105,8 +105,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
-        method = None if self.solver == "auto" else as_method(self.solver)
-        ridge = Ridge.read(self.ridge)
+        method, ridge = as_method(self.solver), Ridge.read(self.ridge)
         return Settings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, method)
 
     @named_also(X="x")

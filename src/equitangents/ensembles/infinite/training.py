@@ -133,7 +133,7 @@ class Training:
         if settings.method is not None and not settings.decomposes(len(self.rows)):
             expected = "'eigh' or 'auto', since the problem of these labels is decomposed"
             raise InvalidArgumentError("solver", settings.method.name, expected, name)
-        return irrep_problem.solve(self, None, labelled_only=True)
+        return self._by_irreps(None, labelled_only=True)
 
     @cached_property
     def covariance_problem(self) -> KernelPredictor:
@@ -141,7 +141,7 @@ class Training:
         if self.by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
             known = cast(IrrepProblem, self.mean_problem) if self.way == "irreps" else None
-            return irrep_problem.solve(self, known, labelled_only=False)
+            return self._by_irreps(known, labelled_only=False)
         solved = self.mean_problem
         if (
             isinstance(solved, Decomposed)
@@ -244,6 +244,10 @@ class Training:
         """All irreps of the augmentation's group: those of the problem that is solved, where one is."""
         solved = vars(self).get("mean_problem")
         return solved.irreps if isinstance(solved, IrrepProblem) else fourier_irreps(self.action.group)
+
+    def _by_irreps(self, solved: IrrepProblem | None, *, labelled_only: bool) -> IrrepProblem:
+        data = self.kernel, self.action, self.rows, self.augmented_labels(), self.settings
+        return irrep_problem.solve(*data, self.irreps, solved, labelled_only=labelled_only)
 
     def _explicit(self) -> KernelPredictor:
         """Trained on all copies one by one, each with all its rows."""

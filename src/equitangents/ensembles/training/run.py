@@ -320,7 +320,7 @@ def _together(
             held.callback(store.close)
             snapshot = store.latest()
             if snapshot is not None:
-                job = replace(job, **snapshot.plan)
+                job = replace(job, chunk=snapshot.plan["chunk"], rows=snapshot.plan["rows"])
                 _check_progress(snapshot, epochs, record_at)
             if snapshot is None or snapshot.epoch < epochs:
                 store.check_writable()

@@ -26,7 +26,7 @@ from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise, known_invariant
 from equitangents.kernels.rotations import sampled_for
 from equitangents.nn import Dense
-from equitangents.normals import standard_normal
+from equitangents.precision import standard_normal
 from equitangents.validation import check_number
 
 _TAG = 0x7661_7269  # folded into a member's initial key, so that what is drawn here is drawn nowhere else

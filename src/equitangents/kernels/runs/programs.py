@@ -26,6 +26,7 @@ from equitangents._types import ArrayLike, DType
 from equitangents.kernels import scales
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines import Choice, Engine, choose
+from equitangents.kernels.engines.protocol import Plan
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.plans import plan as plan_of
 from equitangents.kernels.program import Positions, Program
@@ -42,7 +43,7 @@ from equitangents.kernels.result import (
 )
 from equitangents.kernels.rotations import Resolution, Sphere
 from equitangents.kernels.runs import rotations, steerable, structured
-from equitangents.kernels.scales import Values, has_bias, law_of, unit_bias, with_biases, with_derivatives_of
+from equitangents.kernels.scales import Law, Values, has_bias, law_of, unit_bias, with_biases, with_derivatives_of
 from equitangents.kernels.steerable import Points
 from equitangents.kernels.structured import StructuredPositions
 from equitangents.memory import check_fits
@@ -80,7 +81,7 @@ def on_positions(
     if traced and choice.engine.leaves_out(program):
         choice = choice._replace(engine=REFERENCE)
     chosen = choice.engine
-    plan = chosen.plan(program) if part is None else chosen.field_plan(program, part).plan
+    plan, law, backends, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
     notes = (*plan.notes, *choice.notes)
     if not (own if part is None else traced):
         _check_memory(program, chosen, x1, x2, n2, dtype, part)
@@ -91,11 +92,8 @@ def on_positions(
             nngp, ntk = _traced(chosen, program, x1, x2, dtype, part)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, added = scales.all_pairs(
-                law_of(program), _backends(program, chosen, part, own), *arrays, part or READOUT, own
-            )
+            nngp, ntk, added = scales.all_pairs(law, backends, *arrays, part or READOUT, own)
             notes = (*notes, *added)
-            doubt = _doubt(chosen, program, x1.shape[-1], dtype) if part is None and not own else None
             if doubt is not None:
                 nngp, ntk, mended = _mend(
                     doubt, partial(_of_pairs, program, chosen, doubt, *arrays), *arrays, nngp, ntk
@@ -198,11 +196,19 @@ def _check_memory(
 
 
 @lru_cache(maxsize=256)
-def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> bool | None:
-    """`parallel_too`, of an engine that may lose small angles, and computes at no higher precision."""
-    doubt = None if engine.carries_angles else parallel_too(program)
-    name = np.dtype(dtype).name
-    return None if doubt is None or engine.computed_in(program, channels, name) != name else doubt
+def _prepared(
+    program: Program, engine: Engine, channels: int, dtype: np.dtype, part: Part | None, own: bool
+) -> tuple[Plan, Law, scales.Backends, bool | None]:
+    """What the calls of a program by an engine have in common, whatever their inputs and the state of the process.
+
+    Last `parallel_too`, of an engine that may lose small angles, and computes at no higher precision.
+    """
+    plan = engine.plan(program) if part is None else engine.field_plan(program, part).plan
+    keeps = engine.carries_angles or own or part is not None
+    doubt = None if keeps else parallel_too(program)
+    if doubt is not None and engine.computed_in(program, channels, dtype.name) != dtype.name:
+        doubt = None
+    return plan, law_of(program), _backends(program, engine, part, own), doubt
 
 
 def _of_pairs(
@@ -232,7 +238,6 @@ def _of_pairs(
     return nngp, ntk
 
 
-@lru_cache(maxsize=256)
 def _backends(program: Program, engine: Engine, part: Part | None, own: bool) -> scales.Backends:
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
     leaves_out = part is None and engine.leaves_out(program)

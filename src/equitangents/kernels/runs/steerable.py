@@ -53,15 +53,15 @@ def compute(
     """
     choice, dtype = choice_of(program, engine), precision.working_dtype(x1, x2)
     shown: dict[str, Any] = {"engine": choice.engine.name, "form": "pairs", "notes": choice.notes, "between": not own}
+    inputs: tuple[Any, ...] = (x1,) if x2 is None else (x1, x2)
     if program.space.whole:  # features of whole inputs, (N, channels), are those of one point
-        x1, x2 = (None if x is None else x[:, None] for x in (x1, x2))
-    inputs = (x1,) if x2 is None else (x1, x2)
+        inputs = tuple(x[:, None] for x in inputs)
     leaves = jax.tree.leaves(inputs)
     if any_traced(*inputs):
         with precision.scope(dtype):
             sides = [_typed(x, dtype) for x in inputs]
-            alone = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)
-            traced = alone(*sides[0]) if own else _traced_blocks(program, sides)
+            of_each = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)
+            traced = of_each(*sides[0]) if own else _traced_blocks(program, sides)
             nngp, ntk = (_picked(part, v) for v in traced)
             return result_at(leaves, nngp, ntk, part, **shown)
     n1, n2 = len(x1), 1 if own else len(inputs[-1])

@@ -26,7 +26,7 @@ from equitangents.kernels.steerable import (
 )
 from equitangents.nn.layer import ByRun, Grid, Layer, ParameterFree, Signal, Steered, Structure, check_scale, every
 from equitangents.nn.steerable.inputs import InputLayer, joined, parted, steered, with_features
-from equitangents.normals import standard_normal
+from equitangents.precision import standard_normal
 from equitangents.steerable import Features
 from equitangents.steerable.features import Irrep, trivial
 from equitangents.validation import check_number, check_whole

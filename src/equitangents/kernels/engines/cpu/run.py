@@ -234,7 +234,7 @@ def _run(
 ) -> tuple[np.ndarray, np.ndarray]:
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
-    size = (shape[0], part.count, *shape[1:], part.count) if part.crossed else (*shape, *part.tail)
+    size = (shape[0], part.count, *shape[1:], part.count) if part.crossed else shape + part.tail
     nngp, ntk = results(size, x1.dtype)
     if nngp.size == 0:
         return nngp, ntk
@@ -252,7 +252,7 @@ def _run(
         listed=len(shape) == 1,
         instructions=instruction_set,
         field=_KINDS[part.kind],
-        field_numbers=part.numbers,
+        field_numbers=0 if part is READOUT else part.numbers,
         odd=ctypes.addressof(odd),
     )
     called(_function(x1.dtype.itemsize), arrays, problem, cancel, math.prod(shape) * work_of_pair)
@@ -301,7 +301,9 @@ def working_bytes(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: in
 def _held(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int, part: Part, n: int) -> int:
     arrays, described, _ = _described(plan, channels)
     held, kind = ctypes.c_int64(0), _KINDS[part.kind]
-    problem = _Problem(n1=n1, n2=n2, threads=n, instructions=-1, field=kind, field_numbers=part.numbers)
+    problem = _Problem(
+        n1=n1, n2=n2, threads=n, instructions=-1, field=kind, field_numbers=0 if part is READOUT else part.numbers
+    )
     problem.bytes = ctypes.addressof(held)
     called(_function(itemsize), arrays, problem, ctypes.c_int32(0), 0)
     return held.value + 2 * described.reals.nbytes + described.tables.nbytes  # the engine has its own doubles

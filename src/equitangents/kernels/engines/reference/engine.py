@@ -160,7 +160,7 @@ def _with_scales(plan: Plan, scales: Iterable[tuple[Any, Any]]) -> Plan:
         return tuple(op if scale is None else replace(op, W_var=scale[0], b_var=scale[1]) for op, scale in pairs)
 
     if isinstance(plan, FieldPlan):
-        return replace(plan, plan=_with_scales(plan.plan, left))
+        return replace(plan, plan=tile.kernels_plan(_with_scales(plan.plan, left)))
     if plan.form == "pairs":
         return replace(plan, steps=changed(plan.steps))
     return replace(plan, stages=(replace(plan.last, steps=changed(plan.last.steps)),), vector=changed(plan.vector))
