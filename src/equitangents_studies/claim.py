@@ -158,6 +158,23 @@ class Claim:
         }
         return {**plain, "outcome": self.outcome}
 
+    @staticmethod
+    def from_dict(kept: Mapping[str, Any]) -> Claim:
+        """The claim of which `to_dict` made this; KeyError, TypeError or ValueError for something else."""
+        found = {f.name: kept[f.name] for f in fields(Claim)}
+        if found["kind"] not in KINDS:
+            raise ValueError(f"kind is {found['kind']!r}; expected one of {', '.join(KINDS)}")
+        low, high = found["bound"]
+        found["bound"] = (-math.inf if low is None else low, math.inf if high is None else high)
+        found["number"], (low, high) = read_number(found["number"]), found["interval"]
+        found["interval"] = (read_number(low), read_number(high))
+        found["reference"] = None if found["reference"] is None else tuple(found["reference"])
+        found["numbers"] = {
+            label: Estimate(read_number(value), read_number(low), read_number(high), found["confidence"])
+            for label, (value, low, high) in found["numbers"].items()
+        }
+        return Claim(**found)
+
 
 def _spread(reference: tuple[float, float] | None) -> float:
     return math.nan if reference is None else reference[1]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate, exactly, shared_level
-from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED, decide
+from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED, Claim, decide
 from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, By, Records, agreement, claim, ours, theirs
 
 
@@ -93,14 +93,17 @@ class TestWrittenDown:
             compared(6.98, 0.2, numbers={"noise": Estimate(5.77, 5, 6)}),
         ],
     )
-    def test_is_plain_json_with_every_number(self, claimed):
+    def test_what_is_read_back_is_what_was_written(self, claimed):
         kept = json.loads(json.dumps(claimed.to_dict(), allow_nan=False))
-        number = lambda value: math.nan if value is None else float(value)
-        assert kept["outcome"] == claimed.outcome
-        read = [number(kept["number"]), *map(number, kept["interval"])]
-        np.testing.assert_array_equal(read, [claimed.number, *claimed.interval])
-        for label, e in claimed.numbers.items():
-            np.testing.assert_array_equal([*map(number, kept["numbers"][label])], [e.value, e.low, e.high])
+        assert Claim.from_dict(kept).to_dict() == kept
+
+    def test_what_lacks_something_is_refused(self):
+        kept = judged("A", Estimate(0, -1, 1), at_most=2).to_dict()
+        for name in ("confidence", "kind", "numbers", "reference"):
+            with pytest.raises(KeyError, match=name):
+                Claim.from_dict({k: v for k, v in kept.items() if k != name})
+        with pytest.raises(ValueError, match="kind is 'theirs'"):
+            Claim.from_dict({**kept, "kind": "theirs"})
 
 
 class TestFamilies:
