@@ -169,7 +169,7 @@ def check_masked_windows(box: Box, padding: str) -> None:
     if not (padding == "valid" or set(box.window) <= {1} or (padding == "zero" and set(box.stride) <= {1})):
         raise NetworkError(
             "windows with circular padding, or with zero padding and strides, are others on the smaller inputs that "
-            "masks leave; use padding='valid', or 'zero' with stride 1, or Masked(x, mask, convention='neural-tangents')"
+            "masks leave; use padding='valid', or 'zero' with stride 1, or Masked(x, mask, 'neural-tangents')"
         )
 
 

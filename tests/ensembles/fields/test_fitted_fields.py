@@ -48,8 +48,8 @@ def copies(action, label_action, x, y, elements=None):
 def cases():
     """(solver's name, network, settings, data, all copies)."""
     for time in TIMES:
-        for predictor in ("ntk", "nngp"):
-            yield "dense NP×NP", NET, {"kernel": predictor, "time": time}, (X, Y), (X, Y)
+        for which in ("ntk", "nngp"):
+            yield "dense NP×NP", NET, {"kernel": which, "time": time}, (X, Y), (X, Y)
         for given in ("C4", C4):  # values of masks do not turn; positions do in either case
             how = {"augmentation": given, "label_action": None if given == "C4" else C4, "time": time}
             yield "orbit-averaged NP×NP", NET, how, (X, Y), copies(C4, C4, X, Y)

@@ -1,8 +1,8 @@
 """Classification by infinitely wide networks: regression on one-hot targets minus 1/K, decided by the largest output.
 
 P(class k) = P(output k is the largest) under the outputs' Gaussian law N(μ_t(x), σ_t²(x)) after training: the share of
-networks that vote so. Calibrated, P(class k) = softmax(μ_t(x)/T)_k: how often it is right. T is fitted to predictions of
-the samples left out, exact (`leave_one_out`), so no sample is lost to calibration.
+networks that vote so. Calibrated, P(class k) = softmax(μ_t(x)/T)_k: how often it is right. T is fitted to predictions
+of the samples left out, exact (`leave_one_out`), so no sample is lost to calibration.
 """
 
 from __future__ import annotations
