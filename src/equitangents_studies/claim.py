@@ -131,22 +131,6 @@ class Claim:
         """Every number behind the claim with its interval, as cells, by label."""
         return {label: with_interval(e.value, e.interval, self.bound) for label, e in self.numbers.items()}
 
-    @staticmethod
-    def from_dict(kept: Mapping[str, Any]) -> Claim:
-        """The claim of which `to_dict` made this; KeyError, TypeError or ValueError for something else."""
-        found = {f.name: kept[f.name] for f in fields(Claim)}
-        if found["kind"] not in KINDS:
-            raise ValueError(f"kind is {found['kind']!r}; expected one of {', '.join(KINDS)}")
-        low, high = found["bound"]
-        found["bound"] = (-math.inf if low is None else low, math.inf if high is None else high)
-        found["number"], found["interval"] = read_number(found["number"]), tuple(map(read_number, found["interval"]))
-        found["reference"] = None if found["reference"] is None else tuple(found["reference"])
-        found["numbers"] = {
-            label: Estimate(read_number(value), read_number(low), read_number(high), found["confidence"])
-            for label, (value, low, high) in found["numbers"].items()
-        }
-        return Claim(**found)
-
     def to_dict(self) -> dict[str, Any]:
         """All fields and `outcome` as plain values, for JSON."""
         plain: dict[str, Any] = {name: value for name, value in asdict(self).items() if name != "numbers"}

@@ -345,9 +345,10 @@ _MEMORY = 512 << 20  # bytes for the derivatives held at once
 def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> ArrayLike:
     """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
 
-    That mean is what converges to `net.kernel(...).ntk`; of a network that ends in a Readout it keeps all outputs. It is
-    computed by the implementation of `equitangents.empirical_ntk_fn` with the least counted work. Raises MemoryLimitError where the result, or what is held of one input, cannot fit in memory; ShapeError for a
-    network whose outputs are not (N, outputs).
+    That mean is what converges to `net.kernel(...).ntk`; of a network that ends in a Readout it keeps all outputs. It
+    is computed by the implementation of `equitangents.empirical_ntk_fn` with the least counted work. Raises
+    MemoryLimitError where the result, or what is held of one input, cannot fit in memory; ShapeError for a network
+    whose outputs are not (N, outputs).
     """
     check_finite_network(net)
     form = form_of(net)
