@@ -138,7 +138,7 @@ def test_layers_whose_law_is_another_are_named(rng):
         with pytest.raises(NetworkError, match=said):
             finite_width(N.Sequential(*layers), x)
     for layers in ((N.Conv(4, 2), N.Erf(), N.Flatten()), (N.Conv(4, 2), N.Erf(), N.GlobalAvgPool())):
-        with pytest.raises(NetworkError, match="Conv.*; expected dense layers"):
+        with pytest.raises(NetworkError, match=r"Conv.*; expected dense layers"):
             finite_width(N.Sequential(*layers, N.Dense(1)), x[..., None])
 
 

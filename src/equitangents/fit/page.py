@@ -200,7 +200,7 @@ def _curve(choice: Choice) -> Iterator[Section]:
         axes = drawn.subplots()
         axes.plot(sizes, values, "o-", color=BLUE.light)
         if more is not None:
-            rows.append([f"{2 * sizes[-1]:,}, extrapolated", format(more, ".1%")])
+            rows.append([f"{2 * sizes[-1]:,}, extrapolated", f"{more:.1%}"])
             axes.plot([sizes[-1], 2 * sizes[-1]], [values[-1], more], "o:", color=BLUE.light, mfc="none")
         axes.set(xscale="log", xlabel="training samples", ylabel="accuracy")
         axes.set_xticks([*sizes, *([2 * sizes[-1]] if more is not None else [])])
