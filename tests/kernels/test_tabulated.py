@@ -169,3 +169,10 @@ def test_a_table_is_made_while_something_else_is_traced():
 def test_a_kinked_function_and_a_tolerance_below_rounding_have_no_table():
     assert tabulated.tabulated(jax.nn.relu, 1e-6) is None
     assert tabulated.tabulated(jnp.tanh, 1e-12) is None
+
+
+def test_a_first_call_inside_a_program_is_traced():
+    net = nn.Sequential(nn.Dense(1), nn.Elementwise(lambda z: jnp.tanh(1.25 * z)), nn.Dense(1))  # known to no cache
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    traced = jax.jit(lambda z: net.kernel(z).ntk)(x)
+    np.testing.assert_allclose(traced, net.kernel(x).ntk, rtol=1e-5)

@@ -452,6 +452,27 @@ def traced_pairs(law: Law, run: Run, x1: ArrayLike, x2: ArrayLike | None) -> Val
     return jnp.where(zero, 0, nngp), jnp.where(zero, 0, ntk)
 
 
+@jax.custom_batching.custom_vmap
+def _anywhere(flags: jax.Array) -> jax.Array:
+    """Whether any of the flags is set; under vmap one answer for the whole batch.
+
+    A choice made for the batch stays a choice. Made for each member it would be both sides for all of them.
+    """
+    return jnp.any(flags)
+
+
+@_anywhere.def_vmap
+def _(axis_size: int, in_batched: list[bool], flags: jax.Array) -> tuple[jax.Array, bool]:
+    return _anywhere(flags), False
+
+
+def where_missing(found: Values, other: Callable[[], Values]) -> Values:
+    """`found`, or the other (NNGP, NTK) where any of its NNGP is NaN."""
+    missing = jnp.isnan(found[0])
+    instead = jax.lax.cond(_anywhere(missing), other, lambda: found)
+    return jnp.where(missing, instead[0], found[0]), jnp.where(missing, instead[1], found[1])
+
+
 def _flat(x: ArrayLike) -> ArrayLike:
     return x.reshape(len(x), -1)
 

@@ -321,7 +321,8 @@ class Quadrature(Traits):
     @property
     def vanishes(self) -> bool:
         """Whether the function of zero, in single precision, is zero."""
-        return float(self.function(np.float32(0))) == 0
+        with jax.ensure_compile_time_eval():
+            return float(self.function(np.float32(0))) == 0
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         s, _, _ = half_angle(d, q1, q2)

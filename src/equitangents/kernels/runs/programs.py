@@ -78,8 +78,6 @@ def on_positions(
         check_field(part, len(x1), n2, dtype, 0)
     # Fields of traced inputs are the reference engine's, so that they have derivatives.
     choice = Choice(REFERENCE) if traced and part is not None else choose(program, engine, dtype, part)
-    if traced and choice.engine.leaves_out(program):
-        choice = choice._replace(engine=REFERENCE)
     chosen = choice.engine
     plan, law, backends, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
     notes = (*plan.notes, *choice.notes)
@@ -268,7 +266,10 @@ def _traced(
         run = lambda a, b: REFERENCE.traced(program, a, b, part)
         return scales.traced_pairs(law_of(program), run, x1, x2)
 
-    compiled = lambda x1, x2=None: engine.traced(program, x1, x2)
+    def compiled(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
+        found = engine.traced(program, x1, x2)
+        return scales.where_missing(found, lambda: by_angles(x1, x2)) if engine.leaves_out(program) else found
+
     run = by_angles if engine.differentiable else with_derivatives_of(by_angles, compiled)
     return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
