@@ -95,7 +95,7 @@ def main() -> None:
         return
     page = PAGE.read_text()
     for name in calls():
-        rows = table(listed(name))
+        rows = f"\n{table(listed(name))}\n"
         found = re.search(MARKED.format(re.escape(name)), page, flags=re.DOTALL)
         page = page if found is None else page[: found.start()] + rows + page[found.end() :]
     PAGE.write_text(page)
