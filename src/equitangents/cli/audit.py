@@ -62,6 +62,7 @@ _OF_DATA = {
     "inputs": cli.option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
     "layout": cli.pick("Where images keep channels, if shapes do not tell", None, "channels_last", "channels_first"),
     "limit": cli.option(int, "Use this many inputs, drawn at random.", min=1),
+    "batch_size": cli.option(int, "Inputs at a time.", min=1),
     "batch_axis": cli.option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
 }
 _OF_GROUP = {
@@ -95,7 +96,7 @@ _OF_VERDICT = {
     "relative_to": cli.pick("Errors relative to (spread: between inputs)", "larger", "norm", "spread", "larger"),
     "output_scale": cli.option(str, "Size of outputs that is 100 %: 0.1, or forces=0.1,energy=1.", callback=_scale),
 }
-_SAME = ("elements", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
+_SAME = ("elements", "batch_size", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
 
 
 @cli.command(
