@@ -165,10 +165,7 @@ def _share(share, count, rng):
 
 
 def test_without_flax_it_says_what_to_install(monkeypatch, tmp_path):
-    import importlib.util
-
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "flax" else find(name))
+    monkeypatch.setitem(sys.modules, "flax", None)
     with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[studies\]'"):
         studies.run("imagenet-scale", out=tmp_path / "run", progress=False)
 
