@@ -75,7 +75,7 @@ def _at_one_position(ops: tuple[Op, ...], rotations: int = 1) -> Stage:
     return Stage(steps, (GridLevel((), wrap=True),) * (len(steps) + 1), FrozenArray(np.zeros((rotations, 0), np.int32)))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)  # a kernel to a tolerance runs at a score of resolutions
 def plan_of(program: RotationSections, resolution: int, itemsize: int, any_norms: bool = False) -> RotationPlan:
     """The engine's plan; raises MemoryLimitError if it is too large."""
     if any_norms:
