@@ -41,72 +41,69 @@ def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: 
         raise typer.Exit(ABOVE)
 
 
-_REPORTS = {
-    "html": cli.option(Path, "Write the report as one HTML page.", callback=cli.writable),
-    "json": cli.option(Path, "Write the report as JSON.", callback=cli.writable),
-    "markdown": cli.option(Path, "Write a summary that GitHub renders.", callback=cli.writable),
-    "junit": cli.option(Path, "Write JUnit's XML, one test case a finding and limit.", callback=cli.writable),
-}
+_REPORTS = cli.panel(
+    "Report",
+    html=cli.option(Path, "Write the report as one HTML page.", callback=cli.writable),
+    json=cli.option(Path, "Write the report as JSON.", callback=cli.writable),
+    markdown=cli.option(Path, "Write a summary that GitHub renders.", callback=cli.writable),
+    junit=cli.option(Path, "Write JUnit's XML, one test case a finding and limit.", callback=cli.writable),
+)
 _share = cli.numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1)
 _positive = cli.numbers("a number above 0, 0.01 or 1%", lambda error: 0 < error < math.inf)
 _scale = cli.numbers("a number, or NAME=NUMBER,…", named=True)
 _tolerances = cli.numbers("NAME=NUMBER,…", single=False)
 LIMITS = cli.numbers("a number, at least 0", lambda limit: 0 <= limit < math.inf, named=True)
-_OF_MODEL = {
-    "model": cli.argument(str, "file.onnx, .pt2 (torch.export), .pt (TorchScript) or package.module:object."),
-    "select": cli.option(str, "Audit this one of several outputs, by name (logits) or position."),
-    "trust": cli.flag("Load a pickled model, too. It runs whatever code its author put in."),
-}
-_OF_DATA = {
-    "data": cli.option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ..., callback=cli.local_file),
-    "inputs": cli.option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
-    "layout": cli.pick("Where images keep channels, if shapes do not tell", None, "channels_last", "channels_first"),
-    "limit": cli.option(int, "Use this many inputs, drawn at random.", min=1),
-    "batch_size": cli.option(int, "Inputs at a time.", min=1),
-    "batch_axis": cli.option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
-}
-_OF_GROUP = {
-    "group": cli.option(
-        str, "C4, D4, S5 (any number), SO2, SO3, O3, translations, …", ..., **cli.a_group(finite=False)
-    ),
-    "outputs": cli.option(
+_OF_MODEL = cli.panel(
+    "Model",
+    model=cli.argument(str, "file.onnx, .pt2 (torch.export), .pt (TorchScript) or package.module:object."),
+    select=cli.option(str, "Audit this one of several outputs, by name (logits) or position."),
+    trust=cli.flag("Load a pickled model, too. It runs whatever code its author put in."),
+)
+_OF_DATA = cli.panel(
+    "Data",
+    data=cli.option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ..., callback=cli.local_file),
+    inputs=cli.option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
+    layout=cli.pick("Where images keep channels, if shapes do not tell", None, "channels_last", "channels_first"),
+    limit=cli.option(int, "Use this many inputs, drawn at random.", min=1),
+    batch_size=cli.option(int, "Inputs at a time.", min=1),
+    batch_axis=cli.option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
+)
+_OF_GROUP = cli.panel(
+    "Group",
+    group=cli.option(str, "C4, D4, S5 (any number), SO2, SO3, O3, translations, …", ..., **cli.a_group(finite=False)),
+    outputs=cli.option(
         str,
         "What each output is to the group: invariant (the default), vectors, images, masks, boxes (xyxy), cxcywh, "
         "keypoints, unordered (sets of boxes), unordered:distance:vectors, 4x0e+2x1o (irreps), voigt, voigt:strain, "
         "points, pairs, edges, sequences, states, …, labels:3,0,1,2 for classes that change places (generators apart "
         "by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1.",
     ),
-    "elements": cli.option(int, "How many elements of the group to try.", min=1),
-}
-_MEASURED = {
-    "on_data_only": cli.flag("No noise and no shuffled inputs."),
-    "seed": cli.option(int, "Seed of everything random in the audit.", 0),
-    "effort": cli.pick("quick measures the error and its floor alone, on few evaluations", "full", "full", "quick"),
-}
-_OF_VERDICT = {
-    "fail_above": cli.option(
+    elements=cli.option(int, "How many elements of the group to try.", min=1),
+)
+_MEASURED = cli.panel(
+    "What to measure",
+    on_data_only=cli.flag("No noise and no shuffled inputs."),
+    seed=cli.option(int, "Seed of everything random in the audit.", 0),
+    effort=cli.pick("quick measures the error and its floor alone, on few evaluations", "full", "full", "quick"),
+)
+_OF_VERDICT = cli.panel(
+    "Verdict",
+    fail_above=cli.option(
         str,
         "Exit with status 3 unless errors, on data and off, are at most this: 5%, or forces=5%,invariant=1%.",
         callback=LIMITS,
     ),
-    "min_agreement": cli.option(
+    min_agreement=cli.option(
         str, "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.", callback=_share
     ),
-    "tolerance": cli.option(str, "The mean error that every element may have: 0.01 or 1%.", callback=_positive),
-    "relative_to": cli.pick("Errors relative to (spread: between inputs)", "larger", "norm", "spread", "larger"),
-    "output_scale": cli.option(str, "Size of outputs that is 100 %: 0.1, or forces=0.1,energy=1.", callback=_scale),
-}
+    tolerance=cli.option(str, "The mean error that every element may have: 0.01 or 1%.", callback=_positive),
+    relative_to=cli.pick("Errors relative to (spread: between inputs)", "larger", "norm", "spread", "larger"),
+    output_scale=cli.option(str, "Size of outputs that is 100 %: 0.1, or forces=0.1,energy=1.", callback=_scale),
+)
 _SAME = ("elements", "batch_size", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
 
 
-@cli.command(
-    ("Model", _OF_MODEL),
-    ("Data", _OF_DATA),
-    ("Group", _OF_GROUP),
-    ("What to measure", _MEASURED),
-    ("Verdict", _OF_VERDICT),
-    ("Report", _REPORTS),
-)
+@cli.command(**_OF_MODEL, **_OF_DATA, **_OF_GROUP, **_MEASURED, **_OF_VERDICT, **_REPORTS)
 def audit(o: Any) -> None:
     """Measure how far a model is from being equivariant, and where it breaks.
 
@@ -206,35 +203,29 @@ def _output_kind(text: str) -> Any:
 
 
 @cli.command(
-    (
+    **cli.panel(
         "Potential",
-        {
-            "structures": cli.argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", callback=cli.local_file),
-            "calculator": cli.option(str, "package.module:object, an ASE calculator, its class or a function.", ...),
-        },
+        structures=cli.argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", callback=cli.local_file),
+        calculator=cli.option(str, "package.module:object, an ASE calculator, its class or a function.", ...),
     ),
-    (
+    **cli.panel(
         "What to measure",
-        {
-            "tests": cli.option(str, "Some tests: rotation,permutation,conservation,dynamics,smoothness,…"),
-            "elements": cli.option(int, "Random moves of every structure.", 8, min=1),
-            "limit": cli.option(int, "Use this many structures, drawn at random.", min=1),
-            "time_step": cli.option(float, "Femtoseconds of a step of the short run: 0.25."),
-            "seed": cli.option(int, "Seed of everything random.", 0),
-        },
+        tests=cli.option(str, "Some tests: rotation,permutation,conservation,dynamics,smoothness,…"),
+        elements=cli.option(int, "Random moves of every structure.", 8, min=1),
+        limit=cli.option(int, "Use this many structures, drawn at random.", min=1),
+        time_step=cli.option(float, "Femtoseconds of a step of the short run: 0.25."),
+        seed=cli.option(int, "Seed of everything random.", 0),
     ),
-    (
+    **cli.panel(
         "Verdict",
-        {
-            "tolerances": cli.option(
-                str, "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom).", callback=_tolerances
-            ),
-            "fail_above": cli.option(
-                str, "Exit with status 3 unless relative errors are at most this: 5%, or forces=5%,…", callback=LIMITS
-            ),
-        },
+        tolerances=cli.option(
+            str, "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom).", callback=_tolerances
+        ),
+        fail_above=cli.option(
+            str, "Exit with status 3 unless relative errors are at most this: 5%, or forces=5%,…", callback=LIMITS
+        ),
     ),
-    ("Report", _REPORTS),
+    **_REPORTS,
 )
 def audit_potential(o: Any) -> None:
     """Test an interatomic potential: symmetries, forces as a gradient, conserved energy, smoothness.

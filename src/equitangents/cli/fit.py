@@ -61,50 +61,48 @@ _INPUTS = {
         bool, "Shift and scale inputs by the mean and deviation of each channel of --data; predict does the same.", True
     ),
 }
-_CHOICE = {
-    "minutes": cli.option(float, "What --net auto may take; Ctrl-C takes the best so far.", 5.0),
-    "keep_together": cli.option(
+_CHOICE = cli.panel(
+    "Choice of the network (--net auto)",
+    minutes=cli.option(float, "What --net auto may take; Ctrl-C takes the best so far.", 5.0),
+    keep_together=cli.option(
         str,
         "Column of --targets, or array of --data: samples with one entry are left out together. Without it images of "
         "one folder CLASS/SOURCE are.",
         metavar="COLUMN",
     ),
-    "baselines": cli.option(bool, "Nearest neighbours, a forest and an SVM on the same folds.", True),
-    "fast": cli.flag("Only networks that predict 20 images a second, or more."),
-}
-_NAMED = {
-    "time": cli.option(float, "Training time; inf: until the end.", math.inf),
-    "learning_rate": cli.option(float, "Learning rate; time counts in its units.", 1.0),
-    "ridge": cli.option(float, "Relative to the kernel's mean diagonal.", 0.0, "--ridge", "--diag-reg"),
-    "kernel": cli.pick("Layers that learn, all or the last one", "ntk", "ntk", "nngp"),
-    "dynamics": cli.pick("Gradient flow in time, or time in steps", "flow", "flow", "discrete"),
-    "task": cli.pick(
+    baselines=cli.option(bool, "Nearest neighbours, a forest and an SVM on the same folds.", True),
+    fast=cli.flag("Only networks that predict 20 images a second, or more."),
+)
+_NAMED = cli.panel(
+    "One network (--net NAME)",
+    time=cli.option(float, "Training time; inf: until the end.", math.inf),
+    learning_rate=cli.option(float, "Learning rate; time counts in its units.", 1.0),
+    ridge=cli.option(float, "Relative to the kernel's mean diagonal.", 0.0, "--ridge", "--diag-reg"),
+    kernel=cli.pick("Layers that learn, all or the last one", "ntk", "ntk", "nngp"),
+    dynamics=cli.pick("Gradient flow in time, or time in steps", "flow", "flow", "discrete"),
+    task=cli.pick(
         "auto takes whole numbers and text, one an input or a position, as classes",
         "auto",
         *("auto", "regression", "classification"),
     ),
-    "input_shape": cli.option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=cli.shape),
-    "store": cli.option(
+    input_shape=cli.option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=cli.shape),
+    store=cli.option(
         str, "Keep the training kernel in this folder; `gram --standardise` can fill it before.", metavar=cli.PLACE
     ),
-    "solver": cli.pick("Solver", "auto", *cli.SOLVERS),
-    "memory_limit": cli.option(str, "GB that the fit may take; by default half of what there is.", callback=_gigabytes),
-}
-_RESULT = {
-    "calibrate": cli.option(
+    solver=cli.pick("Solver", "auto", *cli.SOLVERS),
+    memory_limit=cli.option(str, "GB that the fit may take; by default half of what there is.", callback=_gigabytes),
+)
+_RESULT = cli.panel(
+    "Result",
+    calibrate=cli.option(
         bool, "Probabilities of being right, by leave-one-out; by default where it is exact.", show_default=False
     ),
-    "min_confidence": cli.option(str, "Leave predictions open below this probability.", callback=cli.probability),
-    "report": cli.option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
-}
-
-
-@cli.command(
-    (None, _INPUTS),
-    ("Choice of the network (--net auto)", _CHOICE),
-    ("One network (--net NAME)", _NAMED),
-    ("Result", _RESULT),
+    min_confidence=cli.option(str, "Leave predictions open below this probability.", callback=cli.probability),
+    report=cli.option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
 )
+
+
+@cli.command(**_INPUTS, **_CHOICE, **_NAMED, **_RESULT)
 def fit(o: Any) -> None:
     """Train infinitely wide networks on arrays in files, or images in a folder, exactly, and save the model.
 

@@ -11,26 +11,21 @@ from equitangents.errors import InvalidArgumentError
 
 
 @cli.command(
-    (
-        None,
-        {
-            "data": cli.path("Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.", ...),
-            "out": cli.option(str, "Folder of the store; needed unless --estimate is given.", metavar=cli.PLACE),
-            "net": cli.NET,
-            **cli.SHAPE,
-            "against": cli.path("Other inputs for the columns; without it the matrix is symmetric."),
-            "precision": cli.PRECISION,
-            "standardise": cli.flag(
-                "Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "
-                "of --data, so that rows that are added later change the others."
-            ),
-            "tile": cli.option(int, "Side of a tile of a new store."),
-            "workers": cli.option(int, "Number of processes of this machine.", min=1),
-            "shard": cli.SHARD,
-            "estimate": cli.flag("Print time and memory; make nothing."),
-            "check": cli.flag("Read what is there against its checksums, and repair what is damaged."),
-        },
-    )
+    data=cli.path("Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.", ...),
+    out=cli.option(str, "Folder of the store; needed unless --estimate is given.", metavar=cli.PLACE),
+    net=cli.option(str, f"{cli.NETS}.", "mlp", **cli.a_net()),
+    **cli.SHAPE,
+    against=cli.path("Other inputs for the columns; without it the matrix is symmetric."),
+    precision=cli.PRECISION,
+    standardise=cli.flag(
+        "Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "
+        "of --data, so that rows that are added later change the others."
+    ),
+    tile=cli.option(int, "Side of a tile of a new store."),
+    workers=cli.option(int, "Number of processes of this machine.", min=1),
+    shard=cli.SHARD,
+    estimate=cli.flag("Print time and memory; make nothing."),
+    check=cli.flag("Read what is there against its checksums, and repair what is damaged."),
 )
 def gram(o: Any) -> None:
     """Compute NNGP and NTK between many inputs into a Zarr store on disk.

@@ -107,14 +107,6 @@ def shape(option: str, value: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def by_name(option: str, text: str, form: str) -> dict[str, str]:
-    """ "forces=10%,energy=1" as text by name."""
-    parts = [part.rpartition("=") for part in text.replace(" ", "").split(",")]
-    if not all(name and value for name, _, value in parts):
-        raise InvalidArgumentError(option, text, form)
-    return {name: value for name, _, value in parts}
-
-
 def numbers(
     expected: str, allowed: Callable[[float], bool] = math.isfinite, single: bool = True, named: bool = False
 ) -> Any:
@@ -133,7 +125,10 @@ def numbers(
     def read(option: str, text: str) -> float | dict[str, float]:
         if single and not (named and set("=,") & set(text)):
             return one(option, text)
-        return {name: one(option, value) for name, value in by_name(option, text, "NAME=NUMBER,…").items()}
+        parts = [part.rpartition("=") for part in text.replace(" ", "").split(",")]
+        if not all(name and value for name, _, value in parts):
+            raise InvalidArgumentError(option, text, "NAME=NUMBER,…")
+        return {name: one(option, value) for name, _, value in parts}
 
     return reads(read)
 
@@ -205,19 +200,24 @@ def flag(text: str) -> Setting:
     return bool, typer.Option(help=text), False
 
 
-def command(*panels: tuple[str | None, dict[str, Setting]]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """A decorator: a function of one object, whose attributes are the settings of these panels, as a command of typer.
+def panel(title: str, **settings: Setting) -> dict[str, Setting]:
+    """Settings that the help of a command shows together."""
+    for _, info, _ in settings.values():
+        info.rich_help_panel = title
+    return settings
+
+
+def command(**settings: Setting) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """A decorator: a function of one object, whose attributes are these settings, as a command of typer.
 
     Its `context` is that of the command.
     """
     parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-    for panel, settings in panels:
-        for name, (kind, info, default) in settings.items():
-            info.rich_help_panel = panel
-            if default is False:
-                info.param_decls = ("--" + name.replace("_", "-"),)
-            default = inspect.Parameter.empty if default is ... else default
-            parameters.append(parameters[0].replace(name=name, annotation=Annotated[kind, info], default=default))
+    for name, (kind, info, default) in settings.items():
+        if default is False:
+            info.param_decls = ("--" + name.replace("_", "-"),)
+        default = inspect.Parameter.empty if default is ... else default
+        parameters.append(parameters[0].replace(name=name, annotation=Annotated[kind, info], default=default))
 
     def decorated(run: Callable[[Any], None]) -> Callable[..., None]:
         def called(context: typer.Context, **values: Any) -> None:
@@ -234,7 +234,6 @@ def command(*panels: tuple[str | None, dict[str, Setting]]) -> Callable[[Callabl
 PRECISION = pick("By default that of the inputs, float64 for whole numbers", None, "float32", "float64")
 SHARD = option(str, "Only part I of N, I from 0 to N − 1: for job arrays.", metavar="I/N", callback=part)
 NETS = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object"
-NET = option(str, f"{NETS}.", "mlp", **a_net())
 STDS = {
     "w_std": option(float, "Standard deviation of weights of mlp and cnn.", math.sqrt(2), "--W-std"),
     "b_std": option(float, "Standard deviation of biases of mlp and cnn.", 0.1, "--b-std"),

@@ -14,33 +14,24 @@ _SAME = ("target", "measure", "draws", "seed")  # as of plan_ensemble
 
 
 @cli.command(
-    (
-        None,
-        {
-            "data": cli.option(Path, ".npz file with x, y and optionally x_test, y_test.", ..., callback=cli.there),
-            "group": cli.option(
-                str, "C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", ..., **cli.a_group()
-            ),
-            "net": cli.pick("Network", "mlp", "mlp", "cnn"),
-            "depth": cli.option(int, "Hidden layers.", 2, min=1),
-            "width": cli.option(int, "Of the hidden layers: units, or channels.", 64, min=1),
-            "pilot": cli.option(
-                int, "Networks trained as a pilot, by default 20; 0: plan from theory, at infinite width."
-            ),
-            **cli.STDS,
-            "augment": cli.option(bool, "Train on all transformed copies, or on the data as they are.", True),
-            "target": cli.option(float, "The largest violation that is accepted.", 0.01),
-            "measure": cli.pick("Violation", "rsd", "rsd", "osp", "equivariance_error", "spread_over_error", "error"),
-            "epochs": cli.option(int, "Steps of full-batch gradient descent.", 100),
-            "learning_rate": cli.option(float, "Of gradient descent, or of gradient flow.", 0.1),
-            "time": cli.option(float, "With --pilot 0: training time, or inf. [default: epochs]"),
-            "ridge": cli.option(float, "With --pilot 0: relative to the kernel's mean diagonal."),
-            "inputs": cli.option(int, "Plan for at most so many inputs.", 100, min=1),
-            "draws": cli.option(int, "Ensembles that are drawn.", 2000),
-            "seed": cli.option(int, "Seed of the pilot and the draws.", 0),
-            "json": cli.option(Path, "Write all numbers.", callback=cli.writable),
-        },
-    )
+    data=cli.option(Path, ".npz file with x, y and optionally x_test, y_test.", ..., callback=cli.there),
+    group=cli.option(str, "C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", ..., **cli.a_group()),
+    net=cli.pick("Network", "mlp", "mlp", "cnn"),
+    depth=cli.option(int, "Hidden layers.", 2, min=1),
+    width=cli.option(int, "Of the hidden layers: units, or channels.", 64, min=1),
+    pilot=cli.option(int, "Networks trained as a pilot, by default 20; 0: plan from theory, at infinite width."),
+    **cli.STDS,
+    augment=cli.option(bool, "Train on all transformed copies, or on the data as they are.", True),
+    target=cli.option(float, "The largest violation that is accepted.", 0.01),
+    measure=cli.pick("Violation", "rsd", "rsd", "osp", "equivariance_error", "spread_over_error", "error"),
+    epochs=cli.option(int, "Steps of full-batch gradient descent.", 100),
+    learning_rate=cli.option(float, "Of gradient descent, or of gradient flow.", 0.1),
+    time=cli.option(float, "With --pilot 0: training time, or inf. [default: epochs]"),
+    ridge=cli.option(float, "With --pilot 0: relative to the kernel's mean diagonal."),
+    inputs=cli.option(int, "Plan for at most so many inputs.", 100, min=1),
+    draws=cli.option(int, "Ensembles that are drawn.", 2000),
+    seed=cli.option(int, "Seed of the pilot and the draws.", 0),
+    json=cli.option(Path, "Write all numbers.", callback=cli.writable),
 )
 def plan(o: Any) -> None:
     """How many members bring an ensemble's violation of a symmetry below a target.

@@ -15,25 +15,20 @@ from equitangents.formatting import duration
 
 
 @cli.command(
-    (
-        None,
-        {
-            "model": cli.argument(Path, "Folder in which `equitangents fit` saved a model.", callback=cli.there),
-            "data": cli.path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
-            "out": cli.option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
-            "skip_bad": cli.flag("Leave out images that cannot be read, and name them."),
-            "array": cli.option(str, "Which array of an .npz file or Zarr group.", "x"),
-            "std": cli.flag("Standard deviations, too; of a classifier probabilities as well."),
-            "min_confidence": cli.option(
-                str, "In a table .csv leave labels empty whose probability is lower.", callback=cli.probability
-            ),
-            "time": cli.option(float, "Another training time than the model's."),
-            "rows": cli.option(int, "Inputs predicted, and kept, at once."),
-            "shard": cli.SHARD,
-            "net": cli.option(str, "package.module:object, where the network could not be saved.", **cli.a_net()),
-            "force": cli.flag("Replace a file that is there."),
-        },
-    )
+    model=cli.argument(Path, "Folder in which `equitangents fit` saved a model.", callback=cli.there),
+    data=cli.path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
+    out=cli.option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
+    skip_bad=cli.flag("Leave out images that cannot be read, and name them."),
+    array=cli.option(str, "Which array of an .npz file or Zarr group.", "x"),
+    std=cli.flag("Standard deviations, too; of a classifier probabilities as well."),
+    min_confidence=cli.option(
+        str, "In a table .csv leave labels empty whose probability is lower.", callback=cli.probability
+    ),
+    time=cli.option(float, "Another training time than the model's."),
+    rows=cli.option(int, "Inputs predicted, and kept, at once."),
+    shard=cli.SHARD,
+    net=cli.option(str, "package.module:object, where the network could not be saved.", **cli.a_net()),
+    force=cli.flag("Replace a file that is there."),
 )
 def predict(o: Any) -> None:
     """Predict all inputs of a file, in memory that does not grow with their number.
