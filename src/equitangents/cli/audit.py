@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from equitangents.cli import options as cli
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, require
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
     from equitangents.audit.potentials.report import AtomsReport
     from equitangents.audit.report.checks import Check
     from equitangents.audit.report.result import AuditReport
-
 
 ABOVE = 3
 """The exit status of a model whose error is above --fail-above."""
@@ -243,7 +242,6 @@ def audit_potential(o: Any) -> None:
         from equitangents.audit.potentials import report as reports
         from equitangents.audit.potentials.run import atoms
         from equitangents.audit.potentials.structures import read_structures
-        from equitangents.errors import require
 
         require("ase", "atoms", "the audit of potentials")
         stage(f"reading {o.structures}")

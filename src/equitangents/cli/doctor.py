@@ -8,28 +8,25 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from equitangents.cli.options import stages
+from equitangents.cli import options as cli
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "scikit-learn")
 OPTIONAL = {"zarr": "scale"}  # packages, and the extras that install them
-
-
 ALLOWED = {"float64": 1e-13, "float32": 2e-6}
 """Relative errors of the self-test, by precision."""
 
 
-def doctor(
-    json_path: Annotated[Path | None, typer.Option("--json", help="Write all of it as JSON.")] = None,
-) -> None:
+@cli.command(json=cli.option(Path, "Write all of it as JSON."))
+def doctor(o: Any) -> None:
     """Show versions, devices and the kernel engine, and test this installation on small kernels.
 
     Exit status 1 if a number of the self-test is wrong, 2 if the engine that EQUITANGENTS_ENGINE names cannot run here.
     """
-    with stages() as stage:
+    with cli.stages() as stage:
         stage("asking engines and devices")
         about, error = _installation()
         stage("")
@@ -41,10 +38,10 @@ def doctor(
             name = f"ReLU kernels against their closed form, {dtype}"
             checks.append({"name": name, "error": off, "allowed": allowed, "passed": off <= allowed})
     well = error is None and all(check["passed"] for check in checks)
-    if json_path is not None:
+    if o.json is not None:
         finite = [c | {"error": c["error"] if math.isfinite(c["error"]) else str(c["error"])} for c in checks]
         found = {"installation": about, "checks": finite, "well": well}
-        json_path.write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8")
+        o.json.write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8")
     if error is not None:
         raise error
     rows = [(c["name"], f"{c['error']:.1e}", f"{c['allowed']:.0e}", ("WRONG", "ok")[c["passed"]]) for c in checks]

@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from equitangents.kernels import KernelFunction
 
 REPORT = "report.html"  # beside a classifier
-_DEPTHS = (1, 2, 4)  # of regressions
 _PAIRS = 5  # near-duplicates that are named
 _REGRESSION = "regression"
 _gigabytes = cli.numbers("a positive number of GB", lambda size: 0 < size < math.inf)
-
 
 _INPUTS = {
     "data": cli.path("Inputs: .npy, .npz or Zarr with x (and y); or a folder of images, one folder a class.", ...),
@@ -141,7 +139,8 @@ def fit(o: Any) -> None:
         y = text_of(y) if y.dtype.kind == "S" else y
         classifies = _classifies(o.task, net, x, y)
         why = why or _obstacle(x, y, classifies)
-        choice = tuned = None
+        choice = None
+        told: dict[str, str] = {}
         if why is None:
             choice = _chosen(o, x, y, together, stage)
             model: Any = choice.model
@@ -150,8 +149,8 @@ def fit(o: Any) -> None:
                 raise unexpected(name, "none without --net auto", why)
             if o.group == cli.AUTO:
                 raise InvalidArgumentError("group", cli.AUTO, "C4, D4, ...; 'auto' is for --net auto", why)
-            model, tuned = _fitted(o, net, x, y, classifies, why)
-            if o.net == cli.AUTO and tuned is None:
+            model, told = _fitted(o, net, x, y, classifies, why)
+            if o.net == cli.AUTO and not told:
                 typer.echo(f"network: mlp ({why})", err=True)
         if o.min_confidence is not None and getattr(model, "temperature_", None) is None:
             raise InvalidArgumentError(
@@ -160,7 +159,7 @@ def fit(o: Any) -> None:
         saving.save(model, o.out, None if found is None else dataclasses.asdict(found.form))
     if o.report and classifies:
         (o.out / REPORT).unlink(missing_ok=True)  # of the model that was there before
-    _show(o, model, choice, tuned, () if found is None else found.files)
+    _show(o, model, choice, told, () if found is None else found.files)
 
 
 def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
@@ -214,8 +213,8 @@ def _chosen(o: Any, x: Any, y: Any, together: Any, stage: Callable[[str], None])
     return auto(x, y, augmentation=o.group, together=together, progress=progress, **own)
 
 
-def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: str) -> tuple[Any, Any]:
-    """(the ensemble of the settings on the command line, fitted; how it was tuned, or None).
+def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: str) -> tuple[Any, dict[str, str]]:
+    """(the ensemble of the settings on the command line, fitted; how it was tuned, if it was: labels and values).
 
     A classifier is calibrated where leave-one-out is exact, or as --calibrate says. Of a regression without --net an
     mlp of the depth, kernel and ridge of the smallest leave-one-out error, unless samples are too many.
@@ -233,26 +232,23 @@ def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: 
         if o.calibrate is None and classifier.solution_.solver == "eigh":
             with suppress(EquitangentsError):  # which the result says
                 classifier._calibrate()
-        return classifier, None
+        return classifier, {}
     if o.calibrate is not None:
         raise InvalidArgumentError("--calibrate", o.calibrate, "none, since the task is regression")
     model = InfiniteEnsemble(net, **settings)
     if why != _REGRESSION or not LEAST <= len(x) <= MOST:
-        return model.fit(x, y), None
-    tuned = model.tune({"depth": _DEPTHS, "kernel": ("ntk", "nngp"), "ridge": RIDGES}, x, y)
-    return tuned.best, tuned
+        return model.fit(x, y), {}
+    tuned = model.tune({"depth": (1, 2, 4), "kernel": ("ntk", "nngp"), "ridge": RIDGES}, x, y)
+    return tuned.best, _of_tuning(tuned)
 
 
-def _show(
-    o: Any, model: Any, choice: Choice | None, tuned: Tuning[InfiniteEnsemble] | None, files: tuple[str, ...]
-) -> None:
+def _show(o: Any, model: Any, choice: Choice | None, rows: dict[str, str], files: tuple[str, ...]) -> None:
     """Print the result, of a classifier how right it is first, and write its report."""
     from equitangents.fit.page import held_out_page
     from equitangents.fit.result import ACCURACY
-    from equitangents.report import Table, write
-    from equitangents.report.render import text_of
+    from equitangents.report import Table, text_of, write
 
-    rows, next_command = {} if tuned is None else _of_tuning(tuned), ""
+    next_command = ""
     if hasattr(model, "classes_"):
         new = "NEW_FOLDER --out predictions.csv" if files else "NEW.npy --out predictions.npz --std"
         least = f" --min-confidence {o.min_confidence:g}" if o.min_confidence and files else ""
@@ -313,10 +309,8 @@ def _of_model(model: Any, out: Path) -> dict[str, str]:
 
     solution = model.solution_
     rows = {"Model": str(out), "Samples": f"{len(model._data[0]):,}"}
-    if hasattr(model, "classes_"):
-        rows["Classes"] = str(len(model.classes_))
-    else:
-        rows["Outputs"] = str(getattr(model, "n_outputs_", 1))
+    classifies = hasattr(model, "classes_")
+    rows |= {"Classes": str(len(model.classes_))} if classifies else {"Outputs": str(getattr(model, "n_outputs_", 1))}
     if grid := positions_of(model):
         rows["Positions"] = "×".join(map(str, grid))
     rows["Solved as"] = model.solver_

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,12 +41,7 @@ def are_images(data: str, targets: str | None = None) -> bool:
 def read_labelled(o: Any, stage: Stage) -> Any:
     """The labelled images (`et.data.LabelledImages`) of --data, with lines on stderr of what they are."""
     images = beside.room("data").load_labelled_images(
-        o.data,
-        o.targets,
-        size=o.size,
-        together=o.keep_together,
-        skip_bad=o.skip_bad,
-        progress=_progress(stage, o.data),
+        o.data, o.targets, size=o.size, together=o.keep_together, skip_bad=o.skip_bad, progress=_progress(stage, o.data)
     )
     typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.told]), err=True)
     return images
@@ -55,8 +51,7 @@ def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     """Images in the form of those that the model was fitted to; InvalidArgumentError where they are others."""
     form = form_of(model)
     if form is None:
-        expected = "arrays, since the model was fitted to arrays"
-        raise InvalidArgumentError("data", data, expected, "or fit on a folder")
+        raise InvalidArgumentError("data", data, "arrays, since the model was fitted to arrays", "or fit on a folder")
     found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
     for line in found.told:
         typer.echo(line, err=True)
@@ -86,12 +81,10 @@ def form_of(model: Path) -> Any:
     entries = about_model(model)["images"]
     if entries is None:
         return None
-    try:
+    with suppress(TypeError):
         form: Any = beside.room("data").labelled_images.ImageForm(**entries)
         if 0 < form.height < _SIDE and 0 < form.width < _SIDE and form.channels in (1, 3):
             return form
-    except TypeError:
-        pass
     raise damaged(model, "the form of its images cannot be")
 
 
@@ -108,12 +101,12 @@ def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float
         labels, probability = predicted["label"].tolist(), predicted["probability"].max(axis=-1)
         if least is not None:
             labels = [label if p >= least else "" for label, p in zip(labels, probability, strict=True)]
-        columns |= {"label": labels, "probability": probability}
+        columns |= {"label": labels, "probability": probability.tolist()}
     else:
         mean = predicted["mean"].reshape(len(files), -1)
         names = ["mean"] if mean.shape[1] == 1 else [f"mean {k}" for k in range(mean.shape[1])]
-        columns |= dict(zip(names, mean.T, strict=True))
-        columns["std"] = predicted["std"].reshape(len(files), -1)[:, 0]
+        columns |= dict(zip(names, mean.T.tolist(), strict=True))
+        columns["std"] = predicted["std"].reshape(len(files), -1)[:, 0].tolist()
     with whole_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(map(quoted, columns))
@@ -121,9 +114,7 @@ def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float
 
 
 def _cell(value: Any) -> str:
-    import numpy as np
-
-    return f"{float(value):.6g}" if isinstance(value, float | np.floating) else str(quoted(str(value)))
+    return f"{value:.6g}" if isinstance(value, float) else str(quoted(str(value)))
 
 
 def _progress(stage: Stage, data: str) -> Callable[[int, int], None]:

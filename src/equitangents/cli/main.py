@@ -30,6 +30,7 @@ from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.memory import ran_out
 
 INTERRUPTED = "interrupted; the same command goes on with what is on disk, or starts again"
+_command_line = functools.cache(typer.main.get_command)  # building it takes longer than most of what commands do
 UsageError: Any = typer.BadParameter.__base__  # of all of typer's complaints about usage, which it does not export
 _ELSEWHERE = {"X": "x", "augmentation": "--group"}  # names of arguments in Python, and on the command line
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
@@ -111,8 +112,7 @@ def _equitangents(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
     ] = False,
     debug: Annotated[
-        bool,
-        typer.Option("--debug", envvar="EQUITANGENTS_DEBUG", help="Show the traceback of every error."),
+        bool, typer.Option("--debug", envvar="EQUITANGENTS_DEBUG", help="Show the traceback of every error.")
     ] = False,
 ) -> None:
     """What a neural network learns from symmetric data, exactly and at scale."""
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
     try:
-        status = _command_line()(arguments, prog_name="equitangents", standalone_mode=False)
+        status = _command_line(app)(arguments, prog_name="equitangents", standalone_mode=False)
     except UsageError as error:
         _stop(error.format_message(), 2)
     except EquitangentsError:
@@ -137,12 +137,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if status == 130:  # how typer itself reports Ctrl-C
         _stop(INTERRUPTED, 130)
     sys.exit(status or 0)
-
-
-@functools.cache
-def _command_line() -> Any:
-    """The command with its subcommands: built once a process, since that takes longer than most of what these do."""
-    return typer.main.get_command(app)
 
 
 def _stop(message: str, status: int) -> NoReturn:

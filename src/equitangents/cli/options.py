@@ -23,7 +23,6 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import unknown
 
 URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # what begins so is no path of this machine
-
 AUTO = "auto"
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
 _ERASED = "\r\033[K"  # the line of a stage
@@ -78,11 +77,10 @@ def a_net(*more: str) -> dict[str, Any]:
     """What `typer.Option` takes for an architecture, a file of layers, package.module:object, or one `more` word."""
 
     def checked(option: str, value: str) -> str:
-        if value.lower().endswith(".json"):
-            if not Path(value).expanduser().exists():
-                raise InvalidArgumentError(option, value, "a file")
-            return value
-        if ":" not in value and value not in (*more, *_NETS) and not re.fullmatch(r"LAP[1-9]\d*", value):
+        layers = value.lower().endswith(".json")
+        if layers and not Path(value).expanduser().exists():
+            raise InvalidArgumentError(option, value, "a file")
+        if not (layers or ":" in value or value in (*more, *_NETS) or re.fullmatch(r"LAP[1-9]\d*", value)):
             raise unknown(option, value, (*more, *_NETS, "FILE.json", "package.module:object"))
         return value
 

@@ -10,8 +10,6 @@ import typer
 from equitangents.cli import options as cli
 from equitangents.errors import InvalidArgumentError
 
-_SAME = ("target", "measure", "draws", "seed")  # as of plan_ensemble
-
 
 @cli.command(
     data=cli.option(Path, ".npz file with x, y and optionally x_test, y_test.", ..., callback=cli.there),
@@ -84,7 +82,7 @@ def plan(o: Any) -> None:
             y=None if truth is None else truth[: o.inputs],
             pilot=o.pilot or None,
             data=None if o.pilot == 0 else (x, y),
-            **{name: getattr(o, name) for name in _SAME},
+            **{name: getattr(o, name) for name in ("target", "measure", "draws", "seed")},
         )
     typer.echo(str(found))
     if o.json is not None:

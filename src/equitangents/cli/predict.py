@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from equitangents.cli import images
 from equitangents.cli import options as cli
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
@@ -40,8 +41,6 @@ def predict(o: Any) -> None:
     What is predicted stays in the folder OUT.parts: the same command goes on after any interruption, and the file
     appears whole in the end.
     """
-    from equitangents.cli import images
-
     table = Path(o.out) if o.out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
     if table is not None and table.exists() and not o.force:

@@ -11,8 +11,6 @@ from equitangents.audit.report.sections import HOLDING
 from equitangents.audit.settings import AuditedAction, OutputAction
 from equitangents.keywords import named_also
 
-_RESAMPLES = 200
-
 
 @named_also(group="action")
 def assert_equivariant(
@@ -49,11 +47,10 @@ def assert_equivariant(
     >>> assert_equivariant(lambda x: x.sum((1, 2)), "C4", x).verdict
     'equivariant'
     """
-    quick = {"off_data": False, "resamples": _RESAMPLES, **entries}
-    ask = lambda **more: audit.audit(f, action, x, output_action, tolerance=tolerance, **{**quick, **more})
-    report = ask(layers=False)
+    settings = {"tolerance": tolerance, "off_data": False, "resamples": 200, **entries}
+    report = audit.audit(f, action, x, output_action, **(settings | {"layers": False}))
     if report.verdict in HOLDING:
         return report
     if entries.get("layers") is not False:
-        report = ask()  # once more, with the layers
+        report = audit.audit(f, action, x, output_action, **settings)  # once more, with the layers
     raise AssertionError(report.summary())

@@ -14,7 +14,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("equitangents").addoption(
         "--equivariance-tolerance",
         type=float,
-        default=None,
         help="mean relative error that assert_equivariant accepts where a test states none (default: the floor)",
     )
 
