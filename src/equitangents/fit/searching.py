@@ -210,7 +210,7 @@ class Search:
         return late and bool(self.results)
 
     def _try(self, trial: Trial, problem: Problem, seconds: float, *, double: bool = False) -> bool:
-        """Compute and assess it, if that ends in time; whether it does."""
+        """Compute and assess both kernels, if that ends in time; whether it does. The best are kept with theirs."""
         if self._is_late(seconds):
             return False
         start = time.perf_counter()
@@ -220,7 +220,19 @@ class Search:
         took = time.perf_counter() - start
         if seconds > _LONG:
             self._ratios.append(took / seconds)
-        self._assess(trial, kernels, problem, took, double=double)
+        speed = (len(problem.labels) + 1) / 2 / max(took, 1e-9)
+        for name in _FIELDS:
+            gram = _gram(trial, kernels, name)
+            try:
+                found = assessed(gram, problem)
+            except InvalidArgumentError as error:
+                self.refused.append((f"{trial.name} ({name})", str(error)))
+                continue
+            best, about = found.best, (trial.candidate.name, trial.group_name, name, gram.precision)
+            tried = Tried(*about, best.ridge, best.log_loss, best.accuracy, took, speed, best.ridge == found.least)
+            self.results.append(Result(tried, found, trial, double, kernels))
+            kept = as_good([each.assessed.best for each in self.results])
+            self.results = [r if i in kept else replace(r, kernels=None) for i, r in enumerate(self.results)]
         self._assessing = time.perf_counter() - start - took
         return True
 
@@ -247,23 +259,6 @@ class Search:
                 if late and in_time and i and self.results:
                     return None
         return Kernels(nngp, ntk)
-
-    def _assess(self, trial: Trial, kernels: Kernels, problem: Problem, seconds: float, *, double: bool) -> None:
-        """Both kernels of a candidate; the best so far is kept with its kernels."""
-        for name in _FIELDS:
-            gram = _gram(trial, kernels, name)
-            try:
-                found = assessed(gram, problem)
-            except InvalidArgumentError as error:
-                self.refused.append((f"{trial.name} ({name})", str(error)))
-                continue
-            best, speed = found.best, (len(problem.labels) + 1) / 2 / max(seconds, 1e-9)
-            about = trial.candidate.name, trial.group_name, name, gram.precision
-            score = best.ridge, best.log_loss, best.accuracy
-            tried = Tried(*about, *score, seconds, speed, best.ridge == found.least)
-            self.results.append(Result(tried, found, trial, double, kernels))
-            kept = as_good([each.assessed.best for each in self.results])
-            self.results = [r if i in kept else replace(r, kernels=None) for i, r in enumerate(self.results)]
 
     def probabilities(self, problem: Problem) -> np.ndarray:
         """Class probabilities (n, K) of every sample, by the candidate that is chosen on the rest of its fold.
