@@ -79,7 +79,7 @@ def test_a_calibrated_law_shows_an_error_of_chance_alone():
 def test_no_point_of_the_reliability_diagram_is_cut(monkeypatch):
     drawn, labels = [], np.array([0, 1] * 10)
     monkeypatch.setattr("equitangents.fit.page.inline_figure", lambda figure, name: drawn.append(figure) or "")
-    page._reliability(HeldOut(np.eye(2)[labels], labels, ("a", "b")))
+    page._calibration(HeldOut(np.eye(2)[labels], labels, ("a", "b")), None)
     (axes,) = drawn[0].axes
     (points,) = (line for line in axes.lines if line.get_marker() == "o")
     pixels = axes.transData.transform(points.get_xydata())

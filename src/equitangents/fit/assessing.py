@@ -158,8 +158,7 @@ def near_duplicates(x: Float[np.ndarray, "n height width channels"], sets: Sets)
     x = np.asarray(x, np.float64)
     x = x - x.mean(axis=(0, 1, 2))
     leaves = np.empty(len(x), np.int64)
-    for k, each in enumerate(sets):
-        leaves[each] = k
+    leaves[np.concatenate(sets)] = np.repeat(np.arange(len(sets)), [len(each) for each in sets])
     window = -(-max(x.shape[1:3]) // _SIDE)
     size = ((x - x.mean(axis=(1, 2), keepdims=True)) ** 2).sum(axis=(1, 2, 3))
     found = set[tuple[int, int]]()
@@ -382,7 +381,5 @@ def _within(scores: Float[np.ndarray, " ridges"]) -> int:
     at = int(np.argmin(scores))
     as_good = scores <= scores[at] + _AS_GOOD
     if at == len(scores) - 1:
-        return len(scores) - int(np.argmin(as_good[::-1])) if not as_good.all() else 0
-    if at == 0:
-        return int(np.argmin(as_good)) - 1 if not as_good.all() else len(scores) - 1
-    return at
+        return len(scores) - int(np.cumprod(as_good[::-1]).sum())
+    return int(np.cumprod(as_good).sum()) - 1 if at == 0 else at

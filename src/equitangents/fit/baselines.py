@@ -8,12 +8,11 @@ With a group all copies of the rest are trained on, up to 4,000 rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.special
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
@@ -41,33 +40,24 @@ def baselines(
     identity = 0 if len(copies) == 1 else int(action.group.identity)
     told = ", upright" if upright else ""
     for name, fit in zip(NAMES, (_majority, _neighbours, _forest, _machine), strict=True):
-        rests = ((_Rest.of(features, identity, rest, problem, seed), inside) for rest, inside in problem.split())
+        rests = ((_Rest(features, identity, rest, problem, seed), inside) for rest, inside in problem.split())
         found = problem.together(fit(rest, rest.scaler.transform(features[identity][i])) for rest, i in rests)
         yield name + (told if name != "majority" else ""), found
 
 
-@dataclass(frozen=True, eq=False)
 class _Rest:
     """The rest of a fold: standardised features of its upright samples and of all copies, with labels, inner folds."""
 
-    upright: np.ndarray
-    labels: Int[np.ndarray, " m"]
-    copies: tuple[np.ndarray, Int[np.ndarray, " copies"]]
-    inner: PredefinedSplit
-    classes: int
-    seed: int
-    scaler: StandardScaler
-
-    @classmethod
-    def of(cls, features: np.ndarray, identity: int, rest: Part, problem: Problem, seed: int) -> _Rest:
-        labels, K = problem.labels[rest.rows], len(problem.classes)
-        scaler = StandardScaler().fit(features[identity][rest.rows])
-        each = [scaler.transform(of_element[rest.rows]) for of_element in features]
-        fold_of = np.empty(len(labels), int)
-        for f, fold in enumerate(folds_of(labels, rest.sets, K, seed, _INNER)):
+    def __init__(self, features: np.ndarray, identity: int, rest: Part, problem: Problem, seed: int) -> None:
+        self.labels, self.classes, self.seed = problem.labels[rest.rows], len(problem.classes), seed
+        self.scaler = StandardScaler().fit(features[identity][rest.rows])
+        each = [self.scaler.transform(of_element[rest.rows]) for of_element in features]
+        self.upright = each[identity]
+        self.copies = np.concatenate(each), np.tile(self.labels, len(each))
+        fold_of = np.empty(len(self.labels), int)
+        for f, fold in enumerate(folds_of(self.labels, rest.sets, self.classes, seed, _INNER)):
             fold_of[np.concatenate([rest.sets[i] for i in fold])] = f
-        copies = np.concatenate(each), np.tile(labels, len(each))
-        return cls(each[identity], labels, copies, PredefinedSplit(fold_of), K, seed, scaler)
+        self.inner = PredefinedSplit(fold_of)
 
     def best(self, models: Sequence[Any]) -> Any:
         """The model that is right most often on upright samples without their inner fold."""

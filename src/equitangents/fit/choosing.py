@@ -284,10 +284,12 @@ def turning(
     logits = left_out(result, problem, copies if standardisation is None else standardisation(copies), rows)
     used = np.unique(rows)
     upright = problem.together(each for _, each in result.assessed.folds)
-    found = [_turned(0.0, upright[used], problem.labels[used])]
-    for k in range(1, _ANGLES + 1):
-        here = elements == k
-        found.append(_turned(360.0 * k / order, logits[here], problem.labels[rows[here]]))
+    turned = [(logits[elements == k], rows[elements == k]) for k in range(1, _ANGLES + 1)]
+    found = []
+    for k, (outputs, images) in enumerate([(upright[used], used), *turned]):
+        p = scipy.special.softmax(outputs, axis=1)
+        right = bootstrap((p.argmax(axis=1) == problem.labels[images]) * 1.0, bounds=(0.0, 1.0))
+        found.append(Turned(360.0 * k / order, len(images), right, float(p.max(axis=1).mean())))
     return tuple(found)
 
 
@@ -305,9 +307,3 @@ def left_out(
             best, outputs = predicted(result.gram, problem, rest, cross[here])
             found[here] = best.beta * outputs
     return found
-
-
-def _turned(angle: float, logits: np.ndarray, labels: np.ndarray) -> Turned:
-    probabilities = scipy.special.softmax(logits, axis=1)
-    right = (probabilities.argmax(axis=1) == labels) * 1.0
-    return Turned(angle, len(labels), bootstrap(right, bounds=(0.0, 1.0)), float(probabilities.max(axis=1).mean()))

@@ -14,7 +14,7 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.result import ACCURACY, FAST, Choice, HeldOut, interval
 from equitangents.report import Figure, Section, Table
-from equitangents.report.figures import canvas, inline_figure, png
+from equitangents.report.figures import Canvas, canvas, inline_figure, png
 from equitangents.report.palette import BLUE, FRAME, ORANGE
 from equitangents.report.render import Document, Pictures
 from equitangents.statistics.student import binomial_ends
@@ -45,13 +45,10 @@ def held_out_page(
         raise InvalidArgumentError("names", len(names), len(x), "give one for each sample", verb="has length")
     called = [names[i] if names else f"sample {i}" for i in rows.tolist()]
     images = x[rows] if x.ndim == 4 and x.shape[-1] in (1, 3) else None
-    sections = [
-        *(() if choice is None else [Section("Accuracy", shown=[_accuracy(choice), choice.scores])]),
-        _confusion(held),
-        _calibration(held, min_confidence),
-        *_doubtful(held, called, images),
-        *(() if choice is None else (*_turning(choice), *_curve(choice))),
-    ]
+    sections = [_confusion(held), _calibration(held, min_confidence), *_doubtful(held, called, images)]
+    if choice is not None:
+        accuracy = Section("Accuracy", shown=[_accuracy(choice), choice.scores])
+        sections = [accuracy, *sections, *_turning(choice), *_curve(choice)]
     if next_command:
         sections.append(Section("Next", [next_command]))
     facts = facts_of(model, held, choice, min_confidence)
@@ -109,7 +106,11 @@ def _accuracy(choice: Choice) -> Figure:
             axes.errorbar([value], [-k], xerr=[[value - low], [high - value]], fmt="o", color=colour, clip_on=False)
         axes.set_yticks([-k for k in range(len(every))], [each.name for each in every])
         axes.set(xlim=(0, 1), xlabel="accuracy on left-out samples (95 %)")
-        return Figure("accuracy", "", inline_figure(drawn, "accuracy"), "Accuracy", wide=False)
+        return _figure(drawn, "accuracy", "Accuracy")
+
+
+def _figure(drawn: Canvas, name: str, title: str, caption: str = "") -> Figure:
+    return Figure(name, caption, inline_figure(drawn, name), title, wide=False)
 
 
 def _confusion(held: HeldOut) -> Section:
@@ -132,23 +133,19 @@ def _calibration(held: HeldOut, least: float | None) -> Section:
     cell = lambda share: "" if np.isnan(share) else format(share, ".1%")
     rows = [[f"{level:g}", *map(cell, held.answered(level))] for level in levels]
     caption = f"Calibration error {held.calibration_error():.3f}; by chance about {held.chance_error():.3f}."
-    header = ["probability at least", "of all samples", "of these right"]
-    shown = [Figure("reliability", caption, _reliability(held), "Reliability", wide=False)]
-    return Section("Calibration", shown=[*shown, Table("Predictions that are not left open.", header, rows)])
-
-
-def _reliability(held: HeldOut) -> str:
-    """Share that is right against mean probability, of groups of equally many samples, with 95 % intervals."""
-    bins = held.bins()
-    probability, right = np.array([b[0] for b in bins]), np.array([b[1] for b in bins])
-    ends = np.array([binomial_ends(r, n, 0.95, (0.0, 1.0)) for _, r, n in bins])
+    table = Table(
+        "Predictions that are not left open.", ["probability at least", "of all samples", "of these right"], rows
+    )
+    probability, right, counts = (np.array(of_bins) for of_bins in zip(*held.bins(), strict=True))
+    ends = np.array([binomial_ends(r, n, 0.95, (0.0, 1.0)) for r, n in zip(right, counts, strict=True)])
     with canvas(4.2, 2.6) as drawn:
         axes = drawn.subplots()
         axes.plot([0, 1], [0, 1], color=FRAME.light, lw=1)
         axes.errorbar(probability, right, abs(ends.T - right), fmt="o", color=BLUE.light, lw=1.2)
         axes.set(xlim=(-_MARGIN, 1 + _MARGIN), ylim=(-_MARGIN, 1 + _MARGIN))
         axes.set(xlabel="mean probability of the prediction", ylabel="share that is right")
-        return inline_figure(drawn, "reliability")
+        figure = _figure(drawn, "reliability", "Reliability", caption)
+    return Section("Calibration", shown=[figure, table])
 
 
 def _doubtful(held: HeldOut, called: Sequence[str], images: np.ndarray | None) -> Iterator[Section]:
@@ -187,8 +184,8 @@ def _turning(choice: Choice) -> Iterator[Section]:
         axes.plot(angles, confidence, "s--", color=ORANGE.light, label="mean probability")
         axes.set(xlabel="turned by (degrees)", ylim=(-_MARGIN, 1 + _MARGIN))
         axes.legend()
-        svg = inline_figure(drawn, "turning")
-    yield Section("Turning", shown=[Figure("turning", "", svg, "Turning", wide=False), choice.turning])
+        figure = _figure(drawn, "turning", "Turning")
+    yield Section("Turning", shown=[figure, choice.turning])
 
 
 def _curve(choice: Choice) -> Iterator[Section]:
@@ -206,6 +203,6 @@ def _curve(choice: Choice) -> Iterator[Section]:
         axes.set_xticks([*sizes, *([2 * sizes[-1]] if more is not None else [])])
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.minorticks_off()
-        svg = inline_figure(drawn, "curve")
+        figure = _figure(drawn, "curve", "Learning curve")
     table = Table("Of the chosen network.", ["training samples", "accuracy (95 %)"], rows)
-    yield Section("More images", shown=[Figure("curve", "", svg, "Learning curve", wide=False), table])
+    yield Section("More images", shown=[figure, table])

@@ -203,8 +203,8 @@ class Choice:
     @property
     def best_fast(self) -> Tried | None:
         """The best that predicts 20 images a second or more; None where there is none."""
-        fast = [each for each in self.tried if each.images_a_second >= FAST]
-        return min(fast, key=lambda each: each.log_loss) if fast else None
+        fast = (each for each in self.tried if each.images_a_second >= FAST)
+        return min(fast, key=lambda each: each.log_loss, default=None)
 
     def __str__(self) -> str:
         return text_of(self.scores, self.candidates)
@@ -214,14 +214,10 @@ class Choice:
         """The chosen model and the baselines on samples of folds that nothing was chosen on."""
         left = "each alone" if self.sets is None else f"{self.sets:,} sets"
         rows = [
-            [
-                each.name,
-                interval(each.accuracy),
-                *(format(value, ".3f") for value in (each.log_loss, each.held.calibration_error())),
-                "" if each is self.score else _ends(each.ahead),
-            ]
-            for each in (self.score, *self.others)
+            [m.name, interval(m.accuracy), f"{m.log_loss:.3f}", f"{m.held.calibration_error():.3f}", _ends(m.ahead)]
+            for m in (self.score, *self.others)
         ]
+        rows[0][-1] = ""  # that all are compared with
         rows += [[name, "no time", "", "", ""] for name in self.uncompared]
         header = ["model", "accuracy (95 %)", "log loss", "calibration", "ahead (95 %)"]
         return Table(f"{self.folds} folds, samples left out {left}", header, rows)
@@ -229,26 +225,18 @@ class Choice:
     @property
     def turning(self) -> Table:
         """Accuracy and confidence at each angle."""
-        rows = [
-            [
-                f"{each.angle:.0f}°",
-                format(each.copies, ",.0f"),
-                interval(each.accuracy),
-                format(each.confidence, ",.3f"),
-            ]
-            for each in self.turned
-        ]
+        rows = [[f"{t.angle:.0f}°", f"{t.copies:,}", interval(t.accuracy), f"{t.confidence:.3f}"] for t in self.turned]
         header = ["angle", "images", "accuracy (95 %)", "mean probability"]
         return Table("left-out images turned by angles outside of the group", header, rows)
 
     @property
     def candidates(self) -> Table:
         """What was tried, the best first, by left-out samples that it was chosen by."""
-        order = sorted(range(len(self.tried)), key=lambda i: (self.tried[i].log_loss, i))
+        order = sorted(self.tried, key=lambda each: each.log_loss)
         rows = [
-            [" *"[i == self.chosen] + named(each.name, each.group), each.kernel, f"{each.ridge:.0e}" + "↓" * each.ends,
-             format(each.log_loss, ",.3f"), format(each.accuracy, ".1%"), format(each.images_a_second, ",.0f")]
-            for i, each in ((i, self.tried[i]) for i in order[:_SHOWN])
+            [" *"[t is self.best] + named(t.name, t.group), t.kernel, f"{t.ridge:.0e}" + "↓" * t.ends,
+             f"{t.log_loss:,.3f}", f"{t.accuracy:.1%}", f"{t.images_a_second:,.0f}"]
+            for t in order[:_SHOWN]
         ]  # fmt: skip
         rows += [[" …"] + [""] * 5] * (len(order) > _SHOWN)
         rows += [[" " + name, "", "", "", "no time", ""] for name in self.untried]
@@ -264,11 +252,10 @@ def scored(
     chosen: HeldOut | None = None,
 ) -> Scored:
     """Scores of probabilities of all samples in a part; chosen: those of the model that it is compared with."""
-    rows = part.rows
-    held = HeldOut(probabilities[rows], problem.labels[rows], problem.classes)
+    held = HeldOut(probabilities[part.rows], problem.labels[part.rows], problem.classes)
     loss = -np.log(np.maximum(held.of_label, np.finfo(np.float64).tiny))
     right = held.hits * 1.0
-    ahead = _mean(right - (held if chosen is None else chosen).hits, part.sets, (-1.0, 1.0))
+    ahead = _mean(right - (chosen or held).hits, part.sets, (-1.0, 1.0))
     return Scored(name, held, _mean(right, part.sets, (0.0, 1.0)), float(loss.mean()), ahead)
 
 

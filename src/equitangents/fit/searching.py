@@ -66,6 +66,10 @@ class Trial:
         """Name of the candidate, with the group."""
         return named(self.candidate.name, self.group_name)
 
+    def of(self, x: np.ndarray) -> Trial:
+        """The same of other inputs."""
+        return replace(self, training=replace(self.training, x=x))
+
     @property
     def group_name(self) -> str:
         """That of the group of `action`; "" for none."""
@@ -117,7 +121,7 @@ class Result:
     def gram(self) -> Gram:
         """The kernel."""
         assert self.kernels is not None
-        return _gram(self.trial, self.kernels, self.tried.kernel, self.trial.training.x)
+        return _gram(self.trial, self.kernels, self.tried.kernel)
 
 
 @dataclass(eq=False)
@@ -152,8 +156,7 @@ class Search:
         """The chosen one; where others led since its kernels were computed, they are computed again, once."""
         found = self.results[self.chosen]
         if found.kernels is None:
-            x = found.trial.training.x.astype(np.float64) if found.double else found.trial.training.x
-            found = self.results[self.chosen] = replace(found, kernels=self._computed(found.trial, x, in_time=False))
+            found = self.results[self.chosen] = replace(found, kernels=self._computed(found.trial, in_time=False))
         return found
 
     def report(self, name: str, share: float) -> None:
@@ -175,7 +178,11 @@ class Search:
             slow = self.fast and (n + 1) / 2 < FAST * self._slower * costs[trial]
             if slow or not self._try(trial, problem, costs[trial]):
                 self.untried.append(trial.name)
-        self._retry(problem)
+        best = self.results[self.chosen] if self.results else None
+        if best is not None and best.tried.ends and best.trial.training.x.dtype == np.float32:
+            # again in double precision, where its ridge is the smallest that single precision allows
+            double = best.trial.of(best.trial.training.x.astype(np.float64))
+            self._try(double, problem, _DOUBLE * best.tried.seconds / self._slower, double=True)
 
     def _screened(self, order: list[Trial], problem: Problem, costs: dict[Trial, float]) -> list[Trial]:
         """Those that take next to no time first; by their scores on one fold, those without one by their cost."""
@@ -184,14 +191,14 @@ class Search:
         part = problem.part(problem.folds[0])
         scores: dict[Trial, float] = {}
         for trial in order:
-            x = trial.training.x[part.rows]
-            late = time.perf_counter() + self._slower * trial.seconds(len(x)) > until
-            kernels = None if late or self._is_late(costs[trial]) else self._computed(trial, x)
+            some = trial.of(trial.training.x[part.rows])
+            late = time.perf_counter() + self._slower * some.seconds(len(part.rows)) > until
+            kernels = None if late or self._is_late(costs[trial]) else self._computed(some)
             if kernels is None:
                 continue
             for name in _FIELDS:
                 with suppress(InvalidArgumentError):
-                    found = best_of(_gram(trial, kernels, name, x), problem, part)[1]
+                    found = best_of(_gram(some, kernels, name), problem, part)[1]
                     scores[trial] = min(found.log_loss, scores.get(trial, math.inf))
         self.screened = bool(scores)
         short = _SHORT * (self.deadline - time.perf_counter())
@@ -203,29 +210,36 @@ class Search:
         return late and bool(self.results)
 
     def _try(self, trial: Trial, problem: Problem, seconds: float, *, double: bool = False) -> bool:
-        """Compute and assess it, if that ends in time; whether it does."""
+        """Compute and assess both kernels, if that ends in time; whether it does. The best are kept with theirs."""
         if self._is_late(seconds):
             return False
-        start, x = time.perf_counter(), trial.training.x
-        kernels = self._computed(trial, x.astype(np.float64) if double else x)
+        start = time.perf_counter()
+        kernels = self._computed(trial)
         if kernels is None:
             return False
         took = time.perf_counter() - start
         if seconds > _LONG:
             self._ratios.append(took / seconds)
-        self._assess(trial, kernels, problem, took, double=double)
+        speed = (len(problem.labels) + 1) / 2 / max(took, 1e-9)
+        for name in _FIELDS:
+            gram = _gram(trial, kernels, name)
+            try:
+                found = assessed(gram, problem)
+            except InvalidArgumentError as error:
+                self.refused.append((f"{trial.name} ({name})", str(error)))
+                continue
+            best, about = found.best, (trial.candidate.name, trial.group_name, name, gram.precision)
+            tried = Tried(*about, best.ridge, best.log_loss, best.accuracy, took, speed, best.ridge == found.least)
+            self.results.append(Result(tried, found, trial, double, kernels))
+            kept = as_good([each.assessed.best for each in self.results])
+            self.results = [r if i in kept else replace(r, kernels=None) for i, r in enumerate(self.results)]
         self._assessing = time.perf_counter() - start - took
         return True
 
-    def _retry(self, problem: Problem) -> None:
-        """The best again in double precision, where its ridge is the smallest that single precision allows."""
-        best = self.results[self.chosen] if self.results else None
-        if best is not None and best.tried.ends and best.trial.training.x.dtype == np.float32:
-            self._try(best.trial, problem, _DOUBLE * best.tried.seconds / self._slower, double=True)
-
-    def _computed(self, trial: Trial, x: np.ndarray, in_time: bool = True) -> Kernels | None:
-        """Both kernels of x with itself, tile by tile; None where another has a score and the time is too short."""
-        n, kernel = len(x), trial.kernel
+    def _computed(self, trial: Trial, in_time: bool = True) -> Kernels | None:
+        """Both kernels of a trial, tile by tile; None where another has a score and the time is too short."""
+        x, kernel = trial.training.x, trial.kernel
+        n = len(x)
         if isinstance(trial.candidate.net, FeatureNetwork):
             return kernel.kernel(x)  # at once: features are computed anew in each tile
         nngp, ntk = (np.empty((n, n), x.dtype if x.dtype.kind == "f" else np.float64) for _ in range(2))
@@ -245,23 +259,6 @@ class Search:
                 if late and in_time and i and self.results:
                     return None
         return Kernels(nngp, ntk)
-
-    def _assess(self, trial: Trial, kernels: Kernels, problem: Problem, seconds: float, *, double: bool) -> None:
-        """Both kernels of a candidate; the best so far is kept with its kernels."""
-        for name in _FIELDS:
-            gram = _gram(trial, kernels, name, trial.training.x)
-            try:
-                found = assessed(gram, problem)
-            except InvalidArgumentError as error:
-                self.refused.append((f"{trial.name} ({name})", str(error)))
-                continue
-            best, speed = found.best, (len(problem.labels) + 1) / 2 / max(seconds, 1e-9)
-            about = trial.candidate.name, trial.group_name, name, gram.precision
-            score = best.ridge, best.log_loss, best.accuracy
-            tried = Tried(*about, *score, seconds, speed, best.ridge == found.least)
-            self.results.append(Result(tried, found, trial, double, kernels))
-            kept = as_good([each.assessed.best for each in self.results])
-            self.results = [r if i in kept else replace(r, kernels=None) for i, r in enumerate(self.results)]
 
     def probabilities(self, problem: Problem) -> np.ndarray:
         """Class probabilities (n, K) of every sample, by the candidate that is chosen on the rest of its fold.
@@ -286,9 +283,11 @@ class Search:
         return model._solve(held.with_settings(training.settings))
 
 
-def _gram(trial: Trial, kernels: Kernels, name: str, x: np.ndarray) -> Gram:
-    """One of both kernels of x with itself, with its diagonal before it was averaged over a group."""
+def _gram(trial: Trial, kernels: Kernels, name: str) -> Gram:
+    """One of both kernels of a trial, with its diagonal before it was averaged over a group."""
     action, matrix = trial.training.augmentation, np.asarray(getattr(kernels, name))
     order = 1 if action is None else action.group.order
-    variances = np.diag(matrix) if order == 1 else kernel_diagonal(trial.candidate.net, x, cast(Any, name))
+    variances = (
+        np.diag(matrix) if order == 1 else kernel_diagonal(trial.candidate.net, trial.training.x, cast(Any, name))
+    )
     return Gram(matrix.astype(np.float64), variances.astype(np.float64), order, matrix.dtype.name)
