@@ -263,14 +263,15 @@ def test_commands_from_end_to_end(s3, tmp_path):
 
 @pytest.mark.slow
 def test_an_outage_of_seconds_is_survived_by_every_request(s3):
-    at = place.ObjectPath("s3://bucket", "some/key")
+    folder = place.ObjectPath("s3://bucket", "some")
+    at = folder / "key"
     at.write_bytes(b"held")
-    requests = [lambda: at.write_bytes(b"held"), at.read_bytes, at.size, lambda: list(at.parent.sizes())]
-    requests += [lambda: (at.parent / "new").write_bytes(b"1", once=True), at.unlink]
+    requests = [lambda: at.write_bytes(b"held"), at.read_bytes, at.size, lambda: list(folder.sizes())]
+    requests += [lambda: (folder / "new").write_bytes(b"1", once=True), at.unlink]
     for request in requests:
         s3.stop()
         back = threading.Timer(2.0, s3.start)
         back.start()
         request()  # is an OSError where it is given up
         back.join()
-    assert [at.size(), (at.parent / "new").read_bytes()] == [None, b"1"]
+    assert [at.size(), (folder / "new").read_bytes()] == [None, b"1"]
