@@ -12,7 +12,7 @@ from .files import summary
 
 COUNT = 300
 BOTH = 217  # by both engines; the rest by the reference engine only where the other cannot
-TOLERANCE = 1e-9  # of the largest number: machines differ in libm, and sums in their order
+TOLERANCE = 3e-9  # of the largest number: libm and the order of sums differ, and Θ of a kink loses half of the digits
 N = et.nn
 SPACES = ("vector", "line", "plane", "wallpaper", "positions", "sphere", "points", "whole", "fields")
 SIMPLE = [
