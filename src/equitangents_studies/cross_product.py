@@ -25,7 +25,7 @@ from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.groups import Group, MatrixGroup
 from equitangents.report import palette
-from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share, t_interval
+from equitangents.statistics import Estimate, bias_fraction, bootstrap, exactly, shared_level, t_interval
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import orbit_batch
@@ -134,7 +134,7 @@ class Results(Measured):
 def mean_share(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
     """Share of the members' mean square violation that averaging infinitely many would leave."""
     y = results.outputs[name, key][time].astype(np.float64)
-    return surviving_share((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
+    return bias_fraction((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
 
 
 def covariance_share(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
@@ -147,7 +147,7 @@ def covariance_share(results: Results, name: str, key: str, time: int, level: fl
     for shift in (0, 1):
         moments = np.einsum("mgni,mgnj->mgnij", y, np.roll(y, shift, axis=2))
         parts.append((moments[:, 1:] - moments[:, :1]).reshape(len(y), -1))
-    return surviving_share(np.concatenate(parts, axis=1), confidence=level)
+    return bias_fraction(np.concatenate(parts, axis=1), confidence=level)
 
 
 def member_violations(results: Results, name: str, key: str, time: int) -> np.ndarray:

@@ -21,6 +21,7 @@ from equitangents import actions, nn
 from equitangents.report import palette
 from equitangents.statistics import (
     Estimate,
+    bias_fraction,
     bootstrap,
     exactly,
     excess_exponent,
@@ -28,7 +29,6 @@ from equitangents.statistics import (
     power_law,
     shared_level,
     squared_mean,
-    surviving_share,
 )
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import Chosen, is_own, load_images
@@ -340,7 +340,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
     excess = lambda task: [results.excess(architecture, task, width, middle) for width in widths]
 
     def left(task: str, width: int, t: int) -> Estimate:
-        return surviving_share(changes(task, "complete", width, t), confidence=each).times(100)
+        return bias_fraction(changes(task, "complete", width, t), confidence=each).times(100)
 
     def exponent(task: str, width: int, t: int) -> Estimate:
         squares = squares_of_means(changes(task, "complete", width, t), sizes)

@@ -18,7 +18,7 @@ import numpy as np
 
 from equitangents import actions, ensembles
 from equitangents.report import palette
-from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, surviving_share
+from equitangents.statistics import Estimate, bias_fraction, bootstrap, exactly, power_law, shared_level
 from equitangents_studies.common.infinite import largest_difference, squares_of_means
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
@@ -96,7 +96,7 @@ def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
 
 def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
     """Share of the mean square change that averaging ever more independent members would leave."""
-    return surviving_share(results.changes[kind].astype(np.float64), confidence=level)
+    return bias_fraction(results.changes[kind].astype(np.float64), confidence=level)
 
 
 def exponent(settings: Settings, results: Results, kind: str, level: float = 0.95) -> Estimate:

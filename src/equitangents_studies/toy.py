@@ -22,7 +22,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report import palette
-from equitangents.statistics import Estimate, exactly, shared_level, surviving_share, t_interval
+from equitangents.statistics import Estimate, bias_fraction, exactly, shared_level, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
@@ -123,7 +123,7 @@ def parts(results: Results, region: int, step: int) -> np.ndarray:
 def surviving(results: Results, region: int, step: int, level: float) -> Estimate:
     """Share of the members' mean square violation that averaging ever more of them would leave, in percent."""
     d = violations(results.augmented, region)[results.at(step)]
-    return surviving_share(d.reshape(len(d), -1), confidence=level).times(100)
+    return bias_fraction(d.reshape(len(d), -1), confidence=level).times(100)
 
 
 def largest_change(results: Results, means: tuple[np.ndarray, np.ndarray], region: int, step: int) -> Estimate:

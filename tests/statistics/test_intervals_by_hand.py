@@ -10,6 +10,7 @@ from equitangents.errors import EquitangentsError, InvalidTypeError, ShapeError
 from equitangents.metrics import measure
 from equitangents.statistics import (
     Estimate,
+    bias_fraction,
     bootstrap,
     bootstrap_intervals,
     excess_exponent,
@@ -19,7 +20,6 @@ from equitangents.statistics import (
     second_moment_share,
     shared_level,
     squared_mean,
-    surviving_share,
     t_interval,
 )
 from equitangents.statistics.bootstrap import mean_interval, resample, table_interval
@@ -81,11 +81,11 @@ class TestMembers:
     def pairs(d):
         return np.mean([d[i] @ d[j] for i in range(len(d)) for j in range(len(d)) if i != j]) / d.shape[1]
 
-    @pytest.mark.parametrize("name", ["squared_mean", "surviving_share", "second_moment_share"])
+    @pytest.mark.parametrize("name", ["squared_mean", "bias_fraction", "second_moment_share"])
     def test_values_are_means_over_pairs_and_each_is_left_out_in_turn(self, name, monkeypatch):
         literal, arguments = {
             "squared_mean": (self.pairs, [self.D]),
-            "surviving_share": (lambda d: self.pairs(d) / np.mean(d**2), [self.D]),
+            "bias_fraction": (lambda d: self.pairs(d) / np.mean(d**2), [self.D]),
             "second_moment_share": (lambda d, f: self.pairs(d) / np.mean(f**2), [self.D, self.F]),
         }[name]
         seen = []
@@ -100,14 +100,14 @@ class TestMembers:
     @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32])
     def test_do_not_depend_on_the_type_that_holds_them(self, dtype):
         d = (50 * np.random.default_rng(1).normal(size=(8, 3))).astype(dtype)
-        for of in (squared_mean, surviving_share, lambda d: second_moment_share(d, d)):
+        for of in (squared_mean, bias_fraction, lambda d: second_moment_share(d, d)):
             assert of(d) == of(d.astype(np.float64))
 
     def test_what_are_no_members_is_refused(self):
         with pytest.raises(ShapeError, match=r"deviations has shape \(4,\); expected \(members, values\)"):
             squared_mean(self.D[0])
         with pytest.raises(InvalidTypeError, match="deviations has dtype complex128; expected real numbers"):
-            surviving_share(1j * self.D)
+            bias_fraction(1j * self.D)
         with pytest.raises(InvalidTypeError, match="outputs has dtype complex128"):
             second_moment_share(self.D, 1j * self.F)
 
@@ -243,7 +243,7 @@ OF_CONFIDENCE = {
     "power_law": lambda **settings: power_law(np.array([1.0, 2.0]), MEMBERS, **settings),
     "excess_exponent": lambda **settings: excess_exponent(np.array([1.0, 2.0]), list(MEMBERS.T), **settings),
     "squared_mean": lambda **settings: squared_mean(MEMBERS, **settings),
-    "surviving_share": lambda **settings: surviving_share(MEMBERS, **settings),
+    "bias_fraction": lambda **settings: bias_fraction(MEMBERS, **settings),
     "second_moment_share": lambda **settings: second_moment_share(MEMBERS, MEMBERS, **settings),
     "quotient_of_squared_means": lambda **settings: quotient_of_squared_means(MEMBERS, MEMBERS, **settings),
     "shared_level": lambda **settings: shared_level(3, **settings),

@@ -3,10 +3,10 @@
 from equitangents.statistics.bootstrap import bootstrap, bootstrap_intervals, mean_interval
 from equitangents.statistics.estimate import Estimate, exactly, no_interval, shared_level, t_interval
 from equitangents.statistics.jackknife import (
+    bias_fraction,
     quotient_of_squared_means,
     second_moment_share,
     squared_mean,
-    surviving_share,
 )
 from equitangents.statistics.rates import excess_exponent, log_ratio, power_law
 from equitangents.statistics.student import FEWEST, binomial_ends
@@ -14,6 +14,7 @@ from equitangents.statistics.student import FEWEST, binomial_ends
 __all__ = [
     "FEWEST",
     "Estimate",
+    "bias_fraction",
     "binomial_ends",
     "bootstrap",
     "bootstrap_intervals",
@@ -27,6 +28,5 @@ __all__ = [
     "second_moment_share",
     "shared_level",
     "squared_mean",
-    "surviving_share",
     "t_interval",
 ]

@@ -33,7 +33,7 @@ def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence:
     return _safe(jackknife(whole, _left_out(deviations, total, squares), confidence), deviations, values)
 
 
-def surviving_share(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
+def bias_fraction(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
     """Share of the members' mean square that averaging infinitely many members leaves: (E d)² / E d²."""
     return second_moment_share(deviations, deviations, confidence=confidence)
 
