@@ -22,8 +22,11 @@ import numpy as np
 import pytest
 
 import kills
+from equitangents.actions import permutations
+from equitangents.ensembles import saved_objects
 from equitangents.ensembles.saved_folder import read_about, write_folder
 from equitangents.files import whole_file
+from equitangents.groups import symmetric
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call
 from storage.every_call import listed
@@ -296,3 +299,14 @@ def test_images_of_whole_numbers_take_less_than_half_and_come_back_as_they_were(
         found = about.array(i)
         assert found.dtype == array.dtype
         np.testing.assert_array_equal(found, array)
+
+
+@pytest.mark.parametrize("entry", [10**8, -(10**8), 0])
+def test_tables_of_positions_that_are_no_permutations_are_refused(entry):
+    group = symmetric(3)
+    described = saved_objects.Described(permutations(group, group.table))
+    arrays = [np.array(array) for array in described.arrays]
+    table = [array for array in arrays if array.ndim == 2][-1]  # the group's own comes before it
+    table[-1, -1] = entry or table[-1, 0]
+    with pytest.raises(ValueError, match="do not fit"):
+        saved_objects.build(described.tree, arrays.__getitem__)

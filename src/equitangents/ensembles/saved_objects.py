@@ -410,7 +410,8 @@ def _ensemble(e: Any) -> bool:
 
 
 FITS: dict[str, Callable[[Any], Any]] = {
-    "actions.Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
+    "actions.Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order
+    and bool((np.sort(a.table, axis=1) == np.arange(a.table.shape[1])).all()),
     "ensembles.FieldPoints": lambda p: p.image.shape == p.position.shape
     and _is_indexed(p.image, len(p.signals)) and _is_indexed(p.position, p.count),
     "ensembles.InfiniteEnsembleClassifier": lambda e: _ensemble(e) and e.classes_.ndim == 1
