@@ -26,7 +26,7 @@ from equitangents.actions import permutations
 from equitangents.ensembles import saved_objects
 from equitangents.ensembles.saved_folder import read_about, write_folder
 from equitangents.files import whole_file
-from equitangents.groups import symmetric
+from equitangents.groups import symmetric, wallpaper
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call
 from storage.every_call import listed
@@ -310,3 +310,15 @@ def test_tables_of_positions_that_are_no_permutations_are_refused(entry):
     table[-1, -1] = entry or table[-1, 0]
     with pytest.raises(ValueError, match="do not fit"):
         saved_objects.build(described.tree, arrays.__getitem__)
+
+
+def test_tables_that_groups_compute_are_not_taken_from_files():
+    group = wallpaper(rotations=4, reflections=False, shape=(2, 2))
+    known = group.table.copy(), group.grid_table.copy()
+    described = saved_objects.Described(group)
+    state = {key: value for key, value in described.tree["state"]}
+    assert not {"table", "grid_table", "inverses"} & set(state)
+    described.tree["state"] += [["grid_table", {"is": "array", "number": len(described.arrays)}]]
+    made = saved_objects.build(described.tree, [*described.arrays, np.full(known[1].shape, 10**8)].__getitem__)
+    np.testing.assert_array_equal(made.table, known[0])
+    np.testing.assert_array_equal(made.grid_table, known[1])

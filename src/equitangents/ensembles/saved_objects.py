@@ -90,7 +90,7 @@ _WRITES = "solvers.OutOfCore"  # where factors are, and go
 # what objects compute once, and is saved with them; other cached properties are computed again
 _CACHED_NAMES = (
     "_complex_irreps _is_orthogonal _real_irreps _solutions character conjugacy_classes covariance_problem delta "
-    "dimension euler_angles factor generators grid_table inverses is_abelian matrices mean_problem resolution table "
+    "dimension euler_angles factor generators is_abelian matrices mean_problem resolution "
     "unit weights"
 )
 _CACHED = frozenset(_CACHED_NAMES.split())
@@ -235,7 +235,7 @@ def restored(cls: type, state: Any) -> Any:
     """The object of class `cls` with the attributes `state`; ValueError for what its objects do not have."""
     if type(state) is not dict:
         raise ValueError(f"a {type(state).__name__} stands for attributes")
-    kept, name = dict(state), next(name_of(base) for base in cls.__mro__ if name_of(base) in kinds())
+    kept, name = _without_cached(cls, state), next(name_of(base) for base in cls.__mro__ if name_of(base) in kinds())
     wrong = _wrong(cls, kept)
     if wrong is not None:
         raise ValueError(wrong)
