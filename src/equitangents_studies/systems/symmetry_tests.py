@@ -42,7 +42,10 @@ class TwoSample(NamedTuple):
 def energy_test(
     a: Float[np.ndarray, "n values"], b: Float[np.ndarray, "m values"], *, permutations: int = 999, seed: int = 0
 ) -> TwoSample:
-    """Whether rows of a and of b, two or more each, have one law. The smallest p-value is 1/(permutations + 1).
+    """Permutation test of the hypothesis that rows of a and of b, two or more each, have one law.
+
+    The statistic is the energy distance 2 E|a − b| − E|a − a′| − E|b − b′| over distinct rows (Székely & Rizzo 2013);
+    the p-value is the share of `permutations` random divisions, the given one among them, with one at least as large.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
