@@ -23,11 +23,11 @@ from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 BATCHES = 16  # members in the largest ensembles whose means are compared
 _LEFT = 1.0  # % of the mean square prediction
@@ -35,7 +35,7 @@ _WITHIN = 5.0  # % of the mean square prediction
 
 
 @dataclass(frozen=True)
-class Settings(Chosen):
+class CnnToGcnnSettings(Chosen):
     """`members` of each kind and of each of `widths` (channels) train by full-batch gradient descent
     and are recorded after `steps`; `rate` is a fraction of the largest stable learning rate at infinite width (at 0.1
     single networks of 4 channels diverge); `times` are those at infinite width, in units of N/(η λ_max). Sizes are our
@@ -56,7 +56,7 @@ class Settings(Chosen):
 
 
 PRESETS = presets(
-    Settings(),
+    CnnToGcnnSettings(),
     desk="data=mnist foreign=cifar10,noise test_images=60 foreign_images=40 widths=8,16,32 members=400 "
     "steps=1,3,10,30,100",
     paper="data=cifar10 foreign=mnist,noise pixels=16 train_images=256 test_images=500 foreign_images=200 "
@@ -64,7 +64,7 @@ PRESETS = presets(
 )
 
 
-class Results(Measured):
+class CnnToGcnnResults(Results):
     """`distance`, `without_augmentation` and `kernel_distance` as `AugmentedPair.infinite` has them; `outputs` trained.
 
     `sizes` of ensembles are powers of 2 of which there are at least 16 disjoint ones.
@@ -145,17 +145,17 @@ def _half(e: Estimate) -> Estimate:
     return Estimate(e.value / 2, e.low / 2, e.high / 2, e.confidence)
 
 
-def cnn(settings: Settings, outputs: int, width: int) -> nn.Sequential:
+def cnn(settings: CnnToGcnnSettings, outputs: int, width: int) -> nn.Sequential:
     """3×3 convolutions on a torus, mean over positions."""
     return networks.cnn(width, settings.hidden_layers, outputs)
 
 
-def gcnn(settings: Settings, outputs: int, side: int, width: int) -> nn.Sequential:
+def gcnn(settings: CnnToGcnnSettings, outputs: int, side: int, width: int) -> nn.Sequential:
     """Lift and group convolutions with 3×3 windows and all rotations (p4, p4m), mean over the group."""
     return networks.wallpaper_gcnn(side, width, settings.hidden_layers, outputs, reflections=settings.group == "D4")
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: CnnToGcnnSettings, data_dir: Path | None) -> None:
     """Widths and members enough for exponents, and images that are there."""
     at_least(settings, hidden_layers=1, members=3 * BATCHES, train_images=2)
     widths = settings.widths
@@ -165,7 +165,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(images.train_x.shape[1] >= 4, "pixels", images.train_x.shape[1], "at least 4")
 
 
-def _pair(settings: Settings, images: Images) -> AugmentedPair:
+def _pair(settings: CnnToGcnnSettings, images: Images) -> AugmentedPair:
     side, outputs = images.train_x.shape[1], images.classes
     sets = {"training": images.train_x, **images.sets}
     return AugmentedPair(
@@ -177,7 +177,7 @@ def _pair(settings: Settings, images: Images) -> AugmentedPair:
     )
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: CnnToGcnnSettings, folder: RunFolder) -> CnnToGcnnResults:
     """Infinite width in closed form; then both kinds of networks, width by width."""
     images = load_images(settings, folder.data_dir)
     pair = _pair(settings, images)
@@ -191,14 +191,16 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     title = lambda kind, width: f"Training {settings.members} {nouns[kind]} of {width} channels"
     found = measured(
         folder,
-        Part("infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)),
-        Part("{kind}-{width}", title, train),
+        Stages("infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)),
+        Stages("{kind}-{width}", title, train),
         levels={"kind": KINDS, "width": widths, "inputs": sets, "step": steps, "time": settings.times},
     )
-    return Results.read(found, images=images, sets=sets, steps=steps)
+    return CnnToGcnnResults.read(found, images=images, sets=sets, steps=steps)
 
 
-def shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
+def shares(
+    settings: CnnToGcnnSettings, results: CnnToGcnnResults, widths: Sequence[int], level: float = 0.95
+) -> Records:
     """The floor D², in per cent of the mean square prediction, by width, set and step."""
     return Records.over(
         lambda width, inputs, step: results.share(width, inputs, step, level).times(100),
@@ -209,7 +211,7 @@ def shares(settings: Settings, results: Results, widths: Sequence[int], level: f
     )
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: CnnToGcnnSettings, results: CnnToGcnnResults) -> Sequence[Claim]:
     """The theorem at infinite width; the fall with members, with width, and how near the widest come."""
     last, widest, names = results.steps[-1], max(settings.widths), results.sets
     when = [name_of(time) for time in settings.times]
@@ -296,13 +298,13 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette.VERMILLION, palette.INK)
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: CnnToGcnnSettings, results: CnnToGcnnResults, folder: RunFolder) -> list[Shown]:
     """The distance against members and width, and what is left of it."""
     floor = shares(settings, results, sorted(settings.widths))
     return [_members(settings, results, floor, folder)]
 
 
-def _members(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:
+def _members(settings: CnnToGcnnSettings, results: CnnToGcnnResults, floor: Records, folder: RunFolder) -> Figure:
     last, widths = results.steps[-1], sorted(settings.widths)
     with drawing.panels(
         folder,
@@ -336,4 +338,4 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -18,9 +18,9 @@ from equitangents import actions, nn
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, t_interval
 from equitangents_studies import data
-from equitangents_studies.common.image_ensembles import (
+from equitangents_studies.common.ensembles import (
     AnswersOnOrbits,
-    Recipe,
+    EnsembleRecipe,
     check_images,
     rotations,
     train_on_orbits,
@@ -32,6 +32,7 @@ from equitangents_studies.common.orbits import by_element, there_and_back
 from equitangents_studies.common.rotation_bound import coarseness, largest_gradients, representation
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import (
     Claim,
     Records,
@@ -43,13 +44,12 @@ from equitangents_studies.framework.claims import (
     theirs,
     to_rounding,
 )
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 
 @dataclass(frozen=True)
-class Settings:
+class ContinuousSettings:
     """Models are augmented with C_k for every k of `orders` and tested at `angles` angles, a multiple of each k.
 
     `rings` × `samples` (odd) read an image along circles; `points`² places on every chord are searched for the largest
@@ -100,13 +100,15 @@ class Settings:
         )  # fmt: skip
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> EnsembleRecipe:
         """How image ensembles are trained."""
-        return Recipe(self.patch, self.channels, self.image_members, self.ensembles, self.batch, self.learning_rate)
+        return EnsembleRecipe(
+            self.patch, self.channels, self.image_members, self.ensembles, self.batch, self.learning_rate
+        )
 
 
 PRESETS = presets(
-    Settings(),
+    ContinuousSettings(),
     desk="data=fashion_mnist train_images=60 test_images=40 pixels=14 rings=7 samples=25 points=3 "
     "image_train=1600 foreign=mnist,cifar10,noise foreign_images=30 image_members=5 epochs=8",
     paper="data=fashion_mnist train_images=100 test_images=100 rings=14 samples=45 points=3 steps=1,10,100,1000 "
@@ -115,7 +117,7 @@ PRESETS = presets(
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: ContinuousSettings, data_dir: Path | None) -> None:
     """Angles that meet every subgroup; the images are there."""
     for name in ("orders", "image_orders"):
         orders = getattr(settings, name)
@@ -134,7 +136,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 WAYS = ("rings", "pixels")
 
 
-class Results(Measured):
+class ContinuousResults(Results):
     """By way ("rings", "pixels"): `kappa`, `profile`, |f̄(ρ(g)x) − f̄(x)|, and `size`, the root mean square prediction.
     `floor`, |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)| by resampling pixels, `round_trip` the relative change of the images themselves,
     `constant`, C(x) on rings. `images` are the image
@@ -159,7 +161,7 @@ class Results(Measured):
         return (self.floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
 
 
-def bound_share(results: Results) -> np.ndarray:
+def bound_share(results: ContinuousResults) -> np.ndarray:
     """max_g |f̄(ρ(g)x) − f̄(x)| / (κ C(x)) on rings: (orders, T, N)."""
     return results.profile["rings"].max(axis=2) / (results.kappa["rings"][:, None, None] * results.constant)
 
@@ -186,7 +188,7 @@ class ImageEnsembles(AnswersOnOrbits):
 
 
 def _images(
-    settings: Settings, data_dir: Path | None
+    settings: ContinuousSettings, data_dir: Path | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray]:
     """Training inputs, test inputs, each by way, and targets."""
     source = data.load(settings.data, data_dir).subset(settings.train_images, settings.test_images, seed=settings.seed)
@@ -204,25 +206,27 @@ def _action(way: str, n: int) -> actions.Action:
     return actions.ring_rotations(n) if way == "rings" else actions.image_rotations(n, mask="circle")
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ContinuousSettings, folder: RunFolder) -> ContinuousResults:
     """Both ways in closed form for every k, then image ensembles."""
     train, test, y = _images(settings, folder.data_dir)
     levels = {"way": WAYS, "k": settings.orders, "step": _steps(settings)}
     closed = [
-        Part(f"{way}-{{k}}", f"C{{k}} on {way}, closed form", partial(_closed, settings, way, train[way], y, test[way]))
+        Stages(
+            f"{way}-{{k}}", f"C{{k}} on {way}, closed form", partial(_closed, settings, way, train[way], y, test[way])
+        )
         for way in WAYS
     ]
     found = measured(
         folder,
-        Part("kappa", "Distance of C_k from SO(2)", partial(_kappa, settings, test["pixels"])),
+        Stages("kappa", "Distance of C_k from SO(2)", partial(_kappa, settings, test["pixels"])),
         *closed,
         levels=levels,
     )
     images = _image_ensembles(settings, folder) if settings.image_orders else None
-    return Results.read(found, steps=_steps(settings), images=images)
+    return ContinuousResults.read(found, steps=_steps(settings), images=images)
 
 
-def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
+def _image_ensembles(settings: ContinuousSettings, folder: RunFolder) -> ImageEnsembles:
     """One training of all networks for every k, each a stage of its own."""
     images, recipe = load_images(settings.images, folder.data_dir), settings.recipe
     fine = rotations(settings.angles)
@@ -244,15 +248,15 @@ def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
     return ImageEnsembles(images, fine, recipe, found, settings.epochs)
 
 
-def _steps(settings: Settings) -> np.ndarray:
+def _steps(settings: ContinuousSettings) -> np.ndarray:
     return np.array(sorted(set(settings.steps)))
 
 
-def _network(settings: Settings, outputs: int) -> nn.Sequential:
+def _network(settings: ContinuousSettings, outputs: int) -> nn.Sequential:
     return mlp(1, settings.hidden_layers, outputs, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
-def _kappa(settings: Settings, images: np.ndarray, task: Task) -> Arrays:
+def _kappa(settings: ContinuousSettings, images: np.ndarray, task: Task) -> Arrays:
     # every ring turns alike, so that one is enough
     shapes = {"rings": (1, settings.samples, 1), "pixels": (*images.shape[1:-1], 1)}
     arrays: Arrays = {}
@@ -265,7 +269,7 @@ def _kappa(settings: Settings, images: np.ndarray, task: Task) -> Arrays:
 
 
 def _closed(
-    settings: Settings, way: str, train: np.ndarray, y: np.ndarray, x: np.ndarray, k: int, task: Task
+    settings: ContinuousSettings, way: str, train: np.ndarray, y: np.ndarray, x: np.ndarray, k: int, task: Task
 ) -> Arrays:
     fine, times = _action(way, settings.angles), _steps(settings)
     model = gradient_descent(_network(settings, y.shape[1]), train, y, settings.rate, augmentation=_action(way, k))
@@ -285,7 +289,7 @@ def _closed(
     return arrays
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: ContinuousSettings, results: ContinuousResults) -> Sequence[Claim]:
     """The lemma, invariance under C_k itself, the slope, the floor of resampling, image ensembles."""
     times, orders, finest = range(len(results.steps)), settings.orders, settings.orders[-1]
     when = lambda t: after(int(results.steps[t]))
@@ -416,7 +420,7 @@ def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: ContinuousSettings, results: ContinuousResults, folder: RunFolder) -> list[Shown]:
     """Agreement over angles of image ensembles, which may be left out."""
     found = results.images
     return [] if found is None else [_images_over_angles(found, folder)]
@@ -469,4 +473,4 @@ def _images_over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -31,16 +31,16 @@ from equitangents.statistics import (
     squared_mean,
 )
 from equitangents_studies.common import networks
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.images import Chosen, is_own, load_images
 from equitangents_studies.common.infinite import gradient_descent, predicted_parts, squares_of_means
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.orbits import deviations
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, identity, ours, proved
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 KINDS = ("complete", "partial")
 TITLES = {"complete": ", all four turns", "partial": ", half turns alone", "none": ""}
@@ -50,7 +50,7 @@ NOUNS = {"mlp": "MLPs", "cnn": "CNNs", "gcnn": "group-convolutional networks"}
 
 
 @dataclass(frozen=True)
-class Settings:
+class FiniteWidthSettings:
     """`tasks` are "ising" (energies of hot spins on a torus) and data sets (odd or even class, ±1, on images averaged
     down to `pixels`), under turns by 90°: `complete` augmentation shows all four, `partial` those by 0° and 180°.
 
@@ -96,7 +96,7 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    FiniteWidthSettings(),
     desk="tasks=ising,fashion_mnist lattice=6 train_spins=24 test_spins=48 train_images=24 test_images=48 "
     "widths=16,32,64,128,256,512 channels=4,8,16,32 group_channels=4,8,16 members=1024 cnn_members=384 "
     "group_members=16 steps=1,10,100",
@@ -115,7 +115,7 @@ ISING = "ising"
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class ImageProblem:
     """Images to learn from with their targets, which turns leave alone, and images to test on."""
 
     title: str
@@ -124,20 +124,20 @@ class Problem:
     test: Float[np.ndarray, "m size size 1"]
 
 
-def load_problem(settings: Settings, name: str, data_dir: Path | None) -> Problem:
+def load_problem(settings: FiniteWidthSettings, name: str, data_dir: Path | None) -> ImageProblem:
     """Raises DataNotFoundError or InvalidArgumentError where images are missing or do not fit."""
     if name == ISING:
         arrays = energy_task(settings.lattice, settings.train_spins, settings.test_spins, settings.seed)
-        return Problem("Ising energies", *arrays)
+        return ImageProblem("Ising energies", *arrays)
     s = settings
     images = load_images(Chosen(name, (), s.train_images, s.test_images, 0, s.pixels, s.seed), data_dir)
     wide = lambda x: x.astype(np.float64)
-    return Problem(
+    return ImageProblem(
         images.titles["test"], wide(images.train_x), np.where(images.train_y % 2, 1.0, -1.0), wide(images.sets["test"])
     )
 
 
-class Results(Measured):
+class FiniteWidthResults(Results):
     """`titles` of tasks; A and B at infinite width are `fluctuation` and `bias`; `changes` f(gx) − f(x) of members."""
 
     titles: dict[str, str]
@@ -172,7 +172,7 @@ class Results(Measured):
         return after(int(self.steps[time]))
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: FiniteWidthSettings, data_dir: Path | None) -> None:
     """Members enough for batches of the largest size, widths enough for a rate, and images that are there."""
     largest, tasks = max(settings.sizes), settings.tasks
     at_least(settings, lattice=3, pixels=4, hidden_layers=1, group_members=1)
@@ -190,20 +190,20 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         load_problem(settings, name, data_dir)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: FiniteWidthSettings, folder: RunFolder) -> FiniteWidthResults:
     """Closed forms for all kinds of augmentation, then an ensemble per architecture, task, kind and width."""
     problems = {name: load_problem(settings, name, folder.data_dir) for name in settings.tasks}
     keys = [(a, task, kind) for task in problems for a, kinds in ARCHITECTURES.items() for kind in kinds]
     title = lambda a, task, kind: f"Infinite width, {NOUNS[a]}, {problems[task].title}{TITLES[kind]}"
     closed = measured(
         folder,
-        Part("infinite-{architecture}-{task}-{kind}", title, partial(_infinite, settings, problems)),
+        Stages("infinite-{architecture}-{task}-{kind}", title, partial(_infinite, settings, problems)),
         levels={"architecture task kind": keys, "step": recorded_steps(settings)},
     )
     rates = closed.by("architecture task kind", "rate")
     trained = measured(
         folder,
-        Part(
+        Stages(
             "trained-{architecture}-{task}-{kind}-{width}",
             lambda a, task, kind, width: (
                 f"Training {settings.members_of(a)} {NOUNS[a]}, {width_name(a, width)}, {problems[task].title}"
@@ -214,15 +214,15 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         levels={"architecture task kind width": [(*key, n) for key in keys for n in settings.widths_of(key[0])]},
     )
     titles = {name: problem.title for name, problem in problems.items()}
-    return Results.read(closed | trained, titles=titles, steps=recorded_steps(settings))
+    return FiniteWidthResults.read(closed | trained, titles=titles, steps=recorded_steps(settings))
 
 
-def recorded_steps(settings: Settings) -> np.ndarray:
+def recorded_steps(settings: FiniteWidthSettings) -> np.ndarray:
     """When changes are recorded."""
     return np.array(sorted(set(settings.steps)))
 
 
-def network(settings: Settings, architecture: str, width: int, problem: Problem) -> nn.Sequential:
+def network(settings: FiniteWidthSettings, architecture: str, width: int, problem: ImageProblem) -> nn.Sequential:
     """An MLP, a CNN on the torus that is flattened at the end, or a p4 network that is pooled at the end."""
     scales: dict[str, Any] = {"W_std": settings.W_std, "b_std": settings.b_std}
     if architecture == "mlp":
@@ -233,7 +233,12 @@ def network(settings: Settings, architecture: str, width: int, problem: Problem)
 
 
 def _infinite(
-    settings: Settings, problems: Mapping[str, Problem], architecture: str, task: str, kind: str, progress: Task
+    settings: FiniteWidthSettings,
+    problems: Mapping[str, ImageProblem],
+    architecture: str,
+    task: str,
+    kind: str,
+    progress: Task,
 ) -> Arrays:
     problem = problems[task]
     net = network(settings, architecture, 1, problem)
@@ -243,7 +248,7 @@ def _infinite(
 
 
 def _ensemble(
-    settings: Settings, folder: RunFolder, problems: Mapping[str, Problem], rates: Keyed[float],
+    settings: FiniteWidthSettings, folder: RunFolder, problems: Mapping[str, ImageProblem], rates: Keyed[float],
     architecture: str, task: str, kind: str, width: int, progress: Task,
 ) -> Arrays:  # fmt: skip
     """`changes` of every member of a trained ensemble."""
@@ -266,7 +271,7 @@ def _ensemble(
     )
 
 
-def _seed(settings: Settings, architecture: str, task: str, width: int, kind: str) -> int:
+def _seed(settings: FiniteWidthSettings, architecture: str, task: str, width: int, kind: str) -> int:
     """A seed for each ensemble; that of MLPs on energies depends on width and kind alone."""
     entropy = [settings.seed, width, (*KINDS, "none").index(kind)]
     if (architecture, task) != ("mlp", ISING):
@@ -281,7 +286,7 @@ _ROUNDING = 1e-5  # single precision
 _EXPONENTS = np.linspace(-3.0, -0.25, 551)  # that are tried; at 0 the second power would be the first of theory
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: FiniteWidthSettings, results: FiniteWidthResults) -> Sequence[Claim]:
     """The six claims about the violation of every architecture; group-convolutional networks have none."""
     of_ensembles = [one for name in ("mlp", "cnn") for one in architecture_claims(settings, results, name)]
     return [*of_ensembles, group_claim(settings, results)]
@@ -307,7 +312,7 @@ def leading_exponent(widths: np.ndarray, means: np.ndarray, errors: np.ndarray, 
     return Estimate(float(_EXPONENTS[found.argmin()]), float(within[0]), float(within[-1]), level)
 
 
-def group_claim(settings: Settings, results: Results) -> Claim:
+def group_claim(settings: FiniteWidthSettings, results: FiniteWidthResults) -> Claim:
     """Exact at any width."""
     of = lambda task, width, t: float(np.abs(results.changes["gcnn", task, "none", width][t]).max())
     return exact(
@@ -327,7 +332,7 @@ def group_claim(settings: Settings, results: Results) -> Claim:
     )
 
 
-def architecture_claims(settings: Settings, results: Results, architecture: str) -> list[Claim]:
+def architecture_claims(settings: FiniteWidthSettings, results: FiniteWidthResults, architecture: str) -> list[Claim]:
     """No bias after complete augmentation, exponents in members and width, and the parts that theory gives."""
     tasks, times, widths = results.tasks(architecture), range(len(results.steps)), settings.widths_of(architecture)
     wide, middle, nouns, when = widths[-1], len(results.steps) // 2, NOUNS[architecture], results.when
@@ -441,7 +446,7 @@ def order_claim(fits: Mapping[str, Estimate], nouns: str, when: str) -> Claim:
 _COLOURS = {"mlp": palette.BLUE, "cnn": palette.ORANGE, "gcnn": palette.GREEN}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: FiniteWidthSettings, results: FiniteWidthResults, folder: RunFolder) -> list[Shown]:
     """Single networks of every architecture."""
     last = len(results.steps) - 1
     with drawing.panels(
@@ -469,4 +474,4 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return [drawn.figure]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -28,10 +28,10 @@ from equitangents_studies.common.system_runs import (
 )
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.framework.claims import Claim, claim, exact, in_words, ours, proved, table, theirs
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import architecture, inference
 from equitangents_studies.systems.descent import GradientInference
 
@@ -40,7 +40,7 @@ INFERENCES = ("NN", "NN+")
 
 
 @dataclass(frozen=True)
-class Settings(SystemSettings):
+class VecWidthSettings(SystemSettings):
     """VEC of `depth` hidden layers and each of `widths`, which double, `runs` each,
     on `train_images` and `test_images` of its own, averaged down to `pixels`, for at most `epochs`; a width is read off
     where at least `needed` runs count. `ridge`: of the NTK, relative to the mean diagonal.
@@ -56,7 +56,7 @@ class Settings(SystemSettings):
     ridge: float = 1e-4
 
 
-class Results(Measured):
+class VecWidthResults(Results):
     """`best`, `last` and `learnt`: accuracies of runs on test images, the highest along training and the last, and on
     training images; `limit`: of the NTK, `draws`: of single infinitely wide networks.
     """
@@ -158,7 +158,7 @@ class Results(Measured):
 
 
 PRESETS = presets(
-    Settings(),
+    VecWidthSettings(),
     desk="train_images=600 test_images=400 widths=16,32,64,128,256 runs=5 needed=4 epochs=600",
     paper="data=cifar10 train_images=45000 test_images=5000 pixels=32 depth=8 widths=8,16,32,64,128,256,512 runs=5 "
     "needed=4 epochs=900",
@@ -166,7 +166,7 @@ PRESETS = presets(
 _EIGENVALUE_INPUTS = 64
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: VecWidthSettings, data_dir: Path | None) -> None:
     """Widths that double, and runs enough for an interval."""
     s = settings
     at_least(s, train_images=10, test_images=2, pixels=3, depth=1, runs=2, needed=2, epochs=1)
@@ -181,26 +181,26 @@ def _is_power(n: int) -> bool:
     return n >= 1 and n & (n - 1) == 0
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: VecWidthSettings, folder: RunFolder) -> VecWidthResults:
     """The NTK, then every width, inference and group, one stage each."""
     s = settings
     images = repeated_images(s, folder.data_dir, s.runs)
     found = measured(
         folder,
-        Part("limit", "Infinite width", partial(_limit, s, images)),
-        Part("{inference}-{width}-{group#}", "Width {width}, {inference}, {group}", partial(_runs, s, images)),
+        Stages("limit", "Infinite width", partial(_limit, s, images)),
+        Stages("{inference}-{width}-{group#}", "Width {width}, {inference}, {group}", partial(_runs, s, images)),
         levels={"width": s.widths, "inference": INFERENCES, "group": GROUPS},
     )
-    return Results.read(found, widths=s.widths, needed=s.needed)
+    return VecWidthResults.read(found, widths=s.widths, needed=s.needed)
 
 
-def _limit(settings: Settings, images: list[Dataset], task: Task) -> Arrays:
+def _limit(settings: VecWidthSettings, images: list[Dataset], task: Task) -> Arrays:
     """Accuracies of the NTK and of single infinitely wide networks, with the transformations of the networks."""
     net = architecture("VEC", settings.depth)
     return draw_accuracies(net, images, GROUPS, settings.ridge, settings.seed, task)
 
 
-def _runs(settings: Settings, images: list[Dataset], how: str, width: int, group: str, task: Task) -> Arrays:
+def _runs(settings: VecWidthSettings, images: list[Dataset], how: str, width: int, group: str, task: Task) -> Arrays:
     """Runs of one width, (runs,) by the keys of `counted_runs`."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
@@ -222,7 +222,7 @@ def best_width(widths: Sequence[int], how: str) -> int:
     return min(widths, key=lambda w: abs(math.log2(w / BEST[how])))
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: VecWidthSettings, results: VecWidthResults) -> Sequence[Claim]:
     """The source's claims as it compares, and those of ours that compare like with like."""
     over_runs = partial(claim, covers=RUNS)
     points = partial(over_runs, unit=_POINTS)
@@ -309,12 +309,12 @@ _COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}
 _TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: VecWidthSettings, results: VecWidthResults, folder: RunFolder) -> list[Shown]:
     """Accuracies against width."""
     return [_figure(results, folder), _table(settings, results)]
 
 
-def _figure(results: Results, folder: RunFolder) -> Figure:
+def _figure(results: VecWidthResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
@@ -346,7 +346,7 @@ def _figure(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _table(s: Settings, results: Results) -> Table:
+def _table(s: VecWidthSettings, results: VecWidthResults) -> Table:
     rows: list[list[object]] = []
     for how, group in results.best:
         cells = []
@@ -365,4 +365,4 @@ def _table(s: Settings, results: Results) -> Table:
     return table(caption, ["", *(str(w) for w in results.widths)], rows)
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -25,14 +25,14 @@ from equitangents_studies.common.molecule_kernels import mean_square, so3_networ
 from equitangents_studies.common.scores import largest
 from equitangents_studies.data.molecules import TRAJECTORIES, WATER
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
 
 @dataclass(frozen=True)
-class Settings:
+class ForcesSettings:
     """`molecule` "methanol" has toy energies of ASE's effective medium theory at geometries displaced by `displacement`
     (Å, standard deviation of every coordinate); others are frames of rMD17. `scale` is the root mean square of signals
     after the first layer. Where there is a file, dipoles and polarisabilities of `water` ("monomer", "dimer", "zundel")
@@ -55,7 +55,7 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    ForcesSettings(),
     desk="molecule=ethanol sizes=5,10,20 test=20 tolerance=1e-7 turns=8 water_sizes=10,25,50,100 water_test=100",
     paper="molecule=ethanol sizes=5,10,20,50,100 test=100 bandlimit=4 tolerance=1e-7 ridge=1e-6 turns=10 "
     "water_sizes=10,25,50,100,250 water_test=200",
@@ -84,7 +84,7 @@ class WaterTensors:
         return bootstrap(np.stack([self.errors[-1], self.guess], axis=1), lambda m: m[:, 0] / m[:, 1])
 
 
-class Results(Measured):
+class ForcesResults(Results):
     """Absolute errors on test frames by target: `energies` in eV, `forces` in eV/Å, mean over components. `gradient`,
     `curl`, `turned_energies`, `turned_forces`: relative violations of what must hold, the last two for every turn.
     `water` holds what was measured on dipoles and polarisabilities of water, and is empty without a file. `spread` is
@@ -106,7 +106,7 @@ def error_ratio(a: np.ndarray, b: np.ndarray) -> Estimate:
     return bootstrap(np.stack([a, b], axis=1), lambda m: m[:, 0] / m[:, 1])
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: ForcesSettings, data_dir: Path | None) -> None:
     """A molecule that is known, frames enough, and files that can be read."""
     known = ("methanol", *TRAJECTORIES)
     check(settings.molecule in known, "molecule", settings.molecule, list(known))
@@ -122,19 +122,19 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         check_water(settings, data_dir)
 
 
-def _has_water(settings: Settings, data_dir: Path | None) -> bool:
+def _has_water(settings: ForcesSettings, data_dir: Path | None) -> bool:
     return bool(settings.water_sizes) and data.available("water_tensors", data_dir)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ForcesSettings, folder: RunFolder) -> ForcesResults:
     """Three ways of training at every size, laws of the largest, and dipoles of water."""
     train, test = frames(settings, folder)
     water = partial(learn_water, settings, folder.data_dir)
     found = measured(
         folder,
-        Part("{target}-{size}", "From {target}, {size} frames", partial(_learn, settings, train, test)),
-        Part("laws", "Laws of forces", partial(_laws, settings, train[: settings.sizes[-1]], test)),
-        Part("water-{tensor}", lambda kind: f"{KINDS[kind].capitalize()} of water", water),
+        Stages("{target}-{size}", "From {target}, {size} frames", partial(_learn, settings, train, test)),
+        Stages("laws", "Laws of forces", partial(_laws, settings, train[: settings.sizes[-1]], test)),
+        Stages("water-{tensor}", lambda kind: f"{KINDS[kind].capitalize()} of water", water),
         levels={
             "target": TARGETS,
             "size": settings.sizes,
@@ -143,10 +143,10 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
     tensors = {at["tensor"]: WaterTensors(**arrays) for at, arrays in found.parts["water"]}
     energies, forces = (float(np.abs(v - v.mean()).mean()) for v in (test.energies, _forces(test)))
-    return Results.read(found, spread=(energies, forces), water=tensors)
+    return ForcesResults.read(found, spread=(energies, forces), water=tensors)
 
 
-def frames(settings: Settings, folder: RunFolder) -> tuple[data.MoleculeSet, data.MoleculeSet]:
+def frames(settings: ForcesSettings, folder: RunFolder) -> tuple[data.MoleculeSet, data.MoleculeSet]:
     """(Training, test) frames in random order."""
     rng = np.random.default_rng(settings.seed)
     if settings.molecule == "methanol":
@@ -175,13 +175,13 @@ def toy_frames(count: int, displacement: float, rng: np.random.Generator) -> dat
     )  # fmt: skip
 
 
-def network(settings: Settings, signals: AtomSignals, molecules: Molecules) -> nn.Sequential:
+def network(settings: ForcesSettings, signals: AtomSignals, molecules: Molecules) -> nn.Sequential:
     """The invariant network, its first layer scaled to these molecules."""
     scale = settings.scale / mean_square(signals, molecules) ** 0.5
     return so3_network(settings.bandlimit, scale, settings.tolerance)
 
 
-def _fitted(settings: Settings, train: data.MoleculeSet, target: str) -> MoleculeRegressor:
+def _fitted(settings: ForcesSettings, train: data.MoleculeSet, target: str) -> MoleculeRegressor:
     signals = AtomSignals(settings.bandlimit, elements=train.molecules.elements)
     net = network(settings, signals, train.molecules)
     model = MoleculeRegressor(net, signals=signals, ridge=settings.ridge)
@@ -195,7 +195,7 @@ def _forces(frames: data.MoleculeSet) -> np.ndarray:
 
 
 def _learn(
-    settings: Settings, whole: data.MoleculeSet, test: data.MoleculeSet, target: str, size: int, task: Task
+    settings: ForcesSettings, whole: data.MoleculeSet, test: data.MoleculeSet, target: str, size: int, task: Task
 ) -> Arrays:
     """Errors on test frames; without energies to learn from, up to their mean on the training frames."""
     train = whole[:size]
@@ -210,7 +210,7 @@ def _learn(
     }
 
 
-def _laws(settings: Settings, train: data.MoleculeSet, test: data.MoleculeSet, task: Task) -> Arrays:
+def _laws(settings: ForcesSettings, train: data.MoleculeSet, test: data.MoleculeSet, task: Task) -> Arrays:
     """Forces against differences of energies, the asymmetry of their derivatives, and what turning does."""
     model = _fitted(settings, train, "both")
     one = test.molecules[:1]
@@ -239,7 +239,7 @@ def _laws(settings: Settings, train: data.MoleculeSet, test: data.MoleculeSet, t
     }
 
 
-def check_water(settings: Settings, data_dir: Path | None) -> None:
+def check_water(settings: ForcesSettings, data_dir: Path | None) -> None:
     """A system that is known, and molecules enough in its file."""
     s = settings
     check(s.water in WATER, "water", s.water, f"one of {', '.join(WATER)}")
@@ -254,7 +254,7 @@ def turned(tensors: np.ndarray, turns: np.ndarray) -> np.ndarray:
     return (turns @ tensors[..., None])[..., 0] if tensors.ndim == 2 else turns @ tensors @ turns.swapaxes(1, 2)
 
 
-def learn_water(settings: Settings, data_dir: Path | None, kind: str, task: Task) -> Arrays:
+def learn_water(settings: ForcesSettings, data_dir: Path | None, kind: str, task: Task) -> Arrays:
     """The fields of `WaterTensors` for one kind of tensor.
 
     Each molecule is turned at random: a model that does not know how tensors turn gains nothing from the data's frame.
@@ -305,7 +305,7 @@ _THEORY = "by construction"
 _ASKED = "asked by a reviewer of arXiv 2406.06504"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: ForcesSettings, results: ForcesResults) -> Sequence[Claim]:
     """What forces add, and what holds by construction."""
     most = settings.sizes[-1]
     of_both = {
@@ -361,7 +361,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return judged
 
 
-def _learnt(results: Results, frames: int) -> Claim:
+def _learnt(results: ForcesResults, frames: int) -> Claim:
     """Whether forces are predicted at all, after each way of training."""
     least = lambda target: bootstrap(results.forces[target][-1]).times(1 / results.spread[1])
     ratios = {f"from {target}": least(target) for target in TARGETS}
@@ -393,13 +393,13 @@ def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
 _COLOURS = dict(zip(TARGETS, (palette.VERMILLION, palette.GREEN, palette.BLUE), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: ForcesSettings, results: ForcesResults, folder: RunFolder) -> list[Shown]:
     """Learning curves, and tensors of water where they were learnt."""
     tensors = [_tensors(settings, results, folder)] if results.water else []
     return [_curves(settings, results, folder), *tensors]
 
 
-def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _curves(settings: ForcesSettings, results: ForcesResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "learning-curves",
@@ -421,7 +421,7 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _tensors(settings: ForcesSettings, results: ForcesResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "tensors",
@@ -441,4 +441,4 @@ def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

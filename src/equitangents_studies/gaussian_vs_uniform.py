@@ -25,10 +25,10 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_runs import SystemSettings, asked_images
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, proved, theirs, to_rounding
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, UniformFirst, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
 
@@ -41,7 +41,7 @@ COUPLED = (("gaussian", "P(3d)"), ("gaussian", "O(3d)"), ("uniform", "P(3d)"))
 
 
 @dataclass(frozen=True)
-class Settings(SystemSettings):
+class UniformSettings(SystemSettings):
     """FCN of `depth` hidden layers and `width` channels, trained by NN+ on
     `train_images` of `pixels` × `pixels` for at most `epochs`, `members` networks for each law and group; `test_images`
     are classified. Coupled networks have `narrow` channels.
@@ -55,13 +55,13 @@ class Settings(SystemSettings):
 
 
 PRESETS = presets(
-    Settings(),
+    UniformSettings(),
     desk="train_images=2000 test_images=1000 pixels=16 depth=3 width=256 members=10",
     paper="data=cifar10 train_images=45000 test_images=10000 pixels=32 depth=8 width=1024 members=5 epochs=900",
 )
 
 
-class Results(Measured):
+class UniformResults(Results):
     """Test accuracies; largest differences of coupled networks; κ of uniform weights on moved
     images of so many pixels a side.
     """
@@ -71,27 +71,27 @@ class Results(Measured):
     kurtosis: Keyed[np.ndarray] = by("pixels", "group image")
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: UniformSettings, data_dir: Path | None) -> None:
     """Members enough for an interval, samples enough for a p-value below the level."""
     at_least(settings, train_images=20, test_images=2, pixels=2, depth=1, width=1, epochs=1, narrow=1)
     check(settings.members >= 5, "members", settings.members, "at least 5, for an interval")
     asked_images(settings, data_dir)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: UniformSettings, folder: RunFolder) -> UniformResults:
     """Accuracies for each law and group, then the tests of symmetry."""
     images = asked_images(settings, folder.data_dir)
     found = measured(
         folder,
-        Part("accuracy-{first_layer}", "First layer {first_layer}", partial(_scores, settings, images)),
-        Part("symmetry", "Coupled networks", partial(_symmetry, settings)),
-        Part("kurtosis", "Laws of the first layer", partial(_kurtosis, settings, folder.data_dir)),
+        Stages("accuracy-{first_layer}", "First layer {first_layer}", partial(_scores, settings, images)),
+        Stages("symmetry", "Coupled networks", partial(_symmetry, settings)),
+        Stages("kurtosis", "Laws of the first layer", partial(_kurtosis, settings, folder.data_dir)),
         levels={"first_layer": LAWS, "group": GROUPS, "coupled": COUPLED, "pixels": sides(settings)},
     )
-    return Results.read(found)
+    return UniformResults.read(found)
 
 
-def sides(settings: Settings) -> list[int]:
+def sides(settings: UniformSettings) -> list[int]:
     """Pixels a side that κ is computed at: 1, 2, 4, …, and those of the networks."""
     smaller = [2**i for i in range(settings.pixels.bit_length()) if 2**i < settings.pixels]
     return [*smaller, settings.pixels]
@@ -101,7 +101,7 @@ def _first_layer(law: str, net: nn.Sequential) -> nn.Sequential | UniformFirst:
     return net if law == "gaussian" else UniformFirst(net)
 
 
-def _scores(settings: Settings, images: Dataset, law: str, task: Task) -> Arrays:
+def _scores(settings: UniformSettings, images: Dataset, law: str, task: Task) -> Arrays:
     """(groups, members): accuracies on test images, all images moved by one element of each group."""
     net = _first_layer(law, architecture("FCN", settings.depth, settings.width))
     learning = inference("NN+", members=settings.members, epochs=settings.epochs)
@@ -113,7 +113,7 @@ def _scores(settings: Settings, images: Dataset, law: str, task: Task) -> Arrays
     return {"scores": np.stack(scores)}
 
 
-def _symmetry(settings: Settings, task: Task) -> Arrays:
+def _symmetry(settings: UniformSettings, task: Task) -> Arrays:
     """Differences of coupled networks; small, on generated textures."""
     learning = inference("NN", members=2, epochs=20)
     net = architecture("FCN", 1, settings.narrow)
@@ -125,7 +125,7 @@ def _symmetry(settings: Settings, task: Task) -> Arrays:
     return {"equal": np.array(equal)}
 
 
-def _kurtosis(settings: Settings, data_dir: Path | None, task: Task) -> Arrays:
+def _kurtosis(settings: UniformSettings, data_dir: Path | None, task: Task) -> Arrays:
     """κ (sides, groups, test images) of test images averaged down to every side and moved by every group."""
     found = []
     for i, pixels in enumerate(sides(settings)):
@@ -153,13 +153,13 @@ def difference(a: np.ndarray, b: np.ndarray) -> Estimate:
     return t_interval(100 * (a - b), bounds=(-100, 100))
 
 
-def moved(results: Results, side: int, group: str) -> float:
+def moved(results: UniformResults, side: int, group: str) -> float:
     """Mean over test images of how far κ moves with the image."""
     kurtosis = results.kurtosis[side]
     return float(np.abs(kurtosis[GROUPS.index(group)] - kurtosis[0]).mean())
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: UniformSettings, results: UniformResults) -> Sequence[Claim]:
     """Which symmetries are left, in closed form and in coupled networks, and what accuracy makes of it."""
     named = lambda law, group: f"{law} first layer, {group}"
     scores = results.scores
@@ -202,7 +202,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]  # fmt: skip
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: UniformSettings, results: UniformResults, folder: RunFolder) -> list[Shown]:
     """Accuracies by group and law."""
     with drawing.panels(
         folder,
@@ -222,4 +222,4 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return [drawn.figure]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

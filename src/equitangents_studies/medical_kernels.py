@@ -30,10 +30,10 @@ from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.systems.grams import GroupGrams
 
 
@@ -169,7 +169,7 @@ _SMALL = 8  # pixels of images on which the group convolutions themselves are co
 
 
 @dataclass(frozen=True)
-class Settings:
+class MedicalSettings:
     """`images` of `data` (None: all), averaged down to `pixels`, in `folds`: each is the test part once, the others are
     trained on. Of every size in `sizes` up to `draws` disjoint training sets are taken. The first layer reads windows
     of `patch` pixels, `stride` apart, `hidden_layers` of 3×3 convolutions follow, then the mean over positions.
@@ -190,13 +190,13 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    MedicalSettings(),
     desk="images=2000 sizes=25,50,100,200,400,800,1500 patch=4 stride=2 checked=12",
     paper="data=nct_crc_he images=2000 sizes=25,50,100,200,400,800,1500 draws=10 patch=3 stride=1 checked=16",
 )
 
 
-class Results(Measured):
+class MedicalResults(Results):
     """`accuracy` and `ridge` are means over draws, on the images of each fold, the test part of a split.
 
     `equal` are largest relative differences, by what was compared: explicit augmentation with the invariant kernel,
@@ -218,7 +218,7 @@ class Results(Measured):
         return t_interval(difference.mean(axis=1), bounds=(-1, 1))
 
 
-def network(settings: Settings) -> nn.Sequential:
+def network(settings: MedicalSettings) -> nn.Sequential:
     """The CNN; turns and reflections carry its windows to windows."""
     wide: dict[str, Any] = {"padding": "circular", "W_std": _W_STD, "b_std": _B_STD}
     first = nn.Conv(_CHANNELS, (settings.patch,) * 2, stride=settings.stride, **wide)
@@ -226,7 +226,7 @@ def network(settings: Settings) -> nn.Sequential:
     return nn.Sequential(first, nn.Relu(), *layers, nn.GlobalAvgPool(), nn.Dense(1))
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: MedicalSettings, data_dir: Path | None) -> None:
     """Windows that turns carry to windows, training sets that the folds leave, images that are there."""
     s = settings
     at_least(s, folds=2, draws=1, patch=1, stride=1, hidden_layers=0, checked=2)
@@ -240,27 +240,27 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(s.sizes[-1] <= left, "sizes", s.sizes, f"at most {left} each, which {s.folds} folds leave for training")
 
 
-def _load(settings: Settings, data_dir: Path | None) -> Tissue:
+def _load(settings: MedicalSettings, data_dir: Path | None) -> Tissue:
     return load_tissue(settings.data, data_dir, count=settings.images, pixels=settings.pixels, seed=settings.seed)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: MedicalSettings, folder: RunFolder) -> MedicalResults:
     """Every kernel once for all images, kept on disk by content; then splits and sizes out of these matrices."""
     tissue = _load(settings, folder.data_dir)
     compared = [f"{what}, {group}" for group in GROUPS for what in ("augmented CNN", "group convolutions")]
     levels = {"model": tuple(TITLES), "training_images": settings.sizes, "compared": compared}
     found = measured(
         folder,
-        Part("kernels", f"Kernels of {len(tissue.x)} images", partial(_grams, settings, tissue)),
-        Part("equal", "Augmentation and group convolutions", partial(_equal, settings, tissue)),
+        Stages("kernels", f"Kernels of {len(tissue.x)} images", partial(_grams, settings, tissue)),
+        Stages("equal", "Augmentation and group convolutions", partial(_equal, settings, tissue)),
         levels=levels,
     )
     grams = found.stage("kernels")
-    scores = Part("accuracy", "Splits and training sizes", partial(_scores, settings, tissue, grams))
-    return Results.read(found | measured(folder, scores, levels=levels))
+    scores = Stages("accuracy", "Splits and training sizes", partial(_scores, settings, tissue, grams))
+    return MedicalResults.read(found | measured(folder, scores, levels=levels))
 
 
-def _grams(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
+def _grams(settings: MedicalSettings, tissue: Tissue, task: Task) -> Arrays:
     """The CNN's kernel and its means over the turns and over turns and reflections, each (N, N)."""
     whole = GROUPS["D4"]()
     parts = element_kernels(network(settings), whole, tissue.x, task.step)
@@ -269,14 +269,14 @@ def _grams(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
     return {model: parts.mean(elements).astype(np.float32) for model, elements in over.items()}
 
 
-def training_sets(settings: Settings, fold: np.ndarray, test: int, size: int) -> list[np.ndarray]:
+def training_sets(settings: MedicalSettings, fold: np.ndarray, test: int, size: int) -> list[np.ndarray]:
     """Disjoint training sets of one size from all folds but `test`, the same for every kernel."""
     rest = np.flatnonzero(fold != test)
     order = np.random.default_rng((settings.seed, test)).permutation(rest)
     return [order[d * size : (d + 1) * size] for d in range(min(settings.draws, len(order) // size))]
 
 
-def _scores(settings: Settings, tissue: Tissue, grams: Arrays, task: Task) -> Arrays:
+def _scores(settings: MedicalSettings, tissue: Tissue, grams: Arrays, task: Task) -> Arrays:
     """Accuracies and chosen ridges (folds, sizes) of every kernel."""
     fold, y = tissue.folds(settings.folds, settings.seed), tissue.y
     shape = (settings.folds, len(settings.sizes))
@@ -295,7 +295,7 @@ def _scores(settings: Settings, tissue: Tissue, grams: Arrays, task: Task) -> Ar
     return arrays
 
 
-def _equal(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
+def _equal(settings: MedicalSettings, tissue: Tissue, task: Task) -> Arrays:
     """Largest relative differences, in float64: augmentation by hand against the orbit mean, and group convolutions."""
     differences: dict[str, float] = {}
     few, test = (tissue.x[i * settings.checked : (i + 1) * settings.checked].astype(np.float64) for i in (0, 1))
@@ -334,7 +334,7 @@ def group_convolutions(group: str, pixels: int) -> nn.Sequential:
     return nn.Sequential(lift, nn.Relu(), convolution, nn.Relu(), nn.GroupPool(), nn.Dense(1))
 
 
-def leads(settings: Settings, results: Results, level: float = 0.95) -> Records:
+def leads(settings: MedicalSettings, results: MedicalResults, level: float = 0.95) -> Records:
     """Accuracy of invariant kernels minus that of the CNN's, by group and training size."""
     return Records.over(
         lambda group, size: results.lead(group, settings.sizes.index(size), level),
@@ -344,7 +344,7 @@ def leads(settings: Settings, results: Results, level: float = 0.95) -> Records:
     )
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: MedicalSettings, results: MedicalResults) -> Sequence[Claim]:
     """Who classifies better at every size, and that augmentation and group convolutions are the same kernel."""
     ahead = leads(settings, results, shared_level(len(settings.sizes)))
     last = settings.sizes[-1]
@@ -381,7 +381,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> Claim:
+def _ahead(settings: MedicalSettings, results: MedicalResults, ahead: Records, group: str) -> Claim:
     """Whether a kernel invariant under the group classifies better than the CNN's; the source has C4."""
     points = ahead.where(group=group).times(100)
     return claim(
@@ -399,7 +399,7 @@ def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> 
     )
 
 
-def _difference(results: Results, one: str, other: str) -> Estimate:
+def _difference(results: MedicalResults, one: str, other: str) -> Estimate:
     """The difference of accuracies with the largest training set, paired by split."""
     return t_interval(results.accuracy[one][:, -1] - results.accuracy[other][:, -1], bounds=(-1, 1))
 
@@ -407,13 +407,13 @@ def _difference(results: Results, one: str, other: str) -> Estimate:
 _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: MedicalSettings, results: MedicalResults, folder: RunFolder) -> list[Shown]:
     """Accuracies against training images."""
     ahead = leads(settings, results)
     return [_accuracy(settings, results, ahead, folder)]
 
 
-def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:
+def _accuracy(settings: MedicalSettings, results: MedicalResults, ahead: Records, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
@@ -442,4 +442,4 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

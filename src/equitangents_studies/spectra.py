@@ -30,10 +30,20 @@ from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
 from equitangents_studies.common.orbits import moved_each
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS as THEIRS
+from equitangents_studies.framework.catalogue import OMNISCIENT_RISK
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
-from equitangents_studies.framework.works import OMNISCIENT_RISK
+from equitangents_studies.framework.study import (
+    Arrays,
+    NamedStage,
+    RunFolder,
+    Shown,
+    Study,
+    Task,
+    at_least,
+    check,
+    presets,
+)
 from equitangents_studies.systems.curves import CurveData, curve_data, kernel_curve
 from equitangents_studies.systems.grams import PoolKernel, Step, group_grams, irrep_blocks, symmetric_kernel
 from equitangents_studies.systems.predictions import cavity_risk
@@ -47,7 +57,7 @@ _EXPLICIT = 6  # images whose copies are put into one matrix, to compare with
 
 
 @dataclass(frozen=True)
-class Settings:
+class SpectraSettings:
     """`images` of each of `sets` that is there ("digits" always is), averaged down to `pixels`; an MLP of
     `hidden_layers`. Errors at `sizes`, `repetitions` times; spectra of `spectrum_images`. `ridge`: relative.
     """
@@ -65,7 +75,7 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    SpectraSettings(),
     desk="sets=digits,fashion_mnist,mnist,cifar10 images=1500 pixels=14 repetitions=20 "
     "sizes=15,30,60,120,240,480,960 spectrum_images=400",
     paper="sets=digits,fashion_mnist,mnist,cifar10,histology_crc5 images=6000 pixels=28 repetitions=50 "
@@ -91,18 +101,18 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class SpectraResults:
     """Cases by (set, group)."""
 
     cases: dict[tuple[str, str], Case]
 
 
-def chosen_sets(settings: Settings, data_dir: Path | None) -> tuple[str, ...]:
+def chosen_sets(settings: SpectraSettings, data_dir: Path | None) -> tuple[str, ...]:
     """The data sets of the settings that are there."""
     return tuple(name for name in settings.sets if data.available(name, data_dir))
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: SpectraSettings, data_dir: Path | None) -> None:
     """Known groups and sets, sizes that the images suffice for."""
     at_least(settings, images=40, pixels=2, repetitions=2, spectrum_images=8, hidden_layers=1)
     check(settings.ridge > 0, "ridge", settings.ridge, "positive, since turned images may be alike")
@@ -117,12 +127,12 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(settings.spectrum_images <= settings.images, "spectrum_images", settings.spectrum_images, "at most images")
 
 
-def network(settings: Settings) -> nn.Sequential:
+def network(settings: SpectraSettings) -> nn.Sequential:
     """The MLP."""
     return mlp(8, settings.hidden_layers, flatten=True, output_std=1)
 
 
-def load(settings: Settings, name: str, group: str, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
+def load(settings: SpectraSettings, name: str, group: str, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """Grey or colour images in float64, each turned by a random element, and their labels."""
     x, y = data.load(name, data_dir).pooled
     rows = np.random.default_rng(settings.seed).permutation(len(x))[: settings.images]
@@ -130,20 +140,20 @@ def load(settings: Settings, name: str, group: str, data_dir: Path | None) -> tu
     return moved_at_random(GROUPS[group](), sized, settings.seed), y[rows]
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: SpectraSettings, folder: RunFolder) -> SpectraResults:
     """Exchange rates and a spectrum for every set and group; each is a stage."""
     data_dir, parts = folder.data_dir, (("rates", "errors", _rates), ("spectrum", "spectrum", _spectrum))
     cases = [(name, group) for name in chosen_sets(settings, data_dir) for group in settings.groups]
     found = folder.stages(
         {
-            (part, *case): Stage(
+            (part, *case): NamedStage(
                 "-".join((part, *case)), f"{', '.join(case)}: {said}", partial(compute, settings, *case, data_dir)
             )
             for case in cases
             for part, said, compute in parts
         }
     )
-    return Results({case: _case(found["rates", *case], found["spectrum", *case]) for case in cases})
+    return SpectraResults({case: _case(found["rates", *case], found["spectrum", *case]) for case in cases})
 
 
 def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
@@ -180,7 +190,7 @@ def kernels_of(net: nn.Sequential, action: Action, x: np.ndarray, seed: int, ste
     return {**kernels, "wrong": wrong}
 
 
-def _rates(s: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
+def _rates(s: SpectraSettings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
     """Squared errors and predicted ones of every kernel, and the factors of samples with jackknife intervals: measured
     ones over repetitions, whose training sets come from the same inputs, predicted ones over those inputs.
     """
@@ -209,7 +219,7 @@ def _rates(s: Settings, name: str, group: str, data_dir: Path | None, task: Task
     return arrays
 
 
-def _without_parts(matrices: PoolKernel, given: CurveData, sizes: np.ndarray, s: Settings) -> np.ndarray:
+def _without_parts(matrices: PoolKernel, given: CurveData, sizes: np.ndarray, s: SpectraSettings) -> np.ndarray:
     """What is predicted without each tenth of the pool in turn, (parts, sizes)."""
     dealt = np.random.default_rng((s.seed, given.pool)).permutation(given.pool) % _PARTS
     found = []
@@ -239,7 +249,7 @@ def spectrum(
     return np.sort(every)[::-1], values[0]
 
 
-def _spectrum(settings: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
+def _spectrum(settings: SpectraSettings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
     x = load(settings, name, group, data_dir)[0][: settings.spectrum_images]
     net, action = network(settings), GROUPS[group]()
     found = spectrum(net, action, x, task.step)
@@ -277,7 +287,7 @@ def mean_factor(factors: Mapping[str, Estimate]) -> Estimate:
     return Estimate(value, low, high, next(iter(factors.values())).confidence)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: SpectraSettings, results: SpectraResults) -> Sequence[Claim]:
     """What groups are worth, whether the spectrum says so, and how kernels are conditioned."""
     cases = {", ".join(key): case for key, case in results.cases.items()}
     of = lambda kind: {label: case.measured[kind] for label, case in cases.items()}
@@ -340,12 +350,12 @@ _COLOURS = {"plain": palette.INK, "right": palette.BLUE, "subgroup": palette.GRE
 _NAMES = {"plain": "plain", "right": "right group", "subgroup": "subgroup", "wrong": "wrong group"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: SpectraSettings, results: SpectraResults, folder: RunFolder) -> list[Shown]:
     """Errors against training images."""
     return [_errors(settings, results, folder)]
 
 
-def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _errors(settings: SpectraSettings, results: SpectraResults, folder: RunFolder) -> Figure:
     titles = [f"{name}, {group}" for name, group in results.cases]
     rows = len(dict.fromkeys(name for name, _ in results.cases))
     with drawing.panels(
@@ -372,4 +382,4 @@ def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)

@@ -28,7 +28,7 @@ X = RNG.normal(size=(4, 4, 4, 2)).astype(np.float32)
 
 
 def test_an_orbit_is_averaged_voted_on_for_labels_and_costs_as_many_predictions():
-    of = lambda model, classes: baselines.Averaged(model, baselines.Problem("C4", X.shape[1:], classes))
+    of = lambda model, classes: baselines.AveragedBaseline(model, baselines.BaselineProblem("C4", X.shape[1:], classes))
     averaged = of(SimpleNamespace(predict=lambda x: x[:, 0, 0], multiplications=7, parameters=5), 2)
     corners = np.array([X[:, i, j] for i in (0, -1) for j in (0, -1)])
     np.testing.assert_allclose(averaged.predict(X), corners.mean(axis=0), rtol=1e-6)
@@ -45,7 +45,9 @@ def test_an_orbit_is_averaged_voted_on_for_labels_and_costs_as_many_predictions(
     (lambda x: np.full((4, 2), np.nan), "NaN or infinite numbers"),
 ])  # fmt: skip
 def test_what_is_no_prediction_is_not_averaged(answer, said):
-    averaged = baselines.Averaged(SimpleNamespace(predict=answer), baselines.Problem("C4", X.shape[1:], 2))
+    averaged = baselines.AveragedBaseline(
+        SimpleNamespace(predict=answer), baselines.BaselineProblem("C4", X.shape[1:], 2)
+    )
     with pytest.raises(InvalidArgumentError, match=f"the baseline that is averaged predicts .*{said}"):
         averaged.predict(X)
 
@@ -110,7 +112,7 @@ class TestCanonicalisation:
 class TestKernelMachine:
     NET = nn.Sequential(nn.Flatten(), nn.Dense(1), nn.Relu(), nn.Dense(1))
     IMAGES, LABELS = RNG.normal(size=(12, 4, 4, 1)), np.array([0, 3, 1, 0, 3, 1, 1, 3, 2, 2, 2, 2])
-    PROBLEM = baselines.Problem("C4", (4, 4, 1), 4, kernel_images=8)
+    PROBLEM = baselines.BaselineProblem("C4", (4, 4, 1), 4, kernel_images=8)
 
     def fitted(self, count=12):
         machine = KernelMachine(self.NET, self.PROBLEM, augmented=False)
@@ -131,7 +133,7 @@ class TestKernelMachine:
 
 
 def test_probabilities_of_members_sum_to_one_and_are_0_for_classes_without_an_image():
-    problem = baselines.Problem("C4", X.shape[1:], 4)
+    problem = baselines.BaselineProblem("C4", X.shape[1:], 4)
     networks = TrainedNetworks(nn.Sequential(nn.Flatten(), nn.Dense(4)), problem, members=3)
     logits = RNG.normal(size=(3, 5, 3)) * 4
     networks.ensemble = SimpleNamespace(classes_=np.array([0, 1, 3]), predict_members=lambda x: logits)
@@ -158,7 +160,7 @@ IMAGES = np.random.default_rng(0).normal(size=(5, 8, 8, 2)).astype(np.float32)
 
 
 def outputs_on_orbit(net, group, x=IMAGES):
-    orbit = baselines.Problem(group, x.shape[1:], 3).action.orbit(x)
+    orbit = baselines.BaselineProblem(group, x.shape[1:], 3).action.orbit(x)
     random = jax.jit(lambda key, x: net.apply(net.init(key, x.shape[1:]), x))
     y = random(jax.random.key(1), orbit.reshape(-1, *x.shape[1:]))
     return np.asarray(y).reshape(*orbit.shape[:2], 3)
@@ -202,7 +204,7 @@ class TestGroupConvolutionalNetwork:
         assert np.linalg.norm(y - y[:1]) <= 0.1 * np.linalg.norm(y)
 
     def test_it_has_about_as_many_parameters_as_the_plain_network(self):
-        problem = baselines.Problem("C4", (14, 14, 1), 10)
+        problem = baselines.BaselineProblem("C4", (14, 14, 1), 10)
         wanted = count_parameters(cnn(problem), problem.shape)
         found = count_parameters(turned_filters(problem, wanted), problem.shape)
         assert abs(found - wanted) <= 0.15 * wanted

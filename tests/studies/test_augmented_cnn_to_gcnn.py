@@ -10,14 +10,14 @@ from equitangents.kernels import orbit_average
 from equitangents_studies import augmented_cnn_to_gcnn as study
 from equitangents_studies.common.augmented_pairs import KINDS
 
-SETTINGS = study.Settings(widths=(4, 16), members=400, steps=(1,), times=(1.0, np.inf))
+SETTINGS = study.CnnToGcnnSettings(widths=(4, 16), members=400, steps=(1,), times=(1.0, np.inf))
 SETS = ("training", "test")
 
 
 def results(floor, spread=0.1, distance=1e-12):
     """Outputs with means `floor(width)` apart in 30 values of size 1, and independent fluctuations."""
     rng = np.random.default_rng(0)
-    images = study.load_images(study.Settings(foreign=()), None)
+    images = study.load_images(study.CnnToGcnnSettings(foreign=()), None)
     outputs = {}
     for width in SETTINGS.widths:
         for k, kind in enumerate(KINDS):
@@ -28,7 +28,7 @@ def results(floor, spread=0.1, distance=1e-12):
         "without_augmentation": np.full((2, 2), 0.5),
         "kernel_distance": np.zeros(2),
     }
-    return study.Results(images, SETS, (0, 1), **infinite, outputs=outputs)
+    return study.CnnToGcnnResults(images, SETS, (0, 1), **infinite, outputs=outputs)
 
 
 def verdicts(found):
@@ -65,7 +65,7 @@ def test_means_that_differ_at_infinite_width_do_not_hold(distance, verdict):
 
 @pytest.mark.parametrize("group", ["C4", "D4"])
 def test_the_group_convolutions_have_the_orbit_mean_of_the_cnns_kernel(group, rng):
-    settings, x = study.Settings(group=group), rng.normal(size=(3, 4, 4, 2))
+    settings, x = study.CnnToGcnnSettings(group=group), rng.normal(size=(3, 4, 4, 2))
     action = {"C4": actions.image_rotations, "D4": actions.image_dihedral}[group](4)
     ours, mean = study.gcnn(settings, 1, 4, 1).kernel(x), orbit_average(study.cnn(settings, 1, 1), action).kernel(x)
     np.testing.assert_allclose(ours.ntk, mean.ntk, rtol=1e-10)

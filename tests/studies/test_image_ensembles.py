@@ -10,19 +10,19 @@ import pytest
 from equitangents import actions, nn
 from equitangents.actions import image_rotations
 from equitangents_studies import predicted_agreement as agreement
-from equitangents_studies.common.image_ensembles import Recipe, answers, floor_predictions, network, rotations
+from equitangents_studies.common.ensembles import EnsembleRecipe, answers, floor_predictions, network, rotations
 from equitangents_studies.common.orbits import orbit_batch, there_and_back
-from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
+from equitangents_studies.common.scores import TrainedScores, disjoint_scores, powers_of_two
 from equitangents_studies.continuous import ImageEnsembles, image_claims
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.rotated_images import study as rotated_images
 from equitangents_studies.rotated_images.study import differences, trained
-from equitangents_studies.sampling import Settings as Sampling
+from equitangents_studies.sampling import SamplingSettings as Sampling
 from equitangents_studies.sampling import TrainedEnsembles, shown, titles, trained_claims, visits
 from studies.miniatures import run
 from studies.small import flat, follow
 
-RECIPE = Recipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)
+RECIPE = EnsembleRecipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)
 SETS = ("test", "noise")
 
 
@@ -179,7 +179,7 @@ def test_training_on_images_that_is_cut_short_goes_on_to_the_same_numbers(
 
 
 def test_the_network_has_the_channels_of_the_recipe_and_an_output_for_each_class():
-    net = network(Recipe(patch=2, channels=(4, 6), members=3, ensembles=10, batch=8, learning_rate=0.1), 7)
+    net = network(EnsembleRecipe(patch=2, channels=(4, 6), members=3, ensembles=10, batch=8, learning_rate=0.1), 7)
     assert [layer.channels for layer in net.layers if isinstance(layer, nn.Conv | nn.Dense)] == [4, 6, 7]
     assert net.signals((8, 8, 1))[-1].channels == 7
 
@@ -191,7 +191,7 @@ class TestTrainedEnsembles:
         assert scores.tolist() == [1.0, 4.0]
 
     def test_the_share_in_the_range_and_the_difference(self):
-        found = Trained(np.array([1.0, 2.0, 3.0, 4.0, 2.0]), 2.5, 1.5, 3.5)
+        found = TrainedScores(np.array([1.0, 2.0, 3.0, 4.0, 2.0]), 2.5, 1.5, 3.5)
         e = found.difference((1.0, 4.0))
         assert e.value == pytest.approx(-0.1)
         assert e.low < -0.1 < e.high
@@ -201,7 +201,7 @@ class TestTrainedEnsembles:
         (np.full(25, 4.0), (3.95, 3.9, 4.0), (0.04, 0.06)),
     ], ids=["one", "four", "all alike"])  # fmt: skip
     def test_of_few_or_equal_ensembles_the_interval_is_that_of_the_expected_spread(self, scores, expected, ends):
-        e = Trained(scores, *expected).difference((1.0, 4.0))
+        e = TrainedScores(scores, *expected).difference((1.0, 4.0))
         assert (e.low, e.high) == pytest.approx(ends)
 
     def test_sizes_are_powers_of_two_and_all(self):
@@ -217,7 +217,7 @@ def outputs_that_agree(share, members, n, rng):
 
 
 class TestClaimOverMembers:
-    settings = rotated_images.Settings(members=40, train_images=20, test_images=60, foreign_images=60)
+    settings = rotated_images.RotatedSettings(members=40, train_images=20, test_images=60, foreign_images=60)
 
     def _results(self, shift):
         rng, sizes = np.random.default_rng(0), powers_of_two(40)
@@ -225,7 +225,7 @@ class TestClaimOverMembers:
         outputs = {name: outputs_that_agree(0.7, 40, 60, rng) for name in images.sets}
         labels = {name: np.stack([y.argmax(axis=-1)] * 2) for name, y in outputs.items()}
         mean = {name: y[:, 0] for name, y in labels.items()}
-        found = rotated_images.Results(images, np.array([0, 1]), labels, mean, {}, outputs)
+        found = rotated_images.RotatedResults(images, np.array([0, 1]), labels, mean, {}, outputs)
         zero = {name: np.zeros((len(sizes), 3)) for name in outputs}
         predicted = {}
         for name in outputs:
@@ -255,7 +255,7 @@ class TestClaimOverMembers:
 
 
 class TestClaimsOverWidth:
-    settings = agreement.Settings(widths=(4, 16, 64), members=64, steps=(5,))
+    settings = agreement.AgreementSettings(widths=(4, 16, 64), members=64, steps=(5,))
 
     def _results(self, shares, expected=0.8):
         """Networks of each width whose turns keep the class with probability `shares`; theory expects `expected`."""
@@ -265,13 +265,13 @@ class TestClaimsOverWidth:
         of = lambda share: {name: outputs_that_agree(share, 64, 50, rng)[None] for name in images.sets}
         outputs = {width: of(share) for width, share in zip(self.settings.widths, shares, strict=True)}
         zero = {name: np.zeros((1, len(sizes), 3)) for name in images.sets}
-        ideal = agreement.Results(images, action, (5,), tuple(sizes), flat({1: of(expected)}), zero)
+        ideal = agreement.AgreementResults(images, action, (5,), tuple(sizes), flat({1: of(expected)}), zero)
         predicted = {
             name: np.array([[ideal.trained(1, name, 5, m).scores.mean() for m in sizes]])[..., None]
             + np.array([0.0, -0.05, 0.05])
             for name in images.sets
         }
-        return agreement.Results(images, action, (5,), tuple(sizes), flat(outputs), predicted)
+        return agreement.AgreementResults(images, action, (5,), tuple(sizes), flat(outputs), predicted)
 
     @pytest.mark.parametrize(("shares", "expected"), [
         ((0.6, 0.7, 0.78), {0: "holds"}), ((0.75, 0.7, 0.6), ["fails"] * 4), ((0.4, 0.7, 0.775), {2: "holds"}),

@@ -26,8 +26,8 @@ from equitangents_studies.moving_outputs.tasks import (
     RIGHT,
     VISCOSITY,
     WRONG,
+    MovingSettings,
     MovingTask,
-    Settings,
     flow_symmetries,
     flows,
     mask_symmetries,
@@ -60,7 +60,7 @@ def problem(kernel, symmetry, positions, sets=None):
     """What the networks of one kernel with one symmetry learn from two inputs; those off the data are test inputs."""
     foreign = None if sets is None else sets[2]
     return MovingTask(
-        settings=Settings(few=2, units=TIMES), kernel=kernel, symmetries={RIGHT: symmetry}, positions=positions,
+        settings=MovingSettings(few=2, units=TIMES), kernel=kernel, symmetries={RIGHT: symmetry}, positions=positions,
         draw=lambda k: sets, foreign=foreign, scores={}, net=None,
     )  # fmt: skip
 
@@ -164,7 +164,7 @@ class TestTrained:
     )
     def test_the_claim_is_on_the_mean_and_free_of_the_bias_of_few_networks(self, bias, members, verdict):
         outputs = np.random.default_rng(1).normal(size=(1, members, 200)) + bias
-        follow([study.trained_claim(Settings(steps=(5,)), dict.fromkeys(SETS, outputs), "flows")], [verdict])
+        follow([study.trained_claim(MovingSettings(steps=(5,)), dict.fromkeys(SETS, outputs), "flows")], [verdict])
 
     def test_networks_that_move_their_outputs_have_no_deviation(self, rng):
         f = rng.normal(size=(2, 3, 2, 3, 3, 2))  # steps, members, inputs, fields
@@ -193,7 +193,7 @@ class TestFlows:
 
     def test_turned_flows_are_flows_of_the_same_law(self):
         quarter = np.array([[0.0, -1.0], [1.0, 0.0]])
-        before, after = flows(2, Settings(pixels=6, waves=1, time=0.5), (0,))
+        before, after = flows(2, MovingSettings(pixels=6, waves=1, time=0.5), (0,))
         turn = flow_symmetries()[RIGHT].inputs
         turn.verify(before)
         spectrum = lambda z: np.abs(np.fft.fft2(z, axes=(1, 2))) ** 2
@@ -228,7 +228,7 @@ class TestScenes:
 
 class TestOrientations:
     def test_elements_of_turned_images_turn_with_them(self):
-        settings = Settings(task="turns", order=4, angles=8, rings=2, sizes=(2, 4), test=2)
+        settings = MovingSettings(task="turns", order=4, angles=8, rings=2, sizes=(2, 4), test=2)
         x, y, _, _ = tasks.plane_draw(settings, None, 0)
         symmetry = plane_symmetries(4)[RIGHT]
         moved = np.asarray(symmetry.outputs(1, y))
@@ -245,12 +245,12 @@ class TestOrientations:
 ])  # fmt: skip
 def test_settings_that_cannot_be_are_refused(changes, said):
     with pytest.raises(InvalidArgumentError, match=said):
-        tasks.check_settings(Settings(**changes), None)
+        tasks.check_settings(MovingSettings(**changes), None)
 
 
 def test_images_of_turns_may_all_be_used(monkeypatch):
     monkeypatch.setattr(tasks, "upright", lambda name, data_dir: np.zeros((10, 4, 4, 1)))
-    settings = Settings(task="turns", sizes=(2, 4), test=6, few=1, trained=2)
+    settings = MovingSettings(task="turns", sizes=(2, 4), test=6, few=1, trained=2)
     tasks.check_settings(settings, None)
     with pytest.raises(InvalidArgumentError, match="at most 10"):
         tasks.check_settings(dataclasses.replace(settings, test=7), None)

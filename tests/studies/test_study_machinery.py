@@ -11,7 +11,7 @@ from equitangents import studies
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 from equitangents_studies.framework.folder import RunFolder
-from equitangents_studies.framework.settings import as_text, changed
+from equitangents_studies.framework.study import as_text, changed
 from pages import outside_resources
 from studies.small import Settings, contents
 

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from equitangents import actions, nn
 from equitangents.ensembles import DeepEnsembleClassifier, InfiniteEnsembleClassifier
 from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params
-from equitangents_studies.baselines.baseline import Problem, checked
+from equitangents_studies.baselines.baseline import BaselineProblem, checked
 
 W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
 
@@ -41,7 +41,7 @@ def patch_cnn(
     return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten(), nn.Dense(outputs, W_std=output_std))
 
 
-def cnn(problem: Problem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
+def cnn(problem: BaselineProblem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
     """The plain network: none of the images' orientations is built in."""
     chosen = problem.channels if channels is None else channels
     return patch_cnn(chosen, problem.classes, padding="zero", output_std=LAST_STD)
@@ -130,7 +130,9 @@ class TrainedNetworks:
     a comparison take the same number of steps.
     """
 
-    def __init__(self, net: FiniteNetwork, problem: Problem, *, members: int = 1, augmented: bool = False) -> None:
+    def __init__(
+        self, net: FiniteNetwork, problem: BaselineProblem, *, members: int = 1, augmented: bool = False
+    ) -> None:
         self.net, self.problem, self.members = net, problem, members
         self.ensemble = DeepEnsembleClassifier(
             net,
@@ -185,7 +187,7 @@ _ROWS = 1000
 class KernelMachine:
     """The mean of infinitely many, infinitely wide networks that were trained to the end with a little weight decay."""
 
-    def __init__(self, net: nn.Sequential, problem: Problem, *, augmented: bool) -> None:
+    def __init__(self, net: nn.Sequential, problem: BaselineProblem, *, augmented: bool) -> None:
         self.problem = problem
         augmentation = problem.action if augmented else None
         self._model = InfiniteEnsembleClassifier(net, augmentation=augmentation, time=float("inf"), ridge=_RIDGE)
@@ -208,7 +210,7 @@ class KernelMachine:
         return every_class(outputs, self._model.classes_, self.problem.classes, outputs.min() - 1.0)
 
 
-class Averaged:
+class AveragedBaseline:
     """A baseline averaged over the orbit of every input: f̄(x) = (1/|G|) Σ_g f(ρ(g)x).
 
     Invariant exactly where ρ is exact; where it resamples, f̄(ρ(h)x) sees images that were resampled twice.
@@ -216,7 +218,7 @@ class Averaged:
     Of a baseline that gives labels, not scores, it is the vote. Costs are known if the baseline says its own.
     """
 
-    def __init__(self, baseline: Any, problem: Problem) -> None:
+    def __init__(self, baseline: Any, problem: BaselineProblem) -> None:
         self.baseline, self.action, self.classes = baseline, problem.action, problem.classes
 
     @property
@@ -229,7 +231,7 @@ class Averaged:
         """Multiplications of one prediction for each of the |G| elements."""
         return int(self.action.group.order * self.baseline.multiplications)
 
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Averaged:
+    def fit(self, x: np.ndarray, y: np.ndarray) -> AveragedBaseline:
         """Train the baseline whose predictions are averaged."""
         self.baseline.fit(x, y)
         return self

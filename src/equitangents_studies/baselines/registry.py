@@ -12,11 +12,11 @@ import sys
 from equitangents import nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import WallpaperGroup
-from equitangents_studies.baselines.baseline import Entry, Problem
+from equitangents_studies.baselines.baseline import BaselineProblem, Entry
 from equitangents_studies.baselines.networks import (
     B_STD,
     W_STD,
-    Averaged,
+    AveragedBaseline,
     Canonicalised,
     KernelMachine,
     TrainedNetworks,
@@ -30,12 +30,12 @@ _SIDE = 7  # images are averaged over blocks down to about this size, since the 
 _POINT_GROUPS = {"C2": (2, False), "C4": (4, False), "D4": (4, True)}
 
 
-def group_convolutional(problem: Problem) -> TurnedFilters:
+def group_convolutional(problem: BaselineProblem) -> TurnedFilters:
     """About as many parameters as the plain network. C4 and D4 are exact, C8 and C16 have steerable filters."""
     return turned_filters(problem, count_parameters(cnn(problem), problem.shape))
 
 
-def _canonicalised(problem: Problem) -> Canonicalised:
+def _canonicalised(problem: BaselineProblem) -> Canonicalised:
     """A small network turns the image, a plain one classifies it, trained together.
 
     The scorer: patches of 2×2, ReLU, a dense layer with one output.
@@ -49,14 +49,14 @@ def _canonicalised(problem: Problem) -> Canonicalised:
     return Canonicalised(problem.group, scorer, cnn(problem))
 
 
-def _without_grid(problem: Problem) -> str:
+def _without_grid(problem: BaselineProblem) -> str:
     """Why not: grids of pixels have quarter turns at most."""
     if problem.group in _POINT_GROUPS:
         return ""
     return f"a grid of pixels has no group-convolutional kernel for {problem.group}; it has for C2, C4 and D4"
 
 
-def _invariant_kernel(problem: Problem) -> KernelMachine:
+def _invariant_kernel(problem: BaselineProblem) -> KernelMachine:
     """The kernel of infinitely wide Lift, GroupConv and GroupPool over a wallpaper group.
 
     Trained on the first `kernel_images` images, averaged over blocks of pixels.
@@ -114,7 +114,7 @@ KINDS: dict[str, Entry] = {
         Entry(
             "test-time",
             "orbit average at test time",
-            lambda p: Averaged(TrainedNetworks(cnn(p), p, augmented=True), p),
+            lambda p: AveragedBaseline(TrainedNetworks(cnn(p), p, augmented=True), p),
         ),
         # the plain network's architecture in closed form, on the first `kernel_images` images in all orientations
         Entry("infinite", "infinitely wide augmented networks", lambda p: KernelMachine(cnn(p), p, augmented=True)),

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from equitangents import actions
 from equitangents.actions import Action
 from equitangents.extending import ArrayLike, DType, Params, Weights
-from equitangents_studies.baselines.baseline import Problem
+from equitangents_studies.baselines.baseline import BaselineProblem
 from equitangents_studies.baselines.networks import B_STD, LAST_STD, W_STD, count_parameters
 
 _WIDTH = 0.6  # σ, in pixels
@@ -84,7 +84,7 @@ class TurnedFilters:
         return y.reshape((*x.shape[:3], -1))
 
 
-def turned_filters(problem: Problem, parameters: int) -> TurnedFilters:
+def turned_filters(problem: BaselineProblem, parameters: int) -> TurnedFilters:
     """The one whose number of parameters is nearest to `parameters`."""
     sizes: list[tuple[int, TurnedFilters]] = []
     for width in range(1, 1000):

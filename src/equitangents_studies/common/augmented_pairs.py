@@ -15,8 +15,8 @@ from equitangents.ensembles import InfiniteEnsemble, ZeroOutput
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.statistics import Estimate, second_moment_share
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.infinite import largest_difference, largest_rate, unit_times
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.study import Arrays, Task
 
 KINDS = ("plain", "equivariant")

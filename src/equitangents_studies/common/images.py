@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import data
-from equitangents_studies.framework.settings import check
+from equitangents_studies.framework.study import check
 
 _TITLES = {
     "digits": "digits",

@@ -71,7 +71,7 @@ COVERS = f"ensembles of M networks: over the trained ones, and of fewer than {SE
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedScores:
     """Orbit same predictions of disjoint trained ensembles of M, means over inputs, and what is expected of them."""
 
     scores: Float[np.ndarray, " ensembles"]

@@ -16,8 +16,8 @@ from equitangents_studies.comparison.study import (
     AGREEMENT,
     MEASURES,
     PRESETS,
-    Results,
-    Settings,
+    ComparisonResults,
+    ComparisonSettings,
     best_of,
     check_settings,
     covers,
@@ -26,9 +26,9 @@ from equitangents_studies.comparison.study import (
     measure,
 )
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import EXACT, Claim, Records, agreement, claim, in_words, ours, table, theirs
 from equitangents_studies.framework.study import RunFolder, Shown, Study
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors
     "ensemble": {"C4": (3.85, 0.12), "C8": (7.72, 0.34), "C16": (15.24, 0.69)},
@@ -43,7 +43,7 @@ _BY_CONSTRUCTION = (
 )  # fmt: skip
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: ComparisonSettings, results: ComparisonResults) -> Sequence[Claim]:
     """What the source states, and what decides between baselines."""
     judged: list[Claim] = []
     present, over = results.labels, covers(settings)
@@ -115,7 +115,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return judged
 
 
-def _small_against_one(results: Results, over: str) -> Claim:
+def _small_against_one(results: ComparisonResults, over: str) -> Claim:
     level = shared_level(len(results.curves))
 
     def ahead(shrink: int) -> Estimate:
@@ -154,14 +154,14 @@ def _stated_pair(group: str) -> str:
     return f"{texts[0]} against {texts[1]} (rotated Fashion-MNIST)" if all(texts) else ""
 
 
-def stand_in(results: Results, name: str) -> str:
+def stand_in(results: ComparisonResults, name: str) -> str:
     """Who is compared with the source's `name`: the one trained on turned images, as the source's are, where there is
     one.
     """
     return f"{name}-augmented" if f"{name}-augmented" in results.labels else name
 
 
-def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Claim:
+def _as_stated(settings: ComparisonSettings, results: ComparisonResults, name: str, over: str) -> Claim:
     """The number of one baseline beside the source's: of the one trained on turned images, if there is such a one."""
     value, error = STATED[name][settings.group]
     chosen = stand_in(results, name)
@@ -193,7 +193,7 @@ _SHORT = {
 }  # fmt: skip
 
 
-def _beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Figure]:
+def _beside_the_source(settings: ComparisonSettings, results: ComparisonResults, folder: RunFolder) -> list[Figure]:
     """What the source has numbers of, and what stands in for it."""
     named = [name for base in STATED for name in (base, stand_in(results, base)) if name in results.labels]
     chosen, order = list(dict.fromkeys(named)), results.order
@@ -240,7 +240,7 @@ _FLOOR = "resampling floor"
 _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE, palette.ORANGE, palette.INK, palette.MUTED)
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: ComparisonSettings, results: ComparisonResults, folder: RunFolder) -> list[Shown]:
     """Baselines beside the source, behind the best one, in numbers, and against cost."""
     shown: list[Shown] = [
         *_beside_the_source(settings, results, folder),
@@ -263,7 +263,7 @@ def _amount(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _main_table(settings: Settings, results: Results) -> Table:
+def _main_table(settings: ComparisonSettings, results: ComparisonResults) -> Table:
     rows = []
     for name, labels in results.labels.items():
         kind = "" if exact_on_filters(settings.group) or not name.startswith("gcnn") else ", steerable filters"
@@ -284,7 +284,7 @@ def _main_table(settings: Settings, results: Results) -> Table:
     )
 
 
-def _cost_figure(results: Results, folder: RunFolder) -> Figure:
+def _cost_figure(results: ComparisonResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy-and-invariance-against-cost",
@@ -312,7 +312,7 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def lag_table(settings: Settings, results: Results) -> Table:
+def lag_table(settings: ComparisonSettings, results: ComparisonResults) -> Table:
     """What every baseline costs to train and how far it lies behind the best, from the cheapest up."""
     order = sorted(results.labels, key=lambda name: results.cost(name))
     enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
@@ -334,4 +334,4 @@ def lag_table(settings: Settings, results: Results) -> Table:
     )
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -29,18 +29,18 @@ from equitangents.statistics import (
     t_interval,
 )
 from equitangents_studies import baselines
-from equitangents_studies.baselines import Problem
+from equitangents_studies.baselines import BaselineProblem
 from equitangents_studies.baselines.baseline import Entry
 from equitangents_studies.baselines.networks import TrainedNetworks, cnn, count_multiplications
 from equitangents_studies.baselines.registry import group_convolutional
 from equitangents_studies.common.images import Chosen, Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch, same_predictions
 from equitangents_studies.common.scores import covered, table_mean
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, NamedStage, RunFolder, Task, at_least, check, presets
 
 
 @dataclass(frozen=True)
-class Settings(Chosen):
+class ComparisonSettings(Chosen):
     """`baselines` are names, or "module:Name" of one's own. A file of one's own as `data` has x and y (and x_test,
     y_test).
 
@@ -78,7 +78,7 @@ class Settings(Chosen):
 # Turns that resample: corners turn in; kernel matrices of 4,800 rows are solved whole, as there are no irreps; and
 # ensembles of group-convolutional networks would take 24 min (C8) and 48 min (C16) more.
 PRESETS = presets(
-    Settings(),
+    ComparisonSettings(),
     desk="data=fashion_mnist foreign=mnist,cifar10,noise pixels=14 repetitions=5 train_images=10000 "
     "test_images=1000 foreign_images=400 channels=12,16 members=25 group_members=4 epochs=15 kernel_images=1200 "
     "shrink=1,2,4 most_members=64",
@@ -92,12 +92,12 @@ PRESETS = presets(
 )
 
 
-def covers(settings: Settings) -> str:
+def covers(settings: ComparisonSettings) -> str:
     """What intervals are over."""
     return covered(settings.repetitions, "repetitions")
 
 
-def small_channels(settings: Settings, shrink: int) -> tuple[int, ...]:
+def small_channels(settings: ComparisonSettings, shrink: int) -> tuple[int, ...]:
     """Channels of the small networks: the large ones' divided by `shrink`, at least one a layer."""
     return tuple(max(1, channels // shrink) for channels in settings.channels)
 
@@ -116,14 +116,14 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class ComparisonResults:
     """labels[baseline][set] (R, |G|, N) predicted classes; costs[baseline] by name (R,); floor[set] (R, |G|, N).
 
     `floor` is empty where the action is exact. `left_out` says why a baseline is missing.
     """
 
     images: Images
-    problem: Problem
+    problem: BaselineProblem
     titles: dict[str, str]
     labels: dict[str, dict[str, np.ndarray]]
     costs: dict[str, dict[str, np.ndarray]]
@@ -186,16 +186,16 @@ class Results:
         return table_mean(self.agreement(a[name]) - self.agreement(b[name]), (-most, most), level)
 
 
-def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) -> Images:
+def images_of(settings: ComparisonSettings, data_dir: Path | None, repetition: int = 0) -> Images:
     """The images of one repetition, with the shade that `zero` names at 0."""
     images = load_images(settings, data_dir, draw=repetition)
     return images if settings.zero == "mean" else zero_at_border(images)
 
 
-def problem_of(settings: Settings, images: Images, repetition: int = 0) -> Problem:
+def problem_of(settings: ComparisonSettings, images: Images, repetition: int = 0) -> BaselineProblem:
     """What baselines are told in one repetition."""
     height, width, channels = images.train_x.shape[1:]
-    return Problem(
+    return BaselineProblem(
         group=settings.group,
         shape=(height, width, channels),
         classes=images.classes,
@@ -210,7 +210,7 @@ def problem_of(settings: Settings, images: Images, repetition: int = 0) -> Probl
     )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: ComparisonSettings, data_dir: Path | None) -> None:
     """Baselines that can be found and made, sizes, and images that are there."""
     at_least(settings, repetitions=1, members=2, group_members=2, epochs=1, most_members=1, batch=1, kernel_images=2)
     at_least(settings, foreign_images=2)
@@ -234,7 +234,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         entry.make(problem)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ComparisonSettings, folder: RunFolder) -> ComparisonResults:
     """Every baseline in every repetition, each a stage of its own; then ensembles of small networks.
 
     Baselines are timed, so that no two of them run at once, whatever workers there are.
@@ -262,7 +262,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     sets = list(images.sets)
     shrink = settings.shrink if "gcnn" in found else ()  # small networks are compared with that alone
     affordable = [k for k in shrink if _budget(settings, problem, k)]
-    return Results(
+    return ComparisonResults(
         images=images,
         problem=problem,
         titles={entry.name: entry.title for entry in entries},
@@ -283,7 +283,9 @@ def _same_data(folder: RunFolder, images: Images) -> None:
     check(np.array_equal(then, now), "data", "changed since the run began", "what it was, or start anew with --force")
 
 
-def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: int, floor: bool, task: Task) -> Arrays:
+def _baseline(
+    entry: Entry, settings: ComparisonSettings, folder: RunFolder, repetition: int, floor: bool, task: Task
+) -> Arrays:
     images = images_of(settings, folder.data_dir, repetition)
     problem = problem_of(settings, images, repetition)
     orbits = {name: orbit_batch(problem.action, x) for name, x in images.sets.items()}
@@ -292,7 +294,7 @@ def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: i
     arrays: Arrays = {f"labels_{name}": y.reshape(shape).astype(np.int16) for name, y in outcome.labels.items()}
     arrays |= {cost: np.array(getattr(outcome, cost)) for cost in COSTS}
     if floor:
-        averaged = baselines.Averaged(outcome.fitted, problem)
+        averaged = baselines.AveragedBaseline(outcome.fitted, problem)
         for i, (name, x) in enumerate(orbits.items()):
             scores = np.asarray(averaged.predict(x))
             arrays[f"floor_{name}"] = scores.argmax(axis=1).reshape(shape).astype(np.int16)
@@ -300,20 +302,22 @@ def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: i
     return arrays
 
 
-def _budget(settings: Settings, problem: Problem, shrink: int) -> int:
+def _budget(settings: ComparisonSettings, problem: BaselineProblem, shrink: int) -> int:
     """How many of the small networks cost as much as one group-convolutional one; 0 where one costs more."""
     each = count_multiplications(cnn(problem, small_channels(settings, shrink)), problem.shape)
     return int(count_multiplications(group_convolutional(problem), problem.shape) // each)
 
 
-def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:
+def _curve(
+    settings: ComparisonSettings, folder: RunFolder, problem: BaselineProblem, shrink: int, sets: Sequence[str]
+) -> Curve:
     channels = small_channels(settings, shrink)
     members = min(_budget(settings, problem, shrink), settings.most_members)
     sizes = sorted({min(2**k, members) for k in range(int(np.ceil(np.log2(members))) + 1)})
     said = f"{members} networks of {' and '.join(map(str, channels))} channels, repetition "
     stages = folder.stages(
         {
-            r: Stage(
+            r: NamedStage(
                 f"small-{shrink}-{r}",
                 f"{said}{r + 1} of {settings.repetitions}",
                 partial(_small, settings, folder.data_dir, channels, sizes, r),
@@ -326,7 +330,7 @@ def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int,
 
 
 def _small(
-    settings: Settings,
+    settings: ComparisonSettings,
     data_dir: Path | None,
     channels: tuple[int, ...],
     sizes: Sequence[int],
@@ -352,14 +356,14 @@ def _small(
 ACCURACY, AGREEMENT = "rotated", "outside"
 
 
-def good_enough(settings: Settings, results: Results, measure: str) -> list[str]:
+def good_enough(settings: ComparisonSettings, results: ComparisonResults, measure: str) -> list[str]:
     """The best baseline, and those shown to lose at most the tolerated share of the score's range to it."""
     margin = settings.tolerated * range_of(results, measure)
     best = best_of(results, measure)
     return [name for name in results.labels if name == best or lag(results, measure, name).low > -margin]
 
 
-def lag(results: Results, measure: str, name: str) -> Estimate:
+def lag(results: ComparisonResults, measure: str, name: str) -> Estimate:
     """The baseline's score minus the best one's, with Student's interval over repetitions: none for a single one.
 
     All intervals of a measure hold together. Where no input has any difference, the ends are those of so many inputs
@@ -377,12 +381,12 @@ def lag(results: Results, measure: str, name: str) -> Estimate:
     return found if found.has_interval else bootstrap(differences.mean(axis=0), confidence=level, bounds=(-most, most))
 
 
-def best_of(results: Results, measure: str) -> str:
+def best_of(results: ComparisonResults, measure: str) -> str:
     """The one of the highest score; of several the cheapest."""
     key = lambda name: (results.score(results.labels[name], measure).mean(), -results.cost(name))
     return max(results.labels, key=key)
 
 
-def range_of(results: Results, measure: str) -> float:
+def range_of(results: ComparisonResults, measure: str) -> float:
     """All images, or all orientations."""
     return results.bounds(measure)[1]

@@ -15,8 +15,7 @@ from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import read_named, require
-from equitangents_studies.data.catalogue import MOLECULE_SOURCES, Source
-from equitangents_studies.data.folder import file_of
+from equitangents_studies.data.folder import MOLECULE_SOURCES, DataSource, file_of
 
 if TYPE_CHECKING:
     from equitangents.molecules import Molecules
@@ -187,7 +186,7 @@ def _molecules(z: np.ndarray, x: np.ndarray) -> Molecules:
     return Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x.astype(np.float64))
 
 
-def _arrays(source: Source, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:
+def _arrays(source: DataSource, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:
     arrays = read_named("data", file_of(source, data_dir), keys)
     return {key: arrays[key] for key in keys}
 

@@ -1,4 +1,7 @@
-"""Every study by name, and what the works show, from `studies.toml`. Nothing but the standard library is loaded."""
+"""Every study by name and what the works show, from `studies.toml`; how the works are cited, from `works.bib`.
+
+Nothing but the standard library is loaded.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def lookup(name: str, preset: str) -> StudyInfo:
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkItem:
     """An `item` of a work, the words after `equitangents reproduce`, and the published `run` that shows it."""
 
     item: str
@@ -82,17 +85,17 @@ class Place:
     run: str
 
 
-def _place(item: str, study: str, preset: str = "desk", more: str = "", run: str = "") -> Place:
-    return Place(item, f"{study} --preset {preset} {more}".strip(), run or study)
+def _place(item: str, study: str, preset: str = "desk", more: str = "", run: str = "") -> WorkItem:
+    return WorkItem(item, f"{study} --preset {preset} {more}".strip(), run or study)
 
 
-PLACES: dict[str, tuple[Place, ...]] = {
+PLACES: dict[str, tuple[WorkItem, ...]] = {
     work: tuple(_place(**kept) for kept in shown) for work, shown in _KEPT["shown"].items()
 }
 """Figures, tables and theorems of each work, by its number on arXiv."""
 
 
-def places(work: str) -> tuple[Place, ...] | None:
+def places(work: str) -> tuple[WorkItem, ...] | None:
     """What `work`, by its number on arXiv, shows; None for what is no such number.
 
     Raises InvalidArgumentError for another work.
@@ -103,3 +106,15 @@ def places(work: str) -> tuple[Place, ...] | None:
 
         raise InvalidArgumentError("study", work, [f"arXiv {known}" for known in PLACES])
     return None if found is None else PLACES[found[1]]
+
+
+_ENTRIES = Path(__file__).with_name("works.bib").read_text(encoding="utf-8").strip().split("\n\n")
+_NUMBERS = [f"arXiv {number}" for entry in _ENTRIES for number in re.findall(r"^ *eprint *= {(.*)},$", entry, re.M)]
+BIBTEX = dict(zip(_NUMBERS, _ENTRIES, strict=True))
+"""How each work is cited, by its place, "arXiv 2403.03103"."""
+
+EMERGENT_EQUIVARIANCE = "arXiv 2403.03103"
+BEYOND_THE_LIMIT = "arXiv 2410.01452"
+EQUIVARIANT_KERNELS = "arXiv 2406.06504"
+SYNERGY_AND_SYMMETRY = "arXiv 2207.04612"
+OMNISCIENT_RISK = "arXiv 2110.03922"

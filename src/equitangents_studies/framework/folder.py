@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
+import io
 import json
+import logging
 import math
 import os
 import platform
@@ -25,17 +27,19 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extending import (
     LEFTOVER,
+    Archive,
     alone,
     file_bytes,
     machine_memory,
+    process_memory,
     quoted,
     read_json,
     whole_file,
+    write_archive,
 )
-from equitangents_studies.framework import stage_files
-from equitangents_studies.framework.progress import Progress, Task
-from equitangents_studies.framework.stage_files import Arrays
+from equitangents_studies.framework.progress import StudyProgress, Task
 
+Arrays = dict[str, np.ndarray]
 Ending = Literal["running", "interrupted", "failed", "finished"]
 Key = TypeVar("Key", bound=Hashable)
 Columns = Mapping[str, Sequence[Any] | np.ndarray]
@@ -44,9 +48,10 @@ _OURS = ("config.json", "claims.json", "report.json", "report.html", "results", 
 _EVERY = 10.0  # seconds between notes of the run time
 _LOCK = ".lock"
 _PROCESSORS = Path("/proc/cpuinfo")
+logger = logging.getLogger("equitangents")
 
 
-class Stage(NamedTuple):
+class NamedStage(NamedTuple):
     """The arrays of `compute(task)`, kept under `name`; `title` is what readers see of it."""
 
     name: str
@@ -98,12 +103,12 @@ class RunFolder:
         resume: bool = False,
         force: bool = False,
         data_dir: Path | None = None,
-        progress: Progress | None = None,
+        progress: StudyProgress | None = None,
     ) -> None:
         self.examine(path, config, resume=resume, force=force)
         self.path = path
         self.data_dir = data_dir
-        self._progress = progress if progress is not None else Progress(shown=False)
+        self._progress = progress if progress is not None else StudyProgress(shown=False)
         self._config = dict(config)
         self.fingerprint = _fingerprint(_identity(config))
         self._sessions = Sessions(_config(self.path) if resume else None)
@@ -163,15 +168,15 @@ class RunFolder:
         """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
         file = self.path / "stages" / f"{_as_file(name)}.npz"
         with self._progress.task(title, self._now_and_then) as task:
-            arrays = stage_files.read(file, self.fingerprint)
+            arrays = read_stage(file, self.fingerprint)
             if arrays is None:
                 arrays = compute(task)
-                stage_files.write(file, arrays, self.fingerprint)
+                write_stage(file, arrays, self.fingerprint)
                 self.keep_time()
                 shutil.rmtree(self.checkpoints(name), ignore_errors=True)
         return arrays
 
-    def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
+    def stages(self, work: Mapping[Key, NamedStage]) -> dict[Key, Arrays]:
         """The arrays of stages that depend on none of each other."""
         return {key: self.stage(*one) for key, one in work.items()}
 
@@ -208,6 +213,32 @@ class RunFolder:
         self._kept = time.monotonic()
         kept = {**self._config, "fingerprint": self.fingerprint, **self._sessions.to_dict(ended)}
         write_json(self.path / "config.json", kept)
+
+
+def write_stage(path: Path, arrays: Arrays, fingerprint: str) -> None:
+    """Keep `arrays`; the file appears when it is complete."""
+    about = {"fingerprint": fingerprint, "arrays": list(arrays)}
+    with whole_file(path) as partial:
+        write_archive(partial, about, [np.asarray(array) for array in arrays.values()])
+
+
+def read_stage(path: Path, fingerprint: str) -> Arrays | None:
+    """The arrays of a stage of the run with this fingerprint; None where there are none, or they are damaged.
+
+    Raises OSError where the file may be good and cannot be read: without permission, or from a disk that fails.
+    """
+    try:
+        content = file_bytes(path, process_memory())
+    except FileNotFoundError:
+        return None
+    try:
+        archive = Archive(io.BytesIO(content))
+        if archive["fingerprint"] != fingerprint:
+            return None
+        return {str(name): archive.array(number) for number, name in enumerate(archive["arrays"])}
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        logger.warning("study: %s is damaged (%s), and the stage is computed again", path, error)
+        return None
 
 
 def _config(path: Path) -> dict[str, Any] | None:

@@ -1,8 +1,7 @@
-"""What a study measures, declared once: stages over named coordinates, and results with named axes, read off them.
+"""Stages of a study over named coordinates, and results whose arrays have named axes.
 
-A `Part` is a family of stages, one for each combination of the coordinates that its name mentions. A `Measured` says by
-which coordinates each of its arrays is asked for, and which axes it then has: the stages' arrays are cut and stacked
-accordingly.
+`Stages` are a family: one stage for each combination of the coordinates in its name. A class derived from `Results`
+declares for each array its coordinates and its axes; the arrays of the stages are cut and stacked accordingly.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from typing import Any, TypeVar, cast, dataclass_transform
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.framework.folder import RunFolder, Stage
-from equitangents_studies.framework.stage_files import Arrays
+from equitangents_studies.framework.folder import Arrays, NamedStage, RunFolder
 
 T = TypeVar("T")
-MeasuredT = TypeVar("MeasuredT", bound="Measured")
+MeasuredT = TypeVar("MeasuredT", bound="Results")
 Levels = Mapping[str, Sequence[Any]]
 """The values of every coordinate."""
 Point = dict[str, Any]
@@ -30,7 +28,7 @@ Point = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Part:
+class Stages:
     """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
 
     There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
@@ -51,23 +49,23 @@ class Part:
         """The name up to the first coordinate."""
         return self.name.split("{")[0].rstrip("-")
 
-    def at(self, point: Point, levels: Levels) -> Stage:
+    def at(self, point: Point, levels: Levels) -> NamedStage:
         """The stage at a point."""
         values = [point[name] for name in self.coordinates]
         places = {f"{name}#": levels[name].index(x) for name, x in point.items() if name in levels}
         title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
-        return Stage(self.name.format(**point, **places), title, partial(self.compute, *values))
+        return NamedStage(self.name.format(**point, **places), title, partial(self.compute, *values))
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class StageArrays:
     """Points and arrays of all stages of every part, by the part's label, and the values that coordinates have."""
 
     parts: Mapping[str, Sequence[tuple[Point, Arrays]]]
     levels: Levels
 
-    def __or__(self, other: Found) -> Found:
-        return Found({**self.parts, **other.parts}, {**self.levels, **other.levels})
+    def __or__(self, other: StageArrays) -> StageArrays:
+        return StageArrays({**self.parts, **other.parts}, {**self.levels, **other.levels})
 
     def stage(self, label: str) -> Arrays:
         """The arrays of a part of one stage."""
@@ -93,11 +91,11 @@ class Found:
         return found
 
     def by(self, names: str, of: str, axes: str = "") -> Keyed[Any]:
-        """The arrays `of`, or numbers, by coordinates, as a field of `Measured` has them."""
+        """The arrays `of`, or numbers, by coordinates, as a field of `Results` has them."""
         return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), tuple(axes.split()), of)))
 
 
-def measured(folder: RunFolder, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
+def measured(folder: RunFolder, *parts: Stages, levels: Mapping[str, Iterable[Any]]) -> StageArrays:
     """All stages of all parts, which depend on none of each other.
 
     `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}; where not all combinations are wanted,
@@ -108,7 +106,7 @@ def measured(folder: RunFolder, *parts: Part, levels: Mapping[str, Iterable[Any]
     points = {part.label: _points(part.coordinates, every) for part in parts}
     work = {(p.label, i): p.at(point, alone) for p in parts for i, point in enumerate(points[p.label])}
     found = folder.stages(work)
-    return Found({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, alone)
+    return StageArrays({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, alone)
 
 
 Keyed = dict[Any, T]
@@ -123,7 +121,7 @@ class _By:
 
 
 def by(names: str, axes: str = "", *, of: str = "") -> Any:
-    """A field of `Measured`: arrays of the given `axes`, asked for by the coordinates `names`; both words in a text.
+    """A field of `Results`: arrays of the given `axes`, asked for by the coordinates `names`; both words in a text.
 
     `of` is the name of the array in the stages, "{kind}_error", where it is not the field's; one that several parts
     have is asked for with the label, the part's name up to its coordinates: "accuracy.{kind}_error". Without `names` it
@@ -133,14 +131,14 @@ def by(names: str, axes: str = "", *, of: str = "") -> Any:
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(by, field))
-class Measured:
+class Results:
     """Base of a study's results: a frozen dataclass, whose fields declared with `by` are read off the stages.
 
-    >>> class Results(Measured):
+    >>> class CountResults(Results):
     ...     source: str
     ...     scores: Keyed[np.ndarray] = by("law group", "member")
     >>> stages = [({"law": law}, {"scores": np.arange(6).reshape(2, 3) + n}) for law, n in (("one", 0), ("other", 9))]
-    >>> results = Results.read(Found({"": stages}, {"group": ("C2", "C4")}), source="digits")
+    >>> results = CountResults.read(StageArrays({"": stages}, {"group": ("C2", "C4")}), source="digits")
     >>> results.scores["other", "C4"]
     array([12, 13, 14])
     """
@@ -149,7 +147,7 @@ class Measured:
         dataclass(frozen=True, eq=False)(cls)
 
     @classmethod
-    def read(cls: type[MeasuredT], found: Found, **others: object) -> MeasuredT:
+    def read(cls: type[MeasuredT], found: StageArrays, **others: object) -> MeasuredT:
         """The results, all declared arrays read off `found`; `others` are the fields that are not declared.
 
         Raises InvalidArgumentError for an array that no stage holds, or that has other axes.
@@ -163,7 +161,7 @@ def _declared(cls: type) -> dict[str, _By]:
     return {f.name: f.metadata["by"] for f in fields if "by" in f.metadata}
 
 
-def _read(found: Found, name: str, declared: _By) -> Any:
+def _read(found: StageArrays, name: str, declared: _By) -> Any:
     """The value of a field: arrays cut along axes that are coordinates, stacked along coordinates that are axes."""
     names, axes = declared.names, declared.axes
     cells: dict[tuple[Any, ...], list[np.ndarray]] = {}

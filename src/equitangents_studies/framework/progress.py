@@ -53,7 +53,7 @@ class Task:
             print(text, file=sys.stderr, flush=True)
 
 
-class Progress:
+class StudyProgress:
     """How far each stage of a run is, or nothing at all."""
 
     def __init__(self, *, shown: bool = True) -> None:

@@ -67,9 +67,9 @@ def run(
     if resume and force:
         raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
     study, present = load(info)
-    from equitangents_studies.framework import settings as reading
+    from equitangents_studies.framework import study as reading
     from equitangents_studies.framework.folder import RunFolder, only_run
-    from equitangents_studies.framework.progress import Progress
+    from equitangents_studies.framework.progress import StudyProgress
 
     chosen = reading.changed(study.presets[preset], settings)
     data = None if data_dir is None else Path(data_dir).expanduser()
@@ -84,7 +84,7 @@ def run(
         "data_dir": None if data is None else str(data),
     }
     RunFolder.examine(path, config, resume=resume, force=force)
-    stages = Progress(shown=progress)
+    stages = StudyProgress(shown=progress)
     with only_run(path):
         folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=stages)
         before = reading.as_text(study.presets[preset])
@@ -113,10 +113,10 @@ def _report(
 ) -> StudyResult:
     """Claims, tables, figures and the page; then the run is complete."""
     from equitangents.report import write
+    from equitangents_studies.framework.catalogue import BIBTEX
     from equitangents_studies.framework.folder import write_json
     from equitangents_studies.framework.report import Page
-    from equitangents_studies.framework.settings import as_text
-    from equitangents_studies.framework.works import BIBTEX
+    from equitangents_studies.framework.study import as_text
 
     claims = tuple(study.claims(settings, results))
     shown = present(settings, results, folder)

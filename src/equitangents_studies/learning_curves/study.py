@@ -39,7 +39,7 @@ from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise, stands_for
-from equitangents_studies.framework.measured import Found, Part, measured
+from equitangents_studies.framework.measured import StageArrays, Stages, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Task
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
@@ -47,8 +47,8 @@ from equitangents_studies.learning_curves.settings import (
     FEATURE_RIDGES,
     FIELDS,
     GROUPS,
-    Results,
-    Settings,
+    CurveResults,
+    CurveSettings,
     compared_features,
     feature_sizes,
     left,
@@ -71,17 +71,17 @@ from equitangents_studies.systems.grams import PoolKernel, symmetric_kernel
 from equitangents_studies.systems.predictions import cavity_risk, omniscient_risk
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: CurveSettings, folder: RunFolder) -> CurveResults:
     """Curves of every model and group, networks, predictions on every set, and synthetic curves: a stage each."""
     s = settings
     data_dir = folder.data_dir
     there = [name for name in s.predicted_sets if data.available(name, data_dir)]
     found = measured(
         folder,
-        Part("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, folder)),
-        Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
-        Part("whole-{whole}{flips}", f"{{whole}}{{flips}}, {s.whole_images:,} images", partial(_whole, s, folder)),
-        Part("recovered", "Synthetic power laws", partial(_recover, s)),
+        Stages("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, folder)),
+        Stages("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
+        Stages("whole-{whole}{flips}", f"{{whole}}{{flips}}, {s.whole_images:,} images", partial(_whole, s, folder)),
+        Stages("recovered", "Synthetic power laws", partial(_recover, s)),
         levels={
             "model": s.models,
             "group": GROUPS,
@@ -94,14 +94,14 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         },
     )
     found = found | _trained(s, folder) | _approximated(s, folder)
-    return Results.read(
+    return CurveResults.read(
         found, source=stands_for(s.data, data_dir), sizes={model: sizes_of(s, model) for model in s.models}
     )
 
 
-def _trained(s: Settings, folder: RunFolder) -> Found:
+def _trained(s: CurveSettings, folder: RunFolder) -> StageArrays:
     """Errors of networks of finite width, each trained in a stage of its own."""
-    part = Part(
+    part = Stages(
         "network-{network}-{group}-{training_images}-{run}",
         lambda network, group, images, run: f"{network} of finite width, {group}, {images} images, run {run + 1}",
         partial(_network, s, folder.data_dir),
@@ -110,7 +110,7 @@ def _trained(s: Settings, folder: RunFolder) -> Found:
     return measured(folder, part, levels=levels)
 
 
-def _approximated(s: Settings, folder: RunFolder) -> Found:
+def _approximated(s: CurveSettings, folder: RunFolder) -> StageArrays:
     """Features of all images, a slice at a time; what they learn; and what they lose beside the exact kernel."""
     data_dir, title = folder.data_dir, "{approximated}: features "
     levels = {
@@ -121,8 +121,8 @@ def _approximated(s: Settings, folder: RunFolder) -> Found:
     }
     found = measured(
         folder,
-        Part("exact-{approximated}", title + "beside the exact kernel", partial(beside_exact, s, data_dir)),
-        Part("features-{approximated}-{slice}", title + "from image {slice} on", partial(features, s, data_dir)),
+        Stages("exact-{approximated}", title + "beside the exact kernel", partial(beside_exact, s, data_dir)),
+        Stages("features-{approximated}-{slice}", title + "from image {slice} on", partial(features, s, data_dir)),
         levels=levels,
     )
 
@@ -130,14 +130,14 @@ def _approximated(s: Settings, folder: RunFolder) -> Found:
         each = [part for at, part in found.arrays("features") if at["approximated"] == model]
         return learnt(np.concatenate(each), whole_images(s, data_dir), s)
 
-    return found | measured(folder, Part("learnt-{approximated}", title + "learn", learn), levels=levels)
+    return found | measured(folder, Stages("learnt-{approximated}", title + "learn", learn), levels=levels)
 
 
-def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -> Arrays:
+def _whole(s: CurveSettings, folder: RunFolder, model: str, flips: str, task: Task) -> Arrays:
     return whole(model, bool(flips), s, folder.data_dir, folder.checkpoints(f"whole-{model}{flips}"), task)
 
 
-def _curve(settings: Settings, folder: RunFolder, model: str, group: str, task: Task) -> Arrays:
+def _curve(settings: CurveSettings, folder: RunFolder, model: str, group: str, task: Task) -> Arrays:
     """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
     x, y = load(settings, folder.data_dir)
     moved = np.asarray(rotate(x[: pool_size(settings, model)], group, seed=settings.seed), np.float32)
@@ -153,7 +153,7 @@ def _curve(settings: Settings, folder: RunFolder, model: str, group: str, task: 
 
 
 def _network(
-    settings: Settings, data_dir: Path | None, model: str, group: str, images: int, run: int, task: Task
+    settings: CurveSettings, data_dir: Path | None, model: str, group: str, images: int, run: int, task: Task
 ) -> Arrays:
     """The classification error of a trained network; every run has its images, transformation and initial weights."""
     seed, given = settings.seed, curve_data(*load(settings, data_dir))
@@ -169,7 +169,7 @@ def mlp() -> nn.Sequential:
     return networks.mlp(8, 2, flatten=True, output_std=1)
 
 
-def _prediction(settings: Settings, data_dir: Path | None, name: str, task: Task) -> Arrays:
+def _prediction(settings: CurveSettings, data_dir: Path | None, name: str, task: Task) -> Arrays:
     s = settings
     count = s.predicted_images
     if name == "digits":
@@ -189,7 +189,7 @@ def _prediction(settings: Settings, data_dir: Path | None, name: str, task: Task
     }
 
 
-def _recover(settings: Settings, task: Task) -> Arrays:
+def _recover(settings: CurveSettings, task: Task) -> Arrays:
     a, b, cusp, noise = DRAWN
     n = np.geomspace(100, 10_000, DRAWN_SIZES)
     curve = np.where(n < cusp, n**-a, cusp ** (b - a) * n**-b)
@@ -207,7 +207,7 @@ _BLOCK = 500  # images whose outputs are computed at once
 _TILE = 250  # images of a side of a tile of a curve's kernel
 
 
-def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, kept: Path, task: Task) -> Arrays:
+def whole(model: str, flips: bool, settings: CurveSettings, data_dir: Path | None, kept: Path, task: Task) -> Arrays:
     """Whether each image is classified rightly, (fields, images) of every part; tiles are in `kept`."""
     s, n = settings, settings.whole_images
     images = whole_images(s, data_dir)
@@ -268,13 +268,13 @@ _REPORTED = 250  # images between two reports of progress
 _FOLDS = 4
 
 
-def slices(settings: Settings) -> list[int]:
+def slices(settings: CurveSettings) -> list[int]:
     """Where stages begin among the images for training, validation and testing, one behind the other."""
     s = settings
     return list(range(0, s.whole_images + left(s) + s.whole_tested, _SLICE))
 
 
-def features(settings: Settings, data_dir: Path | None, model: str, begin: int, task: Task) -> Arrays:
+def features(settings: CurveSettings, data_dir: Path | None, model: str, begin: int, task: Task) -> Arrays:
     """Features of some images, (images, features), in blocks."""
     s = settings
     images = whole_images(s, data_dir)
@@ -288,7 +288,7 @@ def features(settings: Settings, data_dir: Path | None, model: str, begin: int, 
     return {"features": np.concatenate(found)}
 
 
-def learnt(found: Float[np.ndarray, "images features"], images: data.Dataset, settings: Settings) -> Arrays:
+def learnt(found: Float[np.ndarray, "images features"], images: data.Dataset, settings: CurveSettings) -> Arrays:
     """The ridge that is best in validation at every size, a multiple of the mean |φ|², and which test images are
     classified rightly with it.
     """
@@ -332,7 +332,7 @@ def _feature_weights(
     return [phi.T @ w for w in solved] if n < m else solved
 
 
-def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Task) -> Arrays:
+def beside_exact(settings: CurveSettings, data_dir: Path | None, model: str, task: Task) -> Arrays:
     """The exact kernel of a few training images and kernels of features, by their number: (1 + numbers, images) whether
     each image is classified rightly, at the best ridge of each.
     """

@@ -25,10 +25,11 @@ from equitangents.statistics import (
     shared_level,
     t_interval,
 )
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.scores import exp_of
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import BEYOND_THE_LIMIT, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import (
     Claim,
     after,
@@ -41,13 +42,12 @@ from equitangents_studies.framework.claims import (
 )
 from equitangents_studies.framework.study import (
     Arrays,
+    NamedStage,
     RunFolder,
     Shown,
-    Stage,
     Study,
     Task,
 )
-from equitangents_studies.framework.works import BEYOND_THE_LIMIT, EQUIVARIANT_KERNELS
 from equitangents_studies.moving_outputs.kernels import (
     Symmetry,
     learnt,
@@ -61,8 +61,8 @@ from equitangents_studies.moving_outputs.tasks import (
     PRESETS,
     RIGHT,
     WRONG,
+    MovingSettings,
     MovingTask,
-    Settings,
     check_settings,
     moving_task,
 )
@@ -235,15 +235,15 @@ class Learning:
         return exp_of(bootstrap(pairs, logs, bounds=(-most, most)))
 
 
-def measure(s: Settings, folder: RunFolder) -> Learning:
+def measure(s: MovingSettings, folder: RunFolder) -> Learning:
     """A stage for every draw, one for training time, and one for networks of finite width."""
     p = moving_task(s, folder.data_dir)
     work = {
-        k: Stage(f"{s.task}-{k}", f"{s.task}: draw {k + 1} of {s.draws}", partial(scores_of_a_draw, p, k))
+        k: NamedStage(f"{s.task}-{k}", f"{s.task}: draw {k + 1} of {s.draws}", partial(scores_of_a_draw, p, k))
         for k in range(s.draws)
     }
     title = f"{s.task}: equivariance over training time"
-    found = folder.stages({**work, s.draws: Stage(f"{s.task}-times", title, lambda task: over_time(p))})
+    found = folder.stages({**work, s.draws: NamedStage(f"{s.task}-times", title, lambda task: over_time(p))})
     draws, time = [found[k] for k in range(s.draws)], found[s.draws]
     return Learning(
         sizes=s.sizes,
@@ -258,7 +258,7 @@ def measure(s: Settings, folder: RunFolder) -> Learning:
     )
 
 
-def claims(settings: Settings, found: Learning) -> Sequence[Claim]:
+def claims(settings: MovingSettings, found: Learning) -> Sequence[Claim]:
     """Inputs saved, a wrong group, augmentation and architecture at every time."""
     noun = _noun(settings)
     return [
@@ -268,7 +268,7 @@ def claims(settings: Settings, found: Learning) -> Sequence[Claim]:
     ]
 
 
-def _noun(settings: Settings) -> str:
+def _noun(settings: MovingSettings) -> str:
     return "flows" if settings.task == "flows" else "images"
 
 
@@ -328,7 +328,7 @@ def time_claims(found: Learning, units: Sequence[float]) -> list[Claim]:
     ]
 
 
-def trained_claim(s: Settings, off: Mapping[str, np.ndarray], noun: str) -> Claim:
+def trained_claim(s: MovingSettings, off: Mapping[str, np.ndarray], noun: str) -> Claim:
     """Whether the mean of finite networks that trained on all moved copies is equivariant."""
     level = shared_level(len(SETS) * len(s.steps))
     numbers = {
@@ -358,7 +358,7 @@ _SCORES = {  # title, and the largest value there is
 }
 
 
-def present(settings: Settings, found: Learning, folder: RunFolder) -> list[Shown]:
+def present(settings: MovingSettings, found: Learning, folder: RunFolder) -> list[Shown]:
     """Scores against training sets: a panel for each, a curve for each symmetry; and a table."""
     noun, scores = _noun(settings), [score for score in _SCORES if score in found.scores]
     means = {
@@ -392,4 +392,4 @@ def present(settings: Settings, found: Learning, folder: RunFolder) -> list[Show
     return [drawn.figure, table(caption, [f"training {noun}", *found.titles.values()], rows)]
 
 
-STUDY: Study[Settings, Learning] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

@@ -30,7 +30,7 @@ from equitangents_studies.moving_outputs.kernels import PairKernel, Symmetry
 
 
 @dataclass(frozen=True)
-class Settings:
+class MovingSettings:
     """In each of `draws` draws, training sets of `sizes` inputs and `test` further ones, learnt with a `ridge` relative
     to the kernel's mean diagonal. `few` inputs are trained on in all orientations, at times in `units`. `members`
     networks of `channels` channels or `width` neurons are trained on `trained` inputs and recorded after `steps`.
@@ -64,7 +64,7 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    MovingSettings(),
     desk="pixels=16 sizes=2,4,8,16,32 test=24 hidden_layers=3 few=3 channels=16 trained=8 steps=1,10,100,300",
     paper="pixels=24 sizes=4,8,16,32,64 test=50 draws=24 hidden_layers=4 few=4 channels=64 trained=16 members=100 "
     "steps=1,10,100,1000",
@@ -81,7 +81,7 @@ PRESETS = presets(
 )
 
 
-def check_settings(s: Settings, data_dir: Path | None) -> None:
+def check_settings(s: MovingSettings, data_dir: Path | None) -> None:
     """Growing sizes, images enough, networks enough for an interval; waves that the grid resolves, exact turns."""
     least = {"test": 1, "draws": 2, "hidden_layers": 1, "few": 1, "members": 5, "stream": 0}
     at_least(s, **least, pixels=4, waves=1, order=2, rings=1)
@@ -122,7 +122,7 @@ class MovingTask:
     `squared` is one. `net` is trained at finite width.
     """
 
-    settings: Settings
+    settings: MovingSettings
     kernel: PairKernel
     symmetries: Mapping[str, Symmetry]
     positions: tuple[int, ...]
@@ -132,7 +132,7 @@ class MovingTask:
     net: FiniteNetwork
 
 
-def moving_task(s: Settings, data_dir: Path | None) -> MovingTask:
+def moving_task(s: MovingSettings, data_dir: Path | None) -> MovingTask:
     """Masks, flows, or turns of images."""
     rng, grid = np.random.default_rng((s.seed, 2**31)), (s.pixels, s.pixels)
     if s.task == "turns":
@@ -189,7 +189,7 @@ def wrong_element(predicted: np.ndarray, target: np.ndarray) -> float:
     return float((predicted.argmax(axis=-1) != target.argmax(axis=-1)).mean())
 
 
-def ends_on_positions(s: Settings, outputs: int) -> nn.Sequential:
+def ends_on_positions(s: MovingSettings, outputs: int) -> nn.Sequential:
     """A CNN of 3×3 windows, ReLU, and `outputs` numbers at every position; turns carry its windows to windows."""
     hidden = networks.hidden(s.hidden_layers, lambda: nn.Conv(s.channels, (3, 3), padding="circular", **STD))
     return nn.Sequential(*hidden, nn.Dense(outputs, **STD))
@@ -231,7 +231,7 @@ def scenes(
     return turned(x), turned(masks.astype(np.float64))
 
 
-def mask_draw(s: Settings, k: int) -> Sets:
+def mask_draw(s: MovingSettings, k: int) -> Sets:
     """Training and test images of a draw with targets 2·mask − 1, float64; every image standardised by itself."""
     n = s.sizes[-1]
     x, masks = scenes(n + s.test, s.pixels, (s.seed, k))
@@ -266,7 +266,7 @@ def waves(q: int) -> Float[np.ndarray, "waves 2"]:
 
 
 def flows(
-    count: int, s: Settings, seed: tuple[int, ...]
+    count: int, s: MovingSettings, seed: tuple[int, ...]
 ) -> tuple[Float[np.ndarray, "n pixels pixels 2"], Float[np.ndarray, "n pixels pixels 2"]]:
     """Velocities (rows, columns) of `count` flows on a torus of side 2π, before and after the time of the settings.
 
@@ -298,7 +298,7 @@ def velocity(
     return np.asarray(U[:, None, None] + np.exp(-VISCOSITY * q * time) * v)
 
 
-def flow_draw(s: Settings, k: int) -> Sets:
+def flow_draw(s: MovingSettings, k: int) -> Sets:
     """Velocities of a draw, and how they change in the time."""
     n = s.sizes[-1]
     x, after = flows(n + s.test, s, (s.seed, k))
@@ -333,7 +333,7 @@ def upright(name: str, data_dir: Path | None) -> Float[np.ndarray, "n height wid
     return x[np.isin(y, _DIGITS)] if name in ("digits", "mnist") else x
 
 
-def plane_draw(s: Settings, data_dir: Path | None, k: int) -> Sets:
+def plane_draw(s: MovingSettings, data_dir: Path | None, k: int) -> Sets:
     """Images on rings, each turned by a random element of C_n, and the elements as signals on the group."""
     rng, images, n = np.random.default_rng((s.seed, k)), upright(s.data, data_dir), s.sizes[-1]
     chosen = images[rng.permutation(len(images))[: n + s.test]]

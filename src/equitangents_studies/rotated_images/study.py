@@ -23,12 +23,13 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies.baselines.networks import patch_cnn
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions
-from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, powers_of_two
-from equitangents_studies.common.training import train_to_last
+from equitangents_studies.common.scores import COVERS, TrainedScores, disjoint_scores, powers_of_two
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import (
     P_VALUE,
     Claim,
@@ -42,7 +43,6 @@ from equitangents_studies.framework.claims import (
     theirs,
 )
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 ROTATIONS = actions.image_rotations(4)
 ORDER = 4
@@ -53,7 +53,7 @@ TISSUE = ("histology_crc5", "histology_lc25000_colon", "nct_crc_he")
 
 
 @dataclass(frozen=True)
-class Settings(Chosen):
+class RotatedSettings(Chosen):
     """The first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; `channels` has one entry a
     layer, and `narrow` those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
     The `readout` takes all positions or their mean. `rate` is a fraction of the largest stable learning rate;
@@ -75,7 +75,7 @@ class Settings(Chosen):
 
 
 PRESETS = presets(
-    Settings(),
+    RotatedSettings(),
     desk="data=fashion_mnist foreign=mnist,cifar10,noise train_images=2000 test_images=500 channels=16,16 "
     "narrow=4,4 recorded_epochs=0,1,2,4,6,8,10,12 infinite_train=2000",
     paper="data=fashion_mnist foreign=mnist,cifar10,noise train_images=none test_images=1000 foreign_images=1000 "
@@ -83,13 +83,13 @@ PRESETS = presets(
 )
 
 
-def network(settings: Settings, outputs: int) -> nn.Sequential:
+def network(settings: RotatedSettings, outputs: int) -> nn.Sequential:
     """The CNN: its windows are carried to windows by quarter turns, so its kernel is invariant under them."""
     pooled = settings.readout == "pool"
     return patch_cnn(settings.channels, outputs, padding="circular", output_std=settings.output_std, pooled=pooled)
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: RotatedSettings, data_dir: Path | None) -> None:
     """Sizes and epochs that fit each other, and images that are there."""
     at_least(settings, members=2)
     deep = len(settings.narrow) in (0, len(settings.channels))
@@ -101,12 +101,12 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     load_images(settings, data_dir)
 
 
-def experiment(settings: Settings) -> str:
+def experiment(settings: RotatedSettings) -> str:
     """Where in the source the experiment stands that this is a copy of."""
     return "experiment on histological images" if settings.data in TISSUE else "experiment on rotated FashionMNIST"
 
 
-def stated_agreement(settings: Settings) -> str:
+def stated_agreement(settings: RotatedSettings) -> str:
     """The source's numbers, which are of Fashion-MNIST; of tissue it states none."""
     if settings.data in TISSUE:
         return ""
@@ -114,7 +114,7 @@ def stated_agreement(settings: Settings) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class RotatedResults:
     """Predicted classes on orbits, by set of inputs ("test" and the foreign ones).
 
     `members[set]` (E, M, |G|, N), `mean[set]` and `infinite[set]` (E, |G|, N) at the E epochs of `epochs`;
@@ -162,7 +162,7 @@ class Results:
 Keep = Callable[[Arrays], Arrays]
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: RotatedSettings, folder: RunFolder) -> RotatedResults:
     """Train the ensemble and solve the infinitely wide one, at the same times."""
     images = load_images(settings, folder.data_dir)
     names = images.sets
@@ -186,7 +186,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     last = lambda recorded: {name: _classes(outputs[-1]) for name, outputs in recorded.items()}
     narrow = train("narrow", "narrower ", settings.narrow, [settings.epochs], last) if settings.narrow else {}
     of = lambda what: {name: infinite[what + name] for name in names if what + name in infinite}
-    return Results(
+    return RotatedResults(
         images=images,
         epochs=epochs,
         infinite=of(""),
@@ -198,14 +198,14 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
 
 
-def _rate(settings: Settings, images: Images) -> Arrays:
+def _rate(settings: RotatedSettings, images: Images) -> Arrays:
     few = min(128, len(images.train_x))
     x, net = images.train_x[:few].astype(np.float64), network(settings, images.classes)
     largest = largest_rate(net, x, images.targets[:few], augmentation=ROTATIONS)
     return {"rate": np.array(settings.rate * largest)}
 
 
-def _infinite(settings: Settings, images: Images, epochs: np.ndarray, rate: float, task: Task) -> Arrays:
+def _infinite(settings: RotatedSettings, images: Images, epochs: np.ndarray, rate: float, task: Task) -> Arrays:
     """Predicted classes of the closed form, in float64, on every element of every orbit: nothing is assumed equal."""
     model = InfiniteEnsemble(network(settings, images.classes), augmentation=ROTATIONS, time=0.0, learning_rate=rate)
     count = min(settings.infinite_train, len(images.train_x))
@@ -256,20 +256,20 @@ PREDICTED, DRAWS = 100, 200  # inputs whose orbits are drawn jointly, and ensemb
 TOLERANCE = 0.05  # of |G|
 
 
-def trained(settings: Settings, results: Results, name: str, members: int) -> Trained:
+def trained(settings: RotatedSettings, results: RotatedResults, name: str, members: int) -> TrainedScores:
     """Disjoint ensembles of `members` trained networks on the inputs that the prediction is for."""
     labels = lambda groups: results.agreement(groups.mean(axis=1).argmax(axis=-1))
     scores = disjoint_scores(results.outputs[name][:, :, :PREDICTED], members, labels)
     expected, low, high = results.predicted[name][powers_of_two(settings.members).index(members)]
-    return Trained(scores, float(expected), float(low), float(high))
+    return TrainedScores(scores, float(expected), float(low), float(high))
 
 
-def judged_sets(results: Results) -> tuple[str, ...]:
+def judged_sets(results: RotatedResults) -> tuple[str, ...]:
     """Sets of inputs with a prediction and with the outputs of trained members."""
     return tuple(name for name in results.predicted if name in results.outputs)
 
 
-def differences(settings: Settings, results: Results) -> Records:
+def differences(settings: RotatedSettings, results: RotatedResults) -> Records:
     """Trained minus expected for every set and every M, with intervals that hold together."""
     sizes, names = powers_of_two(settings.members), judged_sets(results)
     level, bounds = shared_level(len(sizes) * len(names)), SCALES["agreement"]
@@ -281,7 +281,7 @@ def differences(settings: Settings, results: Results) -> Records:
     )
 
 
-def _nearer(results: Results, names: tuple[str, ...], level: float) -> Estimate:
+def _nearer(results: RotatedResults, names: tuple[str, ...], level: float) -> Estimate:
     """How much nearer than the narrow networks the others are to what is expected, mean over `names`."""
     scores = lambda labels: results.agreement(labels[:, :, :PREDICTED]).mean(axis=-1)  # of every member
     columns = [scores(results.narrow[name]) for name in names] + [scores(results.members[name][-1]) for name in names]
@@ -291,7 +291,7 @@ def _nearer(results: Results, names: tuple[str, ...], level: float) -> Estimate:
     return bootstrap(np.column_stack(columns), nearer, confidence=level)
 
 
-def approach_claim(settings: Settings, results: Results) -> Claim:
+def approach_claim(settings: RotatedSettings, results: RotatedResults) -> Claim:
     """Whether wider networks agree with themselves more nearly as often as infinitely wide ones."""
     names = judged_sets(results)
     each = Records.over(lambda name: _nearer(results, (name,), shared_level(len(names))), results.label, name=names)
@@ -309,7 +309,7 @@ def approach_claim(settings: Settings, results: Results) -> Claim:
     )
 
 
-def members_finding(settings: Settings, results: Results) -> Claim:
+def members_finding(settings: RotatedSettings, results: RotatedResults) -> Claim:
     """Ensembles of every size, to within a tolerance that is ours."""
     return claim(
         f"Ensembles of every size agree with themselves as often as infinitely wide ones, to within "
@@ -328,7 +328,7 @@ _ROUNDING = 1e-9  # of the root mean square of the outputs
 _RARE = 0.001  # the level of the test that the untrained mean is one more member
 
 
-def lead(results: Results, name: str, epoch: int, level: float = 0.95, *, best: bool = False) -> Estimate:
+def lead(results: RotatedResults, name: str, epoch: int, level: float = 0.95, *, best: bool = False) -> Estimate:
     """Orbit same predictions of the mean minus those of a member, or of the best one; bootstrapped over inputs."""
     mean, members = (results.agreement(of[name][epoch]) for of in (results.mean, results.members))
     if best:
@@ -344,7 +344,7 @@ def over_sets(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(value, value - below, value + above, estimates[0].confidence)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: RotatedSettings, results: RotatedResults) -> Sequence[Claim]:
     """The source's claims, then what we asked besides, then that untrained means have the law of a member."""
     judged = [ahead(settings, results)]
     if results.infinite:
@@ -357,7 +357,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return [*judged, _untrained(results)]
 
 
-def ahead(settings: Settings, results: Results) -> Claim:
+def ahead(settings: RotatedSettings, results: RotatedResults) -> Claim:
     """The mean against its members, as the source shows them: at every recorded time, on every set."""
     epochs, names = results.trained_epochs, tuple(results.images.sets)
     of = lambda epoch, name: lead(results, name, results.at(epoch), shared_level(len(epochs)))
@@ -381,7 +381,7 @@ def ahead(settings: Settings, results: Results) -> Claim:
     )
 
 
-def invariant(settings: Settings, results: Results) -> Claim:
+def invariant(settings: RotatedSettings, results: RotatedResults) -> Claim:
     """By how much μ_t changes, as a share of the smallest lead of one output over the next; at t = 0 all are 0."""
     epochs, names, at = results.trained_epochs, tuple(results.images.sets), results.at
     moved = lambda name, epoch: exactly(results.deviation[name][at(epoch)])
@@ -398,7 +398,7 @@ def invariant(settings: Settings, results: Results) -> Claim:
     )
 
 
-def _best(settings: Settings, results: Results) -> Claim:
+def _best(settings: RotatedSettings, results: RotatedResults) -> Claim:
     names, level = tuple(results.images.sets), shared_level(len(results.images.sets))
     each = Records.over(lambda name: lead(results, name, -1, level, best=True), results.label, name=names)
     return claim(
@@ -412,7 +412,7 @@ def _best(settings: Settings, results: Results) -> Claim:
     )
 
 
-def _untrained(results: Results) -> Claim:
+def _untrained(results: RotatedResults) -> Claim:
     """Means of M networks drawn from a centred Gaussian process are, but for 1/√M, draws from it."""
     names = tuple(results.images.sets)
     agreement = lambda labels, name: results.agreement(labels[name][results.at(0)]).mean(axis=-1)
@@ -433,12 +433,12 @@ def _untrained(results: Results) -> Claim:
     )
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: RotatedSettings, results: RotatedResults, folder: RunFolder) -> list[Shown]:
     """Agreement over training, and the scores after the last epoch."""
     return [agreement_figure(settings, results, folder), _final_table(settings, results)]
 
 
-def _through_training(axes: Axes, settings: Settings, results: Results, name: str, which: str) -> None:
+def _through_training(axes: Axes, settings: RotatedSettings, results: RotatedResults, name: str, which: str) -> None:
     """Members, their mean with its interval over inputs, and infinite width, against the epochs."""
     score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
     axes.plot(
@@ -458,7 +458,7 @@ def _through_training(axes: Axes, settings: Settings, results: Results, name: st
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
-def agreement_figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def agreement_figure(settings: RotatedSettings, results: RotatedResults, folder: RunFolder) -> Figure:
     """The study's main figure."""
     with drawing.panels(
         folder,
@@ -478,7 +478,7 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
     return drawn.figure
 
 
-def _final_table(settings: Settings, results: Results) -> Table:
+def _final_table(settings: RotatedSettings, results: RotatedResults) -> Table:
     def row(title: str, name: str, which: str, digits: int) -> list[object]:
         score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
         members = score(results.members[name][-1]).mean(axis=-1)
@@ -496,4 +496,4 @@ def _final_table(settings: Settings, results: Results) -> Table:
     return table(f"After the last epoch; in brackets 95 % intervals over inputs.{stated}", header, rows)
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -10,16 +10,16 @@ import numpy as np
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.framework.claims import Claim, claim, exact, ours, proved, theirs
 from equitangents_studies.framework.study import RunFolder, Shown, Study
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.spurious_symmetries.study import (
     GROUPS,
     INFERENCES,
     ORDER,
     PRESETS,
-    Results,
-    Settings,
+    SpuriousResults,
+    SpuriousSettings,
     check_settings,
     extra,
     lead,
@@ -33,7 +33,7 @@ FOLDS = "folds, each with test images of its own"
 _POINTS = "percentage points"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: SpuriousSettings, results: SpuriousResults) -> Sequence[Claim]:
     """Theorem 4.1 at infinite width, falling accuracies, who is ahead, like with like, what a symmetry costs."""
     return [
         *_ranks(settings, results),
@@ -49,7 +49,7 @@ _points = partial(claim, at_least=0, unit=_POINTS)
 _theirs = partial(theirs, THEIRS, FIGURE)
 
 
-def _ranks(settings: Settings, results: Results) -> list[Claim]:
+def _ranks(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     kinds = (
         ("Accuracy falls with the group that moves the data", results.falls_through_data()),
         ("Accuracy on images as they are falls with the algorithm’s own group", results.falls_through_model()),
@@ -67,7 +67,7 @@ def _ranks(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _wide(settings: Settings, results: Results) -> list[Claim]:
+def _wide(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     s, small = settings, lambda name: (results.small[name, "I"], settings.small_pixels)
     (gap, pixels), (vec, _), (flat, _), (wide, beside) = map(small, ("GAP", "VEC", "FCN", "VEC"))
     if results.beside is not None:
@@ -101,7 +101,7 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _inferences(settings: Settings, results: Results) -> list[Claim]:
+def _inferences(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     """The NTK ahead of trained networks under spurious symmetries, and behind them without."""
     minus = lambda e: Estimate(-e.value, -e.high, -e.low, e.confidence)
     ahead = lambda *how: results.kernel_ahead(how, True)
@@ -125,7 +125,7 @@ def _inferences(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _equality(settings: Settings, results: Results) -> list[Claim]:
+def _equality(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     s = settings
     demanded = lambda name, group: group != "I" and expected_symmetry(name, group, (8, 8, 3), finite=False)
     numbers = {
@@ -161,7 +161,7 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _like(settings: Settings, results: Results) -> list[Claim]:
+def _like(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     ahead = lambda under, *how: results.kernel_ahead(how, under, "draws")
     return [
         _points(
@@ -177,7 +177,7 @@ def _like(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _samples(settings: Settings, results: Results) -> Claim:
+def _samples(settings: SpuriousSettings, results: SpuriousResults) -> Claim:
     better, worse = results.small["GAP", "I"], results.small["GAP", "O(3)^d"]
     return claim(
         "What O(3)^d costs infinitely wide GAP in training images",
@@ -203,12 +203,12 @@ _COLOURS = {
 _TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: SpuriousSettings, results: SpuriousResults, folder: RunFolder) -> list[Shown]:
     """Figure 2."""
     return [_accuracies(results, folder)]
 
 
-def _accuracies(results: Results, folder: RunFolder) -> Figure:
+def _accuracies(results: SpuriousResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
@@ -239,4 +239,4 @@ def _accuracies(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

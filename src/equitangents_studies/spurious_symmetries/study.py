@@ -30,7 +30,7 @@ from equitangents_studies.common.system_runs import (
     repeated_images,
 )
 from equitangents_studies.data import Dataset
-from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.measured import Stages, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, check_some, presets
 from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
 from equitangents_studies.systems.descent import GradientInference
@@ -83,7 +83,7 @@ _TILE, _POOLED_TILE = 500, 50
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class PoolErrors:
     """`errors` (sizes, folds), shares of wrong classes on the images as they are; `equal` (groups,): how far kernels of
     moved images are from those of the images as they are, relative to the largest entry.
     """
@@ -113,12 +113,12 @@ class Pool:
         return np.array(found)
 
 
-def lead(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
+def lead(better: PoolErrors, worse: PoolErrors, level: float = 0.95) -> Estimate:
     """Accuracy minus accuracy after the largest training sets, the same images in every fold, percentage points."""
     return t_interval(better.accuracies - worse.accuracies, level, (-100, 100))
 
 
-def extra(better: Pool, worse: Pool) -> Estimate:
+def extra(better: PoolErrors, worse: PoolErrors) -> Estimate:
     """How many images more the worse pool needs for the error of its largest training sets."""
     return t_interval(worse.most - better.size_for(worse.errors[-1]))
 
@@ -187,7 +187,7 @@ SMALL_GROUPS = ("I", "O(3)^d", "P(3d)", "O(3d)")  # that move the images of GAP;
 
 
 @dataclass(frozen=True)
-class Settings(SystemSettings):
+class SpuriousSettings(SystemSettings):
     """Figure 2: in each of `repetitions` all six architectures of `depth` hidden layers
     and `width` channels (FCN 8 times as many, LCN a quarter) see `train_images` and `test_images` of their own,
     averaged down to `pixels`; networks are trained for at most `epochs`.
@@ -216,7 +216,7 @@ class Settings(SystemSettings):
 
 
 PRESETS = presets(
-    Settings(),
+    SpuriousSettings(),
     desk="train_images=120 test_images=400 depth=2 epochs=1500 repetitions=4 models=FCN,VEC,LAP4,LAP8,GAP "
     "images=12000,12000,1200,720,540 kernel_pixels=32 small_images=960",
     paper="data=cifar10 train_images=45000 test_images=5000 pixels=32 depth=8 width=128 epochs=900 repetitions=5 "
@@ -224,7 +224,7 @@ PRESETS = presets(
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: SpuriousSettings, data_dir: Path | None) -> None:
     """Images that blocks of 8 fit on, and enough of them for a curve."""
     s = settings
     at_least(s, train_images=10, test_images=5, pixels=8, depth=1, width=4, epochs=1, repetitions=2, folds=2)
@@ -242,7 +242,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     pool_images(s, data_dir, max(s.images), s.kernel_pixels)
 
 
-def architectures_of(settings: Settings) -> tuple[str, ...]:
+def architectures_of(settings: SpuriousSettings) -> tuple[str, ...]:
     """The architectures of figure 2 that differ: with 8 pixels a side LAP8 is GAP."""
     return tuple(name for name in ARCHITECTURES if name != "LAP8" or settings.pixels > 8)
 
@@ -252,7 +252,9 @@ def sizes_of(count: int, folds: int, smallest: int) -> np.ndarray:
     return doubling_in_two_steps(smallest, count - -(-count // folds))
 
 
-def pool_images(settings: Settings, data_dir: Path | None, count: int, pixels: int) -> tuple[np.ndarray, np.ndarray]:
+def pool_images(
+    settings: SpuriousSettings, data_dir: Path | None, count: int, pixels: int
+) -> tuple[np.ndarray, np.ndarray]:
     """So many images of the data, in float32, and their classes: training images, then test images where those are too
     few, since every image of a pool is tested once by others.
     """
@@ -270,7 +272,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class SpuriousResults:
     """By (architecture, inference): `best` and `last` accuracies on test images and `learnt` on training images,
     (groups, repetitions); kernels learn everything at once. `equal` (groups, repetitions) by architecture: how far its
     kernel changes when images are moved. `pools` by model, `small` by (model, group); `beside`: VEC on the images of
@@ -282,9 +284,9 @@ class Results:
     last: dict[Key, np.ndarray]
     learnt: dict[Key, np.ndarray]
     equal: dict[str, np.ndarray]
-    pools: dict[str, Pool]
-    small: dict[Key, Pool]
-    beside: Pool | None
+    pools: dict[str, PoolErrors]
+    small: dict[Key, PoolErrors]
+    beside: PoolErrors | None
     draws: dict[str, np.ndarray]
 
     @property
@@ -329,7 +331,7 @@ class Results:
         moved = np.mean([pool.accuracies for pool in self._moved_gap().values()], axis=0)
         return t_interval(self.small["GAP", "I"].accuracies - moved, bounds=(-100, 100))
 
-    def _moved_gap(self) -> dict[str, Pool]:
+    def _moved_gap(self) -> dict[str, PoolErrors]:
         return {g: pool for (name, g), pool in self.small.items() if name == "GAP" and g != "I"}
 
     def kernel_ahead(self, inferences: Sequence[str], under: bool, of: Literal["mean", "draws"] = "mean") -> Estimate:
@@ -365,7 +367,7 @@ def _over_repetitions(compute: Callable[[], np.ndarray]) -> Estimate:
 _EIGENVALUE_INPUTS = 64
 
 
-def kernel_accuracies(settings: Settings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
+def kernel_accuracies(settings: SpuriousSettings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
     """Accuracies of the NTK, (groups, repetitions), and how far kernels of moved images are from the others.
 
     Repetition r moves its images by the elements that the seed + r draws.
@@ -386,7 +388,9 @@ def kernel_accuracies(settings: Settings, images: Sequence[Dataset], name: str, 
     return {"best": best, "equal": equal}
 
 
-def network_accuracies(settings: Settings, images: Sequence[Dataset], name: str, how: str, task: Task) -> Arrays:
+def network_accuracies(
+    settings: SpuriousSettings, images: Sequence[Dataset], name: str, how: str, task: Task
+) -> Arrays:
     """Accuracies of networks, (groups, repetitions): what `counted_runs` gives, by its keys."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
@@ -403,7 +407,7 @@ def width_of(name: str, width: int) -> int:
     return {"FCN": 8 * width, "LCN": max(width // 4, 1)}.get(name, width)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: SpuriousSettings, folder: RunFolder) -> SpuriousResults:
     """Figure 2 architecture by architecture, then the pools of infinite width: a stage each."""
     s, images = settings, repeated_images(settings, folder.data_dir, settings.repetitions)
     large = {name: (name, "I", count, s.kernel_pixels) for name, count in zip(s.models, s.images, strict=True)}
@@ -415,12 +419,12 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     cells = list(dict.fromkeys([*small.values(), *large.values(), *beside]))
     found = measured(
         folder,
-        Part("draws-{architecture}", "{architecture}, draws", partial(_draws, s, images)),
-        Part("NTK-{architecture}", "{architecture}, NTK", partial(kernel_accuracies, s, images)),
-        Part(
+        Stages("draws-{architecture}", "{architecture}, draws", partial(_draws, s, images)),
+        Stages("NTK-{architecture}", "{architecture}, NTK", partial(kernel_accuracies, s, images)),
+        Stages(
             "networks-{architecture}-{inference}", "{architecture}, {inference}", partial(network_accuracies, s, images)
         ),
-        Part(
+        Stages(
             "pool-{model}-{before}-{count}-{pixels}",
             "{model}, {count:,} images of {pixels} pixels, {before}",
             partial(_measured_pool, s, folder),
@@ -436,8 +440,10 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     kernel = {(name, "NTK"): accuracies for name, accuracies in of("NTK.best").items()}
     errors = found.by("model before count pixels", "errors", "size fold")
     equal = found.by("model before count pixels", "pool.equal", "moved")
-    pools = {at: Pool(_groups_of(s, at), sizes_of(at[2], s.folds, s.smallest), errors[at], equal[at]) for at in cells}
-    return Results(
+    pools = {
+        at: PoolErrors(_groups_of(s, at), sizes_of(at[2], s.folds, s.smallest), errors[at], equal[at]) for at in cells
+    }
+    return SpuriousResults(
         best=kernel | networks("best"),
         last=kernel | networks("last"),
         learnt={key: np.ones_like(accuracies) for key, accuracies in kernel.items()} | networks("learnt"),
@@ -453,7 +459,7 @@ Cell = tuple[str, str, int, int]
 """(architecture, group that moved all images before, images, pixels)"""
 
 
-def _groups_of(s: Settings, at: Cell) -> tuple[str, ...]:
+def _groups_of(s: SpuriousSettings, at: Cell) -> tuple[str, ...]:
     """The groups under which a kernel is compared with itself."""
     return (
         GROUPS if at in [(name, "I", s.images[s.models.index(name)], s.kernel_pixels) for name in s.moved] else ("I",)
@@ -461,7 +467,7 @@ def _groups_of(s: Settings, at: Cell) -> tuple[str, ...]:
 
 
 def _measured_pool(
-    s: Settings, folder: RunFolder, name: str, before: str, count: int, pixels: int, task: Task
+    s: SpuriousSettings, folder: RunFolder, name: str, before: str, count: int, pixels: int, task: Task
 ) -> Arrays:
     x, y = pool_images(s, folder.data_dir, count, pixels)
     x = np.asarray(rotate(x, before, seed=s.seed), x.dtype)
@@ -470,5 +476,5 @@ def _measured_pool(
     return measure_pool(name, s.kernel_depth, x, y, groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
 
 
-def _draws(settings: Settings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
+def _draws(settings: SpuriousSettings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
     return draw_accuracies(architecture(name, settings.depth), images, GROUPS, settings.ridge, settings.seed, task)

@@ -1,4 +1,4 @@
-"""Ensembles of small CNNs on images that are shown turned, and what they answer on whole orbits.
+"""Ensembles that studies train: their outputs, recorded on the way; small CNNs on rotated images, on whole orbits.
 
 Images are turned inside the inscribed disc, where what leaves on one side comes back after a whole turn. Beside every
 score stands the floor of resampling: the same score with ρ(g)⁻¹ρ(g)x in the place of ρ(g)x, from which a predictor
@@ -17,15 +17,51 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import actions, nn
+from equitangents.ensembles import DeepEnsemble
+from equitangents.extending import Network
 from equitangents_studies.baselines.networks import patch_cnn
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
-from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check
+from equitangents_studies.framework.study import Arrays, NamedStage, RunFolder, Task, check
+
+_CHECKPOINTS = 10  # in one training, at most
+
+
+def train_to_last(
+    checkpoints: Path,
+    net: Network,
+    x: np.ndarray,
+    y: np.ndarray,
+    task: Task,
+    *,
+    record: Mapping[str, np.ndarray],
+    record_at: Sequence[int] | np.ndarray,
+    orbits: actions.Action | None = None,
+    keep: Callable[[Arrays], Arrays] = dict,
+    **options: Any,
+) -> Arrays:
+    """Outputs of all members on every input set of `record` after the epochs `record_at`, the last of which ends it.
+
+    Arrays are (times, members, n, *outputs), 0 is before training; with `orbits` inputs are recorded on their whole
+    orbits, (times, members, |G|, n, outputs). `keep` makes of them the arrays of a stage. `options` are parameters of
+    `DeepEnsemble`; without, it is full-batch gradient descent. A run that left something in `checkpoints` goes on from
+    there, to the same bits.
+    """
+    inputs = dict(record) if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
+    how: dict[str, Any] = {"optimizer": "gd", "epochs": int(max(record_at)), **options}
+    model = DeepEnsemble(
+        net,
+        checkpoint_dir=checkpoints,
+        checkpoint_every=max(1, -(-how["epochs"] // _CHECKPOINTS)),
+        progress=lambda done, total, _: task.step(done, total),
+        **how,
+    )
+    recorded = model.fit(x, y, record=inputs, record_at=[int(t) for t in record_at], resume=True).recorded_
+    return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EnsembleRecipe:
     """How all ensembles of a study are trained: by Adam on the squared loss, from the same initial weights.
 
     `ensembles` disjoint ones of `members` each are trained together.
@@ -44,7 +80,7 @@ class Recipe:
         return self.members * self.ensembles
 
 
-def check_images(chosen: Chosen, recipe: Recipe, data_dir: Path | None) -> None:
+def check_images(chosen: Chosen, recipe: EnsembleRecipe, data_dir: Path | None) -> None:
     """Images of a size that patches fill, foreign sets that are there, and layers."""
     check(len(recipe.channels) >= 1, "channels", recipe.channels, "a list with an entry per layer")
     side = load_images(chosen, data_dir).train_x.shape[1]
@@ -56,7 +92,7 @@ def rotations(n: int) -> actions.Action:
     return actions.image_rotations(n, mask="circle")
 
 
-def network(recipe: Recipe, classes: int) -> nn.Sequential:
+def network(recipe: EnsembleRecipe, classes: int) -> nn.Sequential:
     """The CNN of all ensembles."""
     return patch_cnn(recipe.channels, classes, patch=recipe.patch, padding="zero", output_std=0.5)
 
@@ -65,7 +101,7 @@ def train_on_orbits(
     folder: RunFolder,
     stage: str,
     title: str,
-    recipe: Recipe,
+    recipe: EnsembleRecipe,
     images: Images,
     action: actions.Action,
     epochs: Sequence[int],
@@ -74,7 +110,7 @@ def train_on_orbits(
     y: np.ndarray | None = None,
     seed: int,
     **augmentation: Any,
-) -> Stage:
+) -> NamedStage:
     """A stage: all networks of the recipe, and their answers on the orbits of every set after each of `epochs`.
 
     They train on (x, y), or on the training images. The arrays are those of `answers`, for every set with its name
@@ -94,11 +130,11 @@ def train_on_orbits(
         seed=seed,
         **augmentation,
     )
-    return Stage(stage, title, partial(_answers_of, train, recipe, images, action))
+    return NamedStage(stage, title, partial(_answers_of, train, recipe, images, action))
 
 
 def _answers_of(
-    train: Callable[..., Arrays], recipe: Recipe, images: Images, action: actions.Action, task: Task
+    train: Callable[..., Arrays], recipe: EnsembleRecipe, images: Images, action: actions.Action, task: Task
 ) -> Arrays:
     turned = {name: orbit_batch(action, z) for name, z in images.sets.items()}
     back = {f"back_{name}": there_and_back(action, z) for name, z in images.sets.items()}
@@ -141,7 +177,7 @@ class AnswersOnOrbits:
 
     images: Images
     action: actions.Action
-    recipe: Recipe
+    recipe: EnsembleRecipe
     answers: Mapping[Any, Arrays]
 
     SHARES: ClassVar[bool] = False
