@@ -31,7 +31,7 @@ def number(law, group, width):
     return 100 * LAWS.index(law) + 10 * GROUPS.index(group) + WIDTHS.index(width)
 
 
-class Results(Results):
+class ScoreResults(Results):
     source: str
     scores: Keyed[np.ndarray] = by("group law", "member width")
     first: Keyed[float] = by("law width", of="first_{law}")
@@ -59,7 +59,7 @@ def test_stages_are_named_and_titled_by_their_coordinates():
 
 
 def test_axes_that_are_coordinates_are_cut_and_coordinates_that_are_axes_are_stacked():
-    results = Results.read(found(Folder()), source="here")
+    results = ScoreResults.read(found(Folder()), source="here")
     assert results.source == "here"
     assert set(results.scores) == {(group, law) for group in GROUPS for law in LAWS}
     for (group, law), scores in results.scores.items():
@@ -71,7 +71,7 @@ def test_axes_that_are_coordinates_are_cut_and_coordinates_that_are_axes_are_sta
     with pytest.raises(AttributeError):
         results.source = "there"
     part = Stages("{law}-{width}", "", lambda law, width, task: {})
-    assert Results.read(measured(Folder(), part, levels={**LEVELS, "law": ()}), source="here").scores == {}
+    assert ScoreResults.read(measured(Folder(), part, levels={**LEVELS, "law": ()}), source="here").scores == {}
 
 
 def test_one_coordinate_is_its_own_key_and_without_any_there_is_one_array():
@@ -100,13 +100,13 @@ def test_coordinates_may_be_given_together():
 def test_arrays_of_other_axes_are_refused(shape):
     stages = [({"law": law, "width": width}, {"scores": np.zeros(shape)}) for law in LAWS for width in WIDTHS]
     with pytest.raises(InvalidArgumentError, match=r"scores is \(.*\); expected 'group' or 'member'; the axes"):
-        Results.read(StageArrays({"": stages}, LEVELS), source="here")
+        ScoreResults.read(StageArrays({"": stages}, LEVELS), source="here")
 
 
 def test_what_no_stage_holds_is_named():
     part = Stages("{law}-{width}", "", lambda law, width, task: {"scores": np.zeros((3, 2))})
     with pytest.raises(InvalidArgumentError, match=r"name is 'first_\{law\}'"):
-        Results.read(measured(Folder(), part, levels=LEVELS), source="here")
+        ScoreResults.read(measured(Folder(), part, levels=LEVELS), source="here")
     with pytest.raises(InvalidArgumentError, match=r"levels has no values of \['step'\]"):
         measured(Folder(), Stages("{step}", "", lambda step, task: {}), levels=LEVELS)
 
