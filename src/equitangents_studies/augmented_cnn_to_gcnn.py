@@ -1,7 +1,8 @@
 """From augmented CNNs to group-convolutional networks: the distance of their means against members, width and time.
 
 With all rotations in the window Θ^GCNN(x, x′) = (1/|G|) Σ_g Θ^CNN(x, ρ(g)x′). The squared distance of the means of M
-members of width n is D²(n) + A(n)/M. Claimed: it falls as 1/M to D², and D falls with n, at all times, everywhere.
+members of width n is D²(n) + A(n)/M. Claimed: it falls as 1/M to D², and D falls with n, at all times, on and off the
+data.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ PRESETS = presets(
 
 
 class CnnToGcnnResults(Results):
-    """`distance`, `without_augmentation` and `kernel_distance` as `AugmentedPair.infinite` has them; `outputs` trained.
+    """`distance`, `without_augmentation`, `kernel_distance` of `AugmentedPair.infinite`; `outputs` of trained networks.
 
-    `sizes` of ensembles are powers of 2 of which there are at least 16 disjoint ones.
+    `sizes` are powers of 2 that allow at least 16 disjoint ensembles.
     """
 
     images: Images
@@ -80,7 +81,7 @@ class CnnToGcnnResults(Results):
 
     @property
     def widths(self) -> list[int]:
-        """Channels of the networks, the fewest first."""
+        """Channels of the networks, in increasing order."""
         return sorted({width for _, width, _ in self.outputs})
 
     @cached_property
@@ -90,11 +91,11 @@ class CnnToGcnnResults(Results):
         return tuple(2**k for k in range((members // BATCHES).bit_length()))
 
     def title(self, name: str) -> str:
-        """What a set is called in sentences."""
+        """A set's title within a statement."""
         return "training images" if name == "training" else self.images.titles[name]
 
     def difference(self, width: int, name: str, step: int) -> np.ndarray:
-        """Member by member f_CNN − f_GCNN, (members, values): the kinds are independent."""
+        """f_CNN − f_GCNN, member by member, (members, values); the two kinds are independent."""
         at = self.steps.index(step)
         return self.outputs[KINDS[0], width, name][at] - self.outputs[KINDS[1], width, name][at]
 
@@ -106,10 +107,11 @@ class CnnToGcnnResults(Results):
         """Squared distances of means of M members, (batches, sizes), as shares of the mean square prediction."""
         return squares_of_means(self.difference(width, name, step), self.sizes) / self.unit(width, name, step)
 
-    def floors(self, width: int, name: str, step: int) -> np.ndarray:
-        """D², unbiased, from each batch of members, as shares of the mean square prediction.
+    def limits(self, width: int, name: str, step: int) -> np.ndarray:
+        """Unbiased D² from each batch of members, over the mean square prediction.
 
-        Of squared distances S_M of means of M members, E S_M = D² + V/M: D² is (M S_M − S_1)/(M − 1), M the largest.
+        The squared distance S_M of means of M members has E S_M = D² + V/M, so D² = (M S_M − S_1)/(M − 1), M the
+        largest.
         """
         squares, most = self.squares(width, name, step), self.sizes[-1]
         found: np.ndarray = (most * squares[:, -1] - squares[:, 0]) / (most - 1)
@@ -119,13 +121,13 @@ class CnnToGcnnResults(Results):
         """The mean over widths and sets, after the last step."""
         return np.mean([of(w, name, self.steps[-1]) for w in self.widths for name in self.sets], axis=0)
 
-    def mean_floor(self) -> Estimate:
-        """D² in the mean over widths and sets, after the last step; interval over batches of members."""
-        return t_interval(self.everywhere(self.floors))
+    def mean_limit(self) -> Estimate:
+        """Mean of D² over widths and sets after the last step; interval over batches of members."""
+        return t_interval(self.everywhere(self.limits))
 
     def mean_exponent(self) -> Estimate:
         """The exponent of √(distance² − D²) against M, squares averaged over widths and sets, after the last step."""
-        above = self.everywhere(self.squares) - self.mean_floor().value
+        above = self.everywhere(self.squares) - self.mean_limit().value
         return _half(excess_exponent(np.array(self.sizes, float), list(above.T)))
 
     def share(self, width: int, name: str, step: int, level: float = 0.95) -> Estimate:
@@ -141,7 +143,7 @@ class CnnToGcnnResults(Results):
 
 
 def _half(e: Estimate) -> Estimate:
-    """The exponent of the square root, from that of the square."""
+    """The exponent of the square root, given the exponent of the square."""
     return Estimate(e.value / 2, e.low / 2, e.high / 2, e.confidence)
 
 
@@ -156,7 +158,7 @@ def gcnn(settings: CnnToGcnnSettings, outputs: int, side: int, width: int) -> nn
 
 
 def check_settings(settings: CnnToGcnnSettings, data_dir: Path | None) -> None:
-    """Widths and members enough for exponents, and images that are there."""
+    """Require enough widths and members for exponents, and available images."""
     at_least(settings, hidden_layers=1, members=3 * BATCHES, train_images=2)
     widths = settings.widths
     check(len(set(widths)) == len(widths) >= 2, "widths", widths, "at least two different widths")
@@ -201,7 +203,7 @@ def measure(settings: CnnToGcnnSettings, folder: RunFolder) -> CnnToGcnnResults:
 def shares(
     settings: CnnToGcnnSettings, results: CnnToGcnnResults, widths: Sequence[int], level: float = 0.95
 ) -> Records:
-    """The floor D², in per cent of the mean square prediction, by width, set and step."""
+    """The limit D² in per cent of the mean square prediction, by width, set and step."""
     return Records.over(
         lambda width, inputs, step: results.share(width, inputs, step, level).times(100),
         lambda width, inputs, step: f"{width} channels, {results.title(inputs)}, after {step} steps",
@@ -212,7 +214,7 @@ def shares(
 
 
 def claims(settings: CnnToGcnnSettings, results: CnnToGcnnResults) -> Sequence[Claim]:
-    """The theorem at infinite width; the fall with members, with width, and how near the widest come."""
+    """The theorem at infinite width, the fall with members and width, and the distance at the largest width."""
     last, widest, names = results.steps[-1], max(settings.widths), results.sets
     when = [name_of(time) for time in settings.times]
     theorem = Records.over(
@@ -232,7 +234,7 @@ def claims(settings: CnnToGcnnSettings, results: CnnToGcnnResults) -> Sequence[C
     )
     left = Records.over(
         lambda width, inputs: t_interval(
-            100 * results.floors(width, inputs, last), shared_level(len(settings.widths) * len(names))
+            100 * results.limits(width, inputs, last), shared_level(len(settings.widths) * len(names))
         ),
         lambda width, inputs: f"{width} channels, {results.title(inputs)}",
         width=settings.widths,
@@ -257,11 +259,11 @@ def claims(settings: CnnToGcnnSettings, results: CnnToGcnnResults) -> Sequence[C
             by=ours("our control"),
         ),
         claim(
-            "The distance of the means of M members falls as 1/√M, to a floor",
+            "The distance of the means of M members falls as 1/√M, to a limit",
             in_members,
             aggregate=("of all widths and inputs together", results.mean_exponent()),
-            measure="Exponent of √(distance² − floor²) against M, for M = "
-            f"{results.sizes[0]} to {results.sizes[-1]}, after {last} steps; the floor is estimated without bias.",
+            measure="Exponent of √(distance² − limit²) against M, for M = "
+            f"{results.sizes[0]} to {results.sizes[-1]}, after {last} steps; the limit is estimated without bias.",
             covers="batches of members",
             at_least=-0.6,
             at_most=-0.4,
@@ -273,7 +275,7 @@ def claims(settings: CnnToGcnnSettings, results: CnnToGcnnResults) -> Sequence[C
             "The means of infinitely many members are equal: what is left of their squared distance is at most "
             f"{_LEFT:g} % of the mean square prediction",
             left,
-            aggregate=("the mean over widths and inputs", results.mean_floor().times(100)),
+            aggregate=("the mean over widths and inputs", results.mean_limit().times(100)),
             measure="Squared distance of the means of infinitely many members as a share of the mean square prediction "
             f"of one CNN, after {last} steps; free of the bias of finitely many, so it may come out negative.",
             covers="batches of members",
@@ -299,20 +301,20 @@ _COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette
 
 
 def present(settings: CnnToGcnnSettings, results: CnnToGcnnResults, folder: RunFolder) -> list[Shown]:
-    """The distance against members and width, and what is left of it."""
-    floor = shares(settings, results, sorted(settings.widths))
-    return [_members(settings, results, floor, folder)]
+    """The distance against members and width, and its limit."""
+    limits = shares(settings, results, sorted(settings.widths))
+    return [_members(settings, results, limits, folder)]
 
 
-def _members(settings: CnnToGcnnSettings, results: CnnToGcnnResults, floor: Records, folder: RunFolder) -> Figure:
+def _members(settings: CnnToGcnnSettings, results: CnnToGcnnResults, limits: Records, folder: RunFolder) -> Figure:
     last, widths = results.steps[-1], sorted(settings.widths)
     with drawing.panels(
         folder,
         "members-and-width",
-        titles=(f"{drawing.heading(results.title('test'))}, step {last}", f"Floor, step {last}"),
+        titles=(f"{drawing.heading(results.title('test'))}, step {last}", f"Limit, step {last}"),
         caption="Left: distance of the means of M augmented CNNs and M group-convolutional networks, as a share of the "
-        "root mean square prediction, by channels, with 95 % intervals over batches of members; dashes: the floor, "
-        "where it is positive. Right: the floor against channels, squared, with 95 % intervals over members.",
+        "root mean square prediction, by channels, with 95 % intervals over batches of members; dashes: the limit, "
+        "where it is positive. Right: the limit against channels, squared, with 95 % intervals over members.",
         alt="Distance of means against members and width",
     ) as drawn:
         left, right = drawn
@@ -328,8 +330,8 @@ def _members(settings: CnnToGcnnSettings, results: CnnToGcnnResults, floor: Reco
         drawing.logarithmic(left, "both", results.sizes, base=2, fine=True)
         left.set_xlabel("members M")
         left.set_ylabel("distance of means, %")
-        values = {results.title(name): floor.where(inputs=name, step=last).estimates for name in results.sets}
-        drawing.curves(right, widths, values, _COLOURS, apart=1.05, lw=1)
+        values = {results.title(name): limits.where(inputs=name, step=last).estimates for name in results.sets}
+        drawing.curves(right, widths, values, _COLOURS, offset=1.05, lw=1)
         right.axhline(0, color=palette.INK.light, lw=0.8)
         drawing.logarithmic(right, "x", widths)
         right.set_xlabel("channels")

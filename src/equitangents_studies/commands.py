@@ -20,22 +20,22 @@ _SOME = "FCN, LCN, VEC, GAP, LAP2, LAP4, …"
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
-    """Names that begin so, each with its title, for a shell."""
+    """Study names with this prefix, each with its title, for shell completion."""
     from equitangents_studies import registry
 
     return [(info.name, info.title) for info in registry.values() if info.name.startswith(incomplete)]
 
 
 def _images(parameter: typer.CallbackParam, value: str | None) -> str | None:
-    """A file that is there; the name of a data set, which has no ending, is looked at by the study."""
+    """An existing file; a name without a suffix is a data set, which the study checks."""
     return there(parameter, value) if value is not None and Path(value).suffix else value
 
 
 def _presets(context: typer.Context, incomplete: str) -> list[str]:
-    """Presets of the study that is typed before, for a shell."""
+    """Presets of the study on the command line, for shell completion."""
     from equitangents_studies import registry
 
-    given = [context.params.get("study"), *context.args]  # where the line is incomplete, words are not parsed yet
+    given = [context.params.get("study"), *context.args]  # an incomplete line is not parsed yet
     known = next((registry[name].presets for name in given if name in registry), ("quick", "desk", "paper"))
     return [name for name in known if name.startswith(incomplete)]
 
@@ -50,8 +50,8 @@ def list_studies(
 
     if json_path is not None:
         entries = ("name", "presets", "source", "title", "summary")
-        told = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
-        json_path.write_text(json.dumps(told, indent=1, ensure_ascii=False), "utf-8")
+        infos = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
+        json_path.write_text(json.dumps(infos, indent=1, ensure_ascii=False), "utf-8")
     rows = [(info.name, ", ".join(info.presets), info.source, info.title) for info in registry.values()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
@@ -118,7 +118,7 @@ def reproduce(
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from equitangents_studies.framework.catalogue import lookup
 
-    lookup(study, preset)  # before JAX is imported: a wrong name is told within a second
+    lookup(study, preset)  # before JAX is imported: a wrong name is refused within a second
     require("pooch", "studies", "equitangents reproduce")
     import equitangents_studies as studies
     from equitangents.report import Table, text_of
@@ -136,7 +136,7 @@ def reproduce(
 
 
 def parse_settings(pairs: list[str]) -> dict[str, str]:
-    """`["members=20"]` -> `{"members": "20"}`; the study gives each value its type. No text is the empty list."""
+    """`["members=20"]` -> `{"members": "20"}`; the study gives each value its type. An empty text is the empty list."""
     changes: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -176,8 +176,9 @@ def systems(
 ) -> None:
     """Which architecture's symmetries hurt on your data, which help, and how many samples each saves.
 
-    Infinitely wide FCN, VEC (which LCN equals), LAP and GAP are trained on nested sets of the data as they are, and
-    moved by random elements of groups. Labels (whole numbers or text in y) make classifiers, other targets regressions.
+    Infinitely wide FCN, VEC (which LCN equals), LAP and GAP are trained on nested sets of the original data, and of
+    data moved by random elements of groups. Labels (whole numbers or text in y) make classifiers, other targets
+    regressions.
     """
     from equitangents.errors import InvalidArgumentError
     from equitangents.extending import read_named
@@ -217,7 +218,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _known(text: str) -> list[str]:
-    """Architectures by name, as `systems.architecture` has them, looked at before what computes is imported."""
+    """Architecture names for `systems.architecture`, checked before JAX is imported."""
     from equitangents.extending import unknown
 
     names = _parts(text)

@@ -1,10 +1,10 @@
-"""Two vectors to their cross product: labels that turn with the inputs, under finite subgroups of SO(3).
+"""Two vectors to their cross product: labels rotate with the inputs, under finite subgroups of SO(3).
 
 MLPs learn (a, b) ↦ a × b from pairs shown in all orientations of the tetrahedron, octahedron or icosahedron, labels
-turned alike. Claimed: E f(gx) = ρ_Y(g) E f(x) and Cov(f(gx), f(gx′)) = ρ_Y(g) Cov(f(x), f(x′)) ρ_Y(g)ᵀ at all times, on
-and off the data; single members are not equivariant.
+rotated alike. Claimed: E f(gx) = ρ_Y(g) E f(x) and Cov(f(gx), f(gx′)) = ρ_Y(g) Cov(f(x), f(x′)) ρ_Y(g)ᵀ at all times,
+on and off the data; single members are not equivariant.
 
-The permutation shift of arXiv 2403.03103, measured too: turning a fully augmented training set X only permutes it,
+The permutation shift of arXiv 2403.03103, measured too: rotating a fully augmented training set X only permutes it,
 ρ(g)X = Π(g)X, so that kernels with Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) have Π(g)F = FΠ(g) for every F made of Θ, K and their
 inverses on X; the mean and the covariance of the infinitely wide ensemble are such F between kernels to X.
 """
@@ -76,7 +76,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: ProductSettings, data_dir: Path | None) -> None:
-    """Groups that are known, members and pairs enough for an interval; the study reads no data."""
+    """Require known groups, and enough members and pairs for an interval; the study reads no data."""
     for name, chosen in (("groups", settings.groups), ("trained_groups", settings.trained_groups)):
         check(set(chosen) <= set(SOLIDS) and len(chosen) > 0, name, chosen, "some of T, O, I")
     check(set(settings.trained_groups) <= set(settings.groups), "trained_groups", settings.trained_groups, "in groups")
@@ -113,11 +113,11 @@ def largest_change(
 
 
 class ProductResults(Results):
-    """`outputs` of members, turned back: ρ_Y(g)⁻¹ f(gx), equal over g where f is equivariant; `mean_error` and
+    """`outputs` of members rotated back: ρ_Y(g)⁻¹ f(gx), the same for all g if f is equivariant; `mean_error` and
     `covariance_error`, largest relative violation in closed form; `between`, mean square violation under random
-    rotations; `worst`, the largest violation of those rotations, and `bound`, κ (C(x) + |μ(x)|), both
-    relative to the root mean square of μ. `shift`: how far functions of the kernels are from commuting with the group's
-    permutations of the training set; `shuffled`: with another permutation.
+    rotations; `worst`, the largest violation of those rotations, and `bound`, κ (C(x) + |μ(x)|), both relative to the
+    root mean square of μ. `shift`: how far functions of the kernels are from commuting with the group's permutations of
+    the training set; `shuffled`: with another permutation.
     """
 
     times: np.ndarray
@@ -132,15 +132,15 @@ class ProductResults(Results):
 
 
 def mean_share(results: ProductResults, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
-    """Share of the members' mean square violation that averaging infinitely many would leave."""
+    """Share of the members' mean square violation that remains for infinitely many members."""
     y = results.outputs[name, key][time].astype(np.float64)
     return bias_fraction((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
 
 
 def covariance_share(results: ProductResults, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
-    """Share of the second moments' mean square violation that averaging infinitely many would leave.
+    """Share of the second moments' mean square violation that remains for infinitely many members.
 
-    They are f(gx) f(gx′)ᵀ, turned back, x′ = x and x′ the next input.
+    Second moments are f(gx) f(gx′)ᵀ, rotated back, for x′ = x and for x′ the next input.
     """
     y = results.outputs[name, key][time].astype(np.float64)
     parts = []
@@ -164,7 +164,7 @@ def gain(results: ProductResults, finer: str, coarser: str, level: float = 0.95)
 
 
 def pair_action(group: groups.Group) -> actions.Action:
-    """Both vectors of (a, b) turn alike: (N, 6)."""
+    """G rotates both vectors of (a, b): (N, 6)."""
     single = actions.rotations(group)
     return actions.direct_sum(single, single)
 
@@ -208,7 +208,7 @@ def _actions(name: str) -> tuple[actions.Action, actions.Action]:
     return pair_action(group), actions.rotations(group)
 
 
-def turned_back(label_action: actions.Action, y: Float[np.ndarray, "... order n 3"]) -> np.ndarray:
+def rotated_back(label_action: actions.Action, y: Float[np.ndarray, "... order n 3"]) -> np.ndarray:
     """ρ_Y(g)⁻¹ y_g: the same for every g where y is equivariant."""
     return np.einsum("gji,...gnj->...gni", np.asarray(label_action.matrices), y)
 
@@ -222,7 +222,7 @@ def _infinite(settings: ProductSettings, name: str, task: Task) -> Arrays:
     )
     mean_error, covariance_error = np.zeros((2, len(times), len(SETS)))
     for s, key in enumerate(SETS):
-        means = turned_back(outputs, orbit_means(model, inputs, sets[key], times))
+        means = rotated_back(outputs, orbit_means(model, inputs, sets[key], times))
         scale = np.abs(means).max(axis=(1, 2, 3))
         off = np.abs(means - means[:, :1]).max(axis=(1, 2, 3))
         mean_error[:, s] = np.divide(off, scale, where=scale > 0, out=np.zeros_like(off))
@@ -246,14 +246,14 @@ def _between(
     """|μ(Rx) − R μ(x)| under random rotations, its mean square relative to μ's, its largest, and the bound, (T, N)."""
     rotations = special_ortho_group.rvs(3, size=settings.rotations, random_state=settings.seed)
     predict = lambda z: model.predict(z, time=times)
-    turn = lambda turns: np.einsum("rij,nkj->rnki", turns, x.reshape(len(x), 2, 3)).reshape(-1, 6)
+    rotate = lambda R: np.einsum("rij,nkj->rnki", R, x.reshape(len(x), 2, 3)).reshape(-1, 6)
     mean = predict(x)
-    found = predict(turn(rotations)).reshape(len(times), settings.rotations, *mean.shape[1:])
+    found = predict(rotate(rotations)).reshape(len(times), settings.rotations, *mean.shape[1:])
     off = ((found - np.einsum("rij,tnj->trni", rotations, mean)) ** 2).sum(axis=-1)
     size = (mean**2).sum(axis=-1)
     whole = np.maximum(size.mean(axis=1), np.finfo(float).tiny)[:, None]  # 0 at initialisation
     # μ is equivariant under the group, so that the chord from b x to R x is as good as that from x to b⁻¹R x
-    near = turn(to_nearest(group.matrices, rotations))
+    near = rotate(to_nearest(group.matrices, rotations))
     gradients = gradients_on_chords(predict, np.tile(x, (settings.rotations, 1)), near, settings.points)
     largest = gradients.reshape(len(times), settings.rotations, len(x)).max(axis=1)
     kappa = 2 * np.sin(covering_angle(group.matrices) / 2)
@@ -297,7 +297,7 @@ def _trained(settings: ProductSettings, folder: RunFolder, rates: Mapping[str, f
         orbits=inputs,
         seed=settings.seed,
     )
-    return {key: turned_back(outputs, y).astype(np.float32) for key, y in recorded.items()}
+    return {key: rotated_back(outputs, y).astype(np.float32) for key, y in recorded.items()}
 
 
 _BOUND_OURS = f"{THEIRS}; the bound is our choice"
@@ -306,7 +306,7 @@ _EXPERIMENT = "experiments, cross product"
 
 
 def claims(settings: ProductSettings, results: ProductResults) -> Sequence[Claim]:
-    """Closed form first, then ensembles, then what lies between the group's rotations, then controls."""
+    """Closed form, ensembles, rotations between those of the group, and controls."""
     return [
         *_closed_form(settings, results),
         *_trained_claims(settings, results),
@@ -315,7 +315,7 @@ def claims(settings: ProductSettings, results: ProductResults) -> Sequence[Claim
     ]
 
 
-def _words(name: str, step: int, pairs: str) -> str:
+def _label(name: str, step: int, pairs: str) -> str:
     return f"{TITLES[name]}, {after(step)}, {pairs} pairs"
 
 
@@ -323,14 +323,14 @@ def _exact(results: ProductResults, table: dict[str, np.ndarray], names: Sequenc
     """Closed-form violations by group, step (from `first` on) and set."""
     steps = tuple(map(int, results.times))
     of = lambda name, step, pairs: exactly(table[name][steps.index(step), SETS.index(pairs)])
-    return Records.over(of, _words, name=names, step=[t for t in steps if t >= first], pairs=SETS)
+    return Records.over(of, _label, name=names, step=[t for t in steps if t >= first], pairs=SETS)
 
 
 def _functions(settings: ProductSettings, table: dict[str, np.ndarray]) -> Records:
     """How far each function of the kernels is from commuting, by group."""
     of = lambda function, name: exactly(table[name][FUNCTIONS.index(function)])
-    words = lambda function, name: f"{function}, {TITLES[name]}"
-    return Records.over(of, words, function=FUNCTIONS, name=settings.groups)
+    label = lambda function, name: f"{function}, {TITLES[name]}"
+    return Records.over(of, label, function=FUNCTIONS, name=settings.groups)
 
 
 def _closed_form(settings: ProductSettings, results: ProductResults) -> list[Claim]:
@@ -352,7 +352,7 @@ def _closed_form(settings: ProductSettings, results: ProductResults) -> list[Cla
             "The group’s permutations of the training set commute with functions of the kernels",
             _functions(settings, results.shift),
             measure="Largest entry of Π(g)FΠ(g)ᵀ − F over the group, relative to F’s, for F of Θ, K and their inverses "
-            "on the augmented pairs, after the last step; Π(g) is the permutation that turning them by g makes.",
+            "on the augmented pairs, after the last step; Π(g) permutes them as the rotation g does.",
             by=proved(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
         ),
     ]
@@ -365,7 +365,7 @@ def _trained_claims(settings: ProductSettings, results: ProductResults) -> list[
 
     def each(number: Callable[..., Estimate]) -> Records:
         of = lambda name, step, pairs: number(results, name, pairs, steps.index(step))
-        return Records.over(of, _words, name=names, step=steps, pairs=SETS)
+        return Records.over(of, _label, name=names, step=steps, pairs=SETS)
 
     single = t_interval(np.mean([member_violations(results, *cell) for cell in cells], axis=0))
     share = "averaging over ever more members would leave (unbiased, so it may come out negative)."
@@ -421,7 +421,7 @@ def _bound(settings: ProductSettings, results: ProductResults) -> Claim:
         "reaches from the largest that was seen to where that of a further pair may lie.",
         covers="test pairs",
         at_most=1,
-        by=proved(THEIRS, "Lemma 6.2, with labels that turn along"),
+        by=proved(THEIRS, "Lemma 6.2, with labels that rotate with the inputs"),
     )
 
 

@@ -1,8 +1,8 @@
-"""How large the violation of a finite ensemble is, and which part of it comes from what.
+"""Size of the violation of a finite ensemble, split by cause.
 
 The mean square change over orbits of a mean of M members of width n is B(n) + A(n)/M. The finite number of members
-leaves A(∞)/M, finite width A(n) − A(∞) and B(n) − B(∞), and incomplete augmentation B(∞), which is 0 if it is complete.
-Of group-convolutional networks all parts are 0 at any width: they are invariant by architecture.
+leaves A(∞)/M, finite width A(n) − A(∞) and B(n) − B(∞), and incomplete augmentation B(∞), which is 0 after complete
+augmentation. For group-convolutional networks all parts are 0 at any width: they are invariant by architecture.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from equitangents_studies.framework.measured import Keyed, Results, Stages, by, 
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 
 KINDS = ("complete", "partial")
-TITLES = {"complete": ", all four turns", "partial": ", half turns alone", "none": ""}
+TITLES = {"complete": ", all four rotations", "partial": ", only 0° and 180°", "none": ""}
 _AUGMENTED = {"complete": actions.image_rotations(4), "partial": actions.image_rotations(2)}
 ARCHITECTURES = {"mlp": KINDS, "cnn": KINDS, "gcnn": ("none",)}
 NOUNS = {"mlp": "MLPs", "cnn": "CNNs", "gcnn": "group-convolutional networks"}
@@ -52,10 +52,10 @@ NOUNS = {"mlp": "MLPs", "cnn": "CNNs", "gcnn": "group-convolutional networks"}
 @dataclass(frozen=True)
 class FiniteWidthSettings:
     """`tasks` are "ising" (energies of hot spins on a torus) and data sets (odd or even class, ±1, on images averaged
-    down to `pixels`), under turns by 90°: `complete` augmentation shows all four, `partial` those by 0° and 180°.
+    down to `pixels`), under rotations by 90°: `complete` augmentation shows all four, `partial` those by 0° and 180°.
 
     `widths` and `members` are those of MLPs, `channels` and `cnn_members` of CNNs, `group_channels` and `group_members`
-    of group-convolutional networks, which see no turned copies. `sizes` are numbers of members M, powers of 2; `rate`
+    of group-convolutional networks, which see no rotated copies. `sizes` are numbers of members M, powers of 2; `rate`
     is a fraction of the largest stable learning rate. Sizes are our choice.
     """
 
@@ -90,7 +90,7 @@ class FiniteWidthSettings:
         return {"mlp": self.members, "cnn": self.cnn_members, "gcnn": self.group_members}[architecture]
 
     def sizes_of(self, architecture: str) -> tuple[int, ...]:
-        """The sizes M of which there are as many disjoint ensembles as MLPs have of the largest."""
+        """Ensemble sizes M that allow as many disjoint ensembles as MLPs have of the largest size."""
         batches = self.members // max(self.sizes)
         return tuple(m for m in self.sizes if self.members_of(architecture) // m >= batches)
 
@@ -107,7 +107,7 @@ PRESETS = presets(
 
 
 def width_name(architecture: str, width: int) -> str:
-    """A width in a sentence: "width 16" of an MLP, "16 channels" of networks that have those."""
+    """Label of a width: "width 16" for an MLP, "16 channels" for convolutional networks."""
     return f"width {width}" if architecture == "mlp" else f"{width} channels"
 
 
@@ -116,7 +116,7 @@ ISING = "ising"
 
 @dataclass(frozen=True, eq=False)
 class ImageProblem:
-    """Images to learn from with their targets, which turns leave alone, and images to test on."""
+    """Training images with targets that rotations do not change, and test images."""
 
     title: str
     train: Float[np.ndarray, "n size size 1"]
@@ -164,7 +164,7 @@ class FiniteWidthResults(Results):
         return fluctuations / self.fluctuation[architecture, task, "complete"][time] - 1
 
     def label(self, architecture: str, task: str, width: int, t: int) -> str:
-        """A place in a family of numbers."""
+        """Label of a number."""
         return f"{self.titles[task]}, {width_name(architecture, width)}, {self.when(t)}"
 
     def when(self, time: int) -> str:
@@ -173,7 +173,7 @@ class FiniteWidthResults(Results):
 
 
 def check_settings(settings: FiniteWidthSettings, data_dir: Path | None) -> None:
-    """Members enough for batches of the largest size, widths enough for a rate, and images that are there."""
+    """Require enough members for batches of the largest size, enough widths for a rate, and available images."""
     largest, tasks = max(settings.sizes), settings.tasks
     at_least(settings, lattice=3, pixels=4, hidden_layers=1, group_members=1)
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
@@ -223,7 +223,7 @@ def recorded_steps(settings: FiniteWidthSettings) -> np.ndarray:
 
 
 def network(settings: FiniteWidthSettings, architecture: str, width: int, problem: ImageProblem) -> nn.Sequential:
-    """An MLP, a CNN on the torus that is flattened at the end, or a p4 network that is pooled at the end."""
+    """An MLP, a CNN on the torus with a dense readout of all positions, or a p4 network with global pooling."""
     scales: dict[str, Any] = {"W_std": settings.W_std, "b_std": settings.b_std}
     if architecture == "mlp":
         return networks.mlp(width, settings.hidden_layers, flatten=True, **scales)
@@ -272,7 +272,7 @@ def _ensemble(
 
 
 def _seed(settings: FiniteWidthSettings, architecture: str, task: str, width: int, kind: str) -> int:
-    """A seed for each ensemble; that of MLPs on energies depends on width and kind alone."""
+    """A seed for each ensemble; for MLPs on energies it depends only on width and kind."""
     entropy = [settings.seed, width, (*KINDS, "none").index(kind)]
     if (architecture, task) != ("mlp", ISING):
         entropy += [1 + list(ARCHITECTURES).index(architecture), *task.encode()]
@@ -287,7 +287,7 @@ _EXPONENTS = np.linspace(-3.0, -0.25, 551)  # that are tried; at 0 the second po
 
 
 def claims(settings: FiniteWidthSettings, results: FiniteWidthResults) -> Sequence[Claim]:
-    """The six claims about the violation of every architecture; group-convolutional networks have none."""
+    """Six claims per architecture; one for group-convolutional networks."""
     of_ensembles = [one for name in ("mlp", "cnn") for one in architecture_claims(settings, results, name)]
     return [*of_ensembles, group_claim(settings, results)]
 
@@ -295,8 +295,8 @@ def claims(settings: FiniteWidthSettings, results: FiniteWidthResults) -> Sequen
 def leading_exponent(widths: np.ndarray, means: np.ndarray, errors: np.ndarray, level: float = 0.95) -> Estimate:
     """The exponent a of means = c n^a + c' n^(a−1), given the means' standard errors.
 
-    By weighted least squares; the interval holds the a at which χ² is above its least value by less than the quantile
-    of one degree of freedom. Not a number where that is so of all a that are tried.
+    Weighted least squares; the interval holds all a whose χ² exceeds the minimum by less than the χ² quantile of one
+    degree of freedom. NaN if this holds for all a tried.
     """
 
     def misfit(a: float) -> float:
@@ -316,7 +316,7 @@ def group_claim(settings: FiniteWidthSettings, results: FiniteWidthResults) -> C
     """Exact at any width."""
     of = lambda task, width, t: float(np.abs(results.changes["gcnn", task, "none", width][t]).max())
     return exact(
-        "Group-convolutional networks are invariant at every width, to rounding, without turned copies and without "
+        "Group-convolutional networks are invariant at every width, to rounding, without rotated copies and without "
         "averaging",
         Records.over(
             lambda **at: exactly(of(**at)),
@@ -325,7 +325,7 @@ def group_claim(settings: FiniteWidthSettings, results: FiniteWidthResults) -> C
             width=settings.widths_of("gcnn"),
             t=range(len(results.steps)),
         ),
-        measure="Largest change of a prediction when its input is turned, of any network and any test input, in units "
+        measure="Largest change of a prediction when its input is rotated, of any network and any test input, in units "
         "of the targets’ size.",
         at_most=_ROUNDING,
         by=identity("construction: lifting, convolutions on the group and the mean over it", stated="0"),
@@ -398,7 +398,7 @@ def architecture_claims(settings: FiniteWidthSettings, results: FiniteWidthResul
                 lambda task: excess_exponent(np.array(widths), excess(task), confidence=each_task), later, task=tasks
             ),
             measure=f"Exponent of A(n)/A(∞) − 1 against width n {when(middle)}, complete augmentation; not a number "
-            "where A(n) cannot be told from A(∞) at some width.",
+            "where A(n) cannot be distinguished from A(∞) at some width.",
             by=ours(f"{OPEN}; theory of very wide networks has −1; the bounds are our choice", stated="−1"),
         ),
         claim(
@@ -406,7 +406,7 @@ def architecture_claims(settings: FiniteWidthSettings, results: FiniteWidthResul
             "1.25",
             Records.over(remaining, lambda pair: f"{results.titles[pair[0]]}, {when(pair[1])}", pair=seen or every),
             measure="B(n)/B(∞): mean square change of the mean of infinitely many members over the closed form’s, half "
-            "turns alone.",
+            "rotations by 180° only.",
             covers="members",
             at_least=0.8,
             at_most=1.25,
@@ -433,7 +433,7 @@ def architecture_claims(settings: FiniteWidthSettings, results: FiniteWidthResul
 
 
 def order_claim(fits: Mapping[str, Estimate], nouns: str, when: str) -> Claim:
-    """Whether the leading order of theory is seen once the next is taken out."""
+    """Whether the leading order of theory holds once the next order is subtracted."""
     return _inverse(
         f"Once the next order is taken out, finite width’s effect on the violation of {nouns} falls as the inverse of "
         "the width",
@@ -458,8 +458,8 @@ def present(settings: FiniteWidthSettings, results: FiniteWidthResults, folder: 
         sharey=True,
         caption=(
             "Single networks, before any averaging: root mean square change of their predictions under "
-            "turns, after the last step, with 95 % intervals over networks. MLPs and CNNs train on all "
-            "four turns; group-convolutional networks train on none, and change by rounding alone."
+            "rotations, after the last step, with 95 % intervals over networks. MLPs and CNNs train on all "
+            "four rotations; group-convolutional networks train on none, and change only by rounding."
         ),
         alt="Violation of single networks against width, by architecture",
     ) as drawn:

@@ -1,13 +1,13 @@
 """Fully connected networks whose first layer is drawn from a Gaussian or a uniform law of the same variance.
 
-Gaussian weights keep their law under O(3d), uniform ones under permutations alone: so the algorithm with uniform
-weights is symmetric under P(3d) and not under O(3d). How far it is from that is known in closed form: a response
-h = (σ_w/√n) Σ w_i x_i + σ_b b of the first layer to n coordinates has the excess kurtosis
+The law of Gaussian weights is invariant under O(3d), that of uniform ones only under permutations: the algorithm with
+uniform weights is symmetric under P(3d) but not under O(3d). The deviation has a closed form: a response h = (σ_w/√n) Σ
+w_i x_i + σ_b b of the first layer to n coordinates has the excess kurtosis
 
     κ(x) = −(6/5) σ_w⁴ Σ x_i⁴ / n² / (σ_w² Σ x_i² / n + σ_b²)²,
 
-−6/5 that of a uniform weight: rotations change it, permutations do not, and both values are of order 1/n. Measured are
-accuracies on images moved by either group.
+where −6/5 is that of a uniform weight. Rotations change κ, permutations do not; both values are of order 1/n. We
+measure accuracies on images moved by either group.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ PRESETS = presets(
 
 
 class UniformResults(Results):
-    """Test accuracies; largest differences of coupled networks; κ of uniform weights on moved
-    images of so many pixels a side.
-    """
+    """Test accuracies; largest differences of coupled networks; κ of uniform weights on moved images, by image side."""
 
     scores: Keyed[np.ndarray] = by("first_layer group", "member")
     equal: Keyed[float] = by("coupled")
@@ -154,13 +152,13 @@ def difference(a: np.ndarray, b: np.ndarray) -> Estimate:
 
 
 def moved(results: UniformResults, side: int, group: str) -> float:
-    """Mean over test images of how far κ moves with the image."""
+    """Mean over test images of the change of κ when the image moves."""
     kurtosis = results.kurtosis[side]
     return float(np.abs(kurtosis[GROUPS.index(group)] - kurtosis[0]).mean())
 
 
 def claims(settings: UniformSettings, results: UniformResults) -> Sequence[Claim]:
-    """Which symmetries are left, in closed form and in coupled networks, and what accuracy makes of it."""
+    """Which symmetries remain, in closed form and in coupled networks, and their effect on accuracy."""
     named = lambda law, group: f"{law} first layer, {group}"
     scores = results.scores
     between = Records.over(
@@ -183,7 +181,7 @@ def claims(settings: UniformSettings, results: UniformResults) -> Sequence[Claim
             "A uniform first layer is not symmetric under O(3d): a rotation changes the law of its responses",
             kappa,
             measure="Mean change of the excess kurtosis of a response when a test image is rotated, in closed form.",
-            at_least=LEAST, by=theirs(THEIRS, FIGURE, "symmetric under permutations alone"),
+            at_least=LEAST, by=theirs(THEIRS, FIGURE, "symmetric only under permutations"),
         ),
         claim(
             f"Accuracies with either law differ by at most {MARGIN:g} percentage points",
@@ -194,7 +192,7 @@ def claims(settings: UniformSettings, results: UniformResults) -> Sequence[Claim
             aggregate=("the mean over groups", mean),
         ),
         exact(
-            "A permutation of the coordinates leaves the law of a uniform first layer’s responses as it is",
+            "A permutation of the coordinates does not change the law of a uniform first layer’s responses",
             {count(side): exactly(moved(results, side, "P(3d)")) for side in results.kurtosis},
             measure="Mean change of the excess kurtosis of a response when a test image’s coordinates are permuted.",
             at_most=LEAST, by=identity("the closed form sums over coordinates"),

@@ -1,7 +1,7 @@
 """Kernels of random finite networks approach those of infinite width: on the plane, and on the sphere.
 
-One network's kernels fluctuate around the infinite ones with a standard deviation of one over the square root of the
-width, and are off on average by one over the width. So the mean over many wide networks tests the analytic kernels.
+One network's kernels differ from the infinite ones by O(1/√width), their mean by O(1/width). So the mean over many wide
+networks tests the analytic kernels.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def inputs(space: str, settings: ConvergenceSettings) -> np.ndarray:
 
 
 def check_settings(settings: ConvergenceSettings, data_dir: Path | None) -> None:
-    """Widths enough for a rate, batches enough for an interval; the study reads no data."""
+    """Require enough widths for a rate and enough batches for an interval; the study reads no data."""
     check(len(settings.widths) >= 3, "widths", settings.widths, "at least three widths")
     at_least(settings, batches=3, samples=2)
     check(settings.sampled >= settings.bandlimit, "sampled", settings.sampled, "at least bandlimit")
@@ -154,11 +154,11 @@ def rate(settings: ConvergenceSettings, results: ConvergenceResults) -> Estimate
 
 
 def claims(settings: ConvergenceSettings, results: ConvergenceResults) -> Sequence[Claim]:
-    """The rate, and where the kernels go as the width grows."""
+    """The rate, and the kernels' limit as the width grows."""
     level = shared_level(len(SPACES) * len(KINDS))
     widths = np.array(settings.widths, float)
     over = partial(
-        Records.over, words=lambda space, kind: f"{kind.upper()}, {SPACES[space]}", space=tuple(SPACES), kind=KINDS
+        Records.over, label=lambda space, kind: f"{kind.upper()}, {SPACES[space]}", space=tuple(SPACES), kind=KINDS
     )
     exponents = over(lambda space, kind: power_law(widths, deviations(results, space, kind), confidence=level))
     of_rate = partial(

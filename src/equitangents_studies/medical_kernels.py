@@ -1,4 +1,4 @@
-"""Tissue classified by kernels of infinitely wide networks: plain CNNs against networks invariant under turns.
+"""Tissue classified by kernels of infinitely wide networks: plain CNNs against networks invariant under rotations.
 
 The kernel of a group-convolutional network is the orbit mean of the CNN's, (1/|G|) Σ_g Θ(x, ρ(g)x′), and so is what a
 CNN learns from all copies of its images. Claimed: invariant kernels classify better.
@@ -52,7 +52,7 @@ class Tissue:
         return len(self.class_names)
 
     def folds(self, count: int, seed: int) -> Int[np.ndarray, " n"]:
-        """The fold of every image: specimens whole, those of each class dealt out in random order."""
+        """The fold of every image: specimens stay whole and are dealt out at random, class by class."""
         rng = np.random.default_rng(seed)
         fold = np.empty(len(self.x), int)
         for label in range(self.classes):
@@ -104,11 +104,10 @@ class Classifier(NamedTuple):
 def fit(
     K: Float[np.ndarray, "n n"], y: Int[np.ndarray, " n"], classes: int, ridges: tuple[float, ...] = RIDGES
 ) -> Classifier:
-    """With the smallest of the ridges that get most training samples right, each of them left out in turn.
+    """Fit with the smallest ridge of the highest leave-one-out accuracy on the training samples.
 
-    α = (Θ + λ)⁻¹ Y, and the residual of sample i when it is left out is α_i/((Θ + λ)⁻¹)_ii: one spectrum serves all
-    ridges. Targets are one-hot minus 1/K. A ridge chosen by square error would shrink small training sets so far that
-    their accuracy falls.
+    α = (Θ + λ)⁻¹ Y; the leave-one-out residual of sample i is α_i/((Θ + λ)⁻¹)_ii, so one spectrum serves all ridges.
+    Targets are one-hot minus 1/K. Squared error would choose ridges so large that accuracy falls on small sets.
     """
     targets = np.eye(classes)[y] - 1 / classes
     values, vectors = np.linalg.eigh(np.asarray(K, np.float64))
@@ -172,7 +171,7 @@ _SMALL = 8  # pixels of images on which the group convolutions themselves are co
 class MedicalSettings:
     """`images` of `data` (None: all), averaged down to `pixels`, in `folds`: each is the test part once, the others are
     trained on. Of every size in `sizes` up to `draws` disjoint training sets are taken. The first layer reads windows
-    of `patch` pixels, `stride` apart, `hidden_layers` of 3×3 convolutions follow, then the mean over positions.
+    of `patch` pixels with stride `stride`, `hidden_layers` of 3×3 convolutions follow, then the mean over positions.
     `checked` images compare the invariant kernel with augmentation by hand.
     """
 
@@ -208,7 +207,7 @@ class MedicalResults(Results):
     equal: Keyed[float] = by("compared", of="differences")
 
     def lead(self, group: str, size: int, level: float = 0.95) -> Estimate:
-        """Accuracy of the invariant kernel minus that of the CNN's at the given place in the sizes, paired by split."""
+        """Accuracy of the invariant kernel minus the CNN's at one size (an index), paired by split."""
         difference = self.accuracy[group][:, size] - self.accuracy["cnn"][:, size]
         return t_interval(difference, level, (-1, 1))
 
@@ -219,7 +218,7 @@ class MedicalResults(Results):
 
 
 def network(settings: MedicalSettings) -> nn.Sequential:
-    """The CNN; turns and reflections carry its windows to windows."""
+    """The CNN; rotations and reflections map its windows to windows."""
     wide: dict[str, Any] = {"padding": "circular", "W_std": _W_STD, "b_std": _B_STD}
     first = nn.Conv(_CHANNELS, (settings.patch,) * 2, stride=settings.stride, **wide)
     layers = hidden(settings.hidden_layers, lambda: nn.Conv(_CHANNELS, (3, 3), **wide))
@@ -227,11 +226,13 @@ def network(settings: MedicalSettings) -> nn.Sequential:
 
 
 def check_settings(settings: MedicalSettings, data_dir: Path | None) -> None:
-    """Windows that turns carry to windows, training sets that the folds leave, images that are there."""
+    """Windows that rotations map to windows, training sets that the folds leave, images that are there."""
     s = settings
     at_least(s, folds=2, draws=1, patch=1, stride=1, hidden_layers=0, checked=2)
     windows = s.patch >= s.stride and (s.patch - s.stride) % 2 == 0
-    check(windows, "patch", s.patch, f"the stride {s.stride}, or larger by an even number, so that turns keep windows")
+    check(
+        windows, "patch", s.patch, f"the stride {s.stride}, or larger by an even number, so that rotations keep windows"
+    )
     check(s.pixels % s.stride == 0, "pixels", s.pixels, f"a multiple of the stride, {s.stride}")
     check(list(s.sizes) == sorted(set(s.sizes)) and len(s.sizes) >= 1, "sizes", s.sizes, "increasing")
     tissue = _load(s, data_dir)
@@ -245,7 +246,7 @@ def _load(settings: MedicalSettings, data_dir: Path | None) -> Tissue:
 
 
 def measure(settings: MedicalSettings, folder: RunFolder) -> MedicalResults:
-    """Every kernel once for all images, kept on disk by content; then splits and sizes out of these matrices."""
+    """Compute every kernel once for all images, cached on disk by content; then evaluate all splits and sizes."""
     tissue = _load(settings, folder.data_dir)
     compared = [f"{what}, {group}" for group in GROUPS for what in ("augmented CNN", "group convolutions")]
     levels = {"model": tuple(TITLES), "training_images": settings.sizes, "compared": compared}
@@ -261,7 +262,7 @@ def measure(settings: MedicalSettings, folder: RunFolder) -> MedicalResults:
 
 
 def _grams(settings: MedicalSettings, tissue: Tissue, task: Task) -> Arrays:
-    """The CNN's kernel and its means over the turns and over turns and reflections, each (N, N)."""
+    """The CNN's kernel and its means over rotations and over rotations and reflections, each (N, N)."""
     whole = GROUPS["D4"]()
     parts = element_kernels(network(settings), whole, tissue.x, task.step)
     over = {"cnn": [whole.group.identity]}
@@ -323,7 +324,8 @@ def _equal(settings: MedicalSettings, tissue: Tissue, task: Task) -> Arrays:
 def group_convolutions(group: str, pixels: int) -> nn.Sequential:
     """Lift, ReLU, group convolution, ReLU, mean over the group (p4 for C4, p4m for D4); 3×3 windows, all rotations.
 
-    Windows are lists of elements, so that no shortcut for symmetric boxes is taken: nothing rests on the theorem.
+    Windows are lists of elements, which avoids the shortcut for symmetric boxes: the result does not assume the
+    theorem.
     """
     G = wallpaper(4, group == "D4", (pixels, pixels))
     points = box_offsets((3, 3), (pixels, pixels))
@@ -345,7 +347,7 @@ def leads(settings: MedicalSettings, results: MedicalResults, level: float = 0.9
 
 
 def claims(settings: MedicalSettings, results: MedicalResults) -> Sequence[Claim]:
-    """Who classifies better at every size, and that augmentation and group convolutions are the same kernel."""
+    """Accuracy at every size, and equality of the kernels of augmentation and group convolutions."""
     ahead = leads(settings, results, shared_level(len(settings.sizes)))
     last = settings.sizes[-1]
     wider = {f"{last} training images": _difference(results, "D4", "C4").times(100)}
@@ -353,7 +355,7 @@ def claims(settings: MedicalSettings, results: MedicalResults) -> Sequence[Claim
         _ahead(settings, results, ahead, "C4"),
         _ahead(settings, results, ahead, "D4"),
         claim(
-            "Invariance under reflections as well classifies at least as accurately as under turns alone, with the "
+            "Invariance under reflections as well classifies at least as accurately as under rotations only, with the "
             "largest training set",
             wider,
             measure="Accuracy of the D4 kernel minus that of the C4 kernel, in percentage points of the images.",
@@ -363,8 +365,8 @@ def claims(settings: MedicalSettings, results: MedicalResults) -> Sequence[Claim
             by=ours("our question"),
         ),
         to_rounding(
-            "A CNN trained on all turned (and reflected) copies of its images predicts what the invariant kernel does, "
-            "to rounding",
+            "A CNN trained on all rotated (and reflected) copies of its images predicts what the invariant kernel "
+            "does, to rounding",
             {name: exactly(v) for name, v in results.equal.items() if name.startswith("augmented")},
             measure="Largest difference of predictions relative to the largest, early and late in training; the copies "
             f"are trained on explicitly, {settings.checked} images in all orientations.",
@@ -382,7 +384,7 @@ def claims(settings: MedicalSettings, results: MedicalResults) -> Sequence[Claim
 
 
 def _ahead(settings: MedicalSettings, results: MedicalResults, ahead: Records, group: str) -> Claim:
-    """Whether a kernel invariant under the group classifies better than the CNN's; the source has C4."""
+    """Whether the invariant kernel classifies better than the CNN's; the source's group is C4."""
     points = ahead.where(group=group).times(100)
     return claim(
         f"The kernel invariant under {group} classifies more accurately than the CNN’s",
@@ -421,7 +423,7 @@ def _accuracy(settings: MedicalSettings, results: MedicalResults, ahead: Records
         xlabel="training images",
         caption=(
             "Left: accuracy of the three kernels, mean over splits with 95 % intervals over splits. "
-            "Right: what invariance under turns (C4) and under turns and reflections (D4) adds, in "
+            "Right: what invariance under rotations (C4) and under rotations and reflections (D4) adds, in "
             "percentage points of the images, split by split, with 95 % intervals over splits, whose "
             "training parts share images."
         ),
@@ -433,8 +435,8 @@ def _accuracy(settings: MedicalSettings, results: MedicalResults, ahead: Records
             for model, title in TITLES.items()
         }
         points = {group: ahead.where(group=group).times(100).estimates for group in GROUPS}
-        drawing.curves(left, settings.sizes, accuracy, _COLOURS.values(), apart=1.03)
-        drawing.curves(right, settings.sizes, points, [_COLOURS[group] for group in GROUPS], apart=1.03, label=None)
+        drawing.curves(left, settings.sizes, accuracy, _COLOURS.values(), offset=1.03)
+        drawing.curves(right, settings.sizes, points, [_COLOURS[group] for group in GROUPS], offset=1.03, label=None)
         right.axhline(0, color=palette.GREEN.light, lw=0.8)
         right.set_ylabel("percentage points")
         for axes in drawn:

@@ -1,4 +1,5 @@
-"""From MLPs to group-convolutional networks: data augmentation of the one is architecture of the other.
+"""From MLPs to group-convolutional networks: augmenting an MLP's data equals building the symmetry into the
+architecture.
 
 With full windows Θ^GCNN(f, f′) = (1/|G|) Σ_g Θ^MLP(f, ρ(g) f′). Claimed: the mean of an augmented ensemble of MLPs is
 that of an ensemble of group-convolutional networks that see no augmentation, at all times, on and off the data.
@@ -85,7 +86,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: MlpToGcnnSettings, data_dir: Path | None) -> None:
-    """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
+    """Require a group that acts on digits and enough networks for intervals; the images ship with dependencies."""
     check(settings.group in GROUPS, "group", settings.group, "C4 or D4")
     at_least(settings, hidden_layers=1, draws=3, members=3)
     check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
@@ -96,12 +97,12 @@ def check_settings(settings: MlpToGcnnSettings, data_dir: Path | None) -> None:
 
 
 class MlpToGcnnResults(Results):
-    """Distances between the two ensembles' predictions, and what they are distances of.
+    """Distances between the two ensembles' predictions.
 
     `kernel_distance` is that of the NNGP and the NTK, `distance` and `without_augmentation` are those at infinite
-    width; `exact` is that of frozen kernels with the same weights,
-    `squares` the squared distance of frozen kernels of independent networks late in training on test images; `outputs`
-    of trained networks. Those of the theorems at every depth begin with `deep`; `deep_exact` is `exact` at some depths.
+    width; `exact` is that of frozen kernels with the same weights, `squares` the squared distance of frozen kernels of
+    independent networks late in training on test images; `outputs` of trained networks. Fields that begin with `deep`
+    are for every depth; `deep_exact` is `exact` at some depths.
     """
 
     times: np.ndarray
@@ -319,14 +320,14 @@ def _drawn(settings: MlpToGcnnSettings, pair: AugmentedPair, width: int, task: T
 
 
 def claims(settings: MlpToGcnnSettings, results: MlpToGcnnResults) -> Sequence[Claim]:
-    """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
+    """The theorem at infinite width, its counterpart for frozen kernels, and its approach by trained networks."""
     wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
     steps = len([step for step in recorded_steps(settings) if step > 0])
 
     def at_infinite_width(table: np.ndarray, sets: Sequence[str]) -> Mapping[str, Estimate]:
         of = lambda t, name: exactly(float(table[t, SETS.index(name)]))
-        words = lambda t, name: f"{name_of(results.times[t])}, {name}"
-        return Records.over(of, words, t=times, name=sets).labelled()
+        label = lambda t, name: f"{name_of(results.times[t])}, {name}"
+        return Records.over(of, label, t=times, name=sets).labelled()
 
     theorem, control = (
         at_infinite_width(results.distance, SETS),

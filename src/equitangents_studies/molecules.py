@@ -1,4 +1,4 @@
-"""Energies of molecules from an invariant kernel of what atoms see, against kernels that know less or other symmetry.
+"""Energies of molecules: an invariant kernel on atoms' signals against kernels with fewer or other symmetries.
 
 The source reports that a kernel invariant under rotations learns QM9's energies from fewer molecules than an MLP's on
 the same signals. Here both, the Coulomb matrix and SOAP get the same splits, the same baseline of one energy for each
@@ -50,7 +50,7 @@ def composition(molecules: Molecules, elements: tuple[int, ...]) -> Float[np.nda
 
 
 def fits(K: np.ndarray, counts: np.ndarray, y: np.ndarray, ridges: tuple[float, ...] = RIDGES) -> list[MoleculeFit]:
-    """For every ridge: least squares on the elements first, then the kernel on what it leaves."""
+    """For every ridge: least squares on the elements, then kernel regression on the residuals."""
     base = np.linalg.lstsq(counts, y, rcond=None)[0]
     values, vectors = np.linalg.eigh(K)
     projected = vectors.T @ (y - counts @ base)
@@ -72,7 +72,7 @@ def cross_validation(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int
 
 
 def best_fit(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> MoleculeFit:
-    """The fit with the ridge that cross-validation on the training set likes best."""
+    """The fit with the ridge of the least cross-validation error on the training set."""
     ridge = RIDGES[int(np.argmin(cross_validation(K, counts, y, seed)))]
     return fits(K, counts, y, (ridge,))[0]
 
@@ -81,7 +81,7 @@ def best_fit(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> Mol
 class MoleculesSettings:
     """`sizes` training and `test` molecules in each of `splits` splits. `tuning` molecules choose the kernels' widths
     and are never tested on. `scales` are root mean squares of signals after the first layer. `moved` test molecules are
-    turned `turns` times. Rotations are sampled to `tolerance` on the tuning molecules.
+    rotated `rotations` times. Integrals over SO(3) are sampled to `tolerance` on the tuning molecules.
     """
 
     data: Literal["g2", "qm7", "qm9"] = "g2"
@@ -94,7 +94,7 @@ class MoleculesSettings:
     tolerance: float = 1e-3
     block: int = 100
     moved: int = 8
-    turns: int = 4
+    rotations: int = 4
     soap_radius: float = 5.0
     soap_n_max: int = 4
     soap_l_max: int = 3
@@ -110,14 +110,14 @@ PRESETS = presets(
 
 
 class MoleculesResults(Results):
-    """`errors`, absolute, in eV, of kernels and of the elements alone.
+    """`errors`, absolute, in eV, of kernels and of the element energies.
 
     `rotated` and `relabelled`: change of the largest fits' predictions, eV.
     """
 
     errors: Keyed[np.ndarray] = by("fitted", "split size molecule", of="curves.errors_{fitted}")
-    rotated: Keyed[np.ndarray] = by("model", "molecule turn")
-    relabelled: Keyed[np.ndarray] = by("model", "molecule turn")
+    rotated: Keyed[np.ndarray] = by("model", "molecule rotation")
+    relabelled: Keyed[np.ndarray] = by("model", "molecule rotation")
 
 
 def mean_errors(results: MoleculesResults, name: str) -> np.ndarray:
@@ -140,11 +140,11 @@ _FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # times the media
 
 
 def check_settings(settings: MoleculesSettings, data_dir: Path | None) -> None:
-    """Sizes that fit together, and a file that holds as many molecules."""
+    """Require sizes that fit together, and a file with enough molecules."""
     check(len(settings.sizes) >= 2, "sizes", settings.sizes, "at least two training sizes")
     check(list(settings.sizes) == sorted(set(settings.sizes)), "sizes", settings.sizes, "increasing")
     check(min(settings.sizes) >= 10, "sizes", settings.sizes, "10 molecules or more each")
-    at_least(settings, splits=3, turns=1)
+    at_least(settings, splits=3, rotations=1)
     check(10 <= settings.tuning <= settings.sizes[-1], "tuning", settings.tuning, "from 10 to the largest size")
     check(2 <= settings.moved <= settings.test, "moved", settings.moved, "from 2 to the number of test molecules")
     check(len(settings.scales) >= 1 and min(settings.scales) > 0, "scales", settings.scales, "positive numbers")
@@ -157,7 +157,7 @@ def _molecules(settings: MoleculesSettings, data_dir: Path | None) -> data.Molec
 
 
 def measure(settings: MoleculesSettings, folder: RunFolder) -> MoleculesResults:
-    """Widths from a few molecules; every kernel once for all of them; then splits and sizes out of these matrices."""
+    """Tune widths on a few molecules; compute every kernel once for all; then evaluate all splits and sizes."""
     problem = _MoleculeProblem(settings, folder)
     names = problem.models
 
@@ -194,7 +194,7 @@ class _MoleculeProblem:
 
     @property
     def molecules(self) -> Molecules:
-        """All of them."""
+        """All molecules, without energies."""
         return self.set.molecules
 
     @cached_property
@@ -217,7 +217,7 @@ class _MoleculeProblem:
 
     @cached_property
     def signals(self) -> AtomSignals:
-        """What atoms see."""
+        """The signals of atoms."""
         return AtomSignals(self.settings.bandlimit, elements=self.molecules.elements)
 
     def scale(self, value: float) -> float:
@@ -225,7 +225,7 @@ class _MoleculeProblem:
         return value / kernels.mean_square(self.signals, self.tuning) ** 0.5
 
     def vectors(self, name: str) -> Callable[[Molecules], np.ndarray]:
-        """What describes molecules."""
+        """Feature vectors of molecules for the kernel `name`."""
         s = self.settings
         if name == "coulomb":
             return partial(kernels.coulomb_vectors, size=int(self.molecules.sizes.max()))
@@ -246,7 +246,7 @@ class _MoleculeProblem:
 
 
 def _tune(problem: _MoleculeProblem, name: str, task: Task) -> Arrays:
-    """The `width` whose cross-validated error on the tuning molecules is least; of "so3" its `resolution`, too."""
+    """The `width` of the least cross-validated error on the tuning molecules; for "so3" also its `resolution`."""
     s = problem.settings
     n = s.tuning
     y, counts = problem.set.energies[:n], problem.counts[:n]
@@ -275,7 +275,7 @@ def _gram(problem: _MoleculeProblem, name: str, model: kernels.MoleculeKernel, f
 
 
 def _curves(problem: _MoleculeProblem, grams: dict[str, np.ndarray], task: Task) -> Arrays:
-    """Absolute errors on test molecules, of every model and of the elements alone."""
+    """Absolute errors on test molecules, of every model and of the element energies."""
     s, y, counts = problem.settings, problem.set.energies, problem.counts
     shape = (s.splits, len(s.sizes))
     errors = {name: np.zeros((*shape, s.test)) for name in (*grams, "elements")}
@@ -294,7 +294,7 @@ def _curves(problem: _MoleculeProblem, grams: dict[str, np.ndarray], task: Task)
 
 
 def _moved(problem: _MoleculeProblem, model: kernels.MoleculeKernel, K: np.ndarray, task: Task) -> Arrays:
-    """Changes of predictions when molecules are turned and shifted, or renumbered, each (molecules, turns)."""
+    """Changes of predictions when molecules are rotated and shifted, or renumbered, each (molecules, rotations)."""
     s, y = problem.settings, problem.set.energies
     order, test = problem.split(0)
     train = order[: s.sizes[-1]]
@@ -305,16 +305,16 @@ def _moved(problem: _MoleculeProblem, model: kernels.MoleculeKernel, K: np.ndarr
     predict = lambda m: np.asarray(model(m, others), np.float64) @ fit.weights
     still = predict(chosen)
     rng = np.random.default_rng((s.seed, 1))
-    rotated, relabelled = np.zeros((2, s.moved, s.turns))
-    for t in range(s.turns):
-        turn = so3(1).random(s.moved, seed=s.seed + t)
-        x = np.einsum("nij,naj->nai", turn, chosen.positions) + rng.normal(size=(s.moved, 1, 3))
+    rotated, relabelled = np.zeros((2, s.moved, s.rotations))
+    for t in range(s.rotations):
+        rotation = so3(1).random(s.moved, seed=s.seed + t)
+        x = np.einsum("nij,naj->nai", rotation, chosen.positions) + rng.normal(size=(s.moved, 1, 3))
         rotated[:, t] = predict(chosen.with_positions(x)) - still
         renamed = rng.permuted(np.tile(np.arange(x.shape[1]), (s.moved, 1)), axis=1)
         z = np.take_along_axis(chosen.atomic_numbers, renamed, axis=1)
         same = np.take_along_axis(chosen.positions, renamed[..., None], axis=1)
         relabelled[:, t] = predict(Molecules(z, same)) - still
-        task.step(t + 1, s.turns)
+        task.step(t + 1, s.rotations)
     return {"rotated": rotated, "relabelled": relabelled}
 
 
@@ -323,7 +323,7 @@ _RATIO = "Mean absolute error of the first over that of the second; geometric me
 
 
 def claims(settings: MoleculesSettings, results: MoleculesResults) -> Sequence[Claim]:
-    """Against the MLP kernel at all sizes, against the others at the largest, and what moving molecules does."""
+    """Comparison with the MLP kernel at all sizes, with the others at the largest, and invariance."""
     most, each = settings.sizes[-1], shared_level(len(settings.sizes))
     at, overall = settings.sizes.index, _logs(results, "so3", "mlp").mean(axis=1)
     against = Records.over(
@@ -341,19 +341,19 @@ def claims(settings: MoleculesSettings, results: MoleculesResults) -> Sequence[C
             at_most=1,
             by=theirs(THEIRS, "figure of errors on QM9", "lower at all training sizes")
             if settings.data == "qm9"
-            else ours(f"our question: the source asks it of QM9 ({THEIRS})"),
+            else ours(f"our question; the source studies QM9 ({THEIRS})"),
         )
     ]
     judged += [_rival(settings, results, name, most) for name in ("coulomb", "soap") if name in results.errors]
-    turned = np.abs(results.rotated["so3"]).max(axis=1) / mean_errors(results, "so3")[0, -1]
+    rotated = np.abs(results.rotated["so3"]).max(axis=1) / mean_errors(results, "so3")[0, -1]
     return [
         *judged,
         claim(
-            "Turning and shifting a molecule changes the invariant kernel’s prediction by less than 2 % of its error, "
+            "Rotating and shifting a molecule changes the invariant kernel’s prediction by less than 2 % of its error, "
             "on average over molecules",
-            {"": bootstrap(100 * turned)},
-            measure=f"Largest change of a molecule’s prediction in {settings.turns} draws, mean over {settings.moved} "
-            "molecules, over the mean absolute error.",
+            {"": bootstrap(100 * rotated)},
+            measure=f"Largest change of a molecule’s prediction in {settings.rotations} draws, mean over "
+            f"{settings.moved} molecules, over the mean absolute error.",
             covers="molecules",
             at_most=2,
             unit="%",
@@ -362,7 +362,7 @@ def claims(settings: MoleculesSettings, results: MoleculesResults) -> Sequence[C
         exact(
             "Renumbering a molecule’s atoms does not change the invariant kernel’s prediction, to rounding",
             {"": exactly(KCAL_PER_EV * np.abs(results.relabelled["so3"]).max())},
-            measure=f"Largest change of a prediction, {settings.moved} molecules in {settings.turns} numberings each.",
+            measure=f"Largest change of a prediction, {settings.moved} molecules, {settings.rotations} numberings.",
             at_most=1e-6,
             unit="kcal/mol",
             by=identity("theory; the bound is our choice"),
@@ -371,7 +371,7 @@ def claims(settings: MoleculesSettings, results: MoleculesResults) -> Sequence[C
 
 
 def _rival(settings: MoleculesSettings, results: MoleculesResults, name: str, molecules: int) -> Claim:
-    """Whether the invariant kernel beats kernel ridge regression on other descriptions at the largest size."""
+    """Whether the invariant kernel beats kernel ridge regression on other descriptors at the largest size."""
     rival = {"coulomb": "Coulomb matrices", "soap": "SOAP"}[name]
     ratio = error_ratio(results, "so3", name, -1)
     return claim(
@@ -421,7 +421,7 @@ def _curves_page(settings: MoleculesSettings, results: MoleculesResults, folder:
         errors = {
             TITLES[name]: [t_interval(KCAL_PER_EV * e) for e in mean_errors(results, name).T] for name in results.errors
         }
-        drawing.curves(drawn[0], settings.sizes, errors, [_COLOURS[name] for name in results.errors], apart=1.015)
+        drawing.curves(drawn[0], settings.sizes, errors, [_COLOURS[name] for name in results.errors], offset=1.015)
         drawn.legend(columns=3)
     return drawn.figure
 

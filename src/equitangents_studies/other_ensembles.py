@@ -1,8 +1,7 @@
 """Beyond plain averaging: which ensembles are invariant, in expectation and as they grow.
 
 With augmented data the law of a trained network is invariant, f(g·) ~ f, as long as everything random in its training
-is. Then so is the expectation. Whether one ensemble comes close to it is another question: independent members do as
-1/√M.
+is. Then so is the expectation. An ensemble of M independent members approaches it as 1/√M; other ensembles need not.
 """
 
 from __future__ import annotations
@@ -52,7 +51,8 @@ CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior"}
 
 @dataclass(frozen=True)
 class OtherEnsemblesSettings:
-    """Energies of the Ising model on a torus under turns by 90°, all four in the data of all kinds but the control's.
+    """Energies of the Ising model on a torus under rotations by 90°, all four in the data of all kinds but the
+    control's.
 
     `noise` is the variance of the posteriors' noise; `members` are independent ones of each kind.
     """
@@ -95,7 +95,7 @@ def squares(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults, ki
 
 
 def share(results: OtherEnsemblesResults, kind: str, level: float = 0.95) -> Estimate:
-    """Share of the mean square change that averaging ever more independent members would leave."""
+    """Share of the mean square change that remains in the limit of infinitely many independent members."""
     return bias_fraction(results.changes[kind].astype(np.float64), confidence=level)
 
 
@@ -118,13 +118,13 @@ class CopyBootstrap(ensembles.Variation):
     """Bagging of the augmented data: N|G| of the N|G| pairs (g, i), drawn with replacement for every member."""
 
     def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray:
-        """Any rows."""
+        """Indices of the drawn pairs."""
         drawn = jax.random.randint(key, (samples * copies,), 0, samples * copies, dtype="int32")
         return np.asarray(drawn, np.int32)
 
 
 def check_settings(settings: OtherEnsemblesSettings, data_dir: Path | None) -> None:
-    """Sizes that fit into one another, and enough members; the study reads no data."""
+    """Require sizes that divide each other and enough members; the study reads no data."""
     largest = max(settings.sizes)
     check(len(settings.sizes) >= 3, "sizes", settings.sizes, "at least three")
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
@@ -146,7 +146,7 @@ def measure(settings: OtherEnsemblesSettings, folder: RunFolder) -> OtherEnsembl
 
 
 class _EnsembleProblem:
-    """Spins to learn from and to test on, the group, the network, and how fast and how long it trains."""
+    """Training and test spins, the group, the network, the learning rate and the training time."""
 
     def __init__(self, settings: OtherEnsemblesSettings) -> None:
         s = self.settings = settings
@@ -157,7 +157,7 @@ class _EnsembleProblem:
 
     @cached_property
     def plain(self) -> ensembles.InfiniteEnsemble:
-        """The infinitely wide ensemble, which nothing but its initialisation makes random."""
+        """The infinitely wide ensemble whose only randomness is its initialisation."""
         return ensembles.InfiniteEnsemble(self.net, augmentation=self.action, time=0.0).fit(self.train, self.y)
 
     @property
@@ -304,7 +304,9 @@ _COLOURS = (
 
 
 def present(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults, folder: RunFolder) -> list[Shown]:
-    """The change of ensembles of every kind against their size; the line begins at plain averaging's."""
+    """The change of ensembles of every kind against their size; a line shows 1/√M from plain averaging's first
+    point.
+    """
     sizes = np.array(settings.sizes, dtype=float)
     with drawing.panels(
         folder,
@@ -312,9 +314,9 @@ def present(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults, fo
         size=(8.6, 4.2),
         xlabel="members",
         ylabel="change under rotations",
-        caption="Root mean square change of an ensemble’s prediction under turns by 90°, 180° and 270°, in units of "
-        "the energies’ standard deviation, against its size, with 95 % intervals over independent ensembles. Dotted: "
-        "one over the square root of the size, for comparison.",
+        caption="Root mean square change of an ensemble’s prediction under rotations by 90°, 180° and 270°, in units "
+        "of the energies’ standard deviation, against its size, with 95 % intervals over independent ensembles. "
+        "Dotted: one over the square root of the size, for comparison.",
         alt="Change under rotations against the size of ensembles",
     ) as drawn:
         axes = drawn[0]

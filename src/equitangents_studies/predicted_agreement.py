@@ -1,6 +1,6 @@
-"""Does infinite width tell how often trained ensembles agree with themselves over an orbit, for every size and width?
+"""Does infinite width predict the orbit same predictions of trained ensembles, for every size and width?
 
-CNNs of growing width train by full-batch gradient descent on all turned copies, the infinitely wide one on the same
+CNNs of growing width train by full-batch gradient descent on all rotated copies, the infinitely wide one on the same
 images for as many steps in closed form. Claimed: the difference of their orbit same predictions shrinks with width.
 """
 
@@ -81,16 +81,16 @@ class AgreementResults(Results):
 
     @property
     def widths(self) -> list[int]:
-        """Channels of the networks, the fewest first."""
+        """Channels of the networks, in increasing order."""
         return sorted({width for width, _ in self.outputs})
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Between which orbit same predictions lie."""
+        """Smallest and largest possible orbit same predictions."""
         return 1.0, float(self.action.group.order)
 
     def trained(self, width: int, name: str, step: int, members: int) -> TrainedScores:
-        """Ensembles of `members` networks of `width` after `step`, and what is expected of them."""
+        """Scores of ensembles of `members` networks of `width` after `step`, and the prediction."""
         t, m = self.steps.index(step), self.sizes.index(members)
         labels = lambda groups: same_predictions(self.action, groups.mean(axis=1).argmax(axis=-1))
         expected, low, high = map(float, self.predicted[name][t, m])
@@ -108,7 +108,7 @@ def network(settings: AgreementSettings, outputs: int, width: int) -> nn.Sequent
 
 
 def check_settings(settings: AgreementSettings, data_dir: Path | None) -> None:
-    """Widths enough for an exponent, members enough for intervals, and images that are there."""
+    """Require enough widths for an exponent, enough members for intervals, and available images."""
     at_least(settings, hidden_layers=1, members=5, draws=20, train_images=2)
     widths, steps = settings.widths, settings.steps
     check(len(set(widths)) == len(widths) >= 2, "widths", widths, "at least two different widths")
@@ -187,7 +187,7 @@ def _infinite(
 
 
 def _towards(results: AgreementResults, name: str, step: int, members: int, level: float) -> Estimate:
-    """How much nearer the widest ensembles are to what is expected than the narrowest; the two are independent."""
+    """Difference from the prediction at the smallest width minus that at the largest; the two are independent."""
     ends = [
         results.trained(width, name, step, members).difference(results.bounds, level)
         for width in (results.widths[0], results.widths[-1])
@@ -205,7 +205,9 @@ def _towards(results: AgreementResults, name: str, step: int, members: int, leve
 
 
 def claims(settings: AgreementSettings, results: AgreementResults) -> Sequence[Claim]:
-    """The difference shrinks with width, for one network with its exponent and for ensembles; what is left of it."""
+    """The difference shrinks with width for single networks (with its exponent) and for ensembles; its remaining
+    size.
+    """
     names, order = tuple(results.images.sets), results.action.group.order
     last, widths = results.steps[-1], results.widths
     several = [m for m in results.sizes if settings.members // m >= SEVERAL] or [1]

@@ -1,12 +1,12 @@
 """How to spend a budget of augmented samples: complete, partial, random and importance-sampled group elements.
 
-The source leaves open what becomes of emergent invariance when the augmentation is not complete. Here the infinitely
-wide ensemble is trained on b of |G| elements of every input, chosen in six ways, and compared with the complete one;
-and ensembles of CNNs are trained on systematic and on random elements, for which it saw no notable difference, with
-equally many steps:
+The source leaves open how emergent invariance changes when the augmentation is incomplete. Here the infinitely wide
+ensemble is trained on b of |G| elements of every input, chosen in six ways, and compared with the complete one; and
+ensembles of CNNs are trained on systematic and on random elements, for which it saw no notable difference, with equally
+many steps:
 
 complete   every epoch shows all |G| elements of every image
-anew       every visit of an image shows an element drawn anew, for each member
+random     each member draws a random element at every visit of an image
 spaced     b equally spaced elements, the subgroup of order b, of every image
 drawn      b random elements of each image's own, drawn once, the same for all members
 """
@@ -111,7 +111,7 @@ class SamplingSettings:
     random choice; `times` in units of N/(η λ_max). Sizes are our choice.
 
     Trained ensembles are CNNs of `channels` on images of `data`, the first layer of which reads patches of `patch` ×
-    `patch` pixels. C_n, n = `image_order`, turns the images; `image_budget`, a divisor of n, is how many elements of
+    `patch` pixels. C_n, n = `image_order`, rotates the images; `image_budget`, a divisor of n, is how many elements of
     every image partial augmentation shows. Complete augmentation takes `epochs`, the other ways as many steps. Every
     one of the `repetitions` (0: no training) has its own initial weights, random elements and, where there are more
     than `image_train`, training images. `foreign` are sets unlike them: "photographs", "noise" or data sets.
@@ -170,7 +170,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: SamplingSettings, data_dir: Path | None) -> None:
-    """Budgets that a subgroup can meet, draws enough for an interval; the images are there."""
+    """Require budgets that are orders of subgroups, enough draws for an interval, and available images."""
     at_least(settings, draws=3)
     ok = all(0 < b < settings.order and settings.order % b == 0 for b in settings.budgets)
     check(ok and len(settings.budgets) >= 2, "budgets", settings.budgets, "at least two divisors of order below it")
@@ -212,7 +212,7 @@ def titles(order: int, budget: int) -> dict[str, str]:
     """What each way of choosing elements shows of every image."""
     return {
         "complete": f"all {order} elements",
-        "anew": "a random element at every visit",
+        "random": "a random element at every visit",
         "spaced": f"{budget} equally spaced elements",
         "drawn": f"{budget} random elements of each image’s own",
     }
@@ -351,8 +351,8 @@ def trained_ensembles(settings: SamplingSettings, folder: RunFolder) -> TrainedE
 
 
 def visits(settings: SamplingSettings, way: str, images: int) -> tuple[int, int]:
-    """(samples an epoch, epochs): together the same for every way."""
-    copies = {"complete": settings.image_order, "anew": 1}.get(way, settings.image_budget)
+    """(samples per epoch, epochs): their product is the same for every way."""
+    copies = {"complete": settings.image_order, "random": 1}.get(way, settings.image_budget)
     return copies * images, settings.epochs * settings.image_order // copies
 
 
@@ -373,11 +373,11 @@ def _trained(settings: SamplingSettings, folder: RunFolder, way: str, repetition
 
 
 def shown(settings: SamplingSettings, way: str, images: Images, repetition: int) -> dict[str, Any]:
-    """The augmentation of a `DeepEnsemble`, or the images as they were turned once."""
+    """The augmentation of a `DeepEnsemble`, or the images, rotated once."""
     action, budget = rotations(settings.image_order), settings.image_budget
     if way == "complete":
         return {"augmentation": action}
-    if way == "anew":
+    if way == "random":
         return {"augmentation": action, "augmentation_mode": "random"}
     if way == "spaced":
         return {"augmentation": subset(action, np.arange(budget) * (settings.image_order // budget))}
@@ -394,20 +394,20 @@ OPEN = "open question of arXiv 2403.03103"
 
 
 def claims(settings: SamplingSettings, results: SamplingResults) -> Sequence[Claim]:
-    """What the complete ensemble does, and which way of choosing does better than which, trained ensembles included."""
+    """Invariance of the complete ensemble, and comparisons between ways of choosing, trained ensembles included."""
     times, sets, late = range(len(results.times)), range(len(SETS)), len(results.times) - 1
     several = [j for j, b in enumerate(settings.budgets) if b > 1]
     largest, when = settings.budgets[-1], [name_of(t) for t in results.times]
     each = shared_level(len(SETS))
 
-    def words(s: int, t: int | None = None, j: int | None = None) -> str:
+    def label(s: int, t: int | None = None, j: int | None = None) -> str:
         parts = ["" if j is None else f"{settings.budgets[j]} of {settings.order}", "" if t is None else when[t]]
         return ", ".join([part for part in parts if part] + [SETS[s]])
 
     def family(a: str, b: str, budgets: Sequence[int]) -> Records:
         level = shared_level(len(budgets) * len(times) * len(sets))
         of = lambda j, t, s: compared(results, a, b, j, t, s, level)
-        return Records.over(of, words, j=budgets, t=times, s=sets)
+        return Records.over(of, label, j=budgets, t=times, s=sets)
 
     def growing(j: int, s: int) -> Estimate:
         values, level = results.violation["own"][j], shared_level(len(SETS) * len(settings.budgets))
@@ -423,7 +423,7 @@ def claims(settings: SamplingSettings, results: SamplingResults) -> Sequence[Cla
     found = [
         to_rounding(
             "Complete augmentation leaves the mean invariant at all times, to rounding",
-            Records.over(lambda t, s: exactly(float(results.complete[t, s])), words, t=times, s=sets),
+            Records.over(lambda t, s: exactly(float(results.complete[t, s])), label, t=times, s=sets),
             measure="Root mean square change over orbits, relative to the prediction.",
             by=proved(EMERGENT_EQUIVARIANCE, "main theorem", "exactly invariant"),
         ),
@@ -453,7 +453,7 @@ def claims(settings: SamplingSettings, results: SamplingResults) -> Sequence[Cla
         ),
         over_draws(
             "Early in training the distance from the complete ensemble falls as one over the square root of the budget",
-            Records.over(exponent, words, s=sets),
+            Records.over(exponent, label, s=sets),
             measure=f"Exponent of the root mean square distance of the means against the budget {when[0]}, elements "
             "drawn with replacement.",
             at_least=-0.6,
@@ -463,7 +463,7 @@ def claims(settings: SamplingSettings, results: SamplingResults) -> Sequence[Cla
         over_draws(
             f"With random elements of each input’s own the violation is larger {when[late]} than {when[0]}, at every "
             "budget",
-            Records.over(growing, words, j=range(len(settings.budgets)), s=sets),
+            Records.over(growing, label, j=range(len(settings.budgets)), s=sets),
             measure=f"Violation {when[late]} over that {when[0]}; geometric means over draws.",
             at_least=1,
             by=ours(OPEN),
@@ -475,13 +475,13 @@ def claims(settings: SamplingSettings, results: SamplingResults) -> Sequence[Cla
 _ACCURACY, _AGREEMENT = 0.01, 0.02  # of the images, and of the rotations
 _SOURCE, _PLACE = "arXiv 2403.03103; the bounds are our choice", "discussion of sampling: systematic or random"
 _STATED = "no notable difference"
-_SYSTEMATIC, _RANDOM = "complete", "anew"
+_SYSTEMATIC, _RANDOM = "complete", "random"
 
 
 def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
     """Accuracy and agreement of all elements and of random ones, after equally many steps.
 
-    The source shows in each epoch all elements of every image, or as many random ones, and leaves none out for good.
+    In the source every epoch shows all elements of every image, or as many random ones; none is left out for good.
     """
     shown = f"{found.titles[_SYSTEMATIC]} or {found.titles[_RANDOM]}"
     over = covered(found.repetitions, "repetitions")
@@ -523,12 +523,12 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
 
 
 def present(settings: SamplingSettings, results: SamplingResults, folder: RunFolder) -> list[Shown]:
-    """Scores of trained ensembles, which may be left out."""
+    """Scores of trained ensembles; nothing where they were left out."""
     found = results.trained
     return [] if found is None else [_figure(found, folder)]
 
 
-_FLOOR = "floor of resampling"
+_NOISE_FLOOR = "noise floor of resampling"
 _TRAINED_COLOURS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
 
 
@@ -542,23 +542,23 @@ def _figure(found: TrainedEnsembles, folder: RunFolder) -> Figure:
         caption=(
             "Ensembles of CNNs, trained on systematic elements and on random ones for equally many steps,"
             " with 95 % intervals over repetitions. Left: accuracy over all orientations of the test "
-            "images. Right: agreement over orbits. Squares: the floor of resampling."
+            "images. Right: agreement over orbits. Squares: the noise floor of resampling."
         ),
         alt="Accuracy and agreement of ensembles trained on systematic and on random elements",
     ) as drawn:
         left, right = drawn
         accuracy = lambda way: table_mean(100 * found.accuracy(way), (0.0, 100.0))
         _row(left, [accuracy(way) for way in ways], 0.0, palette.BLUE.light, "ensembles")
-        floors = [100 * found.floor_accuracy(way).mean() for way in ways]
-        left.plot(range(len(ways)), floors, "s", color=palette.MUTED.light, ms=4, mfc="none", label=_FLOOR)
+        noise_floors = [100 * found.noise_floor_accuracy(way).mean() for way in ways]
+        left.plot(range(len(ways)), noise_floors, "s", color=palette.MUTED.light, ms=4, mfc="none", label=_NOISE_FLOOR)
         for i, name in enumerate(found.sets):
             colour = _TRAINED_COLOURS[i % len(_TRAINED_COLOURS)]
             shift = 0.14 * (i - (len(found.sets) - 1) / 2)
             scores = [_osp(found, way, name) for way in ways]
             _row(right, scores, shift, colour.light, found.images.titles[name])
-            floors = [found.floor(way, name).mean() for way in ways]
-            right.plot(np.arange(len(ways)) + shift, floors, "s", color=colour.light, ms=4, mfc="none")
-        right.plot([], [], "s", color=palette.MUTED.light, ms=4, mfc="none", label=_FLOOR)
+            noise_floors = [found.noise_floor(way, name).mean() for way in ways]
+            right.plot(np.arange(len(ways)) + shift, noise_floors, "s", color=colour.light, ms=4, mfc="none")
+        right.plot([], [], "s", color=palette.MUTED.light, ms=4, mfc="none", label=_NOISE_FLOOR)
         labels = [f"all {found.order}", "random,\nevery visit", f"{found.budget} equally\nspaced",
                   f"{found.budget} random,\neach its own"]  # fmt: skip
         for axes in drawn:

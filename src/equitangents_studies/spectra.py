@@ -1,8 +1,9 @@
-"""How many samples a symmetry is worth, and whether the kernel's spectrum says so beforehand.
+"""How many samples a symmetry saves, and whether the kernel's spectrum predicts it.
 
-Images are turned at random, so that the group is a symmetry of the data. Kernels of the plain network, of the one that
-is invariant under the group, under a subgroup, and under a wrong group (the same turns of scrambled pixels) learn from
-the same nested training sets. Asked for in the reviews of the source: does theory predict the sample efficiency?
+Images are rotated at random, so that the group is a symmetry of the data. Kernels of the plain network, of the one that
+is invariant under the group, under a subgroup, and under a wrong group (the same rotations of scrambled pixels) learn
+from the same nested training sets. A question from the reviews of the source: does theory predict the sample
+efficiency?
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ from equitangents_studies.systems.grams import PoolKernel, Step, group_grams, ir
 from equitangents_studies.systems.predictions import cavity_risk
 from equitangents_studies.systems.sample_efficiency import jackknifed, log_factor, measured_factor
 
-OURS = f"asked in review of {THEIRS}"
+OURS = f"question in review of {THEIRS}"
 KINDS = ("right", "subgroup", "wrong")
 CLOSE = 1.25  # factor within which a predicted number of samples counts as right
-_PARTS = 10  # of the images, each left out in turn for the interval of what is predicted
+_PARTS = 10  # of the images, each left out once for the interval of the prediction
 _EXPLICIT = 6  # images whose copies are put into one matrix, to compare with
 
 
@@ -86,7 +87,7 @@ PRESETS = presets(
 @dataclass(frozen=True, eq=False)
 class Case:
     """One data set and group. `curves[kind]` (sizes, repetitions) are squared errors, `predicted[kind]` (sizes,), kinds
-    "plain" and KINDS; `measured` and `expected` the factors of samples by kind.
+    "plain" and KINDS; `measured` and `expected` sample-efficiency ratios by kind.
 
     `condition` numbers are those of the plain and the invariant kernel; `explicit` is the largest difference of the
     spectrum by irreps from that of all copies in one matrix.
@@ -115,7 +116,7 @@ def chosen_sets(settings: SpectraSettings, data_dir: Path | None) -> tuple[str, 
 def check_settings(settings: SpectraSettings, data_dir: Path | None) -> None:
     """Known groups and sets, sizes that the images suffice for."""
     at_least(settings, images=40, pixels=2, repetitions=2, spectrum_images=8, hidden_layers=1)
-    check(settings.ridge > 0, "ridge", settings.ridge, "positive, since turned images may be alike")
+    check(settings.ridge > 0, "ridge", settings.ridge, "positive, since rotated images may be alike")
     check(len(settings.groups) > 0 and {*settings.groups} <= {*GROUPS}, "groups", settings.groups, f"of {(*GROUPS,)}")
     for name in settings.sets:
         check(name in data.names(), "sets", name, f"data sets, {', '.join(data.names())}")
@@ -133,7 +134,7 @@ def network(settings: SpectraSettings) -> nn.Sequential:
 
 
 def load(settings: SpectraSettings, name: str, group: str, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Grey or colour images in float64, each turned by a random element, and their labels."""
+    """Grey or colour images in float64, each rotated by a random element, and their labels."""
     x, y = data.load(name, data_dir).pooled
     rows = np.random.default_rng(settings.seed).permutation(len(x))[: settings.images]
     sized = standardise(data.resize(x[rows], (settings.pixels, settings.pixels))).astype(np.float64)
@@ -141,16 +142,16 @@ def load(settings: SpectraSettings, name: str, group: str, data_dir: Path | None
 
 
 def measure(settings: SpectraSettings, folder: RunFolder) -> SpectraResults:
-    """Exchange rates and a spectrum for every set and group; each is a stage."""
+    """Sample-efficiency ratios and a spectrum for every set and group; each is a stage."""
     data_dir, parts = folder.data_dir, (("rates", "errors", _rates), ("spectrum", "spectrum", _spectrum))
     cases = [(name, group) for name in chosen_sets(settings, data_dir) for group in settings.groups]
     found = folder.stages(
         {
             (part, *case): NamedStage(
-                "-".join((part, *case)), f"{', '.join(case)}: {said}", partial(compute, settings, *case, data_dir)
+                "-".join((part, *case)), f"{', '.join(case)}: {title}", partial(compute, settings, *case, data_dir)
             )
             for case in cases
-            for part, said, compute in parts
+            for part, title, compute in parts
         }
     )
     return SpectraResults({case: _case(found["rates", *case], found["spectrum", *case]) for case in cases})
@@ -159,7 +160,7 @@ def measure(settings: SpectraSettings, folder: RunFolder) -> SpectraResults:
 def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
     """ρ′(g) = π⁻¹ ρ(g) π on signals (N, *positions, channels), with a random permutation π of the positions.
 
-    To an MLP this group looks as the right one does; the data know nothing of it.
+    For an MLP this group is equivalent to the right one; the data are not symmetric under it.
     """
     pi = np.random.default_rng(seed).permutation(int(np.prod(shape[:-1])))
     permuted = lambda x, order: np.asarray(x).reshape(len(x), len(pi), -1)[:, order].reshape(x.shape)
@@ -169,7 +170,7 @@ def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
 
 
 def moved_at_random(action: Action, x: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Every input moved by a random element of its own, so that the group is a symmetry of the data."""
+    """Move every input by its own random element, so that the group is a symmetry of the data."""
     return moved_each(action, np.random.default_rng(seed).integers(action.group.order, size=len(x)), x)
 
 
@@ -191,8 +192,8 @@ def kernels_of(net: nn.Sequential, action: Action, x: np.ndarray, seed: int, ste
 
 
 def _rates(s: SpectraSettings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
-    """Squared errors and predicted ones of every kernel, and the factors of samples with jackknife intervals: measured
-    ones over repetitions, whose training sets come from the same inputs, predicted ones over those inputs.
+    """Measured and predicted squared errors of every kernel, and sample-efficiency ratios with jackknife intervals:
+    over repetitions (which draw from the same inputs) if measured, over those inputs if predicted.
     """
     x, y = load(s, name, group, data_dir)
     action, given, n = GROUPS[group](), curve_data(x, y), np.array(s.sizes)
@@ -220,7 +221,7 @@ def _rates(s: SpectraSettings, name: str, group: str, data_dir: Path | None, tas
 
 
 def _without_parts(matrices: PoolKernel, given: CurveData, sizes: np.ndarray, s: SpectraSettings) -> np.ndarray:
-    """What is predicted without each tenth of the pool in turn, (parts, sizes)."""
+    """Predictions that leave out one tenth of the pool at a time, (parts, sizes)."""
     dealt = np.random.default_rng((s.seed, given.pool)).permutation(given.pool) % _PARTS
     found = []
     for part in range(_PARTS):
@@ -278,9 +279,9 @@ def _case(rates: Arrays, found: Arrays) -> Case:
 
 
 def mean_factor(factors: Mapping[str, Estimate]) -> Estimate:
-    """Geometric mean; so are the ends of its interval, which is right however the factors depend on one another.
+    """Geometric mean of factors and of the ends of their intervals: valid for any dependence between the factors.
 
-    Factors that were not measured leave no number.
+    NaN if a factor was not measured.
     """
     logs = np.log([[e.value, e.low, e.high] for e in factors.values()]).mean(axis=0)
     value, low, high = map(float, np.exp(logs))
@@ -288,7 +289,7 @@ def mean_factor(factors: Mapping[str, Estimate]) -> Estimate:
 
 
 def claims(settings: SpectraSettings, results: SpectraResults) -> Sequence[Claim]:
-    """What groups are worth, whether the spectrum says so, and how kernels are conditioned."""
+    """Samples saved by groups, their prediction from the spectrum, and condition numbers of the kernels."""
     cases = {", ".join(key): case for key, case in results.cases.items()}
     of = lambda kind: {label: case.measured[kind] for label, case in cases.items()}
     close = {
@@ -313,7 +314,7 @@ def claims(settings: SpectraSettings, results: SpectraResults) -> Sequence[Claim
             "A wrong group of the same size saves none",
             of("wrong"),
             aggregate=("the geometric mean over sets and groups", mean_factor(of("wrong"))),
-            measure=each + " The wrong group turns pixels that were scrambled.",
+            measure=each + " The wrong group rotates pixels that were scrambled.",
             covers="training sets from the same images",
             at_most=1,
             by=ours(OURS, place="review"),
@@ -323,7 +324,7 @@ def claims(settings: SpectraSettings, results: SpectraResults) -> Sequence[Claim
             close,
             aggregate=("the geometric mean over sets and groups", mean_factor(close)),
             measure="Predicted over measured factor. The prediction is that of the squared error, from kernels and "
-            "targets of the images alone, without training.",
+            "targets of the images only, without training.",
             covers="training sets, and images (jackknife)",
             at_least=1 / CLOSE,
             at_most=CLOSE,

@@ -1,15 +1,13 @@
 """Along a path exp(−tA) into O(3)^d: is VEC of finite width nearer to GAP, or to infinitely wide VEC?
 
-VEC of finite width is symmetric under O(3)xI alone, as GAP is, infinitely wide VEC under O(3)^d. Images that are moved
-further into O(3)^d lose what the smaller group is good for. Measured is S-Dist, the squared distance between the mean
-predictions of two algorithms, of VEC trained and tested on moved images to GAP on images as they are, and to infinitely
-wide VEC, to which the moves are nothing.
+VEC of finite width is symmetric only under O(3)xI, as GAP is, infinitely wide VEC under O(3)^d. The further images move
+into O(3)^d, the less can the smaller group help. S-Dist is the squared distance between the mean predictions of two
+algorithms: of VEC trained and tested on moved images to GAP on upright images, and to infinitely wide VEC, which is
+invariant under the moves.
 
-Settings of the study of broken symmetry, what is measured, and statistics of it over members.
-
-All of them are functions of ⟨a, b⟩ = E_x E_θ a(x) · E_θ b(x), estimated without the bias of finite ensembles: products
-of a member with itself are left out. Intervals are those of the jackknife over members, Student's of its pseudo-values;
-networks with the same number are left out together wherever they take part, so that what they share cancels.
+All statistics are functions of ⟨a, b⟩ = E_x E_θ a(x) · E_θ b(x), estimated without the bias of finite ensembles by
+leaving out products of a member with itself. Intervals are Student's over jackknife pseudo-values of members; networks
+with the same number are left out together everywhere, so that common fluctuations cancel.
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
 
 @dataclass(frozen=True)
 class PathSettings(SystemSettings):
-    """VEC on images moved to each of the `times` of a path, GAP on images as they are, both of
-    `depth` hidden layers and `widths` channels, `members` networks of each by NN+ for at most `epochs`; infinitely
-    wide VEC by the NTK with `ridge`.
+    """VEC on images moved to each of the `times` of a path, GAP on upright images, both of `depth` hidden layers and
+    `widths` channels, `members` networks of each by NN+ for at most `epochs`; infinitely wide VEC by the NTK with
+    `ridge`.
     """
 
     train_images: int = 50
@@ -57,7 +55,7 @@ class PathSettings(SystemSettings):
 
 @dataclass(frozen=True, eq=False)
 class InnerProduct:
-    """⟨a, b⟩ of two ensembles, from all members and without each of them in turn."""
+    """⟨a, b⟩ of two ensembles, from all members and leaving out one member at a time."""
 
     whole: float
     without: np.ndarray
@@ -79,9 +77,9 @@ class PathResults(Results):
         return self.vec[width, time] - (self.gap[width] if other == "GAP" else self.limit)
 
     def distance(self, other: str, width: int, time: float) -> InnerProduct:
-        """S-Dist to one of OTHERS; below 0 where noise hides it, if there is one."""
-        apart = self.difference(other, width, time)
-        return product(apart, apart)
+        """S-Dist to one of OTHERS; noise may make it negative."""
+        difference = self.difference(other, width, time)
+        return product(difference, difference)
 
     def accuracy_change(self, width: int, first: float, last: float) -> Estimate:
         """Test accuracy of single networks at one time minus that at an earlier one, network by network, in points."""
@@ -186,7 +184,9 @@ def claims(settings: PathSettings, results: PathResults) -> Sequence[Claim]:
 
 
 def counted_widths(settings: PathSettings, results: PathResults) -> tuple[int, ...]:
-    """Widths at which VEC learns its training images at all times, as the source counts runs; all if there is none."""
+    """Widths at which VEC fits its training images at all times, the source's criterion; all widths if there is
+    none.
+    """
     learns = lambda w: min(results.learnt[w, t].mean() for t in settings.times) >= COUNTED
     return tuple(w for w in settings.widths if learns(w)) or settings.widths
 

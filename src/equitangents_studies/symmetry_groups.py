@@ -112,7 +112,7 @@ def measure(settings: GroupsSettings, folder: RunFolder) -> GroupsResults:
 
 
 def _infinite(settings: GroupsSettings, images: Dataset, name: str, task: Task) -> Arrays:
-    """Kernels and predictions on moved data, beside those on the data as they are."""
+    """Kernels and predictions on moved data, and on the original data."""
     count = settings.pooled_images if name in POOLED else settings.train_images
     x = images.train_x[:count]
     net, shape = architecture(name, settings.depth), images.train_x.shape[1:]
@@ -171,7 +171,7 @@ def _alarms(settings: GroupsSettings, task: Task) -> Arrays:
 
 
 def entries(expected: bool, *, finite: bool) -> list[tuple[str, str]]:
-    """The pairs (architecture, group) of which Theorem 4.1 says that they are symmetric, or that they are not."""
+    """Pairs (architecture, group) that are symmetric by Theorem 4.1 (`expected`), or not."""
     shape = (8, 8, 3)
     return [(a, g) for a in ARCHITECTURES for g in GROUPS if expected_symmetry(a, g, shape, finite=finite) == expected]
 
@@ -182,7 +182,7 @@ def accuracy(right: np.ndarray, level: float = 0.95) -> Estimate:
 
 
 def p_value(number: float) -> Estimate:
-    """A p-value as a claim reads it: above the level it decides nothing."""
+    """A p-value as an estimate for a claim: above the level it decides nothing."""
     return exactly(number) if number <= LEVEL else Estimate(number, math.nan, math.nan)
 
 
@@ -193,11 +193,11 @@ def _named(
 
 
 def claims(settings: GroupsSettings, results: GroupsResults) -> Sequence[Claim]:
-    """Theorem 4.1 both ways, at infinite and finite width, the test's alarms, and who classifies better."""
+    """Theorem 4.1 in both directions at infinite and finite width, the test's false alarms, and accuracies."""
     equal, other = (entries(expected, finite=False) for expected in (True, False))
     moves = [pair for pair in equal if pair[1] != "I"]
     coupled = [pair for pair in entries(True, finite=True) if pair[1] != "I"]
-    apart = [pair for pair in entries(False, finite=True) if pair[1] == "O(3)^d"]
+    different = [pair for pair in entries(False, finite=True) if pair[1] == "O(3)^d"]
     return [
         exact(
             "GAP ⊆ VEC ⊆ LCN ⊆ VEC of dn channels ⊆ FCN: each holds every function of the one before",
@@ -227,9 +227,9 @@ def claims(settings: GroupsSettings, results: GroupsResults) -> Sequence[Claim]:
         ),
         claim(
             "At finite width VEC, GAP and LAP have another law on data moved by O(3)^d",
-            _named(apart, results.numbers, p_value),
+            _named(different, results.numbers, p_value),
             measure=f"p-value of the energy distance between {settings.members} networks trained on moved data and as "
-            "many on data as they are.",
+            "many on the original data.",
             covers=P_VALUE, at_most=LEVEL, by=proved(THEIRS, "Theorem 4.1", "another law"),
         ),
         claim(
@@ -245,7 +245,7 @@ _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN
 
 
 def present(settings: GroupsSettings, results: GroupsResults, folder: RunFolder) -> list[Shown]:
-    """What the moves cost in accuracy."""
+    """Accuracy lost to the moves."""
     return [_accuracies(results, folder)]
 
 

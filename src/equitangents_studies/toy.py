@@ -1,6 +1,6 @@
 """An invariant function on the plane, learned by an ensemble of MLPs with full augmentation.
 
-f(r, φ) = cos(nφ) r²/(r² + 0.35) is invariant under turns by 360°/n. Claimed: no member of an augmented ensemble is
+f(r, φ) = cos(nφ) r²/(r² + 0.35) is invariant under rotations by 360°/n. Claimed: no member of an augmented ensemble is
 invariant, the ensemble's mean is, at every training time, on the training disc and beyond it.
 
 A violation is f(gx) − f(x) for g ≠ e; sizes are root mean squares, in units of the true function's standard deviation.
@@ -74,7 +74,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: ToySettings, data_dir: Path | None) -> None:
-    """Sizes that statistics need; the study reads no data."""
+    """Require the sizes that the statistics need; the study reads no data."""
     at_least(settings, rotations=2, members=3)
     check(settings.plane > 1, "plane", settings.plane, "larger than 1, the radius of the training disc")
 
@@ -131,7 +131,7 @@ def parts(results: ToyResults, region: int, step: int) -> np.ndarray:
 
 
 def surviving(results: ToyResults, region: int, step: int, level: float) -> Estimate:
-    """Share of the members' mean square violation that averaging ever more of them would leave, in percent."""
+    """Share of the members' mean square violation that remains for infinitely many members, in percent."""
     d = violations(results.augmented, region)[results.at(step)]
     return bias_fraction(d.reshape(len(d), -1), confidence=level).times(100)
 
@@ -203,9 +203,9 @@ def measure(settings: ToySettings, folder: RunFolder) -> ToyResults:
         keep=partial(_kept, action),
         seed=settings.seed,
     )
-    closed_form = lambda suffix, words, augmentation: NamedStage(
+    closed_form = lambda suffix, label, augmentation: NamedStage(
         f"infinite{suffix}",
-        f"Infinite width, closed form{words}",
+        f"Infinite width, closed form{label}",
         partial(_infinite, settings, points, train, rate, augmentation),
     )
     found = folder.stages(
@@ -266,8 +266,8 @@ def claims(settings: ToySettings, results: ToyResults) -> Sequence[Claim]:
     """The four claims of the source and a control."""
     both = tuple(range(len(REGIONS)))
     level = shared_level(len(both) * len(settings.steps))
-    words = lambda region, step: f"{after(step)}, {REGIONS[region]}"
-    each = lambda number: Records.over(number, words, region=both, step=settings.steps)
+    label = lambda region, step: f"{after(step)}, {REGIONS[region]}"
+    each = lambda number: Records.over(number, label, region=both, step=settings.steps)
 
     def averaged(values: Callable[[ToyResults, int, int], np.ndarray]) -> np.ndarray:
         return np.mean([values(results, region, step) for region in both for step in settings.steps], axis=0)
@@ -279,7 +279,7 @@ def claims(settings: ToySettings, results: ToyResults) -> Sequence[Claim]:
             "Single members are not invariant",
             each(lambda region, step: t_interval(member_sizes(results, region, step))),
             aggregate=("the mean over steps and regions", single),
-            measure="Root mean square change of a member when its input is turned, relative to the standard deviation "
+            measure="Root mean square change of a member when its input is rotated, relative to the standard deviation "
             "of the true function; mean over members.",
             covers="members",
             at_least=0.01,
@@ -298,7 +298,7 @@ def claims(settings: ToySettings, results: ToyResults) -> Sequence[Claim]:
         to_rounding(
             "At infinite width the mean is exactly invariant",
             each(lambda region, step: largest_change(results, results.augmented.infinite_orbits, region, step)),
-            measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
+            measure="Largest change of the closed-form mean when its input is rotated, relative to the standard "
             "deviation of the true function.",
             by=proved(THEIRS, _THEOREM, "0"),
         ),
@@ -306,7 +306,7 @@ def claims(settings: ToySettings, results: ToyResults) -> Sequence[Claim]:
             "Without augmentation the mean at infinite width is not invariant",
             Records.over(
                 lambda region, step: largest_change(results, results.plain_orbits, region, step),
-                words,
+                label,
                 region=both,
                 step=(max(settings.steps),),
             ),
@@ -316,7 +316,7 @@ def claims(settings: ToySettings, results: ToyResults) -> Sequence[Claim]:
             by=ours("our control"),
         ),
         claim(
-            f"The mean of {together} members changes at most half as much under a turn as they do",
+            f"The mean of {together} members changes at most half as much under a rotation as they do",
             each(lambda region, step: t_interval(parts(results, region, step))),
             aggregate=("the mean over steps and regions", t_interval(averaged(parts))),
             measure=f"Root mean square change of the mean of {together} members over that of single members; mean "
@@ -354,7 +354,7 @@ def present(settings: ToySettings, results: ToyResults, folder: RunFolder) -> li
         size=(8.2, 8.2 / across * len(rows) * 1.04),
         caption="Two members, the mean of all members and the infinitely wide ensemble at the steps of the claims. The "
         "true function carries the augmented training points (dots) on their disc (dashed). Nothing is averaged over "
-        "turns.",
+        "rotations.",
         alt="Maps of members, mean and infinite width at five times",
     ) as drawn:
         for axes in drawn:

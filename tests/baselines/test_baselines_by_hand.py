@@ -1,4 +1,4 @@
-"""Baselines against their formulas written out: orbit averages, turned filters, canonical images, kernel machines."""
+"""Baselines against their formulas written out: orbit averages, rotated filters, canonical images, kernel machines."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,12 @@ from equitangents_studies.baselines.networks import (
     count_multiplications,
     count_parameters,
 )
-from equitangents_studies.baselines.turned_filters import TurnedFilters, ring_functions, turned_filters, turned_rings
+from equitangents_studies.baselines.rotated_filters import (
+    RotatedFilters,
+    ring_functions,
+    rotated_filters,
+    rotated_rings,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 4, 4, 2)).astype(np.float32)
@@ -56,7 +61,7 @@ class TestTurnedFilters:
     @pytest.mark.slow
     def test_are_the_sums_of_their_formula(self):
         """Lift, means over blocks, one convolution over C4, readout: loops over pixels and elements."""
-        net, width = TurnedFilters("C4", 2, 3), 2
+        net, width = RotatedFilters("C4", 2, 3), 2
         params, found = jax.jit(lambda key: (p := net.init(key, (4, 4, 2)), net.apply(p, X)))(jax.random.key(0))
         lift, convolution, last = ({name: np.asarray(a, float) for name, a in layer.items()} for layer in params)
         turn = lambda w, g: np.rot90(w.reshape(*[int(len(w) ** 0.5)] * 2, *w.shape[1:]), g)
@@ -81,7 +86,7 @@ class TestTurnedFilters:
     @pytest.mark.parametrize("side", [4, 5])
     def test_answer_as_independent_pixels_do(self, side):
         """A constant image gives side² times its square; squares of filters sum to side² at most."""
-        found = turned_rings(side, 8)
+        found = rotated_rings(side, 8)
         np.testing.assert_allclose((found.sum(axis=1) ** 2).sum(axis=1)[::2], side**2, rtol=1e-10)
         assert (found[0] ** 2).sum() <= side**2 * (1 + 1e-12)
 
@@ -95,8 +100,8 @@ class TestCanonicalisation:
     def test_the_classifier_sees_the_orientation_of_the_highest_score(self):
         params = self.parameters()
         scorer, classifier = (np.asarray(p[1]["w"]) / 32**0.5 for p in params)
-        turned = np.stack([np.rot90(X, -g, axes=(1, 2)) for g in range(4)]).reshape(4, len(X), 32)
-        chosen = turned[(turned @ scorer)[..., 0].argmax(axis=0), np.arange(len(X))]
+        rotated = np.stack([np.rot90(X, -g, axes=(1, 2)) for g in range(4)]).reshape(4, len(X), 32)
+        chosen = rotated[(rotated @ scorer)[..., 0].argmax(axis=0), np.arange(len(X))]
         found = jax.jit(self.NET.apply)(params, X)
         np.testing.assert_allclose(found, chosen @ classifier, rtol=1e-4, atol=1e-5)
 
@@ -170,17 +175,17 @@ class TestGroupConvolutionalNetwork:
     @pytest.mark.slow
     @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
     def test_it_is_invariant_where_pixels_move_to_pixels(self, group):
-        y = outputs_on_orbit(TurnedFilters(group, 3, 3), group)
+        y = outputs_on_orbit(RotatedFilters(group, 3, 3), group)
         assert np.std(y[0]) > 0.01
         np.testing.assert_allclose(y, np.broadcast_to(y[:1], y.shape), atol=1e-5)
 
-    def test_steerable_filters_keep_quarter_turns_exact(self):
-        y = outputs_on_orbit(TurnedFilters("C8", 2, 3), "C8")
+    def test_steerable_filters_keep_rotations_by_90_degrees_exact(self):
+        y = outputs_on_orbit(RotatedFilters("C8", 2, 3), "C8")
         np.testing.assert_allclose(y[::2], np.broadcast_to(y[:1], y[::2].shape), atol=1e-5)
 
     @pytest.mark.parametrize("side", [4, 5])
-    def test_filters_turn_as_functions_of_the_plane(self, side):
-        found = turned_rings(side, 8)
+    def test_filters_rotate_as_functions_of_the_plane(self, side):
+        found = rotated_rings(side, 8)
         for g in range(8):
             for b, (R, m, phase) in enumerate(ring_functions(side)):
                 image = found[g, :, b].reshape(side, side)
@@ -197,16 +202,16 @@ class TestGroupConvolutionalNetwork:
                 assert along == pytest.approx(1, abs=1e-12)
 
     @pytest.mark.slow
-    def test_a_turn_by_45_degrees_costs_a_smooth_image_little(self):
+    def test_a_rotation_by_45_degrees_costs_a_smooth_image_little(self):
         row, column = np.mgrid[:14, :14] - 6.5
         blob = np.exp(-((row - 2) ** 2 + (column + 1) ** 2) / 6) - np.exp(-((row + 2) ** 2 + column**2) / 5)
-        y = outputs_on_orbit(TurnedFilters("C8", 5, 3), "C8", np.stack([blob, blob.T])[..., None].astype(np.float32))
+        y = outputs_on_orbit(RotatedFilters("C8", 5, 3), "C8", np.stack([blob, blob.T])[..., None].astype(np.float32))
         assert np.linalg.norm(y - y[:1]) <= 0.1 * np.linalg.norm(y)
 
     def test_it_has_about_as_many_parameters_as_the_plain_network(self):
         problem = baselines.BaselineProblem("C4", (14, 14, 1), 10)
         wanted = count_parameters(cnn(problem), problem.shape)
-        found = count_parameters(turned_filters(problem, wanted), problem.shape)
+        found = count_parameters(rotated_filters(problem, wanted), problem.shape)
         assert abs(found - wanted) <= 0.15 * wanted
 
 

@@ -206,8 +206,8 @@ class TestResize:
 
     def test_commutes_with_quarter_turns(self):
         x = np.random.default_rng(0).random((3, 13, 13, 1))
-        turned = np.rot90(x, axes=(1, 2))
-        np.testing.assert_allclose(data.resize(turned, (5, 5)), np.rot90(data.resize(x, (5, 5)), axes=(1, 2)))
+        rotated = np.rot90(x, axes=(1, 2))
+        np.testing.assert_allclose(data.resize(rotated, (5, 5)), np.rot90(data.resize(x, (5, 5)), axes=(1, 2)))
 
 
 def test_colours_become_grey_by_luminance_and_grey_is_repeated():

@@ -62,7 +62,7 @@ def continuous_results(*, slope=2.0, constant=10.0, own=0.0, pixels=1.0):
     noise = 1 + 0.01 * rng.random((2, 1, 128, 20))
     return continuous.ContinuousResults(
         steps=np.array([1]), kappa=each(kappa), profile={"rings": off, "pixels": pixels * floor * noise},
-        size=each(np.ones((2, 1))), floor=floor, round_trip=np.ones(128),
+        size=each(np.ones((2, 1))), noise_floor=floor, round_trip=np.ones(128),
         constant=np.full((2, 1, 20), constant),
     )  # fmt: skip
 

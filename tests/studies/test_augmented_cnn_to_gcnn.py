@@ -39,8 +39,8 @@ def verdicts(found):
 def test_all_claims_hold_of_a_distance_that_falls_with_members_to_a_small_floor():
     found = results(lambda width: 0.4 / width)
     assert verdicts(found) == ["holds"] * 5
-    assert [found.floors(width, "test", 1).mean() for width in (4, 16)] == pytest.approx([0.01, 0.000625], abs=5e-4)
-    assert found.mean_floor().value == pytest.approx((0.01 + 0.000625) / 2, rel=0.1)
+    assert [found.limits(width, "test", 1).mean() for width in (4, 16)] == pytest.approx([0.01, 0.000625], abs=5e-4)
+    assert found.mean_limit().value == pytest.approx((0.01 + 0.000625) / 2, rel=0.1)
     assert found.mean_exponent().value == pytest.approx(-0.5, abs=0.05)
     assert found.members_exponent(4, "test", 1).value == pytest.approx(-0.5, abs=0.1)
     assert found.share(4, "test", 1).value == pytest.approx(0.01, rel=0.1)

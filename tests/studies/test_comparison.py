@@ -86,7 +86,7 @@ OWN = f"{__name__}:Brightness"
 
 class TestOwnModel:
     @pytest.mark.slow
-    @pytest.mark.parametrize(("group", "models"), [("D4", [OWN]), ("C8", [OWN, "resampling floor"])])
+    @pytest.mark.parametrize(("group", "models"), [("D4", [OWN]), ("C8", [OWN, "resampling noise floor"])])
     def test_it_gets_a_row_on_ones_own_arrays(self, group, models, own, tmp_path):
         settings = {"data": own, "group": group, "baselines": OWN, "foreign": "noise"}
         result = studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
@@ -235,7 +235,7 @@ class TestAsTheSourceStatesThem:
         assert self._judged(agreeing(0.95))[name].outcome == "holds"
         assert self._judged(agreeing(0.95), gcnn=broken)[name].outcome == "fails"
 
-    def test_networks_trained_on_turned_images_stand_for_the_sources(self):
+    def test_networks_trained_on_rotated_images_stand_for_the_sources(self):
         name, y = "Orbit same predictions out of distribution: gcnn", np.zeros((5, 4, 200), int)
         found, alone = self._judged(agreeing(0.95), **{"gcnn-augmented": y}), self._judged(agreeing(0.95))
         assert name not in found

@@ -33,7 +33,7 @@ class TestLearningCurves:
     SIZES = np.geomspace(20, 3200, 12).astype(int)
 
     def results(self, beyond=0.2, rotated=1.0, missed=0, **changed):
-        """Errors with the exponent 0.2, and from 300 images on `beyond`; `rotated` times as many of VEC when turned."""
+        """Errors with the exponent 0.2, from 300 images on `beyond`; on rotated images VEC has `rotated` times as many."""
         n = self.SIZES
         growing = np.where(n < 300, n**-0.2, 300 ** (beyond - 0.2) * n**-beyond)
         error = {"FCN": noisy(growing), "VEC": noisy(0.9 * growing)}
@@ -182,9 +182,9 @@ class TestSpectra:
         results = spectra.SpectraResults({("digits", "C4"): self.case(**change)})
         follow(spectra.claims(spectra.SpectraSettings(), results), expected)
 
-    def test_images_are_turned_so_that_the_group_is_their_symmetry(self):
+    def test_images_are_rotated_so_that_the_group_is_their_symmetry(self):
         settings = spectra.SpectraSettings(images=50, pixels=8)
-        turned, _ = spectra.load(settings, "digits", "C4", None)
-        assert turned.shape == (50, 8, 8, 1)
+        rotated, _ = spectra.load(settings, "digits", "C4", None)
+        assert rotated.shape == (50, 8, 8, 1)
         with pytest.raises(InvalidArgumentError, match="sizes"):
             spectra.check_settings(dataclasses.replace(settings, sizes=(10, 45)), None)

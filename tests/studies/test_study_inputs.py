@@ -101,7 +101,7 @@ class TestImages:
         np.testing.assert_allclose(x.std(axis=(1, 2, 3)), 1, atol=1e-5)
         assert not standardise(np.ones((1, 8, 8, 1))).any()
 
-    def test_what_turns_in_at_the_corners_is_the_border_of_images_that_are_zero_there(self):
+    def test_what_rotation_brings_in_at_the_corners_is_the_border_of_images_that_are_zero_there(self):
         settings = ComparisonSettings(train_images=30, test_images=20, foreign_images=10, group="C8")
         means = images_of(settings, None)
         borders = images_of(replace(settings, zero="border"), None)

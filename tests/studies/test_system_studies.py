@@ -18,7 +18,7 @@ from equitangents_studies.common.system_runs import draw_accuracies, load_system
 from equitangents_studies.finite_width_vec import GROUPS, INFERENCES, VecWidthResults, VecWidthSettings, claims
 from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, feature_sizes, load, whole_images
 from equitangents_studies.learning_curves.settings import CurveSettings as CurveSettings
-from equitangents_studies.learning_curves.study import beside_exact, features, learnt, out_of_fold, slices, whole
+from equitangents_studies.learning_curves.study import against_exact, features, learnt, out_of_fold, slices, whole
 from equitangents_studies.systems import architecture, transformation
 from studies.small import follow, outcomes
 
@@ -330,7 +330,7 @@ def test_features_learn_as_their_kernel_does_with_the_ridge_that_is_best_in_vali
 
 
 def test_the_exact_kernel_and_features_classify_the_same_images():
-    found = beside_exact(APPROXIMATED, None, "GAP", Quiet())
+    found = against_exact(APPROXIMATED, None, "GAP", Quiet())
     assert found["exact_right"].shape == (3, 24)
 
 

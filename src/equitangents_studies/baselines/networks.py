@@ -31,7 +31,7 @@ def patch_cnn(
 ) -> nn.Sequential:
     """Patches without overlap, then 3×3 convolutions, with ReLU; then all positions, or their mean, into a dense layer.
 
-    Where the patches fill the image, quarter turns carry windows to windows.
+    Where the patches fill the image, rotations by 90° map windows to windows.
     """
     first, *others = channels
     std: dict[str, Any] = {"padding": padding, "W_std": W_STD, "b_std": B_STD}
@@ -88,10 +88,10 @@ def _inner(params: Mapping[str, Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Canonicalised:
-    """Learned canonicalisation (Kaba et al. 2023, arXiv 2211.06489): a small network chooses how x is turned back.
+    """Learned canonicalisation (Kaba et al. 2023, arXiv 2211.06489): a small network chooses the rotation to undo.
 
     s(g) = h(ρ(g)⁻¹x) scores every element; g* = argmax s; f(x) = c(ρ(g*)⁻¹x). Since s(ρ(k)x)(g) = s(x)(k⁻¹g), the
-    turned image c sees is the same for the whole orbit. Gradients reach h straight through the argmax: those of
+    rotated image that c sees is the same for the whole orbit. Gradients reach h straight through the argmax: those of
     softmax(s). `scorer`, h, has one output, the score of the orientation it is shown; `classifier`, c, sees the chosen
     one.
     """
@@ -109,14 +109,14 @@ class Canonicalised:
         """(N, H, W, C) to (N, classes)."""
         scorer, classifier = params
         x = jnp.asarray(x, jax.tree.leaves(params)[0].dtype)
-        orbit = self._turned_back(x)
+        orbit = self._rotated_back(x)
         scores = self.scorer.apply(scorer, orbit.reshape((-1, *x.shape[1:]))).reshape(orbit.shape[:2])
         soft = jax.nn.softmax(scores, axis=0)
         hard = jax.nn.one_hot(jnp.argmax(scores, axis=0), len(scores), axis=0, dtype=soft.dtype)
         weights = hard + soft - jax.lax.stop_gradient(soft)
         return self.classifier.apply(classifier, jnp.einsum("gn,gnhwc->nhwc", weights, orbit))
 
-    def _turned_back(self, x: jax.Array) -> jax.Array:
+    def _rotated_back(self, x: jax.Array) -> jax.Array:
         """ρ(g)⁻¹x for every g: (|G|, N, H, W, C)."""
         action = actions.as_action("group", self.group, x.shape)
         inverse = np.array([int(action.group.inverse(g)) for g in range(action.group.order)])
@@ -126,8 +126,8 @@ class Canonicalised:
 class TrainedNetworks:
     """`members` networks of one architecture, trained by Adam on the cross-entropy, from independent weights.
 
-    With `augmented` every image is turned by an element drawn anew for each member and epoch, so that all networks of
-    a comparison take the same number of steps.
+    With `augmented` each member rotates every image by a random element in every epoch, so that all networks of a
+    comparison take the same number of steps.
     """
 
     def __init__(

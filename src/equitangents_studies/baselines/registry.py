@@ -23,20 +23,20 @@ from equitangents_studies.baselines.networks import (
     cnn,
     count_parameters,
 )
-from equitangents_studies.baselines.turned_filters import TurnedFilters, turned_filters
+from equitangents_studies.baselines.rotated_filters import RotatedFilters, rotated_filters
 
 _SCORER_CHANNELS = 4
 _SIDE = 7  # images are averaged over blocks down to about this size, since the cost grows as its fourth power
 _POINT_GROUPS = {"C2": (2, False), "C4": (4, False), "D4": (4, True)}
 
 
-def group_convolutional(problem: BaselineProblem) -> TurnedFilters:
+def group_convolutional(problem: BaselineProblem) -> RotatedFilters:
     """About as many parameters as the plain network. C4 and D4 are exact, C8 and C16 have steerable filters."""
-    return turned_filters(problem, count_parameters(cnn(problem), problem.shape))
+    return rotated_filters(problem, count_parameters(cnn(problem), problem.shape))
 
 
 def _canonicalised(problem: BaselineProblem) -> Canonicalised:
-    """A small network turns the image, a plain one classifies it, trained together.
+    """A small network rotates the image, a plain one classifies it; both are trained together.
 
     The scorer: patches of 2×2, ReLU, a dense layer with one output.
     """
@@ -50,7 +50,7 @@ def _canonicalised(problem: BaselineProblem) -> Canonicalised:
 
 
 def _without_grid(problem: BaselineProblem) -> str:
-    """Why not: grids of pixels have quarter turns at most."""
+    """Why the group is unavailable: a grid of pixels allows rotations by 90° only."""
     if problem.group in _POINT_GROUPS:
         return ""
     return f"a grid of pixels has no group-convolutional kernel for {problem.group}; it has for C2, C4 and D4"
@@ -96,7 +96,7 @@ KINDS: dict[str, Entry] = {
         # what resampling takes from invariance can be learnt of moved images
         Entry(
             "gcnn-augmented",
-            "group-convolutional network, on turned images",
+            "group-convolutional network, on rotated images",
             lambda p: TrainedNetworks(group_convolutional(p), p, augmented=True),
         ),
         Entry(
@@ -107,7 +107,7 @@ KINDS: dict[str, Entry] = {
         Entry("canonicalisation", "learned canonicalisation", lambda p: TrainedNetworks(_canonicalised(p), p)),
         Entry(
             "canonicalisation-augmented",
-            "learned canonicalisation, on turned images",
+            "learned canonicalisation, on rotated images",
             lambda p: TrainedNetworks(_canonicalised(p), p, augmented=True),
         ),
         # f̄(x) = (1/|G|) Σ_g f(ρ(g)x), f one augmented network

@@ -47,10 +47,9 @@ class ComparisonSettings(Chosen):
     Every repetition has other initial weights, orders of data and, where there are more images than `train_images`,
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.
     `shrink` are the factors by which channels are divided for ensembles of small networks (empty: none), each of which
-    has as many members as one group-convolutional network costs, at most `most_members`.
-    `zero`: the shade of an image that becomes 0, as what turns in at its corners: its mean, or its border's median.
-    `tolerated`: the share of images, and of orientations, that a cheaper baseline may lose to the best and still be
-    recommended.
+    has as many members as one group-convolutional network costs, at most `most_members`. `zero`: the shade of an image
+    that becomes 0, as what rotation brings in at the corners: its mean, or its border's median. `tolerated`: the share
+    of images, and of orientations, that a cheaper baseline may lose to the best and still be recommended.
     """
 
     group: Literal["C2", "C4", "C8", "C16", "D4"] = "C4"
@@ -75,7 +74,7 @@ class ComparisonSettings(Chosen):
     tolerated: float = 0.02
 
 
-# Turns that resample: corners turn in; kernel matrices of 4,800 rows are solved whole, as there are no irreps; and
+# Rotations that resample bring in corners; kernel matrices of 4,800 rows are solved whole, as there are no irreps; and
 # ensembles of group-convolutional networks would take 24 min (C8) and 48 min (C16) more.
 PRESETS = presets(
     ComparisonSettings(),
@@ -117,9 +116,9 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonResults:
-    """labels[baseline][set] (R, |G|, N) predicted classes; costs[baseline] by name (R,); floor[set] (R, |G|, N).
+    """labels[baseline][set] (R, |G|, N) predicted classes; costs[baseline] by name (R,); noise_floor[set] (R, |G|, N).
 
-    `floor` is empty where the action is exact. `left_out` says why a baseline is missing.
+    `noise_floor` is empty where the action is exact. `left_out` has the reason why a baseline is missing.
     """
 
     images: Images
@@ -127,7 +126,7 @@ class ComparisonResults:
     titles: dict[str, str]
     labels: dict[str, dict[str, np.ndarray]]
     costs: dict[str, dict[str, np.ndarray]]
-    floor: dict[str, np.ndarray]
+    noise_floor: dict[str, np.ndarray]
     left_out: dict[str, str]
     curves: dict[int, Curve]
 
@@ -246,13 +245,13 @@ def measure(settings: ComparisonSettings, folder: RunFolder) -> ComparisonResult
     left_out = {entry.name: entry.unavailable(problem) for entry in entries if entry.unavailable(problem)}
     entries = [entry for entry in entries if entry.name not in left_out]
     order = [name for name in ("ensemble", "augmented", entries[0].name) if name in {e.name for e in entries}]
-    floor_of = "" if problem.action.exact else order[0]
+    noise_floor_of = "" if problem.action.exact else order[0]
     found: dict[str, list[Arrays]] = {
         entry.name: [
             folder.stage(
                 f"{entry.name}-{r}",
                 f"{entry.title}, repetition {r + 1} of {settings.repetitions}",
-                partial(_baseline, entry, settings, folder, r, entry.name == floor_of),
+                partial(_baseline, entry, settings, folder, r, entry.name == noise_floor_of),
             )
             for r in range(settings.repetitions)
         ]
@@ -268,7 +267,7 @@ def measure(settings: ComparisonSettings, folder: RunFolder) -> ComparisonResult
         titles={entry.name: entry.title for entry in entries},
         labels={name: {s: gather(stages, f"labels_{s}") for s in sets} for name, stages in found.items()},
         costs={name: {c: gather(stages, c) for c in COSTS} for name, stages in found.items()},
-        floor={s: gather(found[floor_of], f"floor_{s}") for s in sets} if floor_of else {},
+        noise_floor={s: gather(found[noise_floor_of], f"noise_floor_{s}") for s in sets} if noise_floor_of else {},
         left_out=left_out,
         curves={k: _curve(settings, folder, problem, k, sets) for k in affordable},
     )
@@ -284,7 +283,7 @@ def _same_data(folder: RunFolder, images: Images) -> None:
 
 
 def _baseline(
-    entry: Entry, settings: ComparisonSettings, folder: RunFolder, repetition: int, floor: bool, task: Task
+    entry: Entry, settings: ComparisonSettings, folder: RunFolder, repetition: int, noise_floor: bool, task: Task
 ) -> Arrays:
     images = images_of(settings, folder.data_dir, repetition)
     problem = problem_of(settings, images, repetition)
@@ -293,11 +292,11 @@ def _baseline(
     shape = (int(problem.action.group.order), -1)
     arrays: Arrays = {f"labels_{name}": y.reshape(shape).astype(np.int16) for name, y in outcome.labels.items()}
     arrays |= {cost: np.array(getattr(outcome, cost)) for cost in COSTS}
-    if floor:
+    if noise_floor:
         averaged = baselines.AveragedBaseline(outcome.fitted, problem)
         for i, (name, x) in enumerate(orbits.items()):
             scores = np.asarray(averaged.predict(x))
-            arrays[f"floor_{name}"] = scores.argmax(axis=1).reshape(shape).astype(np.int16)
+            arrays[f"noise_floor_{name}"] = scores.argmax(axis=1).reshape(shape).astype(np.int16)
             task.step(i + 1, len(orbits))
     return arrays
 

@@ -1,9 +1,9 @@
-"""Data sets in files: known ones of one folder, how an archive or a folder of images becomes a Dataset, and downloads.
+"""Data sets in files: sources by name, reading archives and image folders as a Dataset, and downloads.
 
 A known archive `<name>.npz` holds `train_x`, `test_x` (uint8, (N, H, W) or (N, H, W, C)), `train_y`, `test_y`
-(integers) and, where known, `class_names` and `train_tile`, `test_tile`. One of one's own holds `x` and `y`, and either
-`x_test` and `y_test`, or it is split by seed. Sets are fetched from their public homes only when asked, every file
-checked against its SHA-256.
+(integers) and, where known, `class_names` and `train_tile`, `test_tile`. Your own archive holds `x` and `y`, and either
+`x_test` and `y_test`, or it is split by seed. Only `download` fetches sets from their public homes, and it checks the
+SHA-256 of every file.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ MOLECULE_SOURCES: dict[str, DataSource] = {name: _source(name, **kept) for name,
 
 
 class DataNotFoundError(EquitangentsError, FileNotFoundError):
-    """A data file is not where it was looked for; the message names the file, the folder and how to set it."""
+    """A data file is missing; the message names the file, the folder and how to set it."""
 
 
 def names() -> tuple[str, ...]:
@@ -187,8 +187,8 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
     Without `x_test` and `y_test` a quarter of every class, drawn by `seed`, is the test set. `class_names` are the
     sorted labels. Numbers of type uint8 are divided by 255.
 
-    Raises InvalidArgumentError for a file that is missing, is no archive, lacks an array or holds one image again and
-    again, ShapeError for arrays that do not fit each other, NotFiniteError for NaN.
+    Raises InvalidArgumentError for a file that is missing, is no archive, lacks an array or repeats one image,
+    ShapeError for arrays that do not fit each other, NotFiniteError for NaN.
     """
     path = Path(path).expanduser()
     if not path.is_file():
@@ -287,7 +287,7 @@ def _fetch(remote: RemoteFile, folder: Path, timeout: float) -> Path:
 
 
 def _from_disk(url: str, target: Any, _: Any) -> None:
-    """A mirror on disk, by its file: address, which pooch does not know."""
+    """Copy from a mirror on disk: pooch does not support file: addresses."""
     with urllib.request.urlopen(url) as source, open(target, "wb") as out:
         shutil.copyfileobj(source, out)
 

@@ -20,7 +20,7 @@ _KEPT = tomllib.loads(Path(__file__).with_name("studies.toml").read_text(encodin
 
 @dataclass(frozen=True)
 class StudyInfo:
-    """What `equitangents list` shows of a study, and the module with its `STUDY` and its `present`."""
+    """Entry of a study in `equitangents list`, and the module that holds its `STUDY` and `present`."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ _added: dict[str, tuple[Any, Any]] = {}
 
 
 def add(info: StudyInfo, study: Study[Any, Any], present: Present) -> None:
-    """Make a study of one's own known, so that `run(info.name)` runs it.
+    """Register your own study, so that `run(info.name)` runs it.
 
     Example: `add(StudyInfo("coin", "A coin", "nobody", ("quick",), "Is it fair?", __name__), STUDY, present)`
     """
@@ -52,7 +52,7 @@ def add(info: StudyInfo, study: Study[Any, Any], present: Present) -> None:
 
 
 def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
-    """The study and what presents it."""
+    """The study and its `present` function."""
     if info.name in _added:
         return _added[info.name]
     module = importlib.import_module(info.module)
@@ -60,7 +60,7 @@ def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
 
 
 def lookup(name: str, preset: str) -> StudyInfo:
-    """The study of that name; InvalidArgumentError, with what was perhaps meant, where it or its preset is not known.
+    """The study `name`; InvalidArgumentError, which suggests a similar name, for an unknown study or preset.
 
     >>> lookup("toi", "quick")
     Traceback (most recent call last):
@@ -78,7 +78,7 @@ def lookup(name: str, preset: str) -> StudyInfo:
 
 @dataclass(frozen=True)
 class WorkItem:
-    """An `item` of a work, the words after `equitangents reproduce`, and the published `run` that shows it."""
+    """An `item` of a work, the arguments of `equitangents reproduce`, and the published `run` that shows it."""
 
     item: str
     command: str
@@ -96,7 +96,7 @@ PLACES: dict[str, tuple[WorkItem, ...]] = {
 
 
 def places(work: str) -> tuple[WorkItem, ...] | None:
-    """What `work`, by its number on arXiv, shows; None for what is no such number.
+    """Figures, tables and theorems of `work`, an arXiv number; None if `work` is not an arXiv number.
 
     Raises InvalidArgumentError for another work.
     """

@@ -29,10 +29,10 @@ Point = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stages:
-    """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
+    """A family of stages `compute(*coordinates, task)`, named by a template such as "accuracy-{law}-{group#}".
 
-    There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
-    coordinates or a function of them.
+    {law} stands for a value, {group#} for the index of one. `title`, shown to readers, is such a template or a function
+    of the coordinates.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Stages:
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """Those that the name mentions."""
+        """Coordinates named in the braces of `name`."""
         return _mentioned(self.name)
 
     @property
@@ -59,7 +59,7 @@ class Stages:
 
 @dataclass(frozen=True, eq=False)
 class StageArrays:
-    """Points and arrays of all stages of every part, by the part's label, and the values that coordinates have."""
+    """Coordinates and arrays of every stage, by the label of its family, and the `levels` of all coordinates."""
 
     parts: Mapping[str, Sequence[tuple[Point, Arrays]]]
     levels: Levels
@@ -68,14 +68,14 @@ class StageArrays:
         return StageArrays({**self.parts, **other.parts}, {**self.levels, **other.levels})
 
     def stage(self, label: str) -> Arrays:
-        """The arrays of a part of one stage."""
+        """Arrays of a family with a single stage."""
         ((_, arrays),) = self.parts[label]
         return arrays
 
     def arrays(self, name: str) -> list[tuple[Point, np.ndarray]]:
-        """The array `name` of every stage that has it, or "label.name" of a part, at every point of its coordinates.
+        """Pairs (coordinates, array) of all stages that hold the array `name`, or "label.name" for one family.
 
-        Raises InvalidArgumentError where there is none.
+        Raises InvalidArgumentError if there is none.
         """
         label, _, stored = name.rpartition(".")
         found = []
@@ -86,27 +86,27 @@ class StageArrays:
                 if every and stored.format(**every[0][0]) in every[0][1]:
                     found += [(point, arrays[stored.format(**point)]) for point, arrays in every]
                     break
-        if not found and all(self.parts.values()):  # else it is of a part that no level asks for
+        if not found and all(self.parts.values()):  # else its part has no level
             raise InvalidArgumentError("name", name, "an array of a stage")
         return found
 
     def by(self, names: str, of: str, axes: str = "") -> Keyed[Any]:
-        """The arrays `of`, or numbers, by coordinates, as a field of `Results` has them."""
+        """Arrays `of`, or numbers, by coordinates, as for a field of `Results`."""
         return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), tuple(axes.split()), of)))
 
 
 def measured(folder: RunFolder, *parts: Stages, levels: Mapping[str, Iterable[Any]]) -> StageArrays:
-    """All stages of all parts, which depend on none of each other.
+    """Compute all stages of all families; they are independent.
 
-    `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}; where not all combinations are wanted,
-    those of several: {"data model": [("digits", "MLP"), ("letters", "CNN")]}.
+    `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}. To select combinations, give several
+    coordinates together: {"data model": [("digits", "MLP"), ("letters", "CNN")]}.
     """
     every = {name: list(values) for name, values in levels.items()}
-    alone = {name: values for name, values in every.items() if " " not in name}
+    single = {name: values for name, values in every.items() if " " not in name}
     points = {part.label: _points(part.coordinates, every) for part in parts}
-    work = {(p.label, i): p.at(point, alone) for p in parts for i, point in enumerate(points[p.label])}
+    work = {(p.label, i): p.at(point, single) for p in parts for i, point in enumerate(points[p.label])}
     found = folder.stages(work)
-    return StageArrays({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, alone)
+    return StageArrays({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, single)
 
 
 Keyed = dict[Any, T]
@@ -121,18 +121,18 @@ class _By:
 
 
 def by(names: str, axes: str = "", *, of: str = "") -> Any:
-    """A field of `Results`: arrays of the given `axes`, asked for by the coordinates `names`; both words in a text.
+    """Declare a field of `Results`: a dict of arrays, keyed by the coordinates `names`, with the given `axes`.
 
-    `of` is the name of the array in the stages, "{kind}_error", where it is not the field's; one that several parts
-    have is asked for with the label, the part's name up to its coordinates: "accuracy.{kind}_error". Without `names` it
-    is one array, without `axes` values are plain numbers.
+    Both are separated by spaces. `of` is the array's name in the stages ("{kind}_error") if it differs from the
+    field's; a label, the part's name up to its coordinates, selects one of several parts: "accuracy.{kind}_error".
+    Without `names` the field is one array; without `axes` its values are plain numbers.
     """
     return field(metadata={"by": _By(tuple(names.split()), tuple(axes.split()), of)})
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(by, field))
 class Results:
-    """Base of a study's results: a frozen dataclass, whose fields declared with `by` are read off the stages.
+    """Base of a study's results: a frozen dataclass whose fields declared with `by` are read from stages.
 
     >>> class CountResults(Results):
     ...     source: str
@@ -148,9 +148,9 @@ class Results:
 
     @classmethod
     def read(cls: type[MeasuredT], found: StageArrays, **others: object) -> MeasuredT:
-        """The results, all declared arrays read off `found`; `others` are the fields that are not declared.
+        """Read all declared fields from `found`; `others` are the remaining fields.
 
-        Raises InvalidArgumentError for an array that no stage holds, or that has other axes.
+        Raises InvalidArgumentError if an array is missing or has other axes.
         """
         declared = {name: d for name, d in _declared(cls).items() if name not in others}
         return cls(**{name: _read(found, name, d) for name, d in declared.items()}, **others)
@@ -162,7 +162,9 @@ def _declared(cls: type) -> dict[str, _By]:
 
 
 def _read(found: StageArrays, name: str, declared: _By) -> Any:
-    """The value of a field: arrays cut along axes that are coordinates, stacked along coordinates that are axes."""
+    """Value of a field: arrays are indexed along axes that are coordinates, and stacked along coordinates that are
+    axes.
+    """
     names, axes = declared.names, declared.axes
     cells: dict[tuple[Any, ...], list[np.ndarray]] = {}
     stacked: list[str] = []
@@ -194,12 +196,14 @@ def _mentioned(text: str) -> tuple[str, ...]:
 
 
 def _points(names: Sequence[str], levels: Levels) -> list[Point]:
-    """Every combination of the coordinates `names`, the last fastest; of those given together, the given ones."""
-    together = {name: words for words in levels for name in words.split()}
+    """All combinations of the coordinates `names`, the last fastest; for coordinates given together only the given
+    ones.
+    """
+    together = {name: joint for joint in levels for name in joint.split()}
     missing = [name for name in names if name not in together]
     if missing:
         raise InvalidArgumentError("levels", missing, "values of all", verb="has no values of")
     groups = list(dict.fromkeys(together[name] for name in names))
-    values = [levels[words] if " " in words else [(value,) for value in levels[words]] for words in groups]
-    wanted = [name for words in groups for name in words.split()]
+    values = [levels[joint] if " " in joint else [(value,) for value in levels[joint]] for joint in groups]
+    wanted = [name for joint in groups for name in joint.split()]
     return [dict(zip(wanted, itertools.chain(*each), strict=True)) for each in itertools.product(*values)]

@@ -42,8 +42,8 @@ class Study(Generic[SettingsT, ResultsT]):
 
     `check` raises InvalidArgumentError for settings or data (in the folder of data, if there is one) that cannot be
     used, before anything is written. `measure` computes, in resumable stages; `claims` compares the numbers with what
-    the source states. `claims` is quick and depends on its arguments alone, like `present(settings, results, folder)`
-    of the study's page.
+    the source states. `claims` is quick and depends only on its arguments, like `present(settings, results, folder)` of
+    the study's page.
     """
 
     presets: Mapping[str, SettingsT]
@@ -57,7 +57,7 @@ Present = Callable[[Any, Any, RunFolder], Sequence[Shown]]
 
 
 def changed(settings: SettingsT, changes: Mapping[str, str] | None) -> SettingsT:
-    """`settings` with each named field set to what its text says, read by the field's type.
+    """`settings` with each named field replaced by its text, parsed by the field's type.
 
     Types: int, float, bool, str, Literal[...], tuple[X, ...] (comma-separated) and X | None ("none").
     Raises InvalidArgumentError naming the valid keys for an unknown key, and the type for text that does not fit.
@@ -86,10 +86,10 @@ def changed(settings: SettingsT, changes: Mapping[str, str] | None) -> SettingsT
 
 
 def presets(defaults: SettingsT, **named: str) -> dict[str, SettingsT]:
-    """Presets by name, each as what one would type after `--set` to come to it from "quick", which is `defaults`.
+    """Presets by name. "quick" is `defaults`; each other preset is the text after `--set` that changes "quick" into it.
 
-    Text may begin with the name of an earlier preset, to start from that one; a text for `quick` starts from
-    `defaults`. A name's _ is a -.
+    A text may begin with the name of an earlier preset and then changes that one; a text for `quick` changes
+    `defaults`. A name's _ becomes a -.
 
     Example:
         >>> @dataclasses.dataclass(frozen=True)
@@ -101,9 +101,9 @@ def presets(defaults: SettingsT, **named: str) -> dict[str, SettingsT]:
     """
     found = {"quick": defaults}
     for name, text in named.items():
-        words = text.split()
-        start = found["quick" if "=" in words[0] else words.pop(0)]
-        found[name.replace("_", "-")] = changed(start, dict(word.split("=", 1) for word in words))
+        parts = text.split()
+        start = found["quick" if "=" in parts[0] else parts.pop(0)]
+        found[name.replace("_", "-")] = changed(start, dict(word.split("=", 1) for word in parts))
     return found
 
 
@@ -134,20 +134,20 @@ def _parse(key: str, text: str, hint: Any) -> Any:
 
 
 def check(condition: bool, name: str, value: object, requirement: object) -> None:
-    """Raise InvalidArgumentError saying what setting `name` was and what it must be, unless `condition` is true."""
+    """Raise InvalidArgumentError about setting `name` unless `condition` is true."""
     if not condition:
         raise InvalidArgumentError(name, value, requirement, verb="was")
 
 
 def check_some(name: str, chosen: Sequence[str], known: Collection[str]) -> None:
-    """Raise InvalidArgumentError, which names the first that is none, unless all that setting `name` has are known."""
+    """Raise InvalidArgumentError for the first entry of setting `name` that is not known."""
     for value in chosen:
         if value not in known:
             raise unknown(name, value, known)
 
 
 def at_least(settings: object, **least: float) -> None:
-    """`check` that each named setting is no smaller than told."""
+    """`check` that each named setting is at least its bound."""
     for name, bound in least.items():
         check(getattr(settings, name) >= bound, name, getattr(settings, name), f"at least {bound}")
 
@@ -160,7 +160,7 @@ def as_dict(settings: Any) -> dict[str, Any]:
 
 
 def as_text(settings: Any) -> dict[str, str]:
-    """The settings as a reader would write them, in the form that `changed` reads."""
+    """The settings as text that `changed` reads."""
     return {f.name: _as_text(getattr(settings, f.name)) for f in dataclasses.fields(settings)}
 
 

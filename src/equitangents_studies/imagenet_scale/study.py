@@ -1,9 +1,9 @@
-"""ResNets and MLP-Mixers on an image folder: errors against training size, images as they are and moved by O(3)^d.
+"""ResNets and MLP-Mixers on an image folder: errors against training size, upright images and images moved by O(3)^d.
 
-Random rotations of the channels at every position take from a convolutional network what is alike at all positions.
-It then has to learn with fewer symmetries in common with the data: the source finds a cusp of the learning curve where
-the training set is about as large as the dimension of the group, and another exponent beyond it. Images are read from
-files as they are needed; every training keeps checkpoints, and goes on from them with the same numbers.
+Random rotations of the channels at every position destroy what a convolutional network shares between positions. It
+then has fewer symmetries in common with the data: the source finds a cusp of the learning curve where the training set
+is about as large as the dimension of the group, and another exponent beyond it. Images are read from files when they
+are needed; training resumes from checkpoints to the same numbers.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _CLASSES, _TINT = 4, 0.2  # of generated textures
 
 @dataclass(frozen=True)
 class ScaleSettings:
-    """`data` is an image folder (a path; relative ones are also looked for in the data folder), with one folder of
-    JPEG or PNG files a class, or "textures" (generated), "cifar10", or "auto": CIFAR-10 where the data folder has it,
-    else textures. These two are written out as a folder of `images` files and read like any other. Images are read as
-    they are needed, brought to `pixels` × `pixels`.
+    """`data` is an image folder (a path; relative ones are also looked for in the data folder), with one folder of JPEG
+    or PNG files a class, or "textures" (generated), "cifar10", or "auto": CIFAR-10 where the data folder has it, else
+    textures. These two are written out as a folder of `images` files and read like any other. Images are read when
+    needed and resized to `pixels` × `pixels`.
 
     `networks` (widths divided by `shrink`; Mixers with patches of `patch` pixels a side) learn m·2^(−i/2) images, i
     from 0 to `halvings` − 1, nested, m the whole training set or `largest` of it (0: all); moved by a random element of
@@ -63,7 +63,7 @@ class ScaleSettings:
 
     Trained for `epochs`, at least `fewest_steps`, in batches of `batch`; `rate` is the learning rate, `decay` the L2
     penalty; `augment` crops and mirrors training images, before they are moved. A checkpoint every `every` steps. Where
-    the folder has no test images of its own a share of `test_share` is set apart; `test_images` of all (0: all) are
+    the folder has no test images of its own a share of `test_share` is held out; `test_images` of all (0: all) are
     classified.
     """
 
@@ -139,7 +139,7 @@ def place(settings: ScaleSettings, data_dir: Path | None) -> Path:
 
 
 def opened(settings: ScaleSettings, folder: Path) -> ImageFolder:
-    """The files of an image folder, no more of those to test on than asked for."""
+    """The files of an image folder, with at most the requested number of test images."""
     found = open_image_folder(folder, test_fraction=settings.test_share, seed=settings.seed)
     if not 0 < settings.test_images < len(found.test):
         return found
@@ -196,7 +196,7 @@ class ScaleResults:
         return int(next(iter(self.right.values())).shape[2])
 
     def errors(self, key: Key) -> np.ndarray:
-        """Shares of wrong classes (sizes, runs); where none is wrong, half an image is taken to be."""
+        """Classification errors (sizes, runs); 0 errors count as half an image."""
         return np.maximum(1 - self.right[key].mean(axis=2), 0.5 / self.test_images)
 
     @cached_property
@@ -205,7 +205,7 @@ class ScaleResults:
         return {key: fit_power_law(self.sizes, _of(self.errors(key)), 2) for key in self.right}
 
     def lost(self, network: str, group: str, level: float = 0.95) -> Estimate:
-        """Accuracy on images as they are minus that on moved ones, largest training set, percentage points."""
+        """Accuracy on upright minus moved images, largest training set, percentage points."""
         clean, moved = self.right[network, "I"][-1], self.right[network, group][-1]
         return mean_over_images(100.0 * clean - 100.0 * moved, (-100, 100), level)
 
@@ -222,7 +222,7 @@ def mean_over_images(table: np.ndarray, bounds: tuple[float, float], level: floa
 
 
 def _of(errors: np.ndarray) -> np.ndarray:
-    """One repetition as a vector, whose scatter about a fit tells its errors."""
+    """A single repetition as a vector: errors are then estimated from the scatter about the fit."""
     return errors[:, 0] if errors.shape[1] == 1 else errors
 
 
@@ -257,7 +257,7 @@ def _check_files(images: ImageFolder, folder: RunFolder) -> None:
     """Raise InvalidArgumentError where a resumed run finds other files than it began with."""
     found = folder.stage("files", "Listing of the images", lambda task: {"digest": np.array(images.digest)})
     if str(found["digest"]) != images.digest:
-        raise InvalidArgumentError(f"the files in {images.path} are not those that this run began with; start it anew")
+        raise InvalidArgumentError(f"the files in {images.path} are not those that this run began with; start it again")
 
 
 def _trained(
@@ -270,7 +270,7 @@ def _trained(
     run: int,
     task: Task,
 ) -> Arrays:
-    """Which test images a network classifies rightly after training on `size` images; τ is drawn anew in every run."""
+    """Which test images a network classifies rightly after training on `size` images; every run draws its own τ."""
     from equitangents_studies.imagenet_scale import training  # which needs Flax
 
     recipe = training.NetworkRecipe(
@@ -305,8 +305,7 @@ def claims(settings: ScaleSettings, results: ScaleResults) -> Sequence[Claim]:
             claim(
                 "Rotations of the channels at every position lower the accuracy of every network",
                 {n: results.lost(n, "O(3)^d", level) for n in settings.networks},
-                measure="Accuracy on images as they are minus that on rotated ones, "
-                f"{results.sizes[-1]:,} training images.",
+                measure=f"Accuracy on upright minus that on rotated images, {results.sizes[-1]:,} training images.",
                 covers=covered(settings.runs, "runs"),
                 at_least=0,
                 unit="percentage points",
@@ -331,7 +330,7 @@ _COLOURS = {
     "Mixer-S": palette.VERMILLION, "Mixer-B": palette.ORANGE,
 }  # fmt: skip
 _TITLES = {
-    "I": "images as they are",
+    "I": "upright images",
     "O(3)xI": "one rotation of the channels",
     "O(3)^d": "channels rotated at every position",
 }

@@ -1,9 +1,9 @@
-"""One network trained on images that are read as they are needed, with checkpoints.
+"""Train one network on images that are read when needed, with checkpoints.
 
 Stochastic gradient descent with momentum 0.9 on the cross-entropy, L2 penalty, gradients cut at norm 1, learning rate
-up linearly for a twentieth of the steps and down to 0 as a cosine. All of it keeps its law when inputs are rotated,
-which Adam does not. Images follow one another epoch after epoch, each in an order of its own, so every batch is full.
-What a step sees follows from the seed and its number.
+up linearly for a twentieth of the steps and down to 0 as a cosine. The law of training is invariant under rotations of
+the inputs; Adam's would not be. Epochs follow one another without a gap, each in its own order, so every batch is full.
+The batch of a step follows from the seed and the step's number.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class NetworkRecipe:
 
 
 class NetworkState(NamedTuple):
-    """What a step changes."""
+    """Everything that a training step changes."""
 
     params: Any
     statistics: Any
@@ -163,7 +163,7 @@ class NetworkState(NamedTuple):
 def train(
     module: Any, files: ImageFiles, tau: Transformation, recipe: NetworkRecipe, kept: Path, task: Task
 ) -> NetworkState:
-    """`module` trained on `files` moved by `tau`; goes on from what lies in `kept`, if anything does."""
+    """Train `module` on `files` moved by `tau`; resumes from a checkpoint in `kept`."""
     state = _begin(module, recipe)
     path = kept / "state.msgpack"
     if path.is_file():
@@ -195,7 +195,7 @@ def right(
 
 
 def keep(state: NetworkState, path: Path) -> None:
-    """Write a checkpoint; what was there before stays until the new one is complete."""
+    """Write a checkpoint; the earlier one stays until the new one is complete."""
     held = serialization.to_bytes(jax.tree.map(np.asarray, state))
     with whole_file(path) as partial_path:
         write_archive(partial_path, {}, [np.frombuffer(held, np.uint8)])
@@ -232,7 +232,7 @@ def _restored(like: NetworkState, path: Path) -> NetworkState:
     """The state of a checkpoint."""
     try:
         return serialization.from_bytes(like, Archive(open_regular(path)).array(0).tobytes())
-    except Exception as error:  # whatever msgpack makes of it
+    except Exception as error:  # whatever msgpack raises
         raise InvalidArgumentError(f"{path} is not a checkpoint of this network: {error}") from None
 
 
@@ -263,7 +263,7 @@ def rate_at(recipe: NetworkRecipe, step: int) -> float:
 
 
 def _rule(decay: float) -> optax.GradientTransformation:
-    """All but the learning rate, which is an argument: so trainings of any length share what is compiled."""
+    """The optimiser without the learning rate, which is an argument, so that runs of any length share compiled code."""
     return optax.chain(optax.clip_by_global_norm(1.0), optax.add_decayed_weights(decay), optax.trace(0.9))
 
 

@@ -91,7 +91,7 @@ def _predictions(settings: CurveSettings, results: CurveResults) -> list[Claim]:
         return []
     sizes, level = settings.predicted_sizes, shared_level(len(results.measured) * len(settings.predicted_sizes))
     kinds = (
-        ("omniscient estimate, from the spectrum alone,", results.omniscient),
+        ("omniscient estimate, from only the spectrum,", results.omniscient),
         ("estimate with a variance for each input", results.inputs),
     )
     return [
@@ -200,7 +200,7 @@ def _symmetries(settings: CurveSettings, results: CurveResults) -> list[Claim]:
             more(
                 f"The same rotation lowers the accuracy of {' and '.join(pooling)}",
                 {f"{model}, {sizes[model][-1]:,} images": lost(model) for model in pooling},
-                measure="Accuracy on images as they are minus that on rotated ones, in percentage points.",
+                measure="Accuracy on upright minus that on rotated images, in percentage points.",
             )
         )
     if {"VEC", "FCN"} <= set(sizes):
@@ -228,7 +228,7 @@ def whole_claims(settings: CurveSettings, results: CurveResults) -> list[Claim]:
             found.append(
                 agreement(
                     f"Infinitely wide {model} classifies {SOURCE[model]:g} % after {FULL:,} images",
-                    exactly(right["ntk"]), stated_value=SOURCE[model], stated_spread=_ROUNDED, unit="%",
+                    exactly(right["ntk"]), stated_value=SOURCE[model], stated_std=_ROUNDED, unit="%",
                     measure=f"Accuracy of the NTK on {settings.whole_tested:,} test images of CIFAR-10; the source’s "
                     "number is rounded to one percent.",
                     covers=EXACT,
@@ -280,14 +280,14 @@ def _order(model: str) -> tuple[int, int]:
 
 
 def _nobody_s(settings: CurveSettings, model: str) -> By:
-    """A number that the source does not have; that of the network without flips stands beside it."""
+    """A number that the source lacks; `stated` is that of the network without flips."""
     if not full_size(settings):
         stated = f"{SOURCE[model]:g} % after {FULL:,}" if model in SOURCE else ""
         return ours(f"the network at a size that this run reaches; the source trains on {FULL:,} images", stated=stated)
     if model not in SOURCE:
-        return ours("the source’s size; it shows no number of this network in words")
-    said = "the source’s size; with its number, of no flips, the run without flips is compared"
-    return ours(said, stated=f"{SOURCE[model]:g} % without flips")
+        return ours("the source’s size; it states no number of this network")
+    origin = "the source’s size; with its number, of no flips, the run without flips is compared"
+    return ours(origin, stated=f"{SOURCE[model]:g} % without flips")
 
 
 def full_size(settings: CurveSettings) -> bool:
@@ -339,7 +339,7 @@ def trained_claims(settings: CurveSettings, results: CurveResults) -> list[Claim
                 measure="Growth of the exponent of trained VEC minus the other’s, by run, with the same training and "
                 "test images.",
                 at_least=0,
-                by=place("that curve alone becomes steeper"),
+                by=place("only that curve becomes steeper"),
             )
         )
     if others:
@@ -356,14 +356,14 @@ def trained_claims(settings: CurveSettings, results: CurveResults) -> list[Claim
 
 
 def network_label(model: str, group: str) -> str:
-    """The label of networks trained on images as they are, or rotated."""
+    """The label of networks trained on upright or rotated images."""
     return model if group == "I" else f"{model} on rotated images"
 
 
 _LOOK = (palette.BLUE, palette.VERMILLION, palette.PURPLE, palette.GREEN, palette.ORANGE, palette.INK)
 _COLOURS = dict(zip(("VEC", "FCN", "LCN", "GAP", "LAP4", "LAP8"), _LOOK, strict=True))
 _ABOVE = {HOLDS: "yes", FAILS: "no", UNDECIDED: "open"}
-_TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
+_TITLES = {"I": "upright images", "O(3)^d": "channels rotated at every position"}
 
 
 def present(settings: CurveSettings, results: CurveResults, folder: RunFolder) -> list[Shown]:

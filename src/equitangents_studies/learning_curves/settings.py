@@ -42,7 +42,7 @@ class CurveSettings:
     made as `prepared`, a name in PREPARED, says.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
-    is; on `exact_images` of them as many, and `exact_features`, stand beside the exact kernel.
+    is; on `exact_images` the same number per image, and `exact_features`, are compared with the exact kernel.
     """
 
     data: str = "auto"
@@ -106,7 +106,7 @@ def check_settings(settings: CurveSettings, data_dir: Path | None) -> None:
     check(settings.prepared in PREPARED, "prepared", settings.prepared, list(PREPARED))
     at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)
     dear = [model for model in settings.whole if pools(model)]
-    check(not (dear and settings.approximated), "whole", dear, "networks that do not pool beside approximated ones")
+    check(not (dear and settings.approximated), "whole", dear, "networks that do not pool, with approximated ones")
     check(len(settings.models + settings.approximated) >= 1, "models", settings.models, "one or more")
     fits = settings.exact_images <= settings.whole_images
     check(fits, "exact_images", settings.exact_images, f"at most whole_images, {settings.whole_images}")
@@ -164,7 +164,7 @@ def feature_sizes(settings: CurveSettings) -> np.ndarray:
 
 
 def compared_features(settings: CurveSettings) -> list[int]:
-    """How many features stand beside the exact kernel, those of all images among them."""
+    """Numbers of features compared with the exact kernel, including that of all images."""
     return sorted({settings.features, *settings.exact_features})
 
 

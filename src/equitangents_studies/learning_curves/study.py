@@ -1,22 +1,22 @@
 """Errors of infinitely wide networks against training size: exponents, cusps, and what the spectrum predicts.
 
-Images as they are, and with a random rotation of the channels at every position (O(3)^d), which leaves FCN and VEC at
-infinite width alone and takes the neighbourhoods from GAP. Data improve data efficiency (DIDE) where the exponent grows
-with data. The squared error is also predicted, without training, from the kernel and targets of a pool.
+Upright images, and images with a random rotation of the channels at every position (O(3)^d): it does not affect FCN and
+VEC at infinite width, and destroys the neighbourhoods that GAP uses. Data improve data efficiency (DIDE) where the
+exponent grows with data. The squared error is also predicted, without training, from the kernel and targets of a pool.
 
 Kernel regression at the source's size: 45,000 training images, 5,000 for validation, and all test images.
 
-The kernel is kept as tiles on disk and solved out of core: whatever is killed goes on from its last tile. In float32
-the rounding of its entries is a shift along the leading eigenvector, by 1e-7 of that eigenvalue, and grows elsewhere
-with the number of images: 2e-6 of the mean diagonal at 1,600, so at most 6e-5 at 45,000. The solver knows the first
-alone, 5e-3 of the mean diagonal at 45,000, and wants a ridge above it; between ridges of 1e-4 and 0.03 accuracies after
-4,000 images differ by 0.6 percentage points at most. With left-right flips the training set is twice as large; the
-kernel averaged over the two orientations of either image gives exactly its predictions from half the matrix.
+The kernel is kept as tiles on disk and solved out of core: a killed run resumes at its last tile. In float32 the
+rounding of its entries is a shift along the leading eigenvector, by 1e-7 of that eigenvalue, and grows elsewhere with
+the number of images: 2e-6 of the mean diagonal at 1,600, so at most 6e-5 at 45,000. The solver only knows the shift,
+5e-3 of the mean diagonal at 45,000, and requires a larger ridge; between ridges of 1e-4 and 0.03 accuracies after 4,000
+images differ by 0.6 percentage points at most. With left-right flips the training set is twice as large; the kernel
+averaged over the two orientations of either image gives exactly its predictions from half the matrix.
 
-Random features stand in for a kernel that is too dear. With Φ (n, m) of n training images the mean of training to the
-end is φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ Φᵀ Y: n m² products in place of n² pairs of images. Where n < m, Φᵀ (ΦΦᵀ + λ)⁻¹ Y are the same
-weights. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On images so few that the exact kernel
-can be computed of all their pairs, both predict the same images, of folds that they were not shown.
+Random features approximate a kernel that is too expensive. With Φ (n, m) of n training images the mean of training to
+the end is φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ Φᵀ Y: n m² products in place of n² pairs of images. Where n < m, Φᵀ (ΦΦᵀ + λ)⁻¹ Y are the
+same weights. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On images so few that the exact
+kernel can be computed of all their pairs, both predict the same images, of folds that they were not shown.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _trained(s: CurveSettings, folder: RunFolder) -> StageArrays:
 
 
 def _approximated(s: CurveSettings, folder: RunFolder) -> StageArrays:
-    """Features of all images, a slice at a time; what they learn; and what they lose beside the exact kernel."""
+    """Features of all images, a slice at a time; what they learn; and what they lose against the exact kernel."""
     data_dir, title = folder.data_dir, "{approximated}: features "
     levels = {
         "approximated": s.approximated,
@@ -121,7 +121,7 @@ def _approximated(s: CurveSettings, folder: RunFolder) -> StageArrays:
     }
     found = measured(
         folder,
-        Stages("exact-{approximated}", title + "beside the exact kernel", partial(beside_exact, s, data_dir)),
+        Stages("exact-{approximated}", title + "against the exact kernel", partial(against_exact, s, data_dir)),
         Stages("features-{approximated}-{slice}", title + "from image {slice} on", partial(features, s, data_dir)),
         levels=levels,
     )
@@ -138,7 +138,7 @@ def _whole(s: CurveSettings, folder: RunFolder, model: str, flips: str, task: Ta
 
 
 def _curve(settings: CurveSettings, folder: RunFolder, model: str, group: str, task: Task) -> Arrays:
-    """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
+    """Errors of one curve; tiles of the kernel are kept on disk, so that a killed run resumes."""
     x, y = load(settings, folder.data_dir)
     moved = np.asarray(rotate(x[: pool_size(settings, model)], group, seed=settings.seed), np.float32)
     path = folder.checkpoints(f"curve-{model}-{GROUPS.index(group)}") / "gram"
@@ -239,7 +239,7 @@ def whole(model: str, flips: bool, settings: CurveSettings, data_dir: Path | Non
 
 
 def _kept(path: Path, compute: Callable[[], np.ndarray]) -> np.ndarray:
-    """What the file holds; if there is none, what is computed, which it then holds."""
+    """Content of the file; if it is missing, compute and write it."""
     if path.exists():
         return np.load(path, allow_pickle=False)
     found = compute()
@@ -269,7 +269,7 @@ _FOLDS = 4
 
 
 def slices(settings: CurveSettings) -> list[int]:
-    """Where stages begin among the images for training, validation and testing, one behind the other."""
+    """Start of each stage among the concatenated images for training, validation and testing."""
     s = settings
     return list(range(0, s.whole_images + left(s) + s.whole_tested, _SLICE))
 
@@ -289,8 +289,8 @@ def features(settings: CurveSettings, data_dir: Path | None, model: str, begin: 
 
 
 def learnt(found: Float[np.ndarray, "images features"], images: data.Dataset, settings: CurveSettings) -> Arrays:
-    """The ridge that is best in validation at every size, a multiple of the mean |φ|², and which test images are
-    classified rightly with it.
+    """The ridge that is best in validation at every size, a multiple of the mean |φ|², and whether each test image is
+    classified correctly with it.
     """
     n, count = settings.whole_images, len(images.train_x)
     tested, test = found[n:count].astype(np.float64), found[count:].astype(np.float64)
@@ -332,7 +332,7 @@ def _feature_weights(
     return [phi.T @ w for w in solved] if n < m else solved
 
 
-def beside_exact(settings: CurveSettings, data_dir: Path | None, model: str, task: Task) -> Arrays:
+def against_exact(settings: CurveSettings, data_dir: Path | None, model: str, task: Task) -> Arrays:
     """The exact kernel of a few training images and kernels of features, by their number: (1 + numbers, images) whether
     each image is classified rightly, at the best ridge of each.
     """
@@ -353,7 +353,7 @@ def beside_exact(settings: CurveSettings, data_dir: Path | None, model: str, tas
 
 
 def out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges images classes"]:
-    """What each image is predicted to be with every ridge, by the images of the other folds."""
+    """Predictions of each image from the images of the other folds, for every ridge."""
     n = len(K)
     found = np.zeros((len(FEATURE_RIDGES), n, targets.shape[1]))
     for test in np.array_split(np.arange(n), _FOLDS):  # labels alternate, so that blocks have all classes alike

@@ -1,4 +1,4 @@
-"""Tissue and its rotations: the study of rotated images on colorectal tiles, which have no preferred orientation.
+"""The study of rotated images on colorectal tissue, which has no preferred orientation.
 
 Foreign inputs: another laboratory's colon tissue (LC25000), photographs of things (CIFAR-10) and noise; our choice.
 """

@@ -57,8 +57,8 @@ class RotatedSettings(Chosen):
     """The first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; `channels` has one entry a
     layer, and `narrow` those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
     The `readout` takes all positions or their mean. `rate` is a fraction of the largest stable learning rate;
-    `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it tells what
-    to expect of the trained one. Architecture, sizes and rates are our choice.
+    `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it predicts
+    the scores of the trained one. Architecture, sizes and rates are our choice.
     """
 
     train_images: int | None = 400
@@ -84,13 +84,13 @@ PRESETS = presets(
 
 
 def network(settings: RotatedSettings, outputs: int) -> nn.Sequential:
-    """The CNN: its windows are carried to windows by quarter turns, so its kernel is invariant under them."""
+    """The CNN: rotations by 90° map its windows to windows, so its kernel is invariant under them."""
     pooled = settings.readout == "pool"
     return patch_cnn(settings.channels, outputs, padding="circular", output_std=settings.output_std, pooled=pooled)
 
 
 def check_settings(settings: RotatedSettings, data_dir: Path | None) -> None:
-    """Sizes and epochs that fit each other, and images that are there."""
+    """Require sizes and epochs that fit each other, and available images."""
     at_least(settings, members=2)
     deep = len(settings.narrow) in (0, len(settings.channels))
     check(deep, "narrow", settings.narrow, "empty, or as many layers as channels has")
@@ -102,7 +102,7 @@ def check_settings(settings: RotatedSettings, data_dir: Path | None) -> None:
 
 
 def experiment(settings: RotatedSettings) -> str:
-    """Where in the source the experiment stands that this is a copy of."""
+    """The place in the source of the experiment that this study repeats."""
     return "experiment on histological images" if settings.data in TISSUE else "experiment on rotated FashionMNIST"
 
 
@@ -147,11 +147,11 @@ class RotatedResults:
 
     @property
     def trained_epochs(self) -> list[int]:
-        """Those recorded after the first step."""
+        """Recorded epochs after the first step."""
         return [int(e) for e in self.epochs if e > 0]
 
     def at(self, epoch: int) -> int:
-        """The place of an epoch among those recorded."""
+        """The index of a recorded epoch."""
         return list(map(int, self.epochs)).index(epoch)
 
     def label(self, name: str, epoch: int | None = None) -> str:
@@ -282,7 +282,7 @@ def differences(settings: RotatedSettings, results: RotatedResults) -> Records:
 
 
 def _nearer(results: RotatedResults, names: tuple[str, ...], level: float) -> Estimate:
-    """How much nearer than the narrow networks the others are to what is expected, mean over `names`."""
+    """Difference from the prediction of the narrow minus that of the wide networks, mean over `names`."""
     scores = lambda labels: results.agreement(labels[:, :, :PREDICTED]).mean(axis=-1)  # of every member
     columns = [scores(results.narrow[name]) for name in names] + [scores(results.members[name][-1]) for name in names]
     expected = np.array([results.predicted[name][0, 0] for name in names])
@@ -292,7 +292,7 @@ def _nearer(results: RotatedResults, names: tuple[str, ...], level: float) -> Es
 
 
 def approach_claim(settings: RotatedSettings, results: RotatedResults) -> Claim:
-    """Whether wider networks agree with themselves more nearly as often as infinitely wide ones."""
+    """Whether the agreement of wider networks is nearer to that of infinitely wide ones."""
     names = judged_sets(results)
     each = Records.over(lambda name: _nearer(results, (name,), shared_level(len(names))), results.label, name=names)
     few, many = settings.narrow[-1], settings.channels[-1]
@@ -310,7 +310,7 @@ def approach_claim(settings: RotatedSettings, results: RotatedResults) -> Claim:
 
 
 def members_finding(settings: RotatedSettings, results: RotatedResults) -> Claim:
-    """Ensembles of every size, to within a tolerance that is ours."""
+    """Trained against predicted ensembles of every size, to within our tolerance."""
     return claim(
         f"Ensembles of every size agree with themselves as often as infinitely wide ones, to within "
         f"{100 * TOLERANCE:g} % of the rotations",
@@ -345,7 +345,7 @@ def over_sets(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def claims(settings: RotatedSettings, results: RotatedResults) -> Sequence[Claim]:
-    """The source's claims, then what we asked besides, then that untrained means have the law of a member."""
+    """The source's claims, our own questions, and the check that untrained means have the law of a member."""
     judged = [ahead(settings, results)]
     if results.infinite:
         judged.append(invariant(settings, results))
@@ -382,7 +382,7 @@ def ahead(settings: RotatedSettings, results: RotatedResults) -> Claim:
 
 
 def invariant(settings: RotatedSettings, results: RotatedResults) -> Claim:
-    """By how much μ_t changes, as a share of the smallest lead of one output over the next; at t = 0 all are 0."""
+    """Change of μ_t over the smallest lead of one output over the next; at t = 0 all are 0."""
     epochs, names, at = results.trained_epochs, tuple(results.images.sets), results.at
     moved = lambda name, epoch: exactly(results.deviation[name][at(epoch)])
     margin = min(float(results.margin[name][at(epoch)]) for name in names for epoch in epochs)
@@ -405,7 +405,7 @@ def _best(settings: RotatedSettings, results: RotatedResults) -> Claim:
         f"After training the ensemble agrees with itself more often than the best of its {settings.members} members",
         each,
         measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus those of the best of them after "
-        f"epoch {settings.epochs}, in rotations out of {ORDER}; the best is chosen anew in every resample.",
+        f"epoch {settings.epochs}, in rotations out of {ORDER}; the best is chosen in every resample.",
         covers="inputs",
         at_least=0,
         by=ours("ours: choosing a member in place of averaging"),
@@ -413,20 +413,20 @@ def _best(settings: RotatedSettings, results: RotatedResults) -> Claim:
 
 
 def _untrained(results: RotatedResults) -> Claim:
-    """Means of M networks drawn from a centred Gaussian process are, but for 1/√M, draws from it."""
+    """√M times the mean of M draws from a centred Gaussian process is a draw from it."""
     names = tuple(results.images.sets)
     agreement = lambda labels, name: results.agreement(labels[name][results.at(0)]).mean(axis=-1)
     of_mean, of_members = (
         np.array([agreement(of, name) for name in names]).mean(axis=0) for of in (results.mean, results.members)
     )
-    spread = float(of_members.std(ddof=1)) * (1 + 1 / len(of_members)) ** 0.5
+    std = float(of_members.std(ddof=1)) * (1 + 1 / len(of_members)) ** 0.5
     off = float(of_mean - of_members.mean())
-    p = 2 * scipy.stats.t.sf(abs(off) / spread, len(of_members) - 1) if spread > 0 else float(off == 0)
+    p = 2 * scipy.stats.t.sf(abs(off) / std, len(of_members) - 1) if std > 0 else float(off == 0)
     return claim(
         "Before training the ensemble agrees with itself as often as one more member",
         {"before training": exactly(p)},
         measure="Student’s test of the untrained mean’s orbit same predictions, averaged over all sets, as one more of "
-        f"the members’: {of_mean:.2f} beside {of_members.mean():.2f} with a spread of {of_members.std(ddof=1):.2f}.",
+        f"the members’: {of_mean:.2f} against {of_members.mean():.2f} (standard deviation {of_members.std(ddof=1):.2f}).",
         covers=P_VALUE,
         at_least=_RARE,
         by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),

@@ -1,4 +1,4 @@
-"""What the source claims of spurious symmetries, and how they are shown: Figure 2, images, curves and tables."""
+"""The source's claims on spurious symmetries, and Figure 2."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _POINTS = "percentage points"
 
 
 def claims(settings: SpuriousSettings, results: SpuriousResults) -> Sequence[Claim]:
-    """Theorem 4.1 at infinite width, falling accuracies, who is ahead, like with like, what a symmetry costs."""
+    """Theorem 4.1 at infinite width, falling accuracies, comparisons of algorithms, and the cost of a symmetry."""
     return [
         *_ranks(settings, results),
         *_wide(settings, results),
@@ -52,7 +52,7 @@ _theirs = partial(theirs, THEIRS, FIGURE)
 def _ranks(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     kinds = (
         ("Accuracy falls with the group that moves the data", results.falls_through_data()),
-        ("Accuracy on images as they are falls with the algorithm’s own group", results.falls_through_model()),
+        ("Accuracy on upright images falls with the algorithm’s own group", results.falls_through_model()),
     )
     return [
         _points(
@@ -69,21 +69,21 @@ def _ranks(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
 
 def _wide(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     s, small = settings, lambda name: (results.small[name, "I"], settings.small_pixels)
-    (gap, pixels), (vec, _), (flat, _), (wide, beside) = map(small, ("GAP", "VEC", "FCN", "VEC"))
-    if results.beside is not None:
-        gap, vec, pixels = results.pools["GAP"], results.beside, s.kernel_pixels
+    (gap, pixels), (vec, _), (flat, _), (wide, side) = map(small, ("GAP", "VEC", "FCN", "VEC"))
+    if results.vec_on_gap is not None:
+        gap, vec, pixels = results.pools["GAP"], results.vec_on_gap, s.kernel_pixels
     if {"VEC", "FCN"} <= set(s.models) and results.pools["VEC"].most == results.pools["FCN"].most:
-        flat, wide, beside = results.pools["FCN"], results.pools["VEC"], s.kernel_pixels
+        flat, wide, side = results.pools["FCN"], results.pools["VEC"], s.kernel_pixels
     orders = (
         ("GAP", "VEC", lead(gap, vec), gap.most, pixels, "77 against 67 % with 45,000 images"),
-        ("VEC", "FCN", lead(wide, flat), wide.most, beside, "VEC 67 % with 45,000 images"),
+        ("VEC", "FCN", lead(wide, flat), wide.most, side, "VEC 67 % with 45,000 images"),
     )
     at = f"{s.small_images:,} images of {s.small_pixels} pixels"
     return [
         _points(
             "Infinitely wide GAP loses accuracy when the data are moved by groups that it is not symmetric under",
             {f"{group}, {at}": e for group, e in results.pool_falls().items()},
-            measure="Accuracy of the NTK on images as they are minus that on moved images, same folds.",
+            measure="Accuracy of the NTK on upright minus that on moved images, same folds.",
             covers=FOLDS,
             by=_theirs(),
             aggregate=("the mean over groups", results.mean_pool_fall()),
@@ -140,7 +140,7 @@ def _equality(settings: SpuriousSettings, results: SpuriousResults) -> list[Clai
         for i, group in enumerate(GROUPS)
         if demanded(name, group)
     }
-    apart = float(np.max(np.abs(results.best["LCN", "NTK"] - results.best["VEC", "NTK"])))
+    difference = float(np.max(np.abs(results.best["LCN", "NTK"] - results.best["VEC", "NTK"])))
     return [
         exact(
             "At infinite width kernels stay, to 1e-5, under every group that Theorem 4.1 names",
@@ -152,7 +152,7 @@ def _equality(settings: SpuriousSettings, results: SpuriousResults) -> list[Clai
         ),
         exact(
             "At infinite width LCN and VEC are one algorithm",
-            {"the largest over groups and repetitions": exactly(100 * apart)},
+            {"the largest over groups and repetitions": exactly(100 * difference)},
             measure="Difference of accuracies of their NTKs on the same images.",
             at_most=1e-9,
             unit=_POINTS,
@@ -182,10 +182,10 @@ def _samples(settings: SpuriousSettings, results: SpuriousResults) -> Claim:
     return claim(
         "What O(3)^d costs infinitely wide GAP in training images",
         {f"{worse.most:,} images of {settings.small_pixels} pixels": extra(better, worse)},
-        measure="Training images with moved images minus those as they are with which GAP errs as much.",
+        measure="Moved training images minus upright training images at which GAP has the same error.",
         covers=FOLDS,
         at_least=0,
-        by=ours("the source asks for about dim(G) images or more; training sets here end near dim(G)"),
+        by=ours("the source’s bound is about dim(G) images or more; training sets here end near dim(G)"),
         unit="images",
     )
 

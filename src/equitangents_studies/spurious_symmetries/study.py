@@ -1,8 +1,8 @@
-"""What symmetries cost that an algorithm has and the data lack: through the data, through the model, in samples.
+"""The cost of spurious symmetries, which an algorithm has and the data lack, in accuracy and in samples.
 
-Images moved by a random element of a group are learnt as if the algorithm had that symmetry. Measured are accuracies of
-six architectures, as NTK and as networks (NN, NN+), under five groups; of infinitely wide networks also with the
-largest training sets that a desk allows.
+Images moved by a random element of a group are learnt as if the algorithm had that symmetry. We measure accuracies of
+six architectures, as NTK and as networks (NN, NN+), under five groups; for infinitely wide networks also with the
+largest training sets that a desk computer allows.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def by_model(inference: str, architectures: Sequence[str] = ARCHITECTURES) -> Pa
 
 
 def spurious(architecture: str, group: str) -> bool:
-    """Whether a trained network on data moved by the group has to do without neighbourhoods."""
+    """Whether data moved by the group hide neighbourhoods from a trained network."""
     return any(within("O(3)xI", g) or g == "P(3d)" for g in (own_group(architecture, "NN"), group))
 
 
@@ -84,8 +84,8 @@ _TILE, _POOLED_TILE = 500, 50
 
 @dataclass(frozen=True, eq=False)
 class PoolErrors:
-    """`errors` (sizes, folds), shares of wrong classes on the images as they are; `equal` (groups,): how far kernels of
-    moved images are from those of the images as they are, relative to the largest entry.
+    """`errors` (sizes, folds), classification errors on upright images; `equal` (groups,): largest difference between
+    kernels of moved and of upright images, relative to the largest entry.
     """
 
     groups: tuple[str, ...]
@@ -104,7 +104,9 @@ class PoolErrors:
         return 100 - 100 * self.errors[-1]
 
     def size_for(self, errors: np.ndarray) -> np.ndarray:
-        """Training sizes at which each fold errs as much, between those measured; the ends where it never does."""
+        """Training size at which each fold reaches these errors, interpolated; an end of the range where it never
+        does.
+        """
         logs = np.log(self.sizes)
         found = []
         for fold, error in enumerate(errors):
@@ -119,7 +121,7 @@ def lead(better: PoolErrors, worse: PoolErrors, level: float = 0.95) -> Estimate
 
 
 def extra(better: PoolErrors, worse: PoolErrors) -> Estimate:
-    """How many images more the worse pool needs for the error of its largest training sets."""
+    """Additional images that the worse pool needs to reach the same error, at its largest training sets."""
     return t_interval(worse.most - better.size_for(worse.errors[-1]))
 
 
@@ -148,7 +150,7 @@ def measure_pool(
     kept: Path,
     step: Callable[[float, float], None],
 ) -> Arrays:
-    """The arrays of a `Pool` of the images x with the classes y; `groups` begin with "I". Tiles are in `kept`."""
+    """The arrays of a `PoolErrors` of the images x with the classes y; `groups` begin with "I". Tiles are in `kept`."""
     tile = _POOLED_TILE if name in POOLED else _TILE
     net = architecture(name, depth)
     targets = np.eye(int(y.max()) + 1)[y] - 1 / (int(y.max()) + 1)
@@ -168,7 +170,7 @@ def measure_pool(
 
 
 def _wrong(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The share of inputs that outputs (sizes, inputs, classes) classify wrongly; what is not finite is wrong."""
+    """Classification errors of outputs (sizes, inputs, classes); outputs that are not finite count as wrong."""
     right = (outputs.argmax(axis=2) == labels) & np.isfinite(outputs).all(axis=2)
     return np.asarray(1 - right.mean(axis=1))
 
@@ -177,8 +179,8 @@ def _relative(K: np.ndarray, first: np.ndarray) -> float:
     """The largest difference relative to the largest entry, some rows at a time; NaN where anything is not finite."""
     rows = [slice(a, a + _TILE) for a in range(0, len(K), _TILE)]
     finite = lambda part: np.isfinite(part).all()
-    apart = [np.abs(K[a].astype(np.float64) - first[a]).max() if finite(K[a]) else np.nan for a in rows]
-    return float(np.max(apart) / np.max([np.abs(first[a]).max() for a in rows]))
+    differences = [np.abs(K[a].astype(np.float64) - first[a]).max() if finite(K[a]) else np.nan for a in rows]
+    return float(np.max(differences) / np.max([np.abs(first[a]).max() for a in rows]))
 
 
 INFERENCES = ("NTK", "NN", "NN+")
@@ -255,8 +257,8 @@ def sizes_of(count: int, folds: int, smallest: int) -> np.ndarray:
 def pool_images(
     settings: SpuriousSettings, data_dir: Path | None, count: int, pixels: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """So many images of the data, in float32, and their classes: training images, then test images where those are too
-    few, since every image of a pool is tested once by others.
+    """`count` images in float32 and their classes: training images, then test images if those are too few, since every
+    image of a pool is tested once.
     """
     s = settings
     found = load_system_images(s.data, data_dir, train=count, test=1, pixels=pixels, seed=s.seed)
@@ -275,8 +277,8 @@ Key = tuple[str, str]
 class SpuriousResults:
     """By (architecture, inference): `best` and `last` accuracies on test images and `learnt` on training images,
     (groups, repetitions); kernels learn everything at once. `equal` (groups, repetitions) by architecture: how far its
-    kernel changes when images are moved. `pools` by model, `small` by (model, group); `beside`: VEC on the images of
-    GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
+    kernel changes when images are moved. `pools` by model, `small` by (model, group); `vec_on_gap`: VEC on the images
+    of GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
     infinitely wide networks.
     """
 
@@ -286,12 +288,12 @@ class SpuriousResults:
     equal: dict[str, np.ndarray]
     pools: dict[str, PoolErrors]
     small: dict[Key, PoolErrors]
-    beside: PoolErrors | None
+    vec_on_gap: PoolErrors | None
     draws: dict[str, np.ndarray]
 
     @property
     def architectures(self) -> tuple[str, ...]:
-        """Those that were trained: of few pixels some are one another."""
+        """Trained architectures, without duplicates: with few pixels some coincide."""
         return tuple(name for name in ARCHITECTURES if name in self.draws)
 
     def counted(self, architecture: str, inference: str) -> np.ndarray:
@@ -312,7 +314,7 @@ class SpuriousResults:
         return self._falls([(self.counted(a, how).T, by_data()) for a in self.architectures for how in INFERENCES])
 
     def falls_through_model(self) -> Estimate:
-        """Accuracy minus that of an algorithm with a larger group of its own, on images as they are, by repetition."""
+        """Accuracy minus that of an algorithm with a larger group of its own, on upright images, by repetition."""
         return self._falls([(self._first(how), by_model(how, self.architectures)) for how in INFERENCES])
 
     def _first(self, inference: str) -> np.ndarray:
@@ -327,7 +329,7 @@ class SpuriousResults:
         return {g: lead(self.small["GAP", "I"], pool) for g, pool in self._moved_gap().items()}
 
     def mean_pool_fall(self) -> Estimate:
-        """Their mean over groups, by fold."""
+        """Mean of `pool_falls` over groups, by fold."""
         moved = np.mean([pool.accuracies for pool in self._moved_gap().values()], axis=0)
         return t_interval(self.small["GAP", "I"].accuracies - moved, bounds=(-100, 100))
 
@@ -354,7 +356,7 @@ class SpuriousResults:
 
 
 def _over_repetitions(compute: Callable[[], np.ndarray]) -> Estimate:
-    """The mean of those repetitions that have a number."""
+    """Mean over the repetitions that are not NaN."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a repetition in which no run counts
         values = compute()
@@ -411,12 +413,12 @@ def measure(settings: SpuriousSettings, folder: RunFolder) -> SpuriousResults:
     """Figure 2 architecture by architecture, then the pools of infinite width: a stage each."""
     s, images = settings, repeated_images(settings, folder.data_dir, settings.repetitions)
     large = {name: (name, "I", count, s.kernel_pixels) for name, count in zip(s.models, s.images, strict=True)}
-    beside = [("VEC", *large["GAP"][1:])] if "GAP" in large else []  # VEC on the images of GAP
+    vec_on_gap = [("VEC", *large["GAP"][1:])] if "GAP" in large else []  # VEC on the images of GAP
     before = lambda name: SMALL_GROUPS if name == "GAP" else ("I",)
     small = {
         (name, group): (name, group, s.small_images, s.small_pixels) for name in SMALL_MODELS for group in before(name)
     }
-    cells = list(dict.fromkeys([*small.values(), *large.values(), *beside]))
+    cells = list(dict.fromkeys([*small.values(), *large.values(), *vec_on_gap]))
     found = measured(
         folder,
         Stages("draws-{architecture}", "{architecture}, draws", partial(_draws, s, images)),
@@ -450,7 +452,7 @@ def measure(settings: SpuriousSettings, folder: RunFolder) -> SpuriousResults:
         equal=of("NTK.equal"),
         pools={name: pools[at] for name, at in large.items()},
         small={key: pools[at] for key, at in small.items()},
-        beside=pools[beside[0]] if beside else None,
+        vec_on_gap=pools[vec_on_gap[0]] if vec_on_gap else None,
         draws=of("draws.draws", "group repetition draw"),
     )
 
