@@ -96,7 +96,7 @@ def test_a_table_of_labels_is_the_same_as_folders(tiles):
     lines = (tiles / "labels.csv").read_text().replace(",", ";").splitlines()
     (tiles / "short.csv").write_text("\ufeff" + "\r\n".join(["FILE;label;by", *(f"{line};me" for line in lines[1:9])]))
     fewer = et.data.load_labelled_images("flat", "short.csv")
-    assert (len(fewer), fewer.told[0]) == (8, "4 images without a label are left out")
+    assert (len(fewer), fewer.notes[0]) == (8, "4 images without a label are left out")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def read_labelled(o: Any, stage: Stage) -> Any:
     images = beside.room("data").load_labelled_images(
         o.data, o.targets, size=o.size, together=o.keep_together, skip_bad=o.skip_bad, progress=_progress(stage, o.data)
     )
-    typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.told]), err=True)
+    typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.notes]), err=True)
     return images
 
 
@@ -53,7 +53,7 @@ def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     if form is None:
         raise InvalidArgumentError("data", data, "arrays, since the model was fitted to arrays", "or fit on a folder")
     found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
-    for line in found.told:
+    for line in found.notes:
         typer.echo(line, err=True)
     return found
 
