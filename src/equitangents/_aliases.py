@@ -5,7 +5,6 @@ An object fits a protocol if it has what that lists; it need not name it. `_type
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -47,15 +46,3 @@ class ShapedNetwork(FiniteNetwork, Protocol):
 
     def output_shape(self, input_shape: InputShape, /) -> tuple[int, ...]:
         """The shape of one output for inputs of shape (*positions, channels)."""
-
-
-@runtime_checkable
-class TaskExecutor(Protocol):
-    """What hands tasks to workers: an executor of `concurrent.futures`."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """A future of fn(*args, **kwargs), which has `result`, `cancel` and `add_done_callback`."""
-
-
-ExecutorLike = int | TaskExecutor
-"""A number of processes of this machine, or an executor."""

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import json
 import logging
 import math
 import os
@@ -22,17 +20,16 @@ import stat
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from equitangents.errors import StoreError
 
 logger = logging.getLogger("equitangents")
 
-FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
-ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
+_ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
 MOST = 2**26  # bytes of JSON and of scripts, far more than any that was written here
 _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _NONE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, getattr(errno, "ENOTSUP", errno.EOPNOTSUPP), errno.EINVAL}
@@ -114,11 +111,6 @@ def _held(path: Path, otherwise: str = "", patience: float = math.inf) -> int:
         time.sleep(0 if held else _PAUSE)
 
 
-def may_write(folder: Path) -> bool:
-    """Whether this user may make files in a folder that is there; a full disk is another matter."""
-    return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
-
-
 def real(path: Path) -> Path:
     """Where a path leads: links are followed once, so that one that is changed meanwhile mixes nothing."""
     return Path(os.path.realpath(path))
@@ -175,7 +167,7 @@ def _remove_abandoned(file: Path) -> None:
     descriptor = os.open(file, os.O_RDWR if os.access(file, os.W_OK) else os.O_RDONLY)
     try:
         held = lock(descriptor)
-        old = time.time() - file.stat().st_mtime > ABANDONED
+        old = time.time() - file.stat().st_mtime > _ABANDONED
         if (held and is_named(descriptor, file)) or (held is None and old):
             file.unlink()
     finally:
@@ -200,8 +192,3 @@ def file_bytes(path: Path, most: int = MOST) -> bytes:
         if max(size, len(content)) > most:  # also where it grows meanwhile
             raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(path))
         return content
-
-
-def checksum(record: Mapping[str, Any]) -> str:
-    """SHA-256 of a record that JSON can hold."""
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

@@ -18,11 +18,11 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.errors import InvalidArgumentError
 from equitangents.files import open_regular
 from equitangents.formatting import memory_size
 from equitangents.memory import default_memory_limit, process_memory
@@ -37,22 +37,6 @@ UNREADABLE = (
 """What NumPy and the standard library raise for bytes that are no array, archive or JSON: the more, the less whole."""
 
 _DEEP = 200  # lists and objects within each other
-
-
-@runtime_checkable
-class Rows(Protocol):
-    """An array that is perhaps on disk: NumPy's, a memory map, or Zarr's, whose rows are read when they are needed."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes along the axes."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The type of the numbers."""
-
-    def __getitem__(self, key: Any, /) -> Any:
-        """Some of the numbers."""
 
 
 def read_json(content: bytes | str) -> Any:
@@ -91,17 +75,6 @@ def read_entry(archive: zipfile.ZipFile, name: str) -> np.ndarray:
         if entry.read(1):  # only of what is read to its end the checksum is compared
             raise ValueError(f"{name} is longer than its array, {array.shape}")
     return array
-
-
-def part(name: str, x: Rows, rows: slice | np.ndarray) -> np.ndarray:
-    """Some rows of an array that is perhaps on disk; StoreError, which names it, where they cannot be read."""
-    if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
-        return np.asarray(x[rows])
-    try:
-        return np.asarray(x[rows])
-    except UNREADABLE as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise StoreError(f"{name} cannot be read: {reason}") from None
 
 
 _PICKLED = "it is a pickle, and loading one runs whatever code its author put in"

@@ -11,15 +11,6 @@ from typing import Any
 _RUN = tuple("=+-@\t\r\n")
 
 
-def superscript(exponent: int) -> str:
-    """A whole number as an exponent.
-
-    >>> "10" + superscript(-12)
-    '10⁻¹²'
-    """
-    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
 def memory_size(number: float) -> str:
     """Bytes for people, in powers of 1,000.
 

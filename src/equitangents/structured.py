@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self, TypeGuard
 import jax
 import numpy as np
 
-from equitangents import precision
 from equitangents._types import ArrayLike, DType, Rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.validation import check_array, check_same_length
@@ -143,17 +142,6 @@ Inputs = ArrayLike | Masked | Graphs  # whatever networks take
 def is_structured(x: object) -> TypeGuard[Masked | Graphs]:
     """Whether x is more than an array."""
     return isinstance(x, _Inputs)
-
-
-def without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
-    """Checked inputs as they are, or as plain arrays where each is `Masked` and none misses a position.
-
-    Traced masks are not known, and stay.
-    """
-    for x in inputs:
-        if not isinstance(x, Masked) or precision.is_traced(x.mask):
-            return inputs
-    return tuple(x.x for x in inputs) if all(bool(np.all(x.mask)) for x in inputs) else inputs
 
 
 def checked(name: str, x: Any) -> Any:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError, require
@@ -27,7 +26,7 @@ from equitangents.memory import check_fits
 from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors, record
 from equitangents.scale.chunks import LARGEST, Chunks, Tile, Values, ZarrTiles, tile_bytes
-from equitangents.scale.executors import part_of
+from equitangents.scale.executors import ExecutorLike, part_of
 from equitangents.scale.place import DamagedTileError, Place, check_room, place, remove_all, store_errors, sweep
 from equitangents.scale.record import FIELDS, Data, Record, read_record
 from equitangents.validation import check_whole

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError, require
-from equitangents.foreign_files import UNREADABLE, Rows, read_arrays
+from equitangents.errors import InvalidArgumentError, StoreError, require
+from equitangents.foreign_files import UNREADABLE, read_arrays
 from equitangents.scale.place import ObjectPath, Place, place, zarr_node
 
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """An array that is perhaps on disk: NumPy's, a memory map, or Zarr's, whose rows are read when they are needed."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes along the axes."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the numbers."""
+
+    def __getitem__(self, key: Any, /) -> Any:
+        """Some of the numbers."""
 
 
 def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
@@ -48,6 +64,17 @@ def read_pair(file: FileName) -> tuple[Rows, Rows]:
             "data", str(path), "an .npz file or Zarr group with x and y", "or give targets as well (--targets)"
         )
     return read_inputs("data", file, "x"), read_inputs("data", file, "y")
+
+
+def some_rows(name: str, x: Rows, rows: slice | np.ndarray) -> np.ndarray:
+    """Some rows of an array that is perhaps on disk; StoreError, which names it, where they cannot be read."""
+    if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
+        return np.asarray(x[rows])
+    try:
+        return np.asarray(x[rows])
+    except UNREADABLE as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise StoreError(f"{name} cannot be read: {reason}") from None
 
 
 def _zarr(name: str, path: Place, key: str) -> Rows:

@@ -18,14 +18,15 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
-from equitangents.files import LEFTOVER, alone, checksum
-from equitangents.foreign_files import Rows, read_json
+from equitangents.files import LEFTOVER, alone
+from equitangents.foreign_files import read_json
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.program import VERSION
 from equitangents.precision import working_dtype
 from equitangents.scale.chunks import Chunks, Grid, ZarrTiles, side_of_tile
-from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
+from equitangents.scale.identity import checksum, engine_of, network_hash, rows_digest, rows_of
 from equitangents.scale.place import ObjectPath, Place, content, remove_all, write_whole
+from equitangents.scale.reading import Rows
 from equitangents.validation import check_unmasked
 
 FIELDS = ("nngp", "ntk")
