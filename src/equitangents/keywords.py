@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections import namedtuple
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Collection
+from typing import TypeVar, cast
 
 from equitangents.errors import InvalidArgumentError
 
@@ -53,27 +52,3 @@ def meant(name: str, known: Collection[str]) -> str:
     lowered = {k.lower(): k for k in known}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     return f"did you mean {lowered[near[0]]!r}?" if near else ""
-
-
-Get = str | Sequence[str] | None
-"""Names of kernels: one, several, or None for "nngp" and "ntk"."""
-
-
-def names_of(get: Get, *others: str) -> tuple[str, ...]:
-    """Requested names, in lower case; those of `others` are known, too."""
-    names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
-    known = tuple(dict.fromkeys(("nngp", "ntk", *others)))
-    for name in names:
-        if str(name).lower() not in known:
-            raise InvalidArgumentError("get", name, list(known))
-    return tuple(str(name).lower() for name in names)
-
-
-def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> Any:
-    """What was asked for: the part itself where `get` is a text, else a named tuple."""
-    return parts[0] if isinstance(get, str) else _record(title, tuple(names))(*parts)
-
-
-@functools.lru_cache(maxsize=64)  # every call asks
-def _record(title: str, names: tuple[str, ...]) -> Callable[..., tuple[Any, ...]]:
-    return namedtuple(title, names)

@@ -171,7 +171,7 @@ def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     """Raise unless `value` is one of `choices`."""
     if not isinstance(value, str | None) or value not in tuple(choices):
-        raise InvalidArgumentError(name, value, " or ".join(map(repr, choices)))
+        raise InvalidArgumentError(name, value, list(choices))
 
 
 def check_shape(name: str, value: Any) -> tuple[int, ...]:
