@@ -1,7 +1,7 @@
 """What is public, for type checkers, and for lazy_loader, which imports it when first used."""
 # ruff: noqa: I001
 
-# types in signatures, and what is asked of users' objects
+# types
 from ._aliases import FiniteNetwork
 from ._types import ArrayLike, DType, Elements, Network, Numbers, Params, Targets
 
@@ -19,7 +19,7 @@ from .validation import (
     check_whole,
 )
 
-# files that are there whole or not at all, and what they claim to hold
+# files
 from .ensembles.archives import Archive, write_archive
 from .foreign_files import UNREADABLE, read_json, read_named
 from .files import LEFTOVER, alone, file_bytes, open_regular, real, whole_file
@@ -28,16 +28,16 @@ from .formatting import duration, quoted, unquoted
 # options of commands
 from .cli.options import one_of, there, writable
 
-# layers of one's own
+# layers
 from .nn.group_conv import box_offsets
 from .nn.layer import Weights
 
-# how it is computed: in which precision, in how much memory, by whom
+# precision and memory
 from . import precision
 from .memory import check_fits, machine_memory, process_memory
 from .precision import standard_normal
 
-# training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
+# training of many members, for what `DeepEnsemble` lacks (a learning rate or a stopping time for each member)
 from .ensembles.training.network_job import Workers, member_outputs, planned_job
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Arguments with a second name, and the error for names that are misspelt."""
+"""Second names of arguments, and the error for misspelt names."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def named_also(**others: str) -> Callable[[F], F]:
-    """A decorator: a function's arguments by a second name, `other="name"`, as scikit-learn's `X` for `x`.
+    """Decorator that gives arguments a second name, `other="name"`, such as scikit-learn's `X` for `x`.
 
-    Both at once, the first by its name or by its place: InvalidArgumentError.
+    Raises InvalidArgumentError if an argument is given by both names.
 
     >>> @named_also(X="x")
     ... def size(x):
@@ -43,12 +43,12 @@ def named_also(**others: str) -> Callable[[F], F]:
 
 
 def unknown(argument: str, name: object, known: Collection[str]) -> InvalidArgumentError:
-    """The error for a name that is none of the known ones."""
+    """Error for a name that is not among the known ones."""
     return InvalidArgumentError(argument, name, list(known), meant(str(name), known))
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """ "did you mean 'eigh'?" if a known name is near, else nothing."""
+    """ "did you mean 'eigh'?" if a known name is similar, else an empty text."""
     lowered = {k.lower(): k for k in known}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     return f"did you mean {lowered[near[0]]!r}?" if near else ""

@@ -15,7 +15,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import quoted
 
 if TYPE_CHECKING:
-    from equitangents.scale.reading import Rows
+    from equitangents.scale.reading import LazyArray
 
 TABLES = (".csv", ".tsv", ".txt")
 _ZARR = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
@@ -57,7 +57,7 @@ def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     return found
 
 
-def check_array(x: Rows, model: Path) -> None:
+def check_array(x: LazyArray, model: Path) -> None:
     """Raise where an array of numbers has another scale than the images, in [0, 1], that the model was fitted to."""
     import numpy as np
 

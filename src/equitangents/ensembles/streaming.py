@@ -45,7 +45,7 @@ from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.program import VERSION
 from equitangents.nn import Sequential
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import checksum, rows_digest
 from equitangents.scale.place import DamagedTileError, check_room, local, remove_all, store_errors
@@ -223,7 +223,7 @@ def predict_to_file(
     ...     bool(np.allclose(np.load(written), fitted.predict(data)))
     True
     """
-    told_by(progress)
+    callback_of(progress)
     given = local("path", path)
     if given.suffix not in (".npy", ".npz"):
         raise InvalidArgumentError("path", str(path), "a name that ends in .npy or .npz")

@@ -356,10 +356,7 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
 
 
 def _without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
-    """Checked inputs as they are, or as plain arrays where each is `Masked` and none misses a position.
-
-    Traced masks are not known, and stay.
-    """
+    """Checked inputs, as plain arrays if all are `Masked` without missing positions; traced masks stay."""
     for x in inputs:
         if not isinstance(x, Masked) or precision.is_traced(x.mask):
             return inputs

@@ -23,7 +23,7 @@ from equitangents.errors import MemoryLimitError, StoreError, require
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.program import VERSION
 from equitangents.memory import check_fits
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.scale import executors, record
 from equitangents.scale.chunks import LARGEST, Chunks, Tile, Values, ZarrTiles, tile_bytes
 from equitangents.scale.executors import ExecutorLike, part_of
@@ -259,7 +259,7 @@ class GramStore:
                 left); False: it is logged.
         """
         executors.check_executor(executor)
-        told_by(progress)
+        callback_of(progress)
         mine = part_of(self.tiles, shard)
         with self._files():
             self._work.check()

@@ -19,7 +19,7 @@ from equitangents.errors import InvalidTypeError
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.program import described
 from equitangents.kernels.runs.programs import engine_for
-from equitangents.scale.reading import Rows, some_rows
+from equitangents.scale.reading import LazyArray, some_rows
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once
@@ -68,7 +68,7 @@ def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:
     return engine_for(_network(kernel).lower(shape)[1], dtype)
 
 
-def rows_digest(name: str, x: Rows, dtype: np.dtype, count: int) -> str:
+def rows_digest(name: str, x: LazyArray, dtype: np.dtype, count: int) -> str:
     """SHA-256 of the first `count` rows, which are checked to be finite numbers."""
     digest = hashlib.sha256(f"{dtype.str}{tuple(x.shape[1:])}".encode())
     step = max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
@@ -79,8 +79,8 @@ def rows_digest(name: str, x: Rows, dtype: np.dtype, count: int) -> str:
     return digest.hexdigest()
 
 
-def rows_of(name: str, x: Rows, rows: slice, dtype: np.dtype) -> np.ndarray:
-    """Rows of an array, in memory or not, as they enter the kernel; errors name the array."""
+def rows_of(name: str, x: LazyArray, rows: slice, dtype: np.dtype) -> np.ndarray:
+    """LazyArray of an array, in memory or not, as they enter the kernel; errors name the array."""
     found = check_array(name, some_rows(name, x, rows), min_rank=2)
     return np.ascontiguousarray(found, dtype)
 

@@ -16,22 +16,22 @@ _METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
 @runtime_checkable
-class Rows(Protocol):
-    """An array that is perhaps on disk: NumPy's, a memory map, or Zarr's, whose rows are read when they are needed."""
+class LazyArray(Protocol):
+    """An array in memory or on disk (NumPy, memory map, Zarr), whose rows are read when they are needed."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes along the axes."""
+        """Sizes of the axes."""
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of the numbers."""
+        """Type of the entries."""
 
     def __getitem__(self, key: Any, /) -> Any:
-        """Some of the numbers."""
+        """Some entries."""
 
 
-def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
+def read_inputs(name: str, file: FileName, key: str = "x") -> LazyArray:
     """The array in an .npy file, array `key` of an .npz file, or a Zarr array (or `key` of a group).
 
     .npy files and Zarr stay on disk; of an object store Zarr alone is read. Raises InvalidArgumentError, which names
@@ -46,7 +46,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
         return _zarr(name, path, key)
     if path.suffix == ".npy" and path.is_file():
         with suppress(*UNREADABLE):  # what is wrong with it `read_arrays` says
-            return cast(Rows, np.load(path, mmap_mode="r", allow_pickle=False))
+            return cast(LazyArray, np.load(path, mmap_mode="r", allow_pickle=False))
     arrays = read_arrays(name, path)
     if isinstance(arrays, np.ndarray):
         return arrays
@@ -56,7 +56,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
     return arrays[key]
 
 
-def read_pair(file: FileName) -> tuple[Rows, Rows]:
+def read_pair(file: FileName) -> tuple[LazyArray, LazyArray]:
     """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError where y is not there."""
     path = place("data", file)
     if path.name.endswith(".npy"):
@@ -66,8 +66,8 @@ def read_pair(file: FileName) -> tuple[Rows, Rows]:
     return read_inputs("data", file, "x"), read_inputs("data", file, "y")
 
 
-def some_rows(name: str, x: Rows, rows: slice | np.ndarray) -> np.ndarray:
-    """Some rows of an array that is perhaps on disk; StoreError, which names it, where they cannot be read."""
+def some_rows(name: str, x: LazyArray, rows: slice | np.ndarray) -> np.ndarray:
+    """Some rows of an array in memory or on disk; raises StoreError with `name` if they cannot be read."""
     if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
         return np.asarray(x[rows])
     try:
@@ -77,7 +77,7 @@ def some_rows(name: str, x: Rows, rows: slice | np.ndarray) -> np.ndarray:
         raise StoreError(f"{name} cannot be read: {reason}") from None
 
 
-def _zarr(name: str, path: Place, key: str) -> Rows:
+def _zarr(name: str, path: Place, key: str) -> LazyArray:
     zarr = require("zarr", "scale", name)
     try:
         node: Any = zarr.open(**zarr_node(path), mode="r")
