@@ -7,10 +7,11 @@ Also kernels of many inputs in blocks, means over random networks, linearisation
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -22,7 +23,6 @@ from equitangents._types import ArrayLike, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
 from equitangents.kernels.tangent import WAYS, At, means, tangent_kernel
-from equitangents.keywords import Get, named, names_of
 from equitangents.validation import check_array, check_whole
 
 __all__ = [
@@ -37,9 +37,10 @@ __all__ = [
     "taylor_expand",
 ]
 
-ApplyFn = Callable[..., Tree]
-"""f(params, x, **keywords)."""
+ApplyFn = Callable[..., Tree]  # f(params, x, **keywords)
 KernelFn = Callable[..., Tree]
+Get = str | Sequence[str] | None
+"""Names of kernels: one, several, or None for "nngp" and "ntk"."""
 _NUMBERED = dict(enumerate(WAYS))  # as in neural-tangents
 
 
@@ -169,6 +170,24 @@ def empirical_kernel_fn(
         return named(get, names, [parts[name](x1, x2, params, **keywords) for name in names], "EmpiricalKernel")
 
     return kernel_fn
+
+
+def names_of(get: Get, *others: str) -> tuple[str, ...]:
+    """Requested names, in lower case; those of `others` are known, too."""
+    names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
+    known = tuple(dict.fromkeys(("nngp", "ntk", *others)))
+    for name in names:
+        if str(name).lower() not in known:
+            raise InvalidArgumentError("get", name, list(known))
+    return tuple(str(name).lower() for name in names)
+
+
+def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> Any:
+    """What was asked for: the part itself where `get` is a text, else a named tuple."""
+    return parts[0] if isinstance(get, str) else _record(title, tuple(names))(*parts)
+
+
+_record: Callable[..., Callable[..., tuple[Any, ...]]] = lru_cache(maxsize=64)(namedtuple)  # every call asks
 
 
 class EmpiricalKernel:
@@ -353,15 +372,13 @@ def batch(
         )
         if not size or (n1 <= size and n2 <= size):
             return kernel_fn(x1, x2, *args, **keywords)
-        rows = []
-        for i in range(0, n1, size):
-            row = []
-            for j in range(0, n2, size):
-                here = slice(i, i + size), slice(j, j + size)
-                other = None if alone and i == j else _cut(x1 if alone else x2, here[1])
-                row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
-            rows.append(row)
-        return _assembled(rows)
+
+        def block(i: int, j: int) -> Tree:
+            here = slice(i, i + size), slice(j, j + size)
+            other = None if alone and i == j else _cut(x1 if alone else x2, here[1])
+            return kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here))
+
+        return _assembled([[block(i, j) for j in range(0, n2, size)] for i in range(0, n1, size)])
 
     return batched
 

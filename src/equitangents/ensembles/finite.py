@@ -47,7 +47,7 @@ from equitangents.ensembles.training.run import Augmented, Job, Trained, augment
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
-from equitangents.progress import told_by
+from equitangents.progress import callback_of
 from equitangents.scale.place import local
 from equitangents.validation import check_choice, check_number, check_whole
 
@@ -318,7 +318,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         check_choice("augmentation_mode", self.augmentation_mode, ("full", "random"))
         check_number("learning_rate", self.learning_rate, "a finite number above 0", lambda v: v > 0)
         check_number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
-        told_by(self.progress)
+        callback_of(self.progress)
 
     def _check_net(self, x: np.ndarray) -> None:
         """Raise for a network that does not take such inputs, where that is known before data are augmented."""

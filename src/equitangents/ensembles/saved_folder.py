@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Tree
 from equitangents._version import FORMAT, __version__
-from equitangents.archives import Archive, write_archive
+from equitangents.ensembles.archives import Archive, write_archive
 from equitangents.ensembles.saved_objects import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, open_regular, real, whole_file

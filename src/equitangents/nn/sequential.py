@@ -42,7 +42,7 @@ from equitangents.nn.conv import Dense, Flatten
 from equitangents.nn.layer import Grid, Layer, Signal, Signals, Steered, Structure, every
 from equitangents.nn.readout import Readout
 from equitangents.nn.steerable.linear import equivariant_dimension
-from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
+from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured
 from equitangents.validation import check_array, check_key, check_shape
 
 PositionPairs = Literal["all", "same"]
@@ -344,7 +344,7 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
     """Checked inputs of two sets that fit each other: arrays (N, *positions, C), or with masks or graphs."""
     one = _check_inputs(name, x1)
     if x2 is None:
-        return (*without_empty_masks(one), None)
+        return (*_without_empty_masks(one), None)
     two = _check_inputs("x2", x2)
     if two.shape[1:] != one.shape[1:]:
         raise ShapeError("x2", two.shape, ("N", *one.shape[1:]), "give inputs of the shape of x1")
@@ -352,7 +352,15 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
         raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
     if getattr(one, "convention", None) != getattr(two, "convention", None):
         raise NetworkError("x2", two.convention, one.convention, verb="has masks of convention")
-    return without_empty_masks(one, two)
+    return _without_empty_masks(one, two)
+
+
+def _without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
+    """Checked inputs, as plain arrays if all are `Masked` without missing positions; traced masks stay."""
+    for x in inputs:
+        if not isinstance(x, Masked) or precision.is_traced(x.mask):
+            return inputs
+    return tuple(x.x for x in inputs) if all(bool(np.all(x.mask)) for x in inputs) else inputs
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Network
 from equitangents._version import FORMAT, __version__
-from equitangents.archives import Archive
+from equitangents.ensembles.archives import Archive
 from equitangents.ensembles.saved_folder import check_place, damaged, read_model, write_folder
 from equitangents.ensembles.saved_objects import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError

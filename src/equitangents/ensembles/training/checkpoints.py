@@ -7,6 +7,7 @@ that a checkpoint is continued by the same run or not at all.
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 from collections.abc import Iterator
@@ -20,13 +21,14 @@ from equitangents._version import FORMAT
 from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
 from equitangents.ensembles.saved_objects import Described, build
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import FORBIDDEN, alone, real
+from equitangents.files import alone, real
 from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
 
 _KEPT = 2
 _LOCK = ".training"
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 
 
 @dataclass
@@ -75,7 +77,7 @@ class CheckpointStore:
                 f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there "
                 "are kept, and fit(..., resume=True) goes on from them"
             )
-            if error.errno not in FORBIDDEN or not self.directory.is_dir():
+            if error.errno not in _FORBIDDEN or not self.directory.is_dir():
                 raise self._forbidden from None
             # nobody else trains there, and only reading is left
 
