@@ -1,6 +1,6 @@
-"""Types that load nothing, for modules that light commands import: aliases, and what is asked of users' objects.
+"""Types that import nothing heavy, for modules that light commands load: aliases, and protocols for users' objects.
 
-An object fits a protocol if it has what that lists; it need not name it. `_types` has the aliases of arrays, too.
+An object fits a protocol if it has the listed attributes; it need not name it. Array aliases are in `_types`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ DataRows = Any  # of a training problem: inputs, an array (N, …), or points of
 
 @runtime_checkable
 class FiniteNetwork(Protocol):
-    """A network of finite width: `nn.Sequential`, or a user's own object with these two methods."""
+    """A network of finite width: `nn.Sequential`, or any object with these two methods."""
 
     def __hash__(self) -> int:
-        """Equal networks have equal hashes: programs are compiled once for them."""
+        """Equal networks have equal hashes, so that programs are compiled once for them."""
 
     def init(self, key: jax.Array, input_shape: InputShape, /, dtype: Any) -> Params:
         """Random parameters, a pytree, for inputs of shape (*positions, channels)."""
@@ -43,7 +43,7 @@ class FiniteNetwork(Protocol):
 
 @runtime_checkable
 class ShapedNetwork(FiniteNetwork, Protocol):
-    """A network of finite width that says how large its outputs are, as `nn.Sequential` does."""
+    """A network of finite width with a known output shape, as `nn.Sequential`."""
 
     def output_shape(self, input_shape: InputShape, /) -> tuple[int, ...]:
         """The shape of one output for inputs of shape (*positions, channels)."""
@@ -51,7 +51,7 @@ class ShapedNetwork(FiniteNetwork, Protocol):
 
 @runtime_checkable
 class TaskExecutor(Protocol):
-    """What hands tasks to workers: an executor of `concurrent.futures`."""
+    """An object that hands tasks to workers, such as an executor of `concurrent.futures`."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """A future of fn(*args, **kwargs), which has `result`, `cancel` and `add_done_callback`."""

@@ -1,8 +1,8 @@
-"""Archives: a record and arrays in one file, of which arrays are read when they are asked for.
+"""Archives: a record and arrays in one file; each array is read on demand.
 
-The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32, deflated where that
-halves its beginning, as of images that were whole numbers; others as they are. Saved models, checkpoints, stages of
-studies and chunks of predictions are such files.
+The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32. An array is deflated
+if that halves a sample of it, as for images of whole numbers; otherwise it is stored. Saved models, checkpoints, stages
+of studies and chunks of predictions are such files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BEGINNING, _LARGE = 2**16, 2**30  # numbers; bytes, from which an array is writ
 
 
 def write_archive(file: Path | BinaryIO, about: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> None:
-    """Write `about`, which JSON can hold, and the arrays; errors are those of the file."""
+    """Write `about`, a JSON-compatible record, and the arrays; raises the file's errors."""
     with zipfile.ZipFile(file, "w", compresslevel=1) as archive:
         with archive.open(_JSON, "w") as entry:
             entry.write(json.dumps(about, indent=1).encode())
@@ -41,9 +41,9 @@ def _is_halved(array: np.ndarray) -> bool:
 
 
 class Archive(dict[str, Any]):
-    """The record of a file that `write_archive` wrote; it holds the file open, so that all is of one save.
+    """A file written by `write_archive`; it stays open, so that all its parts come from one save.
 
-    Raises ValueError for any other file, before memory is taken. `path` is that of its errors.
+    Raises ValueError for any other file, before memory is allocated. `path` is named in errors.
     """
 
     def __init__(self, file: BinaryIO, path: object = "") -> None:
@@ -63,9 +63,9 @@ class Archive(dict[str, Any]):
         weakref.finalize(self, file.close)
 
     def array(self, number: int) -> np.ndarray:
-        """One array, read once, after its checksum was found right.
+        """One array, read once, after its checksum was verified.
 
-        ValueError for one that is damaged; IndexError for one that there is not.
+        ValueError if it is damaged; IndexError if it does not exist.
         """
         if number not in self._read:
             name = f"{number}.npy"

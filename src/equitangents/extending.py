@@ -1,7 +1,7 @@
-"""What a package built on this library needs beside its rooms: checks, whole files, names of types, work spread out.
+"""Library functions for packages built on this one: checks, atomic files, type names, parallel tasks.
 
-The studies are the first such package. Each name is imported from where it lives when it is first used: the stub beside
-this file says from where.
+The studies are the first such package. Each name is imported on first use from the module that the stub file
+`extending.pyi` lists.
 """
 
 import lazy_loader

@@ -1,11 +1,11 @@
-"""Files and folders that appear only when they are complete, locks, and what processes that were killed left of them.
+"""Files and folders that appear only when complete, locks, and cleaning up after killed processes.
 
-Locks are the system's, which takes them from a process that ends, however it ends: `flock`, on Windows `msvcrt`.
-Neither host names nor process numbers count: a container that starts again as process 1 finds what it held free. On a
-file system without locks (some network mounts) nobody is kept out; a warning in the log says so.
+Locks are the operating system's (`flock`, on Windows `msvcrt`), which releases them when a process ends in any way.
+Host names and process numbers do not matter: a container restarted as process 1 finds its former locks free. On a file
+system without locks (some network mounts) nothing is locked; the log warns.
 
-What is being written is locked by its writer: what nobody holds is left over from one that is dead. Symbolic links stay
-links: what they point to is replaced.
+A writer holds a lock on its unfinished file; an unfinished file without a lock was left by a dead process. Symbolic
+links are kept: their targets are replaced.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _FAR = 0x7FFF0000  # where Windows locks a byte: what is written in the file sta
 
 @contextlib.contextmanager
 def alone(path: Path, otherwise: str, patience: float = _GLANCE) -> Iterator[None]:
-    """Hold the lock file `path`, which is made, and removed afterwards.
+    """Hold the lock file `path`, which is created, and removed afterwards.
 
-    StoreError, which says `otherwise`, where another process holds it for longer than `patience` seconds.
+    StoreError with the text `otherwise` if another process holds it for longer than `patience` seconds.
     """
     descriptor, owner = _held(path, otherwise, patience), os.getpid()
     try:
@@ -57,7 +57,7 @@ def alone(path: Path, otherwise: str, patience: float = _GLANCE) -> Iterator[Non
 
 
 def lock(descriptor: int) -> bool | None:
-    """Whether this process holds an open file now, until its descriptor is closed; None where there are no locks."""
+    """Whether this process now holds the lock of an open file, until it is closed; None without locks."""
     try:
         _system_lock(descriptor)
     except (ImportError, OSError) as error:
@@ -69,7 +69,7 @@ def lock(descriptor: int) -> bool | None:
 
 
 def is_named(descriptor: int, path: Path) -> bool:
-    """Whether an open file is the one of this name."""
+    """Whether the open file is still the one at `path`."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False
@@ -91,10 +91,10 @@ def _system_lock(descriptor: int) -> None:
 
 
 def _held(path: Path, otherwise: str = "", patience: float = math.inf) -> int:
-    """A descriptor of the file that has this name, which is made, and held where there are locks.
+    """A descriptor of the file at `path`, created if needed, and locked where locks exist.
 
-    What had the name before may be removed meanwhile: then another one is made. StoreError, which says `otherwise`,
-    where another process holds it for longer than `patience` seconds.
+    If the file is removed meanwhile, it is created again. StoreError with the text `otherwise` if another process holds
+    it for longer than `patience` seconds.
     """
     end = time.monotonic() + patience
     while True:
@@ -115,22 +115,22 @@ def _held(path: Path, otherwise: str = "", patience: float = math.inf) -> int:
 
 
 def may_write(folder: Path) -> bool:
-    """Whether this user may make files in a folder that is there; a full disk is another matter."""
+    """Whether this user may create files in an existing folder; a full disk is not considered."""
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def real(path: Path) -> Path:
-    """Where a path leads: links are followed once, so that one that is changed meanwhile mixes nothing."""
+    """The target of a path; links are followed once, so that a link changed meanwhile cannot mix two targets."""
     return Path(os.path.realpath(path))
 
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
-    """A temporary path beside `path` to write to; it takes the place of `path` at the end, or goes if that fails.
+    """A temporary path next to `path` to write to; it replaces `path` at the end, or is removed on failure.
 
-    The name is unique, so that several processes may write one file at once; folders are made; the content is on disk
-    before the name changes. What is no file (/dev/stdout, a pipe) is written to as it is. `once`: FileExistsError where
-    there is a file of that name by then.
+    Its name is unique, so that several processes may write one file at once. Folders are created, and the content is on
+    disk before the rename. Devices and pipes (/dev/stdout) are written directly. `once`: FileExistsError if `path`
+    exists by then.
     """
     path = real(path)
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -155,12 +155,12 @@ def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
 
 
 def sweep_partials(path: Path) -> None:
-    """Remove what dead processes left of `path` in `whole_file`."""
+    """Remove unfinished files of `path` that dead processes left in `whole_file`."""
     sweep(path.parent, re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}"))
 
 
 def sweep(folder: Path, name: re.Pattern[str] = LEFTOVER) -> None:
-    """Remove what dead processes were writing in a folder under a name of this form, as far as this user may."""
+    """Remove unfinished files of dead processes from a folder, by the form of their names, if permissions allow."""
     with contextlib.suppress(OSError):
         for left in [folder / each for each in os.listdir(folder) if name.fullmatch(each)]:
             with contextlib.suppress(OSError):
@@ -168,9 +168,9 @@ def sweep(folder: Path, name: re.Pattern[str] = LEFTOVER) -> None:
 
 
 def _remove_abandoned(file: Path) -> None:
-    """Remove a file that nobody holds, and hold it meanwhile: its writer may be about to.
+    """Remove a file that no process holds, holding it meanwhile.
 
-    Without locks: one that is older than an hour.
+    Without locks: only if it is older than an hour.
     """
     descriptor = os.open(file, os.O_RDWR if os.access(file, os.W_OK) else os.O_RDONLY)
     try:
@@ -183,7 +183,7 @@ def _remove_abandoned(file: Path) -> None:
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """A file to read from; OSError for a pipe or a device, which may have no end; neither is waited for."""
+    """A file opened for reading; OSError at once for a pipe or a device, which may have no end."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -193,7 +193,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def file_bytes(path: Path, most: int = MOST) -> bytes:
-    """What a regular file holds; OSError, before anything is read, where that is more than `most` bytes."""
+    """The content of a regular file; OSError, before reading, if it is larger than `most` bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         content = file.read(most + 1) if size <= most else b""
@@ -203,5 +203,5 @@ def file_bytes(path: Path, most: int = MOST) -> bytes:
 
 
 def checksum(record: Mapping[str, Any]) -> str:
-    """SHA-256 of a record that JSON can hold."""
+    """SHA-256 of a JSON-compatible record."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

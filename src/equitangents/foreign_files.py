@@ -1,7 +1,7 @@
-"""Arrays, JSON and models in files from elsewhere: nothing in them runs, and nothing is unpickled.
+"""Arrays, JSON and models in untrusted files: nothing in them runs, and nothing is unpickled.
 
-A pickle runs any code. What is wrong with a file is ValueError or one of `UNREADABLE` here; whoever reads the file
-names it. What a model's file or name is, is seen without loading it, and without JAX or PyTorch.
+Unpickling can run any code. Bad files raise ValueError or one of `UNREADABLE`; the caller adds the file's name. The
+kind of a model is determined without loading it, and without JAX or PyTorch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DEEP = 200  # lists and objects within each other
 
 @runtime_checkable
 class Rows(Protocol):
-    """An array that is perhaps on disk: NumPy's, a memory map, or Zarr's, whose rows are read when they are needed."""
+    """An array in memory or on disk (NumPy, memory map, Zarr) whose rows are read on demand."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -52,11 +52,11 @@ class Rows(Protocol):
         """The type of the numbers."""
 
     def __getitem__(self, key: Any, /) -> Any:
-        """Some of the numbers."""
+        """The selected numbers."""
 
 
 def read_json(content: bytes | str) -> Any:
-    """The value that JSON stands for; ValueError for what is not JSON, or is nested too deeply.
+    """The parsed JSON value; ValueError if it is not JSON, or nested too deeply.
 
     >>> read_json('{"a": [1, 2]}')
     {'a': [1, 2]}
@@ -85,7 +85,7 @@ def check_unpacked(archive: zipfile.ZipFile) -> None:
 
 
 def read_entry(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an archive; one of `UNREADABLE` for anything else, and for one that is damaged."""
+    """An array of an archive; raises one of `UNREADABLE` if it is no array, or damaged."""
     with archive.open(name) as entry:
         array: np.ndarray = np.lib.format.read_array(entry, allow_pickle=False)
         if entry.read(1):  # only of what is read to its end the checksum is compared
@@ -94,7 +94,7 @@ def read_entry(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def part(name: str, x: Rows, rows: slice | np.ndarray) -> np.ndarray:
-    """Some rows of an array that is perhaps on disk; StoreError, which names it, where they cannot be read."""
+    """Some rows of an array that may be on disk; StoreError, with its name, if they cannot be read."""
     if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
         return np.asarray(x[rows])
     try:
@@ -143,7 +143,7 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
 
 
 def read_named(name: str, path: FileName, needed: Sequence[str]) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by name; InvalidArgumentError as in `read_arrays`, and where a needed one lacks."""
+    """The arrays of an .npz file by name; InvalidArgumentError as in `read_arrays`, or if a needed one is missing."""
     found = read_arrays(name, path)
     arrays = found if isinstance(found, dict) else {}
     missing = [key for key in needed if key not in arrays]
@@ -167,7 +167,7 @@ def load_data(path: str) -> tuple[Any, Any]:
 
 
 def text_of(y: np.ndarray) -> np.ndarray:
-    """Bytes as text: they are UTF-8. Raises InvalidArgumentError that names y."""
+    """Bytes decoded as UTF-8 text. Raises InvalidArgumentError that names y."""
     try:
         return np.char.decode(y, "utf-8")
     except UnicodeDecodeError as error:
@@ -186,7 +186,7 @@ _EXPORTED = ("archive_format", "serialized_exported_program.json")
 
 
 def check_model(spec: str, trust: bool = False) -> Kind:
-    """What kind of model `spec` is; InvalidArgumentError where there is none, or a pickle that nobody trusts.
+    """The kind of model that `spec` names; InvalidArgumentError if there is none, or for a pickle without `trust`.
 
     Nothing is imported, and nothing unpickled.
     """
@@ -214,9 +214,9 @@ def check_model(spec: str, trust: bool = False) -> Kind:
 
 
 def check_name(spec: str, what: str, expected: str = "package.module:object") -> tuple[str, str]:
-    """(module, object) of "package.module:object", if there is such a module; `what` names the argument in errors.
+    """(module, object) of "package.module:object", if the module exists; `what` names the argument in errors.
 
-    As `python -m` does, the working folder is looked into first.
+    As with `python -m`, the working folder is searched first.
     """
     module, colon, name = spec.partition(":")
     if not (colon and module and name):

@@ -1,7 +1,7 @@
-"""Numbers as text, and cells of tables that spreadsheets open.
+"""Numbers as text, and table cells that are safe in spreadsheets.
 
-A spreadsheet runs a cell that begins with = + - @, a tab or a line's end, whoever wrote it: the name of a file, or a
-label. Such a text has an apostrophe before it, and is read back as it was. Numbers are no formulas, and stay.
+Spreadsheets run a cell that begins with = + - @, a tab or a newline, such as a file name or a label. Such texts get a
+leading apostrophe, which is removed on reading. Numbers are not formulas and do not change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _RUN = tuple("=+-@\t\r\n")
 
 
 def superscript(exponent: int) -> str:
-    """A whole number as an exponent.
+    """An integer as superscript digits.
 
     >>> "10" + superscript(-12)
     '10⁻¹²'
@@ -21,7 +21,7 @@ def superscript(exponent: int) -> str:
 
 
 def memory_size(number: float) -> str:
-    """Bytes for people, in powers of 1,000.
+    """A number of bytes as text, in powers of 1,000.
 
     >>> memory_size(640), memory_size(1_280_000), memory_size(2e12)
     ('640 B', '1.28 MB', '2 TB')
@@ -34,7 +34,7 @@ def memory_size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """An estimated time for people.
+    """A duration in seconds as text.
 
     >>> duration(0.0031), duration(2.44), duration(39.6), duration(700), duration(9000)
     ('3.1 ms', '2.4 s', '40 s', '12 min', '2.5 h')
@@ -51,7 +51,7 @@ def _two_digits(number: float, unit: str) -> str:
 
 
 def quoted(value: Any) -> Any:
-    """A cell as it is written: a text that would be run with an apostrophe before it, all else as it is.
+    """A cell as written: with a leading apostrophe if a spreadsheet would run it, else unchanged.
 
     >>> quoted("=1+1"), quoted("-1.5"), quoted("crow"), quoted(-2)
     ("'=1+1", '-1.5', 'crow', -2)
@@ -60,7 +60,7 @@ def quoted(value: Any) -> Any:
 
 
 def unquoted(text: str) -> str:
-    """The text of which `quoted` made this.
+    """The original text of a cell written by `quoted`.
 
     >>> unquoted(quoted("=1+1")), unquoted(quoted("'=1+1")), unquoted("'tis")
     ('=1+1', "'=1+1", "'tis")
@@ -69,7 +69,7 @@ def unquoted(text: str) -> str:
 
 
 def _is_run(text: str) -> bool:
-    """Whether a spreadsheet would run it, apostrophes before it aside, which `unquoted` must tell from ours."""
+    """Whether a spreadsheet would run the text after any leading apostrophes, so that `quoted` must mark it."""
     bare = text.lstrip("'")
     return bare.startswith(_RUN) and not _is_number(bare)
 

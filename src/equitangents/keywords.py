@@ -1,4 +1,4 @@
-"""Arguments with a second name, and the error for names that are misspelt."""
+"""Arguments with a second name, and the error for misspelt names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def named_also(**others: str) -> Callable[[F], F]:
-    """A decorator: a function's arguments by a second name, `other="name"`, as scikit-learn's `X` for `x`.
+    """Decorator that gives arguments of a function a second name, `other="name"`, as scikit-learn's `X` for `x`.
 
-    Both at once, the first by its name or by its place: InvalidArgumentError.
+    InvalidArgumentError if both are passed, the first by name or by position.
 
     >>> @named_also(X="x")
     ... def size(x):
@@ -44,12 +44,12 @@ def named_also(**others: str) -> Callable[[F], F]:
 
 
 def unknown(argument: str, name: object, known: Collection[str]) -> InvalidArgumentError:
-    """The error for a name that is none of the known ones."""
+    """The error for a name that is not among the known ones."""
     return InvalidArgumentError(argument, name, list(known), meant(str(name), known))
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """ "did you mean 'eigh'?" if a known name is near, else nothing."""
+    """ "did you mean 'eigh'?" if a known name is similar, else ""."""
     lowered = {k.lower(): k for k in known}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     return f"did you mean {lowered[near[0]]!r}?" if near else ""
@@ -60,7 +60,7 @@ Get = str | Sequence[str] | None
 
 
 def names_of(get: Get, *others: str) -> tuple[str, ...]:
-    """Requested names, in lower case; those of `others` are known, too."""
+    """The requested names, in lower case; `others` are also allowed."""
     names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
     known = tuple(dict.fromkeys(("nngp", "ntk", *others)))
     for name in names:
@@ -70,7 +70,7 @@ def names_of(get: Get, *others: str) -> tuple[str, ...]:
 
 
 def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> Any:
-    """What was asked for: the part itself where `get` is a text, else a named tuple."""
+    """The requested parts: a single one if `get` is a text, else a named tuple."""
     return parts[0] if isinstance(get, str) else _record(title, tuple(names))(*parts)
 
 

@@ -1,7 +1,7 @@
-"""How much memory this process may still use, and refusing in time what would take more; how many threads it has.
+"""How much memory and how many threads this process may use, and errors before more memory is taken.
 
-The least of what is left of the machine's physical memory, of the limits of the control groups (containers) that the
-process is in, and of its own limits on addresses and data (`ulimit -v`, `-d`); what it holds already is taken off each.
+The limit is the smallest of: free physical memory, limits of the process's control groups (containers), and its own
+limits on addresses and data (`ulimit -v`, `-d`); memory that it holds already is subtracted from each.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _PAGES = Path("/proc/self/statm")  # numbers of pages that this process holds
 
 
 def process_memory() -> int:
-    """Bytes that this process may take beyond those that it holds, other programs aside."""
+    """Bytes that this process may take in addition to those that it holds, ignoring other programs."""
     held = _held()
     return max(0, min(limit - held[of] for of, limit in (*_inherited(), *_own_limits())))
 
 
 def machine_memory() -> int:
-    """Bytes that a process may use here, with all that it holds."""
+    """Bytes that a process may use here in total."""
     return min(limit for _, limit in (*_inherited(), *_own_limits()))
 
 
 def default_memory_limit() -> int:
-    """Half of `process_memory()`: what one fit may take unless it is told otherwise."""
+    """Half of `process_memory()`: the default limit of one fit."""
     return process_memory() // 2
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether memory ran out where nobody had foreseen it, by the class of the error: Python's, PyTorch's or JAX's.
+    """Whether an error means that memory ran out unexpectedly, by its class: Python's, PyTorch's or JAX's.
 
-    JAX's is for every failure of a program; that of memory has the status RESOURCE_EXHAUSTED.
+    JAX uses one class for all failures of a program; out of memory has the status RESOURCE_EXHAUSTED.
     """
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)):
@@ -67,7 +67,7 @@ def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None
 
 
 def check_fits(task: str, needed: int, remedy: str) -> None:
-    """Raise MemoryLimitError if `needed` bytes are more than the process may use: it could not but fail.
+    """Raise MemoryLimitError if `needed` bytes exceed what the process may use at all.
 
     >>> check_fits("a small array", needed=1000, remedy="…")
     """
@@ -76,7 +76,7 @@ def check_fits(task: str, needed: int, remedy: str) -> None:
 
 
 def _held() -> tuple[int, int, int]:
-    """Bytes that this process holds: of addresses, in memory, of data; 0 where the system does not tell."""
+    """Bytes that this process holds: of addresses, in memory, of data; 0 where the system does not report them."""
     try:
         file = os.open(_PAGES, os.O_RDONLY)  # every small kernel asks: Python's own files take three times as long
         try:
@@ -96,7 +96,7 @@ def _held() -> tuple[int, int, int]:
 
 @cache
 def _inherited() -> tuple[tuple[int, int], ...]:
-    """Limits from outside, which do not change, each after the number of what counts towards it in `_held`."""
+    """Limits from outside the process, which do not change, as (index in `_held`, bytes)."""
     return tuple((_RESIDENT, limit) for limit in (_physical(), *_group_limits(_GROUPS, _MOUNT)))
 
 
@@ -108,7 +108,7 @@ def _physical() -> int:
 
 
 def _group_limits(groups: Path, mount: Path) -> Iterator[int]:
-    """Limits of the control groups in `groups`, a line `number:controllers:path` each, and of those around them."""
+    """Limits of the control groups listed in `groups` (lines `number:controllers:path`), and of their parents."""
     try:
         lines = groups.read_text().splitlines()
     except OSError:  # no control groups here
@@ -133,7 +133,7 @@ def _group_limits(groups: Path, mount: Path) -> Iterator[int]:
 
 
 def _own_limits() -> Iterator[tuple[int, int]]:
-    """The limits that a process may lower for itself."""
+    """Limits that the process may lower for itself, as (index in `_held`, bytes)."""
     try:
         import resource  # not on Windows
     except ImportError:
@@ -145,7 +145,7 @@ def _own_limits() -> Iterator[tuple[int, int]]:
 
 
 def threads() -> int:
-    """The number of threads of engines: OMP_NUM_THREADS, else the cores available to this process."""
+    """The number of threads for engines: OMP_NUM_THREADS, else the cores available to this process."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)

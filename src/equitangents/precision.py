@@ -1,7 +1,7 @@
-"""Which floating-point type a computation runs in, whatever JAX's global flag says; normal numbers in it.
+"""The floating-point type of a computation, whatever JAX's global flag is; normal random numbers in it.
 
 NumPy in, NumPy out; JAX in, JAX out. float64 inputs are computed in float64 inside a scope that enables it; the
-global flag is never touched.
+global flag does not change.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def working_dtype(*arrays: Any) -> np.dtype:
 
 
 def scope(dtype: np.dtype | type | str) -> contextlib.AbstractContextManager[None]:
-    """Within it, JAX computes in float64 if `dtype` is float64, and arrays of different rank meet as in NumPy.
+    """Context in which JAX computes in float64 if `dtype` is float64, and broadcasts ranks as NumPy does.
 
-    The latter is JAX's default; programs of this package need it also where a user's setting forbids it.
+    Broadcasting is JAX's default; programs of this package need it even if a user's setting forbids it.
     """
     double = np.dtype(dtype) == np.float64
     settings: Any = jax.config  # whose names are not declared
@@ -58,10 +58,10 @@ def _set(double: bool) -> Iterator[None]:
 
 
 def standard_normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype | type | str) -> jax.Array:
-    """Independent draws from N(0, 1), (*shape): those of `jax.random.normal`, from a smaller program.
+    """Independent draws from N(0, 1), of shape `shape`: equal to `jax.random.normal`, from a smaller program.
 
-    Entry i of what a key draws is a function of the key and of i, counted row-major, whatever the shape. Drawn as a
-    vector, the numbers are the same to the last bit, and XLA compiles the program in half of the time.
+    Entry i of a key's draws is a function of the key and of the row-major index i, whatever the shape. Drawn as a
+    vector, the numbers are equal to the last bit, and XLA compiles the program in half the time.
 
     >>> import jax, numpy as np
     >>> key = jax.random.key(0)

@@ -1,4 +1,4 @@
-"""How far a long computation is, and how long the rest will take: in the log, on stderr, or to whoever asks."""
+"""Progress of a long computation and its remaining time: in the log, on stderr, or by a callback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ProgressCallback = Callable[[int, int, float], None]  # (pieces there, all piece
 
 
 def told_by(progress: bool | ProgressCallback | None) -> ProgressCallback | None:
-    """The function that `progress` is, or None; InvalidTypeError for what is no bool and no function."""
+    """The callback in `progress`, or None; InvalidTypeError unless it is a bool, a function or None."""
     if progress is None or isinstance(progress, bool):
         return None
     if not callable(progress):
@@ -26,7 +26,7 @@ def told_by(progress: bool | ProgressCallback | None) -> ProgressCallback | None
 
 
 class Progress:
-    """Counts `total` pieces, of which `there` are there at first; a function `progress` is called after each addition.
+    """Counts `total` pieces, `there` of them done at first; calls `progress`, if a function, after each addition.
 
     Every ten seconds a line names the `task` and what its pieces are called, `unit`: in the log, or of True on stderr.
     """
@@ -41,12 +41,12 @@ class Progress:
 
     @property
     def left(self) -> float:
-        """Seconds that the rest will take at the speed up to now; NaN before the first tile."""
+        """Estimated remaining seconds at the present speed; NaN before the first piece."""
         done = self.there - self._first
         return (time.monotonic() - self._start) * max(self.total - self.there, 0) / done if done else float("nan")
 
     def add(self, pieces: int = 1, computed: int = 1) -> None:
-        """So many more pieces are there, of which `computed` were computed now."""
+        """Add `pieces` finished pieces, `computed` of which were computed now."""
         self.there += pieces
         self.computed += computed
         if self._told is not None:

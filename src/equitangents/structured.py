@@ -1,7 +1,7 @@
-"""Inputs with structure: positions that are missing, and graphs, one for each input.
+"""Inputs with structure: missing positions, and one graph per input.
 
 `Masked(x, mask)` marks which positions of a padded array exist: pixels, words, atoms. `Graphs(x, adjacency, mask)` adds
-how the nodes of each input are joined. Both go wherever a network takes x.
+the edges between each input's nodes. Networks accept both in place of x.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _check_mask(mask: Any, x: Any) -> None:
 
 
 class _Inputs:
-    """Arrays that are indexed by inputs together, `x` the first of them, with one `convention`."""
+    """Arrays with a common first axis (inputs), `x` first, and a `convention`."""
 
     __match_args__: ClassVar[tuple[str, ...]]  # of a dataclass: its fields in order
 
@@ -59,7 +59,7 @@ class _Inputs:
         return made(*(None if part is None else part[rows] for part in arrays), convention)
 
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
-        """Raise InvalidTypeError: without this NumPy would take it for a list of such inputs, down to empty ones."""
+        """Raise InvalidTypeError; otherwise NumPy would read the object as a list of inputs."""
         raise InvalidTypeError(
             "x", type(self), "an array", "networks and net.kernel take it, others take its x", verb="is of type"
         )
@@ -86,12 +86,12 @@ class _Inputs:
 class Masked(_Inputs):
     """Inputs x, (N, *positions, C), and which of their positions exist: mask (N, *positions), True where one does.
 
-    What stands at missing positions has no effect. A network on masked inputs does what it does on the smaller inputs
-    that are left: sums, pools and attention leave missing positions out, and windows are those of the smaller size.
-    These have zero padding and stride 1, or "valid" padding, which takes masks that leave the first positions along
-    each axis. `convention="neural-tangents"` takes any of both: there every window reads zeros
-    at missing positions, divides by its whole size, and is there where the position that it is centred on is. Outputs
-    and kernels of an input of which nothing is left are zero.
+    Values at missing positions have no effect. By default a network acts on the smaller inputs of existing positions:
+    sums, pools and attention skip missing positions, and windows are those of the smaller size. Windows must have zero
+    padding and stride 1, or "valid" padding with masks that keep the first positions along each axis.
+    `convention="neural-tangents"` allows all windows and masks: every window reads zeros at missing positions, divides
+    by its full size, and exists where its centre does. Outputs and kernels of an input without existing positions are
+    zero.
     """
 
     x: ArrayLike
@@ -105,7 +105,7 @@ class Masked(_Inputs):
 
     @property
     def adjacency(self) -> None:
-        """There are no graphs."""
+        """None: there are no graphs."""
         return
 
 
@@ -114,8 +114,8 @@ class Masked(_Inputs):
 class Graphs(_Inputs):
     """Nodes x, (N, P, C), the graph of each input, adjacency (N, P, P), and which nodes exist, mask (N, P) or None.
 
-    adjacency[n, p, r] is what node p receives of node r: 0 or 1, or a weight. Entries of missing nodes have no effect.
-    `convention`: as in `Masked`.
+    adjacency[n, p, r] is the weight with which node p receives from node r, often 0 or 1. Entries of missing nodes have
+    no effect. `convention`: as in `Masked`.
     """
 
     x: ArrayLike
@@ -141,14 +141,14 @@ Inputs = ArrayLike | Masked | Graphs  # whatever networks take
 
 
 def is_structured(x: object) -> TypeGuard[Masked | Graphs]:
-    """Whether x is more than an array."""
+    """Whether x is `Masked` or `Graphs`."""
     return isinstance(x, _Inputs)
 
 
 def without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
-    """Checked inputs as they are, or as plain arrays where each is `Masked` and none misses a position.
+    """Checked inputs, unchanged, or as plain arrays if each is `Masked` with no position missing.
 
-    Traced masks are not known, and stay.
+    Traced masks have unknown values, and are kept.
     """
     for x in inputs:
         if not isinstance(x, Masked) or precision.is_traced(x.mask):
@@ -157,9 +157,9 @@ def without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
 
 
 def checked(name: str, x: Any) -> Any:
-    """Structured inputs with checked arrays: x cleared at missing positions, so that nothing there has an effect.
+    """Structured inputs with checked arrays and x set to zero at missing positions.
 
-    Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`; what stands at missing positions may be NaN.
+    Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`; values at missing positions may be NaN.
     """
     xp = jax.numpy if isinstance(x.x, jax.Array) else np
     values = x.x if isinstance(x.x, jax.Array) else np.asarray(x.x)

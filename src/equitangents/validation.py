@@ -1,4 +1,4 @@
-"""Checks of arguments: each error names the argument, what it was and what it may be."""
+"""Checks of arguments: each error has the argument's name, its value and the allowed values."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def check_array(
     shape: tuple[int | None, ...] | None = None,
     allow_empty: bool = False,
 ) -> Any:
-    """`x` as a floating NumPy or JAX array of the wanted rank and shape, all entries finite.
+    """`x` as a floating-point NumPy or JAX array of the required rank and shape, all entries finite.
 
-    Integers become float64; half precision (float16, bfloat16) becomes float32, which the log says. Traced JAX arrays
-    are checked for shape alone. `None` in `shape` matches any size.
+    Integers become float64; half precision (float16, bfloat16) becomes float32, with a log message. Traced JAX arrays
+    are only checked for shape. `None` in `shape` matches any size.
     Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`; InvalidArgumentError for masked entries.
     """
     jax = sys.modules.get("jax")  # groups use this file and stay without JAX; who has its arrays has loaded it
@@ -63,7 +63,7 @@ def check_array(
 
 
 def as_rectangular(name: str, x: Any) -> np.ndarray:
-    """x as a NumPy array; for lists of arrays of different sizes, objects that hold no numbers, and masks, an error."""
+    """x as a NumPy array; raises for lists of arrays of different sizes, non-numeric objects, and masked arrays."""
     check_unmasked(name, x)
     try:
         array = np.asarray(x)
@@ -86,7 +86,7 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
 
 
 def check_key(key: Any) -> None:
-    """Raise InvalidTypeError unless this is one key of jax.random, of the new kind or of the old, an array of uint32.
+    """Raise InvalidTypeError unless this is one jax.random key, new-style or a uint32 array.
 
     >>> import jax
     >>> check_key(jax.random.key(0))
@@ -100,7 +100,7 @@ def check_key(key: Any) -> None:
 
 
 def check_unmasked(name: str, x: Any) -> None:
-    """Raise InvalidArgumentError for an array with masked entries; one whose mask hides nothing is an array."""
+    """Raise InvalidArgumentError for a masked array with masked entries."""
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise InvalidArgumentError(
             name,
@@ -122,12 +122,12 @@ def _shape(part: Any) -> Any:
 
 
 def copied(x: Any) -> Any:
-    """A NumPy array that may be written to, laid out as x is; anything else, which is not written to, itself."""
+    """A writable copy of a NumPy array, with the same memory layout; anything else unchanged."""
     return x.copy(order="K") if isinstance(x, np.ndarray) else x
 
 
 def is_half(dtype: object) -> bool:
-    """Whether numbers of this type, of NumPy, JAX or PyTorch, have half precision: too few digits to compute with."""
+    """Whether a NumPy, JAX or PyTorch dtype has half precision, too few digits to compute with."""
     if isinstance(dtype, np.dtype) and dtype.itemsize != 2:  # its name takes longer
         return False
     return str(dtype).removeprefix("torch.") in ("float16", "bfloat16")
@@ -140,14 +140,14 @@ def check_same_length(name1: str, x1: Any, name2: str, x2: Any) -> None:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether this is a whole number, of Python or NumPy; True and False are none."""
+    """Whether the value is an integer of Python or NumPy; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None, wanted: str | None = None) -> int:
-    """`value` as an int; InvalidTypeError if it is not a whole number, InvalidArgumentError if it is out of range.
+    """`value` as an int; InvalidTypeError if it is not an integer, InvalidArgumentError if it is out of range.
 
-    `wanted`: what errors call it, if not by its range.
+    `wanted`: a description for errors, in place of the range.
 
     >>> check_whole("members", 3, 1)
     3
@@ -161,7 +161,7 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None, want
 
 
 def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool], at: object = None) -> None:
-    """Raise unless `value`, the entry `at` of an argument if it has several, is a finite number that is accepted."""
+    """Raise unless `value` (entry `at` of an argument) is finite and `accept` accepts it; `wanted` says what is."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise InvalidTypeError(name, value, wanted, at=at)
     if not (math.isfinite(value) and accept(value)):
@@ -175,9 +175,9 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
 
 
 def check_shape(name: str, value: Any) -> tuple[int, ...]:
-    """`value` as the shape of one input, (*positions, channels): whole numbers, each at least 1.
+    """`value` as the shape of one input, (*positions, channels): integers, each at least 1.
 
-    Raises InvalidTypeError for what has no sizes, ShapeError for sizes that are anything else, and for none.
+    Raises InvalidTypeError if it is not a sequence, ShapeError for an empty shape or any other sizes.
 
     >>> check_shape("input_shape", [8, 8, 1])
     (8, 8, 1)
