@@ -28,8 +28,9 @@ _wanted: ContextVar[bool] = ContextVar("compiled windows", default=False)
 
 @contextmanager
 def compiled_windows() -> Iterator[None]:
-    """Networks applied inside compute their windows by the compiled loops where these can: on CPUs, with reverse
-    derivatives of first order alone, as training needs."""
+    """Context in which networks compute convolutions by compiled loops if possible: on CPUs, with first-order
+    reverse derivatives only.
+    """
     before = _wanted.set(True)
     try:
         yield
