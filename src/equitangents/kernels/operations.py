@@ -77,14 +77,14 @@ class DualActivation(Protocol):
         """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
 
 
-class NoFibresError(Exception):
-    """The program mixes fibres and needs all pairs of positions."""
+class MixedOffsetsError(Exception):
+    """The program mixes pair offsets and needs all pairs of positions."""
 
 
 class Operation:
     """An operation of a program, with properties for planners, costs and engines.
 
-    One that says nothing mixes fibres, reads one position at a time, and holds no other operations.
+    One that says nothing mixes pair offsets, reads one position at a time, and holds no other operations.
     """
 
     said: ClassVar[str]  # how messages name it, where that is not its class
@@ -157,21 +157,21 @@ class Operation:
         return 0
 
     def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
-        """(the grid after it, whether that is a torus) along a fibre; raises NoFibresError where it mixes fibres."""
+        """(the grid after it, whether that is a torus); raises MixedOffsetsError where it mixes pair offsets."""
         if not self.stays:
-            raise NoFibresError("pooling before a later layer mixes fibres")
+            raise MixedOffsetsError("pooling before a later layer mixes pair offsets")
         return shape, torus
 
     def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
-        """The offset before it that a fibre's partners have whose offset after it is `step`."""
+        """The offset before the operation of pairs whose offset after it is `step`."""
         return step
 
     def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.
 
-        `folded`: these stand on the grid. Raises NoFibresError where it mixes fibres.
+        `folded`: these stand on the grid. Raises MixedOffsetsError where it mixes pair offsets.
         """
-        raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
+        raise MixedOffsetsError("a convolution before the lift, or pooling before a later layer, mixes pair offsets")
 
 
 class Pointwise(Operation):
@@ -334,9 +334,9 @@ class Box(Operation):
         return int(np.prod(self.out_shape, dtype=np.int64))
 
     def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
-        """The grid of windows; raises NoFibresError where these read around a torus that is none any more."""
+        """The grid of windows; raises MixedOffsetsError where these read around a torus that is none any more."""
         if self.wrap and not torus:
-            raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
+            raise MixedOffsetsError("circular padding after a layer that breaks the torus mixes pair offsets")
         return self.out_shape, self.wrap and all(n % s == 0 for n, s in zip(self.in_shape, self.stride, strict=True))
 
     def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:

@@ -107,7 +107,7 @@ def flat(ops: Iterable[Any]) -> Iterator[Any]:
 
 
 def why_structured(ops: tuple[Any, ...]) -> str:
-    """Reason why a structured program does not run along fibres."""
+    """Reason why a structured program does not run by pair offset."""
     names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
     held = ", ".join(names) or "masks"
     return f"it holds {held}"
@@ -122,7 +122,7 @@ Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Para
 
 
 @dataclass(frozen=True)
-class GroupFibres:
+class GroupMoves:
     """Moves of positions by elements q of a lifted network's group: before the lift x → qx, after it g → qg.
 
     `folded` > 1: each position of the field stands for that many elements of the group (those that differ in their
@@ -144,7 +144,7 @@ class Positions:
     """The space of fields over positions: a grid of `shape`, () for plain vectors, and behind a lift a finite group."""
 
     shape: tuple[int, ...]
-    lift: GroupFibres | None = None
+    lift: GroupMoves | None = None
 
 
 if TYPE_CHECKING:
@@ -174,12 +174,12 @@ class Program(HashedOnce, Generic[S]):
         return self.space.shape
 
     @property
-    def lift(self: Program[Positions]) -> GroupFibres | None:
+    def lift(self: Program[Positions]) -> GroupMoves | None:
         """Moves of positions by the group of a lifted network."""
         return self.space.lift
 
 
-def field_program(shape: tuple[int, ...], ops: tuple[Op, ...], lift: GroupFibres | Any | None) -> Program[Any]:
+def field_program(shape: tuple[int, ...], ops: tuple[Op, ...], lift: GroupMoves | Any | None) -> Program[Any]:
     """The program of operations on a grid of positions, some of which lift to a group or to rotations."""
     return Program(Positions(shape), _without_lone_windows(ops)) if lift is None else lift.program(shape, ops)
 

@@ -254,7 +254,7 @@ def typed(batch: Batch, dtype: DType) -> Batch:
 
 
 def structured_program(shape: tuple[int, ...], ops: tuple[Any, ...], lift: Any | None) -> Program[Any]:
-    """The program of such operations on a grid of positions: of fields along fibres, where these can be had."""
+    """The program of such operations on a grid of positions: by pair offset where layers keep it."""
     ops = _simplified(ops)
     if lift is None or not lift.on_rotations:
         fields = _in_fields(ops)

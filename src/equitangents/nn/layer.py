@@ -23,7 +23,7 @@ from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.operations import Affine, Dual, DualActivation, Flatten, RatedAffine
-from equitangents.kernels.program import GroupFibres, Op
+from equitangents.kernels.program import GroupMoves, Op
 from equitangents.kernels.rotations import Sphere
 from equitangents.precision import standard_normal
 from equitangents.steerable import Features
@@ -267,7 +267,7 @@ class Layer(metaclass=_OfPlainNumbers):
             raise NetworkError("layers", self, "layers that take masks", verb="hold")
         return structure.after(y, mask)
 
-    def fibres(self, signal: Signal) -> GroupFibres | Sphere | None:
+    def group_moves(self, signal: Signal) -> GroupMoves | Sphere | None:
         """Moves of positions by group elements, for a layer that lifts to a group; else None."""
         return None
 

@@ -158,7 +158,7 @@ class GlobalSumPool(_Pool):
 class GlobalAvgPool(_Pool):
     """Mean over all positions of a grid, or over every `every`-th along each dimension, beginning with the first.
 
-    `every` (a number or one for each dimension) leaves 1/every² of an image's positions, and as many of its fibres:
+    `every` (a number or one for each dimension) leaves 1/every² of an image's positions, and of its pair offsets:
     where fields are smooth that is nearly the same network, at 1/every² of the cost.
     """
 

@@ -18,7 +18,7 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.operations import FrozenArray
-from equitangents.kernels.program import GroupFibres, Program
+from equitangents.kernels.program import GroupMoves, Program
 from equitangents.kernels.projected import EquivariantOutputs, PositionMoves, RotationMoves
 from equitangents.kernels.rotations import Sphere
 from equitangents.nn.layer import Grid, LinearLayer, OnGroup, Signal
@@ -91,23 +91,21 @@ class Readout(LinearLayer):
         """Nothing: the kernels of the layers before it are projected, see `projected`."""
         raise NetworkError("a Readout is the last layer of a network, not part of another layer")
 
-    def projected(
-        self, flat: Program[Any], fibres: GroupFibres | Sphere, signal: Signal
-    ) -> Program[EquivariantOutputs]:
+    def projected(self, flat: Program[Any], moves: GroupMoves | Sphere, signal: Signal) -> Program[EquivariantOutputs]:
         """The program of a network with this last layer, into which `signal` goes.
 
-        `flat` is that of the network which ends in Flatten and Dense(1), `fibres` says how its group moves positions.
+        `flat` is that of the network which ends in Flatten and Dense(1), `moves` says how its group moves positions.
         """
         rho = self.matrices(signal)
         mean = np.average(rho, axis=0, weights=signal.positions.weights)
         constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
-        turning = EquivariantOutputs(flat.space, self._moves(fibres, rho, signal), constant)
+        turning = EquivariantOutputs(flat.space, self._moves(moves, rho, signal), constant)
         return Program(turning, flat.ops)
 
-    def _moves(self, fibres: GroupFibres | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
-        if isinstance(fibres, GroupFibres):
+    def _moves(self, moves: GroupMoves | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
+        if isinstance(moves, GroupMoves):
             group = getattr(signal.positions, "group", None)
             assert isinstance(group, Group)
-            sources = fibres.points.array[group.inverses]
+            sources = moves.points.array[group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho))
-        return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)
+        return RotationMoves(moves.group, moves.bandlimit, self._turned, moves.accuracy)

@@ -30,7 +30,7 @@ from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group
 from equitangents.kernels.cost import KernelCost, kernel_cost
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
-from equitangents.kernels.program import GroupFibres, Op, Positions, Program, field_program
+from equitangents.kernels.program import GroupMoves, Op, Positions, Program, field_program
 from equitangents.kernels.program import is_structured as has_structure
 from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernels, Part, part_of
@@ -435,10 +435,10 @@ def why_no_ntk(layers: tuple[Layer, ...]) -> str | None:
     return next((layer.no_ntk for layer in every(layers) if layer.no_ntk is not None), None)
 
 
-def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[Op, ...], GroupFibres | None] | None:
+def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[Op, ...], GroupMoves | None] | None:
     """(operations on the grid, how the group moves it), or None where the theorem's conditions do not hold.
 
-    With a flattening readout only the identity's fibre is asked for, which is the ordinary network's.
+    A flattening readout needs only the identity's offset, which is the ordinary network's.
     """
     first = next((i for i, layer in enumerate(layers) if layer.lifts_to is not None), None)
     group = None if first is None else layers[first].lifts_to
@@ -450,8 +450,8 @@ def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[
     turns = group.order // math.prod(group.torus)
     if turns == 1 or not any(op.is_pool and not op.is_diagonal for op in ops):
         return ops, None
-    fibres = layers[first].fibres(signals[first])
-    return (ops, GroupFibres(fibres.points, fibres.points, folded=turns)) if isinstance(fibres, GroupFibres) else None
+    moves = layers[first].group_moves(signals[first])
+    return (ops, GroupMoves(moves.points, moves.points, folded=turns)) if isinstance(moves, GroupMoves) else None
 
 
 def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: Group) -> tuple[Op, ...] | None:
@@ -474,19 +474,19 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | N
     last, given = layers[-1], _count_given(layers, signals)
     if isinstance(last, Readout) and masks is None:
         numbers = (*layers[:-1], Flatten(), Dense(1, W_std=last.W_std))
-        fibres = layers[given].fibres(signals[given])
-        if fibres is None:
+        moves = layers[given].group_moves(signals[given])
+        if moves is None:
             wanted = "a Lift or SphereLift as the first layer with weights, for kernels before a Readout"
             raise NetworkError("layers", layers[given], wanted, at=given)
-        return given, last.projected(lower(numbers, chain(numbers, signals[0]))[1], fibres, signals[-2])
+        return given, last.projected(lower(numbers, chain(numbers, signals[0]))[1], moves, signals[-2])
     if signals[-1].positions.count != 1 or last.ends_on_points:
         remedy = "end the network with Flatten, GlobalAvgPool, GroupPool or SteerablePool, or ask for kernel_field"
         raise NetworkError("output", signals[-1].positions, "one position", remedy)
     layers, signals = layers[given:], signals[given:]
     folded = None if masks or isinstance(signals[-1].positions, Steered) else fold(layers, signals)
     if folded is not None:
-        ops, fibres = folded
-        return given, Program(Positions(signals[0].positions.shape, fibres), ops)
+        ops, moves = folded
+        return given, Program(Positions(signals[0].positions.shape, moves), ops)
     return given, program_of(layers, signals, masks)
 
 
@@ -525,7 +525,7 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: st
         return Program(space, lowered(layers, signals, masked=False))
     if masks is None:
         pairs = zip(layers, signals, strict=False)
-        lift = next((moves for layer, signal in pairs if (moves := layer.fibres(signal)) is not None), None)
+        lift = next((moves for layer, signal in pairs if (moves := layer.group_moves(signal)) is not None), None)
         ops = lowered(layers, signals, masked=False)
         return (structured_program if has_structure(ops) else field_program)(begin.shape, ops, lift)
     if any(layer.lifts_to is not None for layer in layers):

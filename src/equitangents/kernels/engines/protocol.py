@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.plans import FibrePlan, FieldPlan, PairPlan, field_plan, plan
+from equitangents.kernels.plans import FieldPlan, OffsetPlan, PairPlan, field_plan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import Part
 from equitangents.kernels.rotations import RotationSections
 from equitangents.kernels.structured import Batch, StructuredProgram
 
 Pair = tuple[Any, Any]
-Plan = FibrePlan | PairPlan
+Plan = OffsetPlan | PairPlan
 
 
 class Engine(ABC):

@@ -316,7 +316,7 @@ def parallel_too(program: Program) -> bool | None:
     None: none are in doubt.
     """
     steps = plan_of(program)
-    dense = steps.form == "fibre" and not steps.last.steps and steps.single and len(set(steps.labels.array)) == 1
+    dense = steps.form == "offsets" and not steps.last.steps and steps.single and len(set(steps.labels.array)) == 1
     ops = steps.steps
     kinks = [n for n, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
     before = ops[: max(kinks, default=0)]

@@ -85,7 +85,9 @@ def choice_of(program: StructuredProgram, engine: str | None, part: Part | None 
 
     Kernel fields and traced kernels are the reference engine's.
     """
-    along = f"along fibres only, and this network runs over all pairs of positions, since {why_structured(program.ops)}"
+    along = (
+        f"by pair offset only, and this network runs over all pairs of positions, since {why_structured(program.ops)}"
+    )
 
     def obstacle(candidate: Engine) -> str | None:
         if candidate is REFERENCE:

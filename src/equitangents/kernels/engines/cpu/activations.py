@@ -25,7 +25,7 @@ from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.codes import CONVERTED_SIDES, DUAL_SIDES, LONG, RAISED_SIDES, SHORT, DualKind
 from equitangents.kernels.engines.cpu.tabulated import LOWEST, tabulated
-from equitangents.kernels.plans import FibrePlan, Step
+from equitangents.kernels.plans import OffsetPlan, Step
 from equitangents.kernels.scales import has_bias, unit_bias
 
 
@@ -110,7 +110,7 @@ def at_any_norms(plan: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def computed_in_double(plan: FibrePlan, channels: int) -> bool:
+def computed_in_double(plan: OffsetPlan, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
     if plan.any_norms or features(plan, channels) <= _FEW:
         return True
@@ -123,7 +123,7 @@ def computed_in_double(plan: FibrePlan, channels: int) -> bool:
 
 
 @lru_cache(maxsize=256)
-def changes_units(plan: FibrePlan) -> bool:
+def changes_units(plan: OffsetPlan) -> bool:
     """Whether fields change their unit (see `kernels.scales`): a function grows, or norms of inputs may differ much."""
     steps = plan.steps
     if plan.any_norms and unit_bias(steps) is None:
@@ -140,7 +140,7 @@ def bends_what_is_smooth(steps: Sequence[Step]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def has_tables(plan: FibrePlan) -> bool:
+def has_tables(plan: OffsetPlan) -> bool:
     """Whether functions are known by tables, so that kernels are NaN where variances lie outside of these."""
     return any(map(is_tabulated, _nonlinearities(plan.steps)))
 
@@ -150,7 +150,7 @@ def _nonlinearities(steps: Sequence[Step]) -> list[Any]:
     return [op.nonlinearity for op in steps if op.nonlinearity is not None]
 
 
-def features(plan: FibrePlan, channels: int) -> int:
+def features(plan: OffsetPlan, channels: int) -> int:
     """The channels of all positions that one position has seen before the first nonlinearity.
 
     Pools on the way add none: a window sees one average in place of many positions.

@@ -39,7 +39,7 @@ from equitangents.kernels.operations import (
     Standardise,
     Table,
 )
-from equitangents.kernels.plans import AddSaved, AnyPool, FibrePlan, Fork, PairPlan, Restore, Stage, Step
+from equitangents.kernels.plans import AddSaved, AnyPool, Fork, OffsetPlan, PairPlan, Restore, Stage, Step
 from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
 
 
@@ -66,7 +66,7 @@ class Turns:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RotationPlan(FibrePlan):
+class RotationPlan(OffsetPlan):
     """Run its stage at every rotation, average with their weights, then run `vector`."""
 
     turns: Turns
@@ -129,10 +129,10 @@ def affine_numbers(op: Affine) -> tuple[float, float, float, float]:
 
 
 @lru_cache(maxsize=256)
-def obstacle(plan: FibrePlan | PairPlan) -> str | None:
+def obstacle(plan: OffsetPlan | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if plan.form == "pairs":
-        return f"it runs along fibres only, and here {plan.why}"
+        return f"it runs by pair offset only, and here {plan.why}"
     for op in plan.steps:
         if (phi := op.nonlinearity) is not None and described(phi) is None:
             return f"it has no dual of {name_of(phi)}"
@@ -173,7 +173,7 @@ def _window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tupl
 
 
 @lru_cache(maxsize=64)
-def describe(plan: FibrePlan, channels: int) -> Description:
+def describe(plan: OffsetPlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
     return _Writer(plan).description(channels)
 
@@ -184,7 +184,7 @@ def _three(values: Any, filler: int) -> list[int]:
 
 
 class _Writer(Numbers):
-    def __init__(self, plan: FibrePlan) -> None:
+    def __init__(self, plan: OffsetPlan) -> None:
         super().__init__()
         self.plan, self.stages, self.steps = plan, plan.stages, plan.steps
         self.bent = bends_what_is_smooth(self.steps)
@@ -217,18 +217,18 @@ class _Writer(Numbers):
         return True, self.units_behind.pop(0)
 
     def stage(self, stage: Stage, before: tuple[Stage, ...]) -> None:
-        """How many operations, fibres, the pool before, with the fibres that its variances need, and levels."""
+        """How many operations, offsets, the pool before, with the offsets that its variances need, and levels."""
         self.code += [len(stage.steps)]
-        self.fibres(stage.fibres, stage.levels[0])
+        self.offsets(stage.offsets, stage.levels[0])
         if stage.pool is not None:
             self.pool(stage.pool, stage.carried)
-            for fibres, earlier in zip(stage.own, before, strict=True):
-                self.fibres(fibres, earlier.levels[0])
+            for offsets, earlier in zip(stage.own, before, strict=True):
+                self.offsets(offsets, earlier.levels[0])
         for i, level in enumerate(stage.levels):
             self.level(level, _window_grid(stage.steps, stage.levels, i))
 
-    def fibres(self, fibres: FrozenArray, level: Level) -> None:
-        array = fibres.array
+    def offsets(self, offsets: FrozenArray, level: Level) -> None:
+        array = offsets.array
         if level.on_grid:
             array = np.pad(array, ((0, 0), (AXES - array.shape[1], 0)))
         self.code += [len(array), self.table(FrozenArray(array))]

@@ -1,13 +1,11 @@
 """Rules of each operation for pairs of positions, and for the moments of one input.
 
 Carried by pair are E = 2(√(q1 q2) - K), see `kernels.angular`, and the tangent kernel Θ. What is particular to a set of
-pairs (one fibre, or all pairs) is in its geometry. Of one input alone there are second moments q(p) = E[f(p)²] and
+pairs (at one offset, or all pairs) is in its geometry. Of one input alone there are second moments q(p) = E[f(p)²] and
 means m(p) = E[f(p)], computed once per input rather than once per pair.
 
-The pairs of positions that are carried, and how windows and pools act on them.
-
-Those of one fibre, (p, p') that a single offset, or a single group element, joins; or all, for networks whose pooling
-or padding mixes fibres.
+The pairs of positions (p, p') that are carried have one offset (on a group: one relative element); all pairs are
+carried where pooling or padding mixes offsets.
 """
 
 from __future__ import annotations
@@ -208,12 +206,12 @@ def _standardise(op: Standardise, state: State, at: At) -> State:
 
 
 def _pool(op: Pool | WindowPool | Flatten, state: State, at: At) -> State:
-    assert isinstance(at.geometry, PairGeometry)  # pooling before a later layer mixes fibres
+    assert isinstance(at.geometry, PairGeometry)  # pooling before a later layer mixes pair offsets
     return at.geometry.pool(at.i, op, state, at.m1, at.m2)
 
 
 def _table(op: Table, state: State, at: At) -> State:
-    """Windowed mean along right translations, which keep the fibre; of all pairs both positions move together."""
+    """Windowed mean along right translations, which keep the offset; over all pairs both positions move together."""
     tables, pairs = at.geometry.tables, isinstance(at.geometry, PairGeometry)
     means = state.angles(lambda e: table_mean_of_angles(e, at.before, at.after, op, tables, pairs))
     return means._replace(theta=table_mean(state.theta, op, tables, pairs))
@@ -329,8 +327,8 @@ def grid_partners(level: GridLevel, label: Any, low: tuple[int, ...], high: tupl
 
 
 @dataclass
-class FibreGeometry:
-    """The fibre `label` of a program with the given levels; batch axes are already aligned."""
+class OffsetGeometry:
+    """The pairs at the offset `label` of a program with these levels; batch axes are already aligned."""
 
     levels: tuple[Level, ...]
     label: Any
@@ -394,7 +392,7 @@ class FibreGeometry:
         return second, ~(valid1.reshape(wide) & valid2)
 
     def decouple(self, i: int, state: State, at: Both) -> State:
-        """Only the diagonal fibre joins equal positions."""
+        """Only the zero offset joins equal positions."""
         return uncoupled(state, ~jnp.all(self.label == 0), at)
 
 
@@ -444,7 +442,7 @@ class PairGeometry:
         return uncoupled(state, ~same, at)
 
 
-Geometry = FibreGeometry | PairGeometry
+Geometry = OffsetGeometry | PairGeometry
 
 
 def averaging(op: AnyPool, positions: int, dtype: DType, tables: dict[str, Any]) -> Any:
