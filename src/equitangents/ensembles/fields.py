@@ -347,7 +347,7 @@ def turning_symmetry(
 
 
 @dataclass(frozen=True)
-class Positions:
+class OutputPositions:
     """The positions that a network's output has, a grid of `shape`; or, if `turning`, outputs that turn, (d,)."""
 
     shape: tuple[int, ...]
@@ -379,21 +379,21 @@ class Positions:
         )
 
 
-def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targets) -> Positions | None:
+def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targets) -> OutputPositions | None:
     """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
 
     Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
     """
     targets = np.asarray(y).shape  # what only becomes an array, such as a data frame, may refuse NumPy's functions
     if (outputs := getattr(net, "equivariant_outputs", None)) is not None:
-        return Positions((outputs,), turning=True)
+        return OutputPositions((outputs,), turning=True)
     if isinstance(net, Sequential):
         try:
             shape = net.output_shape(x.shape[1:])[:-1]
         except NetworkError:  # the inputs do not fit; what is checked next says why
             return None
         if math.prod(shape) > 1 or (shape and targets[1:-1] == shape):
-            return Positions(shape)
+            return OutputPositions(shape)
         return None
     field = getattr(net, "kernel_field", None)
     if not callable(field) or len(targets) < 3:
@@ -402,11 +402,11 @@ def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targe
     grids = (targets[1:-1], targets[1:])  # with outputs, and without
     for grid in grids:
         if math.prod(grid) == count:
-            return Positions(grid)
+            return OutputPositions(grid)
     raise ShapeError("y", targets, f"targets on {count} positions, those on which the network ends")
 
 
-def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions: Positions) -> np.ndarray:
+def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions: OutputPositions) -> np.ndarray:
     """π, (|G|, P): where each element takes positions of outputs; that of the label action, if it moves any.
 
     Actions that move no positions, or not exactly, leave them where they are.

@@ -39,7 +39,7 @@ from equitangents.ensembles.estimator import (
     labels_of,
     target_rows,
 )
-from equitangents.ensembles.fields import Positions
+from equitangents.ensembles.fields import OutputPositions
 from equitangents.ensembles.training.checkpoints import check_same
 from equitangents.ensembles.training.network_job import check_room
 from equitangents.ensembles.training.recipe import LOSSES
@@ -335,9 +335,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     def _member(self, i: int) -> AnyModel:
         """One member as its library has it."""
 
-    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, y: Targets) -> OutputPositions | None:
         """The positions that networks end on, for targets that are fields; None for others."""
-        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
+        return None if np.ndim(y) < 3 else OutputPositions(np.shape(y)[1:-1])
 
     @abstractmethod
     def _variables(self) -> Tree:

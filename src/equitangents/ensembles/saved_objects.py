@@ -39,7 +39,7 @@ _CLASSES = {  # further ones, by module
     "nn.group_conv": "Elements",
     "nn.sequential": "Sequential",
     "stax.own_layers": "Gabor Raised Wave",
-    "steerable.features": "Features Irrep",
+    "steerable.features": "Features SteerableIrrep",
     "steerable.gaussian_sum": "GaussianSum",
     "groups.families": "Permutations",
     "groups.irreps": "Irrep",
@@ -52,7 +52,7 @@ _CLASSES = {  # further ones, by module
     "groups.wallpaper_group": "TranslationGroup WallpaperGroup",
     "actions.compact": "ContinuousRotations",
     "actions.images": "ImageTurns ResampledRotations",
-    "actions.positions": "GridMotions Permutations",
+    "actions.positions": "GridMotions PositionPermutations",
     "actions.products": "FieldAction RestrictedAction",
     "actions.rings": "RingRotations",
     "actions.subset": "ActionSubset",
@@ -67,22 +67,22 @@ _CLASSES = {  # further ones, by module
     "inference.group_fourier": "FourierIrrep",
     "inference.spectrum": "Ridge Spectrum",
     "ensembles.deep": "DeepEnsemble DeepEnsembleClassifier",
-    "ensembles.fields": "FieldKernel FieldMatrix FieldPoints PointAction PointAverage Positions TurningField",
+    "ensembles.fields": "FieldKernel FieldMatrix FieldPoints OutputPositions PointAction PointAverage TurningField",
     "ensembles.infinite.classifier": "InfiniteEnsembleClassifier",
     "ensembles.infinite.irrep_problem": "IrrepBlock IrrepProblem",
-    "ensembles.infinite.predictor": "Problem Settings SolvedProblem",
+    "ensembles.infinite.predictor": "Problem SolvedProblem TrainingSettings",
     "ensembles.infinite.regressor": "InfiniteEnsemble",
     "ensembles.infinite.training": "Training",
     "ensembles.standardisation": "Standardisation",
     "ensembles.training.variations": "Bootstrap NNGPPosterior NTKPosterior TangentPrior Variation ZeroOutput",
     "torch.estimators": "Ensemble EnsembleClassifier",
     "solvers.matrices": "ArrayMatrix KernelMatrix ScaledMatrix StoreMatrix",
-    "solvers.method": "Report Solution System",
+    "solvers.method": "Solution SolveReport System",
     "solvers.solving": "Solver",
     "solvers.spectral": "Eigh FeatureMatrix Primal",
-    "scale.gram": "GramStore Work",
+    "scale.gram": "GramStore GramWork",
     "scale.place": "ObjectPath",
-    "scale.record": "Inputs Record",
+    "scale.record": "InputsRecord Record",
 }
 _NAMES = {"ensembles.Training": "ensembles.TrainingProblem"}
 _DYNAMICS = ("inference.Flow", "inference.Descent")  # the classes that are values themselves
@@ -135,13 +135,13 @@ def _load(place: str) -> type:
     return found
 
 
-class Described:
+class EncodedValue:
     """What was made of a value: its `tree`, and the `arrays` that the tree counts.
 
     `given` names objects that are kept by name alone, and given again when the value is built. Raises InvalidTypeError
     for what cannot be saved.
 
-    >>> described = Described({"a": (1, np.arange(3))})
+    >>> described = EncodedValue({"a": (1, np.arange(3))})
     >>> described.tree
     {'is': 'dict', 'items': [['a', {'is': 'tuple', 'items': [1, {'is': 'array', 'number': 0}]}]]}
     >>> build(described.tree, described.arrays.__getitem__)
@@ -320,7 +320,7 @@ Array = Callable[[int], np.ndarray]
 
 
 def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> Any:
-    """The value of which `Described` made `tree` and arrays by number; ValueError for what it cannot have made.
+    """The value of which `EncodedValue` made `tree` and arrays by number; ValueError for what it cannot have made.
 
     >>> build({"is": "object", "number": 0, "class": "os:PathLike", "state": []}, [].__getitem__)
     Traceback (most recent call last):
@@ -410,7 +410,7 @@ def _ensemble(e: Any) -> bool:
 
 
 FITS: dict[str, Callable[[Any], Any]] = {
-    "actions.Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order
+    "actions.PositionPermutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order
     and bool((np.sort(a.table, axis=1) == np.arange(a.table.shape[1])).all()),
     "ensembles.FieldPoints": lambda p: p.image.shape == p.position.shape
     and _is_indexed(p.image, len(p.signals)) and _is_indexed(p.position, p.count),

@@ -22,7 +22,7 @@ from equitangents import precision
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels.engines import REFERENCE
-from equitangents.kernels.engines.select import Choice, choose, engine_of
+from equitangents.kernels.engines.select import EngineChoice, choose, engine_of
 from equitangents.kernels.plans import AddSaved, Fork, OffsetPlan, PairPlan, unrolled
 from equitangents.kernels.program import Positions, Program, flat
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers
@@ -154,7 +154,7 @@ class _Counted(NamedTuple):
 
     work: Work
     working_bytes: int
-    choice: Choice
+    choice: EngineChoice
     form: str
     program: Any
     shape: tuple[int, ...]  # of one input
@@ -307,7 +307,7 @@ def _of_points(
     values = [op.values(program.space.features.space) for op in ops if op.needs_variances]
     products = sum(op.products(points) for op in ops)
     work = Work(points, points, len(values), sum(values) * points**2, products)
-    choice, working = Choice(REFERENCE, (steerable.WHY,)), steerable.working_bytes(program, points)
+    choice, working = EngineChoice(REFERENCE, (steerable.WHY,)), steerable.working_bytes(program, points)
     counted = _Counted(work, working, choice, "pairs", program, (points, channels), steerable.compute, choice.notes)
     return counted._replace(outputs=steerable.outputs(program) ** 2, alone=n1 + (n2 or 0))
 

@@ -349,7 +349,7 @@ class Box(Operation):
 
 
 @dataclass(frozen=True)
-class Table(Operation):
+class IndexTable(Operation):
     """Weighted mean over a window given by an index table: out(g) = Σ_s weights[s] in(index[g, s])."""
 
     is_positional: ClassVar[bool] = True
@@ -535,7 +535,7 @@ class WindowPool(Operation):
 
 
 @dataclass(frozen=True)
-class Flatten(Operation):
+class Flattening(Operation):
     """Positions become channels: K = mean over p of K(p,p)."""
 
     is_pool: ClassVar[bool] = True

@@ -22,19 +22,19 @@ from equitangents.kernels.operations import (
     Box,
     Decouple,
     Dual,
-    Flatten,
+    Flattening,
     FrozenArray,
     HashedOnce,
+    IndexTable,
     Operation,
     Pool,
     Standardise,
-    Table,
     WindowPool,
 )
 
 
 @dataclass(frozen=True)
-class Parallel(Operation):
+class ParallelBranches(Operation):
     """Branches, each a list of operations, of one common input field or of one field each; `joined`: into one field.
 
     Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With `shares` w_i of the channels, these side by side: K = Σ w_i K_i,
@@ -93,9 +93,9 @@ class Parallel(Operation):
         return self.branches[1] if alone else None
 
 
-def residual(ops: tuple[Any, ...]) -> Parallel:
+def residual(ops: tuple[Any, ...]) -> ParallelBranches:
     """A residual block: the field plus ops(field)."""
-    return Parallel(((), ops), joined=True)
+    return ParallelBranches(((), ops), joined=True)
 
 
 def flat(ops: Iterable[Any]) -> Iterator[Any]:
@@ -118,7 +118,7 @@ def is_structured(ops: tuple[Any, ...]) -> bool:
     return any(op.is_structured for op in flat(ops))
 
 
-Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Parallel | Standardise
+Op = Box | IndexTable | Affine | Dual | Decouple | Pool | WindowPool | Flattening | ParallelBranches | Standardise
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.groups.rotations_of_space import random_rotations
-from equitangents.kernels.operations import Affine, Dual, Flatten, HashedOnce, Operation
-from equitangents.kernels.program import Op, Parallel, Positions, Program
+from equitangents.kernels.operations import Affine, Dual, Flattening, HashedOnce, Operation
+from equitangents.kernels.program import Op, ParallelBranches, Positions, Program
 from equitangents.sphere import degrees, rotate
 from equitangents.sphere.transforms import wigner
 
@@ -98,7 +98,7 @@ class Sphere:
         if not readout.is_diagonal:
             return Program(self, (*field, HaarMean(), *vector))
         first = field[0].affine.scaled(self.bandlimit**2 / (4 * np.pi), 1.0)
-        return Program(Positions((self.bandlimit**2,)), (Flatten(), first, *field[1:], *vector))
+        return Program(Positions((self.bandlimit**2,)), (Flattening(), first, *field[1:], *vector))
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _checked(ops: tuple[Any, ...]) -> tuple[Op, ...]:
     for op in ops:
-        if not isinstance(op, Affine | Dual | Parallel):
+        if not isinstance(op, Affine | Dual | ParallelBranches):
             raise NetworkError("operation", type(op), "one with a rule on rotations", verb="is")
     return ops
 

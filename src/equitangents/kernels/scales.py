@@ -119,7 +119,7 @@ def law_of(program: Any) -> Law:
     activations = [op.nonlinearity for op in ops if op.nonlinearity is not None]
     linear = [op.affine for op in ops if op.affine is not None]
     standardised = any(op.is_normalising for op in ops)
-    homogeneous = not standardised and all(isinstance(a, duals.PiecewiseLinear) for a in activations)
+    homogeneous = not standardised and all(isinstance(a, duals.PiecewiseLinearDual) for a in activations)
     bends = (i for i, op in enumerate(ops) if op.nonlinearity is not None or op.is_normalising)
     end = len(ops) if homogeneous else next(bends)
     signal, constant = _variance(tuple(_top(program)) if homogeneous else tuple(ops[:end]), 1.0, 0.0)
@@ -140,7 +140,7 @@ def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[flo
     for op in ops:
         if op.affine is not None:
             signal, constant = op.W_var * signal, op.W_var * constant + op.b_var
-        elif isinstance(phi := op.nonlinearity, duals.PiecewiseLinear):
+        elif isinstance(phi := op.nonlinearity, duals.PiecewiseLinearDual):
             factor = (1 + phi.slope**2) / 2
             signal, constant = factor * signal, factor * constant
         elif op.held:

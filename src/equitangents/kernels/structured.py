@@ -30,7 +30,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.operations import Blocks, Box, FrozenArray, Operation, Pool, Standardise, by_blocks, by_matrix
-from equitangents.kernels.program import Parallel, Program, field_program, flat, is_structured, why_structured
+from equitangents.kernels.program import ParallelBranches, Program, field_program, flat, is_structured, why_structured
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 
 if TYPE_CHECKING:
@@ -197,30 +197,30 @@ def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Batch:
+class MaskedBatch:
     """x (N, P, C), mask (N, P) or None, adjacency (N, P, P) or None."""
 
     x: Any
     mask: Any
     graphs: Any
 
-    def rows(self, at: slice) -> Batch:
+    def rows(self, at: slice) -> MaskedBatch:
         """Some of the inputs."""
-        return Batch(*(None if part is None else part[at] for part in (self.x, self.mask, self.graphs)))
+        return MaskedBatch(*(None if part is None else part[at] for part in (self.x, self.mask, self.graphs)))
 
 
-def batch_of(program: StructuredProgram, x: Any) -> Batch:
+def batch_of(program: StructuredProgram, x: Any) -> MaskedBatch:
     """Structured or plain inputs, positions in one axis."""
     values, mask = getattr(x, "x", x), getattr(x, "mask", None)
     flat_values = values.reshape((len(values), -1, values.shape[-1]))
     if mask is not None and not program.shape:
         mask = None  # vectors have no positions that could be missing
-    return Batch(
+    return MaskedBatch(
         flat_values, None if mask is None else mask.reshape(flat_values.shape[:2]), getattr(x, "adjacency", None)
     )
 
 
-def check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
+def check_alike(program: StructuredProgram, one: MaskedBatch, other: MaskedBatch) -> None:
     """Raise NetworkError unless both sets of inputs have masks, and graphs where the program reads them."""
     if (one.mask is None) != (other.mask is None):
         raise NetworkError("one of x1 and x2 has a mask, the other none; give both one (all True where all is there)")
@@ -247,10 +247,10 @@ def positions(program: StructuredProgram) -> int:
     return max(given, *(op.positions_after(given) for op in flat(program.ops)))
 
 
-def typed(batch: Batch, dtype: DType) -> Batch:
+def typed(batch: MaskedBatch, dtype: DType) -> MaskedBatch:
     """The inputs as JAX arrays of `dtype`."""
     graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
-    return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)
+    return MaskedBatch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)
 
 
 def structured_program(shape: tuple[int, ...], ops: tuple[Any, ...], lift: Any | None) -> Program[Any]:
@@ -299,7 +299,7 @@ def _inside(op: Any) -> tuple[Any, ...]:
     return (op.with_held(_simplified),)
 
 
-def _side_by_side(found: list[Any]) -> Parallel | None:
+def _side_by_side(found: list[Any]) -> ParallelBranches | None:
     """The last operation, where that leaves fields side by side."""
     last = found[-1] if found else None
     return last if last is not None and last.is_branching and last.is_open else None

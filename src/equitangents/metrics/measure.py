@@ -29,7 +29,7 @@ from equitangents.validation import check_array, copied
 
 
 @dataclass(frozen=True)
-class Bootstrap:
+class BootstrapSettings:
     """How intervals are found: coverage, number of resamples, and the seed that makes them reproducible."""
 
     confidence: float = 0.95
@@ -49,7 +49,7 @@ class Measure:
 
     name: str
     values: np.ndarray
-    bootstrap: Bootstrap
+    bootstrap: BootstrapSettings
     bounds: tuple[float, float] = field(default=(0.0, math.inf), kw_only=True)
 
     @property

@@ -20,7 +20,7 @@ from equitangents._types import KernelName, Network, Numbers, Times
 from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError, ShapeError
 from equitangents.inference.dynamics import Flow, TrainedProcess, one_time
 from equitangents.inference.spectrum import Ridge, Spectrum, decompose
-from equitangents.molecules.joint import Layout, energies_and_forces, joint_kernels
+from equitangents.molecules.joint import TargetLayout, energies_and_forces, joint_kernels
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question, kernels
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
@@ -241,7 +241,7 @@ class MoleculeRegressor(MolecularRegressor):
         check_choice("baseline", self.baseline, ("elements", "none"))
         if energies is None and forces is None:
             raise InvalidArgumentError("energies and forces are both None; expected at least one")
-        n, layout = len(molecules), Layout.of(molecules)
+        n, layout = len(molecules), TargetLayout.of(molecules)
         targets, given = np.zeros(layout.rows), np.zeros(layout.rows, bool)
         self.element_energies_ = {}
         if energies is not None:
@@ -277,7 +277,7 @@ class MoleculeRegressor(MolecularRegressor):
         `signals` have no channels for), NotPositiveDefiniteError for a singular kernel at time inf.
         """
         t = self._check_asked(molecules, time)
-        weights = np.zeros(Layout.of(self._train).rows)
+        weights = np.zeros(TargetLayout.of(self._train).rows)
         weights[self._asked] = self._learnt.weights(t)
         energies, forces = energies_and_forces(self.smooth_, molecules, self._train, weights, self._learnt.which)
         energies += self._baseline(molecules)
@@ -287,7 +287,7 @@ class MoleculeRegressor(MolecularRegressor):
 
     def _stds(self, molecules: Molecules, time: float) -> tuple[np.ndarray, np.ndarray]:
         cross = joint_kernels(self.smooth_, molecules, self._train)[:, :, self._asked]
-        layout = Layout.of(molecules)
+        layout = TargetLayout.of(molecules)
         prior = np.zeros(layout.rows)
         for i in range(len(molecules)):
             prior[layout.of_molecule(i)] = np.diagonal(joint_kernels(self.smooth_, molecules[[i]])[0])

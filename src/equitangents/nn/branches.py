@@ -133,7 +133,7 @@ class Parallel(_Holding):
 
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         pairs = zip(self.inner, self._chains(signal), strict=True)
-        return (program.Parallel(tuple(lowered(branch, signals, masked=masked) for branch, signals in pairs)),)
+        return (program.ParallelBranches(tuple(lowered(branch, signals, masked=masked) for branch, signals in pairs)),)
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Sum(_Joining):
         return _summed(x, self.parts(signal)[0])
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        return (program.Parallel((), joined=True),)
+        return (program.ParallelBranches((), joined=True),)
 
 
 class Concatenate(_Joining):
@@ -205,7 +205,7 @@ class Concatenate(_Joining):
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         counts = [part.channels for part in self.parts(signal)]
-        return (program.Parallel((), joined=True, shares=tuple(c / sum(counts) for c in counts)),)
+        return (program.ParallelBranches((), joined=True, shares=tuple(c / sum(counts) for c in counts)),)
 
 
 def _layers(name: str, branch: object) -> tuple[Layer, ...]:

@@ -77,7 +77,7 @@ class Flatten(ParameterFree):
         return x.reshape((x.shape[0], -1))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        return () if signal.positions.shape == () else (operations.Flatten(),)
+        return () if signal.positions.shape == () else (operations.Flattening(),)
 
 
 PADDINGS = ("circular", "zero", "valid")

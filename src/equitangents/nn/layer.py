@@ -22,7 +22,7 @@ from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.operations import Affine, Dual, DualActivation, Flatten, RatedAffine
+from equitangents.kernels.operations import Affine, Dual, DualActivation, Flattening, RatedAffine
 from equitangents.kernels.program import GroupMoves, Op
 from equitangents.kernels.rotations import Sphere
 from equitangents.precision import standard_normal
@@ -84,7 +84,7 @@ class OnGroup(_Positions):
 
 
 @dataclass(frozen=True)
-class Blocks(_Positions):
+class Cosets(_Positions):
     """Positions that are cosets of a subgroup: only pooling, flattening and dense layers may follow."""
 
     cosets: int
@@ -124,7 +124,7 @@ class Steered(_Positions):
         return f"{at} with features {self.features} of {self.features.group}"
 
 
-Positions = Grid | OnGroup | Blocks | Steered
+Positions = Grid | OnGroup | Cosets | Steered
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ class Layer(metaclass=_OfPlainNumbers):
         fold that act at each position alike, or are its mean over all.
         """
         ops = self.lower(signal)
-        return ops if all(isinstance(op, Affine | Dual | Flatten) for op in ops) else None
+        return ops if all(isinstance(op, Affine | Dual | Flattening) for op in ops) else None
 
 
 def every(layers: Iterable[Layer]) -> Iterator[Layer]:

@@ -33,14 +33,14 @@ def gaussian(moments: tuple[Tree, ...]) -> Tree:
 
 
 @dataclass(frozen=True)
-class Layout:
+class OutputLayout:
     """Outputs y, (N, …); Θ has two of each axis that is not `traced`, (N, N, …)."""
 
     shape: tuple[int, ...]
     traced: tuple[int, ...]
 
     @classmethod
-    def of(cls, y: Tree, trace_axes: int | Sequence[int]) -> Layout:
+    def of(cls, y: Tree, trace_axes: int | Sequence[int]) -> OutputLayout:
         """The layout of targets with these traced axes."""
         rank = np.ndim(y)
         axes = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)

@@ -23,9 +23,9 @@ from equitangents.solvers.matrices import ArrayMatrix, Index, SymmetricMatrix, s
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
-    Report,
     Respond,
     Solution,
+    SolveReport,
     System,
     Task,
     are_solved,
@@ -82,7 +82,7 @@ def refined(
     if not are_solved(found.residuals, targets, found.solutions, TOLERANCE, largest):
         at = f"a relative residual of {residual:.1e}, above {TOLERANCE:g}, after {found.steps} steps"
         raise lost_in_factor(system, factor.precision, at, smallest)
-    report = Report(
+    report = SolveReport(
         precision=factor.precision,
         residual=residual,
         smallest=smallest,

@@ -24,9 +24,9 @@ from equitangents.solvers.matrices import spans
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
-    Report,
     Respond,
     Solution,
+    SolveReport,
     System,
     Task,
     are_solved,
@@ -77,7 +77,7 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
             f"at least {error:.1e}, the error after {m} steps of Lanczos",
             "allow more steps (Lanczos(max_iterations=...)), a larger tolerance or ridge, or take solver='eigh'",
         )
-    return Solution(alpha, Report(residual=error, iterations=m, smallest=smallest, largest=largest))
+    return Solution(alpha, SolveReport(residual=error, iterations=m, smallest=smallest, largest=largest))
 
 
 def _check_rate(system: System, largest: float, time: float) -> None:
@@ -164,7 +164,7 @@ class Lanczos(Method):
                     "take solver='cholesky' or 'eigh', or a larger ridge",
                 )
             residual = float(np.maximum(residual, float(np.max(left))))
-        report = Report(
+        report = SolveReport(
             residual=residual,
             smallest=max(smallest, system.delta) if smallest > 0 else smallest,
             largest=largest,

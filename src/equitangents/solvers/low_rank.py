@@ -24,7 +24,7 @@ import scipy.linalg
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Report, Respond, Solution, System, Task
+from equitangents.solvers.method import Method, Respond, Solution, SolveReport, System, Task
 from equitangents.validation import check_whole
 
 _BLOCK = 64  # pivots drawn at once, at most
@@ -133,7 +133,7 @@ class Nystrom(Method):
     """Nyström's approximation on pivots of a randomly pivoted Cholesky factorisation.
 
     rank: how many training inputs span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are drawn
-    from 20 · rank random rows. The report's `error` is estimated: see `Report`.
+    from 20 · rank random rows. The report's `error` is estimated: see `SolveReport`.
     """
 
     rank: int | None = None
@@ -181,7 +181,7 @@ class Nystrom(Method):
             system.dynamics.check(largest, time)
             weights = span.weights(time)
             error, residual = _compared(system, landmarks, span, targets, time, weights, half.weights(time))
-            report = Report(
+            report = SolveReport(
                 residual=residual,
                 smallest=smallest,
                 largest=largest,

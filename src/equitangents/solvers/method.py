@@ -22,7 +22,7 @@ from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True)
-class Report:
+class SolveReport:
     """How one system was solved.
 
     solver: what was used, such as "cholesky"; reason: why. precision: of the factor, or of the matrix's entries.
@@ -61,7 +61,7 @@ class Solution:
     """
 
     coefficients: np.ndarray
-    report: Report
+    report: SolveReport
     support: np.ndarray | None = None
 
 

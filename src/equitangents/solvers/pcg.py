@@ -21,9 +21,9 @@ from equitangents.solvers.low_rank import cheap_pivots, factor_on, inverse_root,
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
-    Report,
     Respond,
     Solution,
+    SolveReport,
     System,
     Task,
     are_solved,
@@ -208,7 +208,7 @@ class PCG(Method):
                 f"{largest:.1e}); raise rank (now {rank}), ridge or tolerance, or take "
                 "solver='cholesky' or 'out-of-core'"
             )
-        report = Report(
+        report = SolveReport(
             residual=worst,
             smallest=smallest,
             largest=largest,

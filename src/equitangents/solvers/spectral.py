@@ -19,7 +19,7 @@ import scipy.linalg
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference.spectrum import decompose, dense_solve_bytes, relative
 from equitangents.solvers.matrices import Index, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Report, Respond, Solution, System, Task
+from equitangents.solvers.method import Method, Respond, Solution, SolveReport, System, Task
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Eigh(Method):
             alpha = spectrum.vectors @ (dynamics.response(spectrum.eigenvalues, time)[:, None] * modes)
             left = spectrum.vectors @ (dynamics.decay(spectrum.eigenvalues, time)[:, None] * modes)
             errors = relative(targets - left - system.product(alpha), targets)
-            report = Report(residual=float(np.max(errors)), smallest=spectrum.smallest, largest=spectrum.largest)
+            report = SolveReport(residual=float(np.max(errors)), smallest=spectrum.smallest, largest=spectrum.largest)
             return Solution(alpha, report)
 
         return respond
@@ -156,7 +156,7 @@ class Primal(Method):
             errors = relative(squares @ weights + system.delta * weights - wanted, pulls)
             per = np.divide(response, values, out=np.zeros_like(values), where=known)
             alpha = weights if dual else matrix.spread(vectors @ (per[:, None] * modes))
-            report = Report(
+            report = SolveReport(
                 residual=float(np.max(errors)),
                 smallest=float(shifted[0]) if dual else system.delta,
                 largest=largest + system.delta,

@@ -1,8 +1,8 @@
 """The tree of layers behind a triple, whose parameters have one entry per layer, as in neural-tangents.
 
 A `Leaf` is one function of `stax`, which may be several layers of `nn` in a row, at most one of them with parameters:
-its entry is that layer's, or () without any. A `Group` has one entry for each child. `layers` are the layers of `nn`
-that run the finite network, and that kernels are lowered from.
+its entry is that layer's, or () without any. A `LayerGroup` has one entry for each child. `layers` are the layers of
+`nn` that run the finite network, and that kernels are lowered from.
 
 Graphs, `pattern=`, are edges from tails to heads, among all positions or along some axes: pattern[n, tail, head] is the
 weight with which the head receives the tail, so that it is transposed into the adjacency matrix of `Graphs`, which says
@@ -153,7 +153,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Group:
+class LayerGroup:
     """Layers one after another (`serial`, `repeat`), or `beside` one another (`parallel`)."""
 
     name: str
@@ -216,7 +216,7 @@ class Group:
         return tuple(params)
 
 
-Node = Leaf | Group
+Node = Leaf | LayerGroup
 
 
 def after(node: Node, signal: Signals) -> Signals:

@@ -33,7 +33,7 @@ from equitangents.stax.kernel import (
     signal_and_batch,
     signal_of,
 )
-from equitangents.stax.tree import Axes, Group, Leaf, Node, Pattern, Signals, after
+from equitangents.stax.tree import Axes, LayerGroup, Leaf, Node, Pattern, Signals, after
 from equitangents.structured import NEURAL_TANGENTS
 
 _SEVERAL = tuple, list  # every call asks, and to make unions of types takes longer than to ask
@@ -270,14 +270,14 @@ def _nodes(names: str, layers: Sequence[StaxLayer]) -> tuple[Node, ...]:
 
 def serial(*layers: StaxLayer) -> StaxLayer:
     """`nn.Sequential`: layers one after another; their parameters are a tuple with one entry each."""
-    return of_node(Group("serial", _nodes("layers", layers)))
+    return of_node(LayerGroup("serial", _nodes("layers", layers)))
 
 
 def parallel(*layers: StaxLayer) -> StaxLayer:
     """`nn.Parallel`: one layer for each of the signals that `FanOut` made, or for each of several inputs."""
-    return of_node(Group("parallel", _nodes("layers", layers), beside=True))
+    return of_node(LayerGroup("parallel", _nodes("layers", layers), beside=True))
 
 
 def repeat(layer: StaxLayer, n: int) -> StaxLayer:
     """The layer n times one after another, with independent weights each time; the identity for n = 0."""
-    return of_node(Group("repeat", _nodes("layer", [layer]) * n))
+    return of_node(LayerGroup("repeat", _nodes("layer", [layer]) * n))

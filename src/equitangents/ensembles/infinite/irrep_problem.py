@@ -33,7 +33,7 @@ from jaxtyping import Inexact
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields import PointAction
-from equitangents.ensembles.infinite.predictor import Decomposed, Settings, kernel_diagonal
+from equitangents.ensembles.infinite.predictor import Decomposed, TrainingSettings, kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import DataOrbits, find_orbits
@@ -108,7 +108,7 @@ class IrrepProblem(Decomposed):
                     f"not unique; {spectrum.remedy(spectrum.delta)}, or take a finite time"
                 )
 
-    def retuned(self, settings: Settings) -> Self:
+    def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
         first, ridge = self.spectra[0], settings.ridge.least
         dynamics = settings.dynamics(settings.learning_rate, self.processes[0].samples)
@@ -203,7 +203,7 @@ def solve(
     action: Action,
     x: DataRows,
     labels: np.ndarray,
-    settings: Settings,
+    settings: TrainingSettings,
     irreps: Sequence[FourierIrrep],
     solved: IrrepProblem | None,
     *,

@@ -36,7 +36,7 @@ from equitangents.kernels.random_features import RandomFeatures
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Report, Solution, System
+from equitangents.solvers.method import Method, Solution, SolveReport, System
 from equitangents.solvers.solving import DECOMPOSED, Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 from equitangents.validation import check_array
@@ -48,7 +48,7 @@ _BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision f
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """How an ensemble trains: what `InfiniteEnsemble` was given.
 
     method: of solving; None for "auto". points: rows of a problem that make one sample, over which the loss is a sum:
@@ -172,7 +172,7 @@ class KernelPredictor(abc.ABC):
         """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
 
     @abc.abstractmethod
-    def report(self, time: float) -> Report:
+    def report(self, time: float) -> SolveReport:
         """How it was solved."""
 
     def mean(self, time: float) -> MeansAtATime | None:
@@ -224,12 +224,12 @@ class Decomposed(KernelPredictor):
         for process in self.processes:
             process.check(time)
 
-    def report(self, time: float) -> Report:
+    def report(self, time: float) -> SolveReport:
         """How it was solved: one decomposition for each block."""
         spectra = self.spectra
         smallest, largest = min(s.smallest for s in spectra), max(s.largest for s in spectra)
         sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
-        return Report(
+        return SolveReport(
             solver="eigh",
             reason="one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps",
             size=sum(sizes),
@@ -244,7 +244,7 @@ class Decomposed(KernelPredictor):
         )
 
     @abc.abstractmethod
-    def retuned(self, settings: Settings) -> Self:
+    def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
 
     @abc.abstractmethod
@@ -289,7 +289,7 @@ class Problem(Decomposed):
         """The only one."""
         return [self.process]
 
-    def retuned(self, settings: Settings) -> Self:
+    def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
         dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
         return replace(self, process=self.process.retuned(settings.ridge.least, dynamics))
@@ -340,7 +340,7 @@ class SolvedProblem(KernelPredictor):
             self._solutions[time] = self.solver.solve(self.targets, time)
         return self._solutions[time]
 
-    def report(self, time: float) -> Report:
+    def report(self, time: float) -> SolveReport:
         """How it was solved at one time."""
         return self.solution(time).report
 
@@ -398,7 +398,7 @@ def dense(
     kernel: KernelFunction,
     x: DataRows,
     y: np.ndarray,
-    settings: Settings,
+    settings: TrainingSettings,
     weights: np.ndarray | None = None,
     remedy: str = "train on fewer samples, or take solver='pcg' or 'nystrom'",
     copies: int = 1,
@@ -418,7 +418,7 @@ def dense(
 
 
 def orbit_averaged(
-    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: Settings
+    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: TrainingSettings
 ) -> Problem | SolvedProblem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 
@@ -454,7 +454,7 @@ def _train(
     kernel: KernelFunction,
     x: DataRows,
     y: np.ndarray,
-    settings: Settings,
+    settings: TrainingSettings,
     equal: list[bytes] | None,
     *,
     weights: np.ndarray | None = None,
@@ -506,7 +506,7 @@ def _train(
 
 
 def _matrices(
-    kernel: KernelFunction, x: DataRows, settings: Settings, scale: np.ndarray | None
+    kernel: KernelFunction, x: DataRows, settings: TrainingSettings, scale: np.ndarray | None
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None, Method | None]:
     """(the kernel that trains, K(X, X), both if they are held, the method) of a solver that does not decompose."""
     method, field = settings.method, settings.field

@@ -31,7 +31,7 @@ from equitangents.ensembles.estimator import (
 from equitangents.ensembles.fields import output_positions
 from equitangents.ensembles.infinite import predictor, saving
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, held_out_predictions, target_evidence
-from equitangents.ensembles.infinite.predictor import Settings
+from equitangents.ensembles.infinite.predictor import TrainingSettings
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits import OrbitQuestions
@@ -44,7 +44,7 @@ from equitangents.kernels.random_features import RandomFeatures
 from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also
 from equitangents.scale.place import local
-from equitangents.solvers.method import Method, Report
+from equitangents.solvers.method import Method, SolveReport
 from equitangents.solvers.solving import as_method
 from equitangents.validation import check_choice
 
@@ -88,14 +88,14 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     standardise: bool = False
 
     _data: tuple[Any, Any] = field(init=False)  # what it was fitted to
-    solution_: Report = field(init=False)
+    solution_: SolveReport = field(init=False)
 
     @property
     def _solved(self) -> Training:
         """What was solved: this ensemble's training, or that of the regression behind a classifier."""
         return cast(Training, getattr(self, "ensemble_", self)._training)
 
-    def _check_parameters(self) -> Settings:
+    def _check_parameters(self) -> TrainingSettings:
         if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
             expected = "a network or an object with kernel(x1, x2=None), or kernel_field(x1, x2=None) for fields"
             raise InvalidTypeError("net", self.net, expected)
@@ -106,7 +106,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         method, ridge = as_method(self.solver), Ridge.read(self.ridge)
-        return Settings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, method)
+        return TrainingSettings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, method)
 
     @named_also(X="x")
     def tune(
@@ -226,7 +226,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
             augmentation is by an exact action under which the kernel is invariant (checked on a sample); or
             "explicit N|G| (why)". Of fields on P positions the same with NP; and "dense NP×NP (the network is
             equivariant under …)" where each copy is its sample.
-        solution_: how the mean was solved at the constructor's time (a `Report`): solver and reason, residual,
+        solution_: how the mean was solved at the constructor's time (a `SolveReport`): solver and reason, residual,
             condition, iterations, seconds, and for "nystrom" the estimated error.
         approximation_: of `kernels.random_features`, how far predictions are from exact ones on a small sample.
         covariance_solver_: which gives covariances, stds and samples; solved when first asked for.

@@ -27,10 +27,10 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles import fields
 from equitangents.ensembles.estimator import check_actions
-from equitangents.ensembles.fields import FieldKernel, FieldPoints, PointAction, Positions, TurningField
+from equitangents.ensembles.fields import FieldKernel, FieldPoints, OutputPositions, PointAction, TurningField
 from equitangents.ensembles.infinite import irrep_problem, predictor
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
-from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, Settings, SolvedProblem
+from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, SolvedProblem, TrainingSettings
 from equitangents.ensembles.orbits import orbit_batch
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
@@ -66,8 +66,8 @@ class Training:
     label_action: AnyAction
     x: DataRows
     y: np.ndarray
-    positions: Positions | None
-    settings: Settings
+    positions: OutputPositions | None
+    settings: TrainingSettings
     action: AnyAction
     rows: DataRows
     labels: np.ndarray
@@ -162,7 +162,7 @@ class Training:
         held = cast(SolvedProblem, solved).kernels
         return self.with_settings(replace(self.settings, method=Eigh(), held=held))
 
-    def with_settings(self, settings: Settings) -> Training:
+    def with_settings(self, settings: TrainingSettings) -> Training:
         """The kernel and data of this one with another ridge or learning rate: what is decomposed already stays so."""
         assert settings.field == self.settings.field
         settings = replace(settings, points=self.settings.points)
@@ -291,8 +291,8 @@ def make_training(
     label_action: GroupAction | None,
     x: DataRows,
     y: np.ndarray,
-    positions: Positions | None,
-    settings: Settings,
+    positions: OutputPositions | None,
+    settings: TrainingSettings,
 ) -> Training:
     """Training on y (N, outputs), or of fields (N, *positions, outputs).
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from equitangents._version import FORMAT
 from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
-from equitangents.ensembles.saved_objects import Described, build
+from equitangents.ensembles.saved_objects import EncodedValue, build
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, alone, real
 from equitangents.validation import is_whole
@@ -112,7 +112,7 @@ class CheckpointStore:
 
     def write(self, snapshot: Snapshot) -> None:
         """Write a checkpoint, whole or not at all. StoreError where that fails."""
-        held = Described(vars(snapshot))
+        held = EncodedValue(vars(snapshot))
         about = {"format": FORMAT, "fingerprint": self._fingerprint, "snapshot": held.tree}
         try:
             write_folder(self.directory / str(snapshot.epoch), about, held.arrays)

@@ -36,7 +36,7 @@ def _self_angle(q: ArrayLike) -> ArrayLike:
 
 
 @dataclass(frozen=True)
-class Erf(Traits):
+class ErfDual(Traits):
     """Activation kernel of the error function: the arcsine kernel."""
 
     odd: ClassVar[bool] = True
@@ -151,7 +151,7 @@ def _of_minor(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> tuple[A
 
 
 @dataclass(frozen=True)
-class Gelu(Traits):
+class GeluDual(Traits):
     """x Φ(x), Φ the normal distribution function."""
 
     linear_at_zero: ClassVar[bool] = True
@@ -232,7 +232,7 @@ class _Waves(Traits):
 
 
 @dataclass(frozen=True)
-class Sin(_Waves):
+class SinDual(_Waves):
     """Activation kernel of the sine, in closed form."""
 
     odd: ClassVar[bool] = True
@@ -264,7 +264,7 @@ class Sin(_Waves):
 
 
 @dataclass(frozen=True)
-class Cos(_Waves):
+class CosDual(_Waves):
     """Activation kernel of the cosine, in closed form."""
 
     even: ClassVar[bool] = True
@@ -273,7 +273,7 @@ class Cos(_Waves):
 
 
 @dataclass(frozen=True)
-class Wave(_Waves):
+class WaveDual(_Waves):
     """Activation kernel of sin(x + phase) = cos(phase) sin x + sin(phase) cos x."""
 
     phase: float

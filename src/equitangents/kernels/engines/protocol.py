@@ -17,7 +17,7 @@ from equitangents.kernels.plans import FieldPlan, OffsetPlan, PairPlan, field_pl
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import Part
 from equitangents.kernels.rotations import RotationSections
-from equitangents.kernels.structured import Batch, StructuredProgram
+from equitangents.kernels.structured import MaskedBatch, StructuredProgram
 
 Pair = tuple[Any, Any]
 Plan = OffsetPlan | PairPlan
@@ -103,11 +103,11 @@ class StructuredRules(ABC):
         """Why the engine cannot run `program`, or None if it can."""
 
     @abstractmethod
-    def kernels(self, program: StructuredProgram, one: Batch, other: Batch | None) -> Pair:
+    def kernels(self, program: StructuredProgram, one: MaskedBatch, other: MaskedBatch | None) -> Pair:
         """(NNGP, NTK) between two sets of inputs (None: the first with itself, at half the cost), each (N1, N2)."""
 
     @abstractmethod
-    def diagonal(self, program: StructuredProgram, batch: Batch) -> Pair:
+    def diagonal(self, program: StructuredProgram, batch: MaskedBatch) -> Pair:
         """(NNGP, NTK) of every input with itself, each (N,)."""
 
     @abstractmethod

@@ -60,7 +60,7 @@ VARIABLE = "EQUITANGENTS_ENGINE"
 _logged: set[str] = set()
 
 
-class Choice(NamedTuple):
+class EngineChoice(NamedTuple):
     """The engine that will run, and a note where it is not the fastest one."""
 
     engine: Engine
@@ -85,7 +85,7 @@ def engine_description() -> str:
     return f"{fastest.name} ({fastest.description()})"
 
 
-def choose(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> Choice:
+def choose(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> EngineChoice:
     """The engine for `program` in `dtype`, or for a part of its field."""
 
     def obstacle(candidate: Engine) -> str | None:
@@ -96,7 +96,7 @@ def choose(program: Program, engine: str | None, dtype: DType, part: Part | None
     return choose_where(obstacle, engine)
 
 
-def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = None) -> Choice:
+def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = None) -> EngineChoice:
     """The engine for a network; `obstacle` says why an engine cannot run it, or None if it can.
 
     What the fastest engine cannot run goes to the reference engine; the reason is logged once.
@@ -106,16 +106,16 @@ def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = 
         if why := obstacle(chosen):
             remedy = "use None or 'reference'" if asked == "engine" else "unset it or set it to 'reference'"
             raise InvalidArgumentError(f"{asked} is {chosen.name!r}, which cannot run this network: {why}; {remedy}")
-        return Choice(chosen)
+        return EngineChoice(chosen)
     fastest, why = _fastest()
     why = why or obstacle(fastest)
     if why is None:
-        return Choice(fastest)
+        return EngineChoice(fastest)
     note = f"{REFERENCE.name} engine in place of {fastest.name}: {why}"
     if note not in _logged:
         _logged.add(note)
         logger.info("%s", note)
-    return Choice(REFERENCE, (note,))
+    return EngineChoice(REFERENCE, (note,))
 
 
 def _forced(engine: str | None) -> tuple[Engine, str] | None:

@@ -25,7 +25,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels import scales
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.engines import Choice, Engine, choose
+from equitangents.kernels.engines import Engine, EngineChoice, choose
 from equitangents.kernels.engines.protocol import Plan
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.plans import plan as plan_of
@@ -77,7 +77,7 @@ def on_positions(
     if part is not None and not traced:
         check_field(part, len(x1), n2, dtype, 0)
     # Fields of traced inputs are the reference engine's, so that they have derivatives.
-    choice = Choice(REFERENCE) if traced and part is not None else choose(program, engine, dtype, part)
+    choice = EngineChoice(REFERENCE) if traced and part is not None else choose(program, engine, dtype, part)
     chosen = choice.engine
     plan, law, backends, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
     notes = (*plan.notes, *choice.notes)
@@ -108,7 +108,7 @@ _RUNS: dict[type, Callable[..., Any]] = {
     Points: steerable.compute,
     Sphere: rotations.compute,
 }
-_CHOICES: dict[type, Callable[..., Choice]] = {
+_CHOICES: dict[type, Callable[..., EngineChoice]] = {
     StructuredPositions: structured.choice_of,
     Points: steerable.choice_of,
     Sphere: rotations.choice_of,

@@ -15,7 +15,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.kernels import scales
-from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where, engines
+from equitangents.kernels.engines import REFERENCE, Engine, EngineChoice, choose_where, engines
 from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.plans import has_dual
 from equitangents.kernels.program import Program
@@ -95,7 +95,7 @@ def _traced(program: RotationSections, resolution: int, rules: RotationRules, ow
     return by_angles if rules.differentiable else with_derivatives_of(by_angles, lambda *inputs: by(rules, *inputs))
 
 
-def choice_of(whole: Program[Sphere], engine: str | None) -> Choice:
+def choice_of(whole: Program[Sphere], engine: str | None) -> EngineChoice:
     """The engine that runs the program; raises InvalidArgumentError if a named one cannot."""
     program = sections(whole)
 

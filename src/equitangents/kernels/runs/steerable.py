@@ -17,7 +17,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.kernels.engines import REFERENCE, Choice, choose_where
+from equitangents.kernels.engines import REFERENCE, EngineChoice, choose_where
 from equitangents.kernels.program import flat
 from equitangents.kernels.result import KernelField, Kernels, Part, check_field, check_result, field_bytes, result_at
 from equitangents.kernels.scales import any_traced, cast
@@ -130,9 +130,9 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 
 
-def choice_of(program: SteerableProgram, engine: str | None) -> Choice:
+def choice_of(program: SteerableProgram, engine: str | None) -> EngineChoice:
     """The reference engine, and a note why no other."""
-    return Choice(REFERENCE, choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,))
+    return EngineChoice(REFERENCE, choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,))
 
 
 def _typed(x: Any, dtype: DType) -> _Side:

@@ -16,7 +16,7 @@ from equitangents.groups import SymmetryGroup
 from equitangents.nn.layer import ParameterFree, Signal, Steered
 from equitangents.nn.sphere_lift import bandlimit_of
 from equitangents.steerable import Features
-from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, group_name, trivial
+from equitangents.steerable.features import MAX_DEGREE, SPACES, SteerableIrrep, group_name, trivial
 
 
 class InputLayer(ParameterFree):
@@ -127,7 +127,7 @@ class SphereSignal(InputLayer):
 
 def signals_on_directions(group: str, copies: int, bandlimit: int) -> Features:
     """Features of signals on the circle or sphere: copies of every degree below the bandlimit, even or odd for O(3)."""
-    kinds = (Irrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(bandlimit))
+    kinds = (SteerableIrrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(bandlimit))
     return Features.of(group, tuple((copies, kind) for kind in kinds))
 
 
@@ -210,14 +210,14 @@ def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Sign
     return replace(signal, positions=positions, channels=channels, gaussian=gaussian, given=False)
 
 
-def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, dict[Irrep, Any]]:
+def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, dict[SteerableIrrep, Any]]:
     """(coordinates, features (..., copies, d) by irrep) of x, (..., channels)."""
     positions = steered(signal)
     n = positions.coordinates
     return x[..., :n], positions.features.split(x[..., n:])
 
 
-def joined(points: jax.Array, features: Features, values: dict[Irrep, jax.Array]) -> jax.Array:
+def joined(points: jax.Array, features: Features, values: dict[SteerableIrrep, jax.Array]) -> jax.Array:
     """Channels of coordinates and of values (..., copies, d) by irrep."""
     parts = [values[kind].reshape((*points.shape[:-1], -1)) for kind in features.irreps]
     return jnp.concatenate([points, *parts], axis=-1)

@@ -28,10 +28,10 @@ from equitangents.nn.layer import ByRun, Grid, Layer, ParameterFree, Signal, Ste
 from equitangents.nn.steerable.inputs import InputLayer, joined, parted, steered, with_features
 from equitangents.precision import standard_normal
 from equitangents.steerable import Features
-from equitangents.steerable.features import Irrep, trivial
+from equitangents.steerable.features import SteerableIrrep, trivial
 from equitangents.validation import check_number, check_whole
 
-Pair = tuple[Irrep, Irrep]
+Pair = tuple[SteerableIrrep, SteerableIrrep]
 """(irrep out, irrep in)."""
 
 
@@ -86,7 +86,7 @@ class _Linear(Layer):
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         into, out, kernels = self._between(signal)
         points, before = parted(x, signal)
-        values: dict[Irrep, Any] = {}
+        values: dict[SteerableIrrep, Any] = {}
         for to, of in kernels:
             fan_in = count(kernels, to) * len(self.radii) * into.copies(of)
             w = params[f"{of}->{to}"] * (self.W_std / math.sqrt(fan_in))

@@ -34,10 +34,10 @@ from equitangents.kernels.operations import (
     Decouple,
     Dual,
     FrozenArray,
+    IndexTable,
     Pool,
     RatedAffine,
     Standardise,
-    Table,
 )
 from equitangents.kernels.plans import AddSaved, AnyPool, Fork, OffsetPlan, PairPlan, Restore, Stage, Step
 from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
@@ -175,7 +175,7 @@ def _window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tupl
 @lru_cache(maxsize=64)
 def describe(plan: OffsetPlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
-    return _Writer(plan).description(channels)
+    return _PlanWriter(plan).description(channels)
 
 
 def _three(values: Any, filler: int) -> list[int]:
@@ -183,7 +183,7 @@ def _three(values: Any, filler: int) -> list[int]:
     return [filler] * (AXES - len(numbers)) + numbers
 
 
-class _Writer(Numbers):
+class _PlanWriter(Numbers):
     def __init__(self, plan: OffsetPlan) -> None:
         super().__init__()
         self.plan, self.stages, self.steps = plan, plan.stages, plan.steps
@@ -304,32 +304,32 @@ def _changes_unit(op: object) -> bool:
     return isinstance(op, AddSaved) or changes_unit(op)
 
 
-def _box(to: _Writer, op: Box) -> _Code:
+def _box(to: _PlanWriter, op: Box) -> _Code:
     sides = (*_three(op.in_shape, 1), *_three(op.out_shape, 1), *_three(op.window, 1), *_three(op.stride, 1))
     return _Code(OpKind.BOX, box=(*sides, *_three(op.low, 0), int(op.wrap)))
 
 
-def _table(to: _Writer, op: Table) -> _Code:
+def _table(to: _PlanWriter, op: IndexTable) -> _Code:
     index, weights = to.table(op.index), to.real(op.weights.array)
     return _Code(OpKind.TABLE, index=index, weights=weights, count=op.span, flag=op.is_total)
 
 
-def _affine(to: _Writer, op: Affine) -> _Code:
+def _affine(to: _PlanWriter, op: Affine) -> _Code:
     return _Code(OpKind.AFFINE, flag=op.rates is not None, numbers=affine_numbers(op))
 
 
-def _add_saved(to: _Writer, op: AddSaved) -> _Code:
+def _add_saved(to: _PlanWriter, op: AddSaved) -> _Code:
     numbers = (*(op.shares or (1.0, 1.0)), to.unit_behind(op)[1], 0.0)
     return _Code(OpKind.JOIN, slot=op.slot, flag=op.shares is not None, numbers=numbers)
 
 
-_CODES: dict[type, Callable[[_Writer, Any], _Code]] = {
+_CODES: dict[type, Callable[[_PlanWriter, Any], _Code]] = {
     Box: _box,
-    Table: _table,
+    IndexTable: _table,
     Affine: _affine,
     RatedAffine: _affine,
-    Dual: _Writer.dual,
-    Standardise: _Writer.standardise,
+    Dual: _PlanWriter.dual,
+    Standardise: _PlanWriter.standardise,
     Decouple: lambda to, op: _Code(OpKind.DECOUPLE),
     Fork: lambda to, op: _Code(OpKind.FORK, slot=op.slot),
     AddSaved: _add_saved,

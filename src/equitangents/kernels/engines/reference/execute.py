@@ -23,7 +23,7 @@ from jax import lax
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
-from equitangents.kernels.duals import PiecewiseLinear
+from equitangents.kernels.duals import PiecewiseLinearDual
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.windows import (
     Axes,
@@ -41,11 +41,11 @@ from equitangents.kernels.operations import (
     Box,
     Decouple,
     Dual,
-    Flatten,
+    Flattening,
+    IndexTable,
     Pool,
     RatedAffine,
     Standardise,
-    Table,
     WindowPool,
 )
 from equitangents.kernels.plans import AddSaved, Fork, Restore, Step
@@ -153,7 +153,7 @@ def _dual(op: Dual, state: State, at: At) -> State:
         return State(e, state.theta * slope)
     nearer = jax.lax.stop_gradient(state.opposite < state.e)
     sign, nearest = jnp.where(nearer, -1, 1).astype(state.e.dtype), jnp.where(nearer, state.opposite, state.e)
-    if isinstance(op.activation, PiecewiseLinear):
+    if isinstance(op.activation, PiecewiseLinearDual):
         e, slope = rule(nearest, sign)
         return State(e, state.theta * slope)
     if traits_of(op.activation).even:
@@ -205,12 +205,12 @@ def _standardise(op: Standardise, state: State, at: At) -> State:
     return divided._replace(theta=state.theta * f1 * f2)
 
 
-def _pool(op: Pool | WindowPool | Flatten, state: State, at: At) -> State:
+def _pool(op: Pool | WindowPool | Flattening, state: State, at: At) -> State:
     assert isinstance(at.geometry, PairGeometry)  # pooling before a later layer mixes pair offsets
     return at.geometry.pool(at.i, op, state, at.m1, at.m2)
 
 
-def _table(op: Table, state: State, at: At) -> State:
+def _table(op: IndexTable, state: State, at: At) -> State:
     """Windowed mean along right translations, which keep the offset; over all pairs both positions move together."""
     tables, pairs = at.geometry.tables, isinstance(at.geometry, PairGeometry)
     means = state.angles(lambda e: table_mean_of_angles(e, at.before, at.after, op, tables, pairs))
@@ -219,7 +219,7 @@ def _table(op: Table, state: State, at: At) -> State:
 
 _PAIRS: dict[type, Any] = {
     Box: lambda op, state, at: at.geometry.box(at.i, op, state, at.m1.q[at.i], at.m2.q[at.i]),
-    Table: _table,
+    IndexTable: _table,
     Affine: _affine,
     RatedAffine: _affine,
     Dual: _dual,
@@ -230,7 +230,7 @@ _PAIRS: dict[type, Any] = {
     Standardise: _standardise,
     Pool: _pool,
     WindowPool: _pool,
-    Flatten: _pool,
+    Flattening: _pool,
 }
 
 
@@ -276,7 +276,7 @@ def _moments_of_affine(op: Affine, q: ArrayLike, mean: ArrayLike, tables: dict[s
 
 _MOMENTS: dict[type, Any] = {
     Box: _moments_of_box,
-    Table: lambda op, q, mean, tables: _centred(table_mean(q, op, tables)),
+    IndexTable: lambda op, q, mean, tables: _centred(table_mean(q, op, tables)),
     Affine: _moments_of_affine,
     RatedAffine: _moments_of_affine,
     Dual: lambda op, q, mean, tables: op.activation.moments(q),
@@ -298,7 +298,7 @@ def joined(shares: tuple[float, ...] | None, qs: list[Any], means: list[Any]) ->
     return q, mean
 
 
-AnyPool = Pool | WindowPool | Flatten
+AnyPool = Pool | WindowPool | Flattening
 
 
 def _box_means(op: Box, padded: State, at: Both, axes: Axes) -> State:

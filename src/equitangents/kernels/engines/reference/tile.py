@@ -18,7 +18,7 @@ from jax import lax
 
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.angular import Both, both, moved, of_covariance, start, vanishing
-from equitangents.kernels.duals import Gelu, PiecewiseLinear
+from equitangents.kernels.duals import GeluDual, PiecewiseLinearDual
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.execute import (
     Moments,
@@ -30,7 +30,7 @@ from equitangents.kernels.engines.reference.execute import (
     self_moments,
 )
 from equitangents.kernels.levels import GridLevel
-from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, IndexTable, Standardise
 from equitangents.kernels.plans import FieldPlan, OffsetPlan, PairPlan, Step, has_dual, places
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
@@ -202,9 +202,9 @@ def _reads_opposite(ops: tuple[Step, ...]) -> bool:
     """Whether linear layers, and functions that know it, alone lead to a kink or an even function."""
     for op in ops:
         phi = op.nonlinearity
-        if phi is not None and not (traits_of(phi).odd or isinstance(phi, Gelu)):
-            return isinstance(phi, PiecewiseLinear) or traits_of(phi).even
-        if not isinstance(op, Affine | Box | Table | Dual | Decouple | Standardise):
+        if phi is not None and not (traits_of(phi).odd or isinstance(phi, GeluDual)):
+            return isinstance(phi, PiecewiseLinearDual) or traits_of(phi).even
+        if not isinstance(op, Affine | Box | IndexTable | Dual | Decouple | Standardise):
             break
     return False
 
