@@ -25,7 +25,7 @@ from equitangents._aliases import (  # noqa: F401  which go wherever those of ar
 ArrayLike = np.ndarray | jax.Array
 Numbers = npt.ArrayLike | jax.Array  # an array, or what NumPy makes one of: lists of numbers, a single number
 Targets = npt.ArrayLike | jax.Array  # classes (whole numbers, texts, truth values), (N,); or numbers to regress on
-Spread = tuple[np.ndarray, np.ndarray]  # the mean, and the standard deviation or covariance beside it
+MeanStd = tuple[np.ndarray, np.ndarray]  # the mean, and the standard deviation or covariance
 Times = float | Sequence[float] | np.ndarray  # one training time, or several
 Rows = int | slice | Sequence[int] | np.ndarray  # which of several, as NumPy reads an index
 Key = int | jax.Array  # a seed, or a key of jax.random

@@ -246,7 +246,7 @@ class Axes:
     def of(cls, trace_axes: int | Sequence[int], diagonal_axes: int | Sequence[int]) -> Axes:
         """From numbers, or tuples of them."""
         found = cls(*(((a,) if isinstance(a, int) else tuple(a)) for a in (trace_axes, diagonal_axes)))
-        found._check_apart(set(found.trace), set(found.diagonal))
+        found._check_disjoint(set(found.trace), set(found.diagonal))
         return found
 
     @property
@@ -260,14 +260,14 @@ class Axes:
             if any(not -rank <= a < rank for a in axes):
                 raise InvalidArgumentError(name, axes, range(-rank, rank), "axes of f(params, x)")
         trace, diagonal = ({a % rank for a in axes} for axes in (self.trace, self.diagonal))
-        self._check_apart(trace, diagonal)
+        self._check_disjoint(trace, diagonal)
         first = [chr(ord("a") + i) for i in range(rank)]
         shared = trace | diagonal
         second = [first[i] if i in shared else chr(ord("A") + i) for i in range(rank)]
         out = [c for i in range(rank) if i not in trace for c in dict.fromkeys((first[i], second[i]))]
         return "".join(first), "".join(second), "".join(out), sorted(trace)
 
-    def _check_apart(self, trace: set[int], diagonal: set[int]) -> None:
+    def _check_disjoint(self, trace: set[int], diagonal: set[int]) -> None:
         if trace & diagonal:
             raise InvalidArgumentError("trace_axes", self.trace, "none of diagonal_axes", str(self.diagonal))
 

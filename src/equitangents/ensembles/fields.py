@@ -261,7 +261,7 @@ class FieldMatrix(KernelMatrix):
     def __init__(self, kernel: PointKernel, x: FieldPoints, field: str) -> None:
         side = max(1, _TILE // x.count) * x.count
         super().__init__(cast(KernelFunction, kernel), x, field, tile=side)  # points are indexed as inputs are
-        self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
+        self.label = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
         """Points of random signals, at least twice as many as `count`: a field is computed for all its positions."""

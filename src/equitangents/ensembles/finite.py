@@ -22,7 +22,7 @@ import numpy as np
 import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import AnyModel, FileName, Numbers, Spread, Targets, Tree
+from equitangents._types import AnyModel, FileName, MeanStd, Numbers, Targets, Tree
 from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles import saved_folder
@@ -353,16 +353,16 @@ class Regression(FiniteEnsemble):
     def predict(self, x: Numbers) -> np.ndarray: ...
 
     @overload
-    def predict(self, x: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> Spread: ...
+    def predict(self, x: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> MeanStd: ...
 
     @overload
-    def predict(self, x: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> Spread: ...
+    def predict(self, x: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> MeanStd: ...
 
     @overload
-    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread: ...
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | MeanStd: ...
 
     @named_also(X="x")
-    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread:
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | MeanStd:
         """Mean over members, (N, outputs), or (N,) for 1-d y; of fields (N, *positions, outputs), as y was given.
 
         With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
@@ -373,12 +373,12 @@ class Regression(FiniteEnsemble):
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         inputs = self._query(x)
         if return_cov:
-            mean, spread = self._covariance(inputs)
+            mean, uncertainty = self._covariance(inputs)
         else:
-            mean, spread = (self._in_fields(part) for part in self._moments(inputs))
+            mean, uncertainty = (self._in_fields(part) for part in self._moments(inputs))
         if self._squeeze:
-            mean, spread = mean[..., 0], spread[..., 0]
-        return (mean, spread) if return_std or return_cov else mean
+            mean, uncertainty = mean[..., 0], uncertainty[..., 0]
+        return (mean, uncertainty) if return_std or return_cov else mean
 
     def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         points = len(x) * math.prod(self.positions_)

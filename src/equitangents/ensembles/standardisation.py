@@ -86,8 +86,8 @@ def fitted_standardisation(
         if not found.is_one:
             expected = "numbers whose squares are finite, to be standardised"
             raise InvalidArgumentError("X", float(np.abs(x).max()), expected, verb="has numbers up to")
-        read_apart = not turning or found.how == _HOW[-1]
-        if read_apart and (augmentation is None or _commutes(found, augmentation, x)):
+        separate = not turning or found.how == _HOW[-1]
+        if separate and (augmentation is None or _commutes(found, augmentation, x)):
             return found
     remedy = "scale the inputs yourself, and leave standardise out (--no-standardise)"
     raise InvalidArgumentError("standardise", True, "False for an augmentation that is not linear", remedy)

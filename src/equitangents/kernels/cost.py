@@ -186,7 +186,7 @@ def kernel_cost(
     of = _COUNTS[type(program.space)](program, channels, n1, n2, dtype, engine)
     name, itemsize, work = of.choice.engine.name, np.dtype(dtype).itemsize, of.work
     run = _Run(of.program, name, of.compute, of.resolution)
-    seconds, spread = pair_seconds(run, of.shape, dtype, work.element_layers + work.products // 8)
+    seconds, ratio = pair_seconds(run, of.shape, dtype, work.element_layers + work.products // 8)
     runs = pairs + of.alone
     return KernelCost(
         offsets=work.offsets,
@@ -200,7 +200,7 @@ def kernel_cost(
         dtype=dtype,
         pairs=pairs,
         seconds=pairs * seconds,
-        uncertainty=MARGIN * spread * of.finer,
+        uncertainty=MARGIN * ratio * of.finer,
         output_bytes=of.outputs * result_bytes(n1, columns, itemsize),
         notes=of.notes,
         resolution=of.resolution or None,
@@ -227,8 +227,8 @@ def pair_seconds(run: _Run, shape: tuple[int, ...], dtype: str, work: int) -> tu
     inputs: list[Any] = [rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, _COLUMNS)]
     if hasattr(run.program, "ops") and reads_graphs(run.program):
         inputs = [Graphs(x, np.ones((len(x), x.shape[1], x.shape[1]))) for x in inputs]
-    seconds, spread = timed(lambda: run(*inputs))
-    return seconds / (rows * _COLUMNS), spread
+    seconds, ratio = timed(lambda: run(*inputs))
+    return seconds / (rows * _COLUMNS), ratio
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float]:

@@ -87,7 +87,7 @@ class Operation:
     One that says nothing mixes pair offsets, reads one position at a time, and holds no other operations.
     """
 
-    said: ClassVar[str]  # how messages name it, where that is not its class
+    label: ClassVar[str]  # how messages name it, where that is not its class
 
     is_positional: ClassVar[bool] = False  # it reads several positions, or tells them apart, without pooling them
     needs_variances: ClassVar[bool] = False  # K alone does not say what it does
@@ -121,7 +121,7 @@ class Operation:
     @property
     def name(self) -> str:
         """Name of the operation in messages."""
-        return getattr(self, "said", type(self).__name__)
+        return getattr(self, "label", type(self).__name__)
 
     @property
     def shares(self) -> tuple[float, ...] | None:

@@ -46,7 +46,7 @@ class Fork(Operation):
 class Restore(Operation):
     """The next of several branches begins: the field is again what was kept in `slot`, and stays there."""
 
-    said: ClassVar[str] = "parallel branches"
+    label: ClassVar[str] = "parallel branches"
     stays: ClassVar[bool] = True
     keeps_constants: ClassVar[bool] = True
     slot: int

@@ -48,7 +48,7 @@ class ParallelBranches(Operation):
     shares: tuple[float, ...] | None = None
 
     @property
-    def said(self) -> str:  # type: ignore[override]
+    def label(self) -> str:  # type: ignore[override]
         """Name of the operation in messages."""
         if self.is_closed:
             return type(self).__name__
@@ -108,7 +108,7 @@ def flat(ops: Iterable[Any]) -> Iterator[Any]:
 
 def why_structured(ops: tuple[Any, ...]) -> str:
     """Reason why a structured program does not run by pair offset."""
-    names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
+    names = dict.fromkeys(op.label for op in flat(ops) if op.is_structured)
     held = ", ".join(names) or "masks"
     return f"it holds {held}"
 

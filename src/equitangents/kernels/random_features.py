@@ -112,10 +112,10 @@ class RandomFeatures:
 
     def _found(self, x: ArrayLike, of: Callable[[Kind], ArrayLike]) -> Any:
         note = f"products of {self.features} random features of seed {self.seed}"
-        said: dict[str, Any] = {"engine": "random-features", "form": "features", "notes": (note,)}
+        facts: dict[str, Any] = {"engine": "random-features", "form": "features", "notes": (note,)}
         reason = self._no_ntk(x)
         nngp = of("nngp")
-        return Kernels(nngp, of("ntk"), **said) if reason is None else NngpKernels(nngp, reason, **said)
+        return Kernels(nngp, of("ntk"), **facts) if reason is None else NngpKernels(nngp, reason, **facts)
 
     def _product(self, x1: ArrayLike, x2: ArrayLike | None, kind: Kind) -> ArrayLike:
         one = self._of(x1, kind)

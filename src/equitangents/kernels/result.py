@@ -120,7 +120,7 @@ class Part:
         if symmetric and rows != columns:
             out[columns, rows] = self.mirrored(found)
 
-    def spread(self, values: np.ndarray) -> np.ndarray:
+    def broadcast(self, values: np.ndarray) -> np.ndarray:
         """Values of inputs or pairs, with the axes `tail` added for broadcasting."""
         return values.reshape(values.shape + (1,) * len(self.tail))
 

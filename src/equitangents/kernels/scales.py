@@ -385,8 +385,8 @@ def _scaled_back(
         found, few = values[here], 0
         if scales.far or scales.moved:
             exponents = scales.first[rows] + scales.second[columns] + 2 * scales.common
-            found, few = as_representable(found, part.spread(exponents), dtype)
-        out[here] = np.where(part.spread(scales.zero1[rows] | scales.zero2[columns]), 0, found)
+            found, few = as_representable(found, part.broadcast(exponents), dtype)
+        out[here] = np.where(part.broadcast(scales.zero1[rows] | scales.zero2[columns]), 0, found)
         lost += few
     return out, lost
 
@@ -448,7 +448,7 @@ def traced_pairs(law: Law, run: Run, x1: ArrayLike, x2: ArrayLike | None) -> Val
         nngp, ntk = run(x1, x2)
     if not law.vanishes:
         return nngp, ntk
-    zero = _spread_over(zero[:n1, None] | zero[-n2:], nngp.ndim)
+    zero = _broadcast(zero[:n1, None] | zero[-n2:], nngp.ndim)
     return jnp.where(zero, 0, nngp), jnp.where(zero, 0, ntk)
 
 
@@ -501,10 +501,10 @@ def _power(exponents: jax.Array, dtype: DType) -> jax.Array:
 def _scaled_by(x: ArrayLike, exponents: jax.Array) -> jax.Array:
     """x · 2^exponents of each input, in two steps, each of which is a number."""
     half = exponents >> 1
-    first, second = (_spread_over(_power(part, x.dtype), x.ndim) for part in (half, exponents - half))
+    first, second = (_broadcast(_power(part, x.dtype), x.ndim) for part in (half, exponents - half))
     return first * x * second
 
 
-def _spread_over(values: jax.Array, axes: int) -> jax.Array:
+def _broadcast(values: jax.Array, axes: int) -> jax.Array:
     """Values beside an array of so many axes, of which they have the first."""
     return values.reshape(values.shape + (1,) * (axes - values.ndim))

@@ -47,7 +47,7 @@ class Structured(Operation):
 class Times(Structured):
     """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
 
-    said: ClassVar[str] = "scaling"
+    label: ClassVar[str] = "scaling"
     numbers_pass: ClassVar[bool] = True
     factor: float
 
@@ -59,7 +59,7 @@ class Times(Structured):
 class BlockSums(Structured, Blocks):
     """Sums over blocks of positions, where `Pool` takes means."""
 
-    said: ClassVar[str] = "sums over positions"
+    label: ClassVar[str] = "sums over positions"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Normalise(Structured):
     A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
     """
 
-    said: ClassVar[str] = "normalisation over positions"
+    label: ClassVar[str] = "normalisation over positions"
     positions: bool
     eps: float
     centred: bool = False
@@ -86,7 +86,7 @@ class Normalise(Structured):
 class Attend(Structured):
     """Self-attention: K' = s² A K A'ᵀ + b², A a function of c K(f, f) (see `nn.Attention`)."""
 
-    said: ClassVar[str] = "attention"
+    label: ClassVar[str] = "attention"
     mechanism: str  # "softmax", "identity", "relu", "abs"
     linear: bool  # logits are divided by the number of key channels, not by its root
     logit_scale: float  # W_query_std W_key_std
@@ -109,7 +109,7 @@ class Attend(Structured):
 class Mix(Structured):
     """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
 
-    said: ClassVar[str] = "aggregation"
+    label: ClassVar[str] = "aggregation"
     matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
 
     @property
@@ -134,7 +134,7 @@ class Mix(Structured):
 class Drop(Structured):
     """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
 
-    said: ClassVar[str] = "dropout"
+    label: ClassVar[str] = "dropout"
     draws_noise: ClassVar[bool] = True
     keep: float
 

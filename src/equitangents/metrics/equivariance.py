@@ -175,8 +175,8 @@ def relative_orbit_std(
     bootstrap = BootstrapSettings(confidence, resamples, seed)
     action, x, on_outputs = check_points(action, x, output_action)
     orbit = np.stack([carried_back(on_outputs, g, evaluate("f", f, action(g, x))) for g in nodes_of(action)])
-    spread = relative_deviation(orbit.reshape(len(orbit), len(x), -1), weights_of(action))
-    return Measure("relative orbit std", spread, bootstrap)
+    relative = relative_deviation(orbit.reshape(len(orbit), len(x), -1), weights_of(action))
+    return Measure("relative orbit std", relative, bootstrap)
 
 
 def _predicted_class(

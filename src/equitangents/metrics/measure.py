@@ -163,8 +163,8 @@ def check_points(
         if hasattr(chosen, "verify"):
             chosen.verify(signals[largest_rows(signals, 1)])
     except ShapeError as error:
-        said = str(error).replace(str(signals[:1].shape), str(signals.shape))
-        raise ShapeError(f"{said}{image_hint('x', signals.shape)}") from None
+        message = str(error).replace(str(signals[:1].shape), str(signals.shape))
+        raise ShapeError(f"{message}{image_hint('x', signals.shape)}") from None
     return chosen, signals, _checked_output_action(output_action, chosen)
 
 

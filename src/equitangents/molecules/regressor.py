@@ -103,7 +103,7 @@ class MolecularRegressor:
         one_time(self.time)
         Flow(self.learning_rate, samples=1)
 
-    def _check_asked(self, molecules: Molecules, time: Times | None) -> float:
+    def _check_prediction(self, molecules: Molecules, time: Times | None) -> float:
         """The time at which a fitted model is asked about these molecules."""
         if not hasattr(self, "smooth_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
@@ -276,7 +276,7 @@ class MoleculeRegressor(MolecularRegressor):
         elements that no training molecule held (with pairs="all" and no energies taken off for elements, for those that
         `signals` have no channels for), NotPositiveDefiniteError for a singular kernel at time inf.
         """
-        t = self._check_asked(molecules, time)
+        t = self._check_prediction(molecules, time)
         weights = np.zeros(TargetLayout.of(self._train).rows)
         weights[self._asked] = self._learnt.weights(t)
         energies, forces = energies_and_forces(self.smooth_, molecules, self._train, weights, self._learnt.which)

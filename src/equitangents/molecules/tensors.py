@@ -95,7 +95,7 @@ class TensorRegressor(MolecularRegressor):
 
         `time`: one training time, None: the constructor's. Errors as of `MoleculeRegressor.predict`.
         """
-        t = self._check_asked(molecules, time)
+        t = self._check_prediction(molecules, time)
         n = len(molecules)
         values, covariance = np.zeros((n, 3**self.rank_)), np.zeros((n, 3**self.rank_, 3**self.rank_))
         for degree, learnt in self._learnt.items():

@@ -154,9 +154,9 @@ class Elementwise(Nonlinearity):
         try:
             values, slopes = both(where)
         except Exception as error:
-            said = next(iter(str(error).splitlines()), "")
+            message = next(iter(str(error).splitlines()), "")
             raise InvalidArgumentError(
-                "fn", self.fn, _WANTED, f"JAX cannot differentiate it: {type(error).__name__}: {said[:120]}"
+                "fn", self.fn, _WANTED, f"JAX cannot differentiate it: {type(error).__name__}: {message[:120]}"
             ) from error
         if values.shape != where.shape:
             raise InvalidArgumentError("fn", values.shape, where.shape, _WANTED, verb="gives values of shape")

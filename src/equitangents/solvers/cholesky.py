@@ -70,7 +70,7 @@ def refined(
         factor.product,
         tolerance=TOLERANCE,
         steps=_STEPS,
-        floor=rounding_of(largest),
+        rounding=rounding_of(largest),
         patience=_PATIENCE[factor.precision],
     )
     if not found.negative > 0:
@@ -123,7 +123,7 @@ class Cholesky(Method):
         """The factor of Θ + δ, or of a shifted one in float32."""
         precision, source, unit = np.dtype(self.precision_for(task)), system.matrix, system.unit
         array, own = _array(source, precision, task.consumed)
-        triangle = Triangle(array, source.words, source.dtype)
+        triangle = Triangle(array, source.label, source.dtype)
         if own or precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
             system = replace(system, matrix=triangle, given_unit=unit)
         largest = largest_eigenvalue(system)
@@ -153,8 +153,8 @@ class Triangle(SymmetricMatrix):
 
     in_memory = True
 
-    def __init__(self, array: np.ndarray, words: str, dtype: np.dtype) -> None:
-        self.array, self.words = array, words
+    def __init__(self, array: np.ndarray, label: str, dtype: np.dtype) -> None:
+        self.array, self.label = array, label
         self.entries = np.diagonal(array).astype(np.float64)
         self._small = bool(np.abs(self.entries).max() < _SMALL)
         self.size = len(array)

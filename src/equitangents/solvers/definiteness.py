@@ -82,14 +82,14 @@ def lost_in_factor(system: System, precision: str, at: str, smallest: float) -> 
     """
     found, largest = extremes(system, STEPS)
     smallest = min(smallest, found)
-    said = ends(system, smallest, largest, precision)
-    if not (system.unit > 0 and smallest > blur(system, largest)) or said.equal() is not None:
-        return said.refused()
+    bounds = ends(system, smallest, largest, precision)
+    if not (system.unit > 0 and smallest > blur(system, largest)) or bounds.equal() is not None:
+        return bounds.refused()
     other = ", or precision='float64'" if precision == "float32" else ""
     return NotPositiveDefiniteError(
-        f"the {said.name} is not positive definite to the accuracy of a factor in {precision}: refinement leaves {at} "
-        f"(smallest eigenvalue {said.smallest:.2e}, largest {said.largest:.2e}); cause: rounding in {precision} moves "
-        f"the eigenvalues of a factor by about {said.factor_blur:.1e}; {said.remedy()}{other}"
+        f"the {bounds.name} is not positive definite to the accuracy of a factor in {precision}: refinement leaves {at} "
+        f"(smallest eigenvalue {bounds.smallest:.2e}, largest {bounds.largest:.2e}); cause: rounding in {precision} moves "
+        f"the eigenvalues of a factor by about {bounds.factor_blur:.1e}; {bounds.remedy()}{other}"
     )
 
 

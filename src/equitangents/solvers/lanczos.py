@@ -178,11 +178,11 @@ def _check_known(system: System, smallest: float, largest: float, time: float) -
     if math.isinf(time):
         check_positive(system, smallest, largest)
         return
-    said = ends(system, smallest, largest)
-    said.check_semidefinite()
+    bounds = ends(system, smallest, largest)
+    bounds.check_semidefinite()
     rate, rounding = system.dynamics.rate, system.size * float(np.finfo(float).eps) * largest
     if hides(rate, time, rounding) and not is_positive(smallest, largest, rounding):
-        raise said.too_long(longest_time(rate, rounding))
+        raise bounds.too_long(longest_time(rate, rounding))
 
 
 def basis_bytes(size: int, columns: int, steps: int) -> int:

@@ -543,10 +543,10 @@ def training_matrices(
     one = trained.dtype.itemsize * len(x) ** 2
     if whole and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)
-        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
-        return own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), kernels
+        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.label)
+        return own, ArrayMatrix(np.asarray(kernels.nngp), prior.label), kernels
     if whole and one <= _ONE * limit:
-        return ArrayMatrix(trained.assembled(), trained.words), prior, None
+        return ArrayMatrix(trained.assembled(), trained.label), prior, None
     return trained, prior, None
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, cast, overload
 import jax
 import numpy as np
 
-from equitangents._types import FileName, KernelName, Key, Network, Numbers, Spread, Times
+from equitangents._types import FileName, KernelName, Key, MeanStd, Network, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
@@ -353,22 +353,22 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     @overload
     def predict(
         self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
-    ) -> Spread: ...
+    ) -> MeanStd: ...
 
     @overload
     def predict(
         self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
-    ) -> Spread: ...
+    ) -> MeanStd: ...
 
     @overload
     def predict(
         self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread: ...
+    ) -> np.ndarray | MeanStd: ...
 
     @named_also(X="x")
     def predict(
         self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread:
+    ) -> np.ndarray | MeanStd:
         """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
 
         `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
@@ -379,13 +379,13 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         x, times, single = self._check_query(x, time)
         # the covariance first: what is too large is refused before anything is computed
-        spread = self._training.covariances(x, times, diagonal=return_std) if return_std or return_cov else None
+        uncertainty = self._training.covariances(x, times, diagonal=return_std) if return_std or return_cov else None
         mean = self._training.means(x, times)
         mean = mean[..., 0] if self._squeeze else mean
-        if spread is None:
+        if uncertainty is None:
             return mean[0] if single else mean
-        spread = np.sqrt(spread) if return_std else spread
-        return (mean[0], spread[0]) if single else (mean, spread)
+        uncertainty = np.sqrt(uncertainty) if return_std else uncertainty
+        return (mean[0], uncertainty[0]) if single else (mean, uncertainty)
 
     def predict_orbit_means(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """Mean (M, |G|, outputs) on each orbit {ρ_X(g) x_i} of the augmentation's group; for 1-d y (M, |G|, 1).

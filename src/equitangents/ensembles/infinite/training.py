@@ -333,8 +333,8 @@ def _labels_of_points(training: Training) -> np.ndarray:
     table, copies = training.action.table, training.copies()
     values = copies.reshape(len(copies), len(training.x), table.shape[1], -1)
     at = np.stack([values[g][:, table[g]] for g in range(len(table))])
-    apart = np.abs(at - at[training.action.group.identity]).max()
-    same = apart <= _SAME * max(float(np.abs(at).max()), 1e-300)
+    difference = np.abs(at - at[training.action.group.identity]).max()
+    same = difference <= _SAME * max(float(np.abs(at).max()), 1e-300)
     return training.labels if same else at.reshape(len(at), len(training.rows), -1)
 
 

@@ -45,15 +45,15 @@ class ErfDual(Traits):
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         k = (q1 + q2 - d) / 2
         r = safe_sqrt(q1) * safe_sqrt(q2)
-        spread = d - root_gap(q1, q2)  # 2 (√(q1 q2) - k)
+        e = d - root_gap(q1, q2)  # 2 (√(q1 q2) - k)
         product = (1 + 2 * q1) * (1 + 2 * q2)
-        radicand = 1 + 2 * (q1 + q2) + 2 * spread * (r + k)  # product - 4k²
+        radicand = 1 + 2 * (q1 + q2) + 2 * e * (r + k)  # product - 4k²
         radicand = jnp.where(radicand < 1, 1, radicand)
         root_product, root = jnp.sqrt(product), jnp.sqrt(radicand)
         sine_gamma, cosine_gamma = 2 * k / root_product, root / root_product
         m = (_self_angle(q1) + _self_angle(q2)) / 2
         roots = jnp.sqrt(1 + 4 * q1) + jnp.sqrt(1 + 4 * q2)
-        numerator = 8 * (q1 - q2) ** 2 / roots**2 + 4 * spread * (r + k)
+        numerator = 8 * (q1 - q2) ** 2 / roots**2 + 4 * e * (r + k)
         # Both formulas below hold around k = 0, where compiled code may take k as positive in one place and not in
         # another; so the denominator, positive unless both variances vanish, must not depend on the choice.
         positive = k > 0

@@ -44,14 +44,14 @@ def unregister(engine: Engine) -> None:
     _ENGINES.remove(engine)
 
 
-def engine_of(name: str, asked: str = "engine") -> Engine:
-    """The engine of that name; raises InvalidArgumentError, naming the argument `asked`, if there is none."""
+def engine_of(name: str, argument: str = "engine") -> Engine:
+    """The engine of that name; raises InvalidArgumentError, naming `argument`, if there is none."""
     for engine in _ENGINES:
         if engine.name == name:
             return engine
     names = ", ".join(repr(engine.name) for engine in _ENGINES)
-    none = "None or" if asked == "engine" else "nothing or"
-    raise InvalidArgumentError(asked, name, f"{none} one of {names}")
+    none = "None or" if argument == "engine" else "nothing or"
+    raise InvalidArgumentError(argument, name, f"{none} one of {names}")
 
 
 logger = logging.getLogger("equitangents")
@@ -102,10 +102,10 @@ def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = 
     What the fastest engine cannot run goes to the reference engine; the reason is logged once.
     """
     if (forced := _forced(engine)) is not None:
-        chosen, asked = forced
+        chosen, argument = forced
         if why := obstacle(chosen):
-            remedy = "use None or 'reference'" if asked == "engine" else "unset it or set it to 'reference'"
-            raise InvalidArgumentError(f"{asked} is {chosen.name!r}, which cannot run this network: {why}; {remedy}")
+            remedy = "use None or 'reference'" if argument == "engine" else "unset it or set it to 'reference'"
+            raise InvalidArgumentError(f"{argument} is {chosen.name!r}, which cannot run this network: {why}; {remedy}")
         return EngineChoice(chosen)
     fastest, why = _fastest()
     why = why or obstacle(fastest)
@@ -120,13 +120,13 @@ def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = 
 
 def _forced(engine: str | None) -> tuple[Engine, str] | None:
     """(the engine asked for, where it was asked for), or None; raises InvalidArgumentError if it cannot run here."""
-    name, asked = (engine, "engine") if engine is not None else (os.environ.get(VARIABLE) or None, VARIABLE)
+    name, argument = (engine, "engine") if engine is not None else (os.environ.get(VARIABLE) or None, VARIABLE)
     if name is None:
         return None
-    chosen = engine_of(name, asked)
+    chosen = engine_of(name, argument)
     if why := chosen.why_unavailable():
-        raise InvalidArgumentError(f"{asked} is {name!r}, which is not available: {why}")
-    return chosen, asked
+        raise InvalidArgumentError(f"{argument} is {name!r}, which is not available: {why}")
+    return chosen, argument
 
 
 def _fastest() -> tuple[Engine, str | None]:

@@ -189,8 +189,8 @@ class PlaneImage(InputLayer):
         height, width = signal.positions.shape
         rows, columns = np.indices((height, width))
         points = np.stack([columns - (width - 1) / 2, (height - 1) / 2 - rows], axis=-1).reshape(-1, 2)
-        spread = jnp.broadcast_to(jnp.asarray(points, x.dtype), (len(x), len(points), 2))
-        return jnp.concatenate([spread, x.reshape((len(x), len(points), -1))], axis=-1)
+        shared = jnp.broadcast_to(jnp.asarray(points, x.dtype), (len(x), len(points), 2))
+        return jnp.concatenate([shared, x.reshape((len(x), len(points), -1))], axis=-1)
 
 
 def steered(signal: Signal) -> Steered:

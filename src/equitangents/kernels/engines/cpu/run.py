@@ -81,8 +81,8 @@ def _refused() -> str | None:
         for dtype in TARGETS:
             registered(dtype)
     except Exception as error:  # JAX's own, of no stated class
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        why = f"JAX cannot register its calls, build it for the installed JAX: {said}"
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        why = f"JAX cannot register its calls, build it for the installed JAX: {reason}"
         logger.warning("the CPU engine is not used: %s", why)
         return why
     return None
