@@ -87,9 +87,9 @@ def lost_in_factor(system: System, precision: str, at: str, smallest: float) -> 
         return bounds.refused()
     other = ", or precision='float64'" if precision == "float32" else ""
     return NotPositiveDefiniteError(
-        f"the {bounds.name} is not positive definite to the accuracy of a factor in {precision}: refinement leaves {at} "
-        f"(smallest eigenvalue {bounds.smallest:.2e}, largest {bounds.largest:.2e}); cause: rounding in {precision} moves "
-        f"the eigenvalues of a factor by about {bounds.factor_blur:.1e}; {bounds.remedy()}{other}"
+        f"the {bounds.name} is not positive definite to the accuracy of a factor in {precision}: refinement leaves "
+        f"{at} (smallest eigenvalue {bounds.smallest:.2e}, largest {bounds.largest:.2e}); cause: rounding in {precision} "
+        f"moves the eigenvalues of a factor by about {bounds.factor_blur:.1e}; {bounds.remedy()}{other}"
     )
 
 
