@@ -347,9 +347,9 @@ def batch(
     size = check_whole("batch_size", batch_size, 0)
 
     def batched(x1: Tree, x2: Tree | None = None, *args: Tree, **keywords: Tree) -> Tree:
-        leaves, alone = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
+        leaves, same = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
         n1, n2 = (
-            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if alone else jax.tree.leaves(x2)[0]))
+            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if same else jax.tree.leaves(x2)[0]))
         )
         if not size or (n1 <= size and n2 <= size):
             return kernel_fn(x1, x2, *args, **keywords)
@@ -358,7 +358,7 @@ def batch(
             row = []
             for j in range(0, n2, size):
                 here = slice(i, i + size), slice(j, j + size)
-                other = None if alone and i == j else _cut(x1 if alone else x2, here[1])
+                other = None if same and i == j else _cut(x1 if same else x2, here[1])
                 row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
             rows.append(row)
         return _assembled(rows)

@@ -210,8 +210,8 @@ def represented(group: SymmetryGroup, representation: RepresentationLike) -> Gro
     return MatrixAction(group, found, found.dimension, f"vectors of the {found!r}".replace("<", "").replace(">", ""))
 
 
-def as_output_action(given: AnyAction, group: SymmetryGroup) -> AnyAction:
-    """`given` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
-    if isinstance(given, Irrep | CompactIrrep | Representation) or (isinstance(given, np.ndarray) and given.ndim == 3):
-        return represented(group, given)
-    return given
+def as_output_action(value: AnyAction, group: SymmetryGroup) -> AnyAction:
+    """`value` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
+    if isinstance(value, Irrep | CompactIrrep | Representation) or (isinstance(value, np.ndarray) and value.ndim == 3):
+        return represented(group, value)
+    return value

@@ -81,7 +81,7 @@ class DeepEnsembleBase(FiniteEnsemble):
     def _ends_on(self, x: np.ndarray, y: Targets) -> OutputPositions | None:
         if isinstance(self.net, Sequential) or np.ndim(y) < 3:
             positions = output_positions(self._network, x, y)
-            return None if positions is None or positions.turning else positions
+            return None if positions is None or positions.equivariant else positions
         return super()._ends_on(x, y)
 
     def _variables(self) -> Tree:

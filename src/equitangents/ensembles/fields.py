@@ -10,7 +10,7 @@ given. What the network says of its kernel:
 invariant    Θ(g z, g z′) = Θ(z, z′): full augmentation is solved at the size of the data
 equivariant  Θ(z, g z′) = Θ(z, z′): every member obeys f(ρ_X(g)x)(π_g p) = f(x)(p), and copies say nothing new
 
-Outputs that turn with the input, (N, d), are fields on d places: what covaries is treated alike, whatever it is.
+Equivariant outputs, (N, d), are fields on d places: what covaries is treated alike, whatever it is.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) ->
     return None if says is None else says(action.action, shape, moves)
 
 
-class TurningField:
+class EquivariantField:
     """The field of a network whose kernels are (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
 
     def __init__(self, net: KernelFunction) -> None:
@@ -330,28 +330,28 @@ class TurningField:
         return _each(cast(Any, self.net).kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
 
 
-def turning_symmetry(
+def output_symmetry(
     net: object, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
 ) -> str | None:
-    """Return "equivariant" if K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) say no more.
+    """Return "equivariant" if K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) add nothing.
 
-    By what the network says of itself in `outputs_equivariant_under`; what says nothing is not known to turn.
+    The network's `outputs_equivariant_under` decides; without it the answer is None.
     """
     says = getattr(net, "outputs_equivariant_under", None)
-    turned = [np.eye(outputs)] * len(augmentation.group.generators)
+    matrices = [np.eye(outputs)] * len(augmentation.group.generators)
     if label_action is not None:  # its rows are what becomes of unit vectors
         units = np.eye(outputs)
-        turned = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]
-    known = says is not None and says(augmentation, tuple(x.shape[1:]), np.stack(turned))
+        matrices = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]
+    known = says is not None and says(augmentation, tuple(x.shape[1:]), np.stack(matrices))
     return "equivariant" if known else None
 
 
 @dataclass(frozen=True)
 class OutputPositions:
-    """The positions that a network's output has, a grid of `shape`; or, if `turning`, outputs that turn, (d,)."""
+    """The positions of a network's output, a grid of `shape`; or, if `equivariant`, its d equivariant outputs, (d,)."""
 
     shape: tuple[int, ...]
-    turning: bool = False
+    equivariant: bool = False
 
     @property
     def count(self) -> int:
@@ -365,7 +365,7 @@ class OutputPositions:
         """(targets (N, *positions, outputs), whether y came without the outputs' axis)."""
         if y.shape == (samples, *self.shape):
             return y[..., None], True
-        if self.turning:
+        if self.equivariant:
             raise ShapeError(
                 "y", y.shape, (samples, self.count), "one row of the outputs, which transform with the input"
             )
@@ -386,7 +386,7 @@ def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targe
     """
     targets = np.asarray(y).shape  # what only becomes an array, such as a data frame, may refuse NumPy's functions
     if (outputs := getattr(net, "equivariant_outputs", None)) is not None:
-        return OutputPositions((outputs,), turning=True)
+        return OutputPositions((outputs,), equivariant=True)
     if isinstance(net, Sequential):
         try:
             shape = net.output_shape(x.shape[1:])[:-1]
@@ -413,7 +413,7 @@ def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions:
     """
     whole: AnyAction = whole_action(augmentation)
     here = np.arange(positions.count)
-    for action in () if positions.turning else (label_action, whole):
+    for action in () if positions.equivariant else (label_action, whole):
         moving = action.positions if isinstance(action, FieldAction) else action
         if moving is None or not moving.exact or not moving.permutes_positions:
             continue

@@ -67,7 +67,7 @@ _CLASSES = {  # further ones, by module
     "inference.group_fourier": "FourierIrrep",
     "inference.spectrum": "Ridge Spectrum",
     "ensembles.deep": "DeepEnsemble DeepEnsembleClassifier",
-    "ensembles.fields": "FieldKernel FieldMatrix FieldPoints OutputPositions PointAction PointAverage TurningField",
+    "ensembles.fields": "EquivariantField FieldKernel FieldMatrix FieldPoints OutputPositions PointAction PointAverage",
     "ensembles.infinite.classifier": "InfiniteEnsembleClassifier",
     "ensembles.infinite.irrep_problem": "IrrepBlock IrrepProblem",
     "ensembles.infinite.predictor": "Problem SolvedProblem TrainingSettings",
@@ -138,7 +138,7 @@ def _load(place: str) -> type:
 class EncodedValue:
     """What was made of a value: its `tree`, and the `arrays` that the tree counts.
 
-    `given` names objects that are kept by name alone, and given again when the value is built. Raises InvalidTypeError
+    `named` holds objects that are saved by name only, and passed again when the value is built. Raises InvalidTypeError
     for what cannot be saved.
 
     >>> described = EncodedValue({"a": (1, np.arange(3))})
@@ -148,17 +148,17 @@ class EncodedValue:
     {'a': (1, array([0, 1, 2]))}
     """
 
-    def __init__(self, value: Any, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, value: Any, named: Mapping[str, Any] | None = None) -> None:
         self.arrays: list[np.ndarray] = []
-        self._given = {id(thing): name for name, thing in (given or {}).items()}
+        self._named = {id(thing): name for name, thing in (named or {}).items()}
         # by id; the things themselves are held, so that their ids stay theirs
         self._counted: dict[int, tuple[Any, int]] = {}
         self._seen: dict[int, tuple[Any, int]] = {}
         self.tree = self._of(value, "")
 
     def _of(self, value: Any, where: str) -> Any:
-        if id(value) in self._given and value is not None:
-            return {"is": "given", "name": self._given[id(value)]}
+        if id(value) in self._named and value is not None:
+            return {"is": "named", "name": self._named[id(value)]}
         if type(value) in _ALONE:
             return value
         if isinstance(value, jax.Array | np.ndarray):
@@ -319,7 +319,7 @@ def _matches(type_: ast.expr, value: Any) -> bool:
 Array = Callable[[int], np.ndarray]
 
 
-def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> Any:
+def build(tree: Any, array: Array, named: Mapping[str, Any] | None = None) -> Any:
     """The value of which `EncodedValue` made `tree` and arrays by number; ValueError for what it cannot have made.
 
     >>> build({"is": "object", "number": 0, "class": "os:PathLike", "state": []}, [].__getitem__)
@@ -327,7 +327,7 @@ def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> An
     ValueError: 'os:PathLike' is not a class that is saved
     """
     try:
-        return _Builder(array, given or {}).of(tree)
+        return _Builder(array, named or {}).of(tree)
     except EquitangentsError:
         raise
     except RecursionError:
@@ -339,8 +339,8 @@ def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> An
 
 
 class _Builder:
-    def __init__(self, array: Array, given: Mapping[str, Any]) -> None:
-        self.array, self.given = array, given
+    def __init__(self, array: Array, named: Mapping[str, Any]) -> None:
+        self.array, self.named = array, named
         self._objects: dict[int, tuple[Any, int]] = {}  # with how many values each stands for
         self._count = 0
 
@@ -349,8 +349,8 @@ class _Builder:
         match tree:
             case None | bool() | int() | float() | str():
                 return tree
-            case {"is": "given", "name": str(name)}:
-                return self.given[name]
+            case {"is": "named", "name": str(name)}:
+                return self.named[name]
             case {"is": "array", "number": int(number)}:
                 return self.array(number)
             case {"is": "list" | "tuple" as kind, "items": list(items)}:

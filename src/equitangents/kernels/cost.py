@@ -161,7 +161,7 @@ class _Counted(NamedTuple):
     compute: Callable[..., Any]
     notes: tuple[str, ...]
     outputs: int = 1  # numbers of a pair in each result
-    alone: int = 0  # runs of one input with itself beside those of pairs
+    diagonal_runs: int = 0  # runs of one input with itself beside those of pairs
     finer: float = 1.0  # by what the work grows where inputs need more rotations than is assumed
     resolution: int | None = None
 
@@ -187,7 +187,7 @@ def kernel_cost(
     name, itemsize, work = of.choice.engine.name, np.dtype(dtype).itemsize, of.work
     run = _Run(of.program, name, of.compute, of.resolution)
     seconds, ratio = pair_seconds(run, of.shape, dtype, work.element_layers + work.products // 8)
-    runs = pairs + of.alone
+    runs = pairs + of.diagonal_runs
     return KernelCost(
         offsets=work.offsets,
         field_size=work.field,
@@ -286,14 +286,14 @@ def _of_structured(
 ) -> _Counted:
     """One operation over all pairs of positions is a layer; sums with weights of each input's own are multiply-adds."""
     choice = structured.choice_of(program, engine)
-    before = given = int(np.prod(program.shape, dtype=np.int64))
+    before = positions_before = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
     for op in flat(program.ops):
         mixing += op.products(before)
         before = op.positions_after(before)
     layers = sum(op.affine is None and not (op.is_branching and op.is_open) for op in flat(program.ops))
     field, rules = positions(program), structured.rules_of(choice.engine)
-    work = Work(field, field, layers, layers * field**2, given**2 * channels + mixing)
+    work = Work(field, field, layers, layers * field**2, positions_before**2 * channels + mixing)
     working = rules.working_bytes(program, channels, n1, n2 or n1, np.dtype(dtype).itemsize)
     shape = (*program.shape, channels)
     return _Counted(work, working, choice, "pairs", program, shape, structured.compute, choice.notes)
@@ -309,7 +309,7 @@ def _of_points(
     work = Work(points, points, len(values), sum(values) * points**2, products)
     choice, working = EngineChoice(REFERENCE, (steerable.WHY,)), steerable.working_bytes(program, points)
     counted = _Counted(work, working, choice, "pairs", program, (points, channels), steerable.compute, choice.notes)
-    return counted._replace(outputs=steerable.outputs(program) ** 2, alone=n1 + (n2 or 0))
+    return counted._replace(outputs=steerable.outputs(program) ** 2, diagonal_runs=n1 + (n2 or 0))
 
 
 def _of_rotations(

@@ -100,8 +100,8 @@ def finite_width(net: Network, x1: ArrayLike, x2: ArrayLike | None = None) -> Fi
 
 def _features(net: Network, x: ArrayLike) -> np.ndarray:
     """What the first layer with weights reads, (N, C), in float64."""
-    given = np.asarray(net.lowered(np.asarray(x, np.float64))[0], np.float64)
-    return given.reshape((len(given), -1))
+    values = np.asarray(net.lowered(np.asarray(x, np.float64))[0], np.float64)
+    return values.reshape((len(values), -1))
 
 
 class _DenseStep(NamedTuple):

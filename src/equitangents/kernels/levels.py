@@ -47,7 +47,7 @@ class GridLevel:
         """Whether branches that end on both may be added."""
         return self.shape == other.shape
 
-    def beside(self, other: GridLevel) -> GridLevel:
+    def common(self, other: GridLevel) -> GridLevel:
         """A torus only if the other is: once a branch breaks it, the field is kept where all branches have it."""
         return replace(self, wrap=self.wrap and other.wrap)
 
@@ -163,7 +163,7 @@ class TableLevel:
         """Whether branches that end on both may be added."""
         return self == other
 
-    def beside(self, other: TableLevel) -> TableLevel:
+    def common(self, other: TableLevel) -> TableLevel:
         """Itself."""
         return self
 

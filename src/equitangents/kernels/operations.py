@@ -136,10 +136,10 @@ class Operation:
         """Number of positions after the operation."""
         return positions
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """Where positions after it go if those before it move by a permutation, see `moves`; none: it is not known.
 
-        alone: of one input of two, K(m p, p') = K_g(p, p'): what its weights read stays in its order.
+        one_sided: only one of the two inputs moves, K(m p, p') = K_g(p, p'): weights read positions in the same order.
         """
         if self.stays:
             yield moves
@@ -309,9 +309,9 @@ class Box(Operation):
         """The positions that each window reads, (windows, slots), -1 beyond the grid."""
         return box_table(self.in_shape, self.out_shape, self.window, self.stride, self.low, self.wrap)
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """Yield permutations of windows, which are read slot by slot; alone, slots keep their order."""
-        return by_order(self.table, moves) if alone else by_slots(self.table, None, moves)
+        return by_order(self.table, moves) if one_sided else by_slots(self.table, None, moves)
 
     @property
     def reads_around(self) -> bool:  # type: ignore[override]
@@ -367,10 +367,10 @@ class IndexTable(Operation):
     def span(self) -> int:  # type: ignore[override]
         return int(self.index.array.shape[1])
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """Yield permutations of windows, which are read slot by slot; alone, slots keep their order."""
         index = self.index.array
-        return by_order(index, moves) if alone else by_slots(index, self.weights.array, moves)
+        return by_order(index, moves) if one_sided else by_slots(index, self.weights.array, moves)
 
     @property
     def is_total(self) -> bool:  # type: ignore[override]
@@ -465,9 +465,9 @@ class Decouple(Operation):
     stays: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """The same; alone, only the identity, since each position has its own weights."""
-        return of_none(moves) if alone else iter((moves,))
+        return of_none(moves) if one_sided else iter((moves,))
 
 
 @dataclass(frozen=True)
@@ -489,7 +489,7 @@ class Blocks(Operation):
     def tables(self) -> dict[str, np.ndarray]:  # type: ignore[override]
         return {self.labels.key: self.labels.array}
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         return by_blocks(self.labels.array, self.blocks, moves)
 
     def positions_after(self, positions: int) -> int:
@@ -527,7 +527,7 @@ class WindowPool(Operation):
     def out_shape(self) -> tuple[int, ...]:
         return self.box.out_shape
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         return by_sets(self.box.table, moves)
 
     def positions_after(self, positions: int) -> int:
@@ -543,9 +543,9 @@ class Flattening(Operation):
     pools_commute: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """None moves where one is left; alone, only from the identity, since each position has its own weights."""
-        return (found[:1] * 0 for found in (of_none(moves) if alone else (moves,)))
+        return (found[:1] * 0 for found in (of_none(moves) if one_sided else (moves,)))
 
     def positions_after(self, positions: int) -> int:
         return 1
@@ -560,6 +560,6 @@ class Standardise(Pointwise):
     needs_variances: ClassVar[bool] = True
     eps: float
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """As before it, since the deviation is over all positions."""
         yield moves

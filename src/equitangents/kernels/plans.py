@@ -359,12 +359,12 @@ def _go_on(step: Step, levels: list[Any], kept: dict[int, int], move: Callable[[
     if isinstance(step, Fork):
         kept[step.slot] = len(levels) - 1
     elif isinstance(step, Restore):
-        level = levels[kept[step.slot]].beside(level)
+        level = levels[kept[step.slot]].common(level)
     elif isinstance(step, AddSaved):
         other = levels[kept.pop(step.slot)]
         if not level.joins(other):
             raise MixedOffsetsError("branches that end on different positions mix pair offsets")
-        level = level.beside(other)
+        level = level.common(other)
     else:
         level = move(level, step)
     levels.append(level)

@@ -89,8 +89,8 @@ class ParallelBranches(Operation):
     @property
     def residual(self) -> tuple[Any, ...] | None:  # type: ignore[override]
         """The operations whose result is added to the field itself; None where that is not all."""
-        alone = self.is_closed and self.shares is None and len(self.branches) == 2 and not self.branches[0]
-        return self.branches[1] if alone else None
+        joins_input = self.is_closed and self.shares is None and len(self.branches) == 2 and not self.branches[0]
+        return self.branches[1] if joins_input else None
 
 
 def residual(ops: tuple[Any, ...]) -> ParallelBranches:

@@ -137,9 +137,9 @@ class RandomFeatures:
         return reduce(operator.add, (self._of_network(self.net.base, one, kind) for one in moved)) / group.order
 
     def _of_network(self, net: Any, x: ArrayLike, kind: Kind) -> ArrayLike:
-        given, program = _lowered(net, x)
+        inputs, program = _lowered(net, x)
         dtype = precision.working_dtype(x)
-        channels = given.shape[-1]
+        channels = inputs.shape[-1]
         positions = _most_positions(program)
         width = _width(self.features, kind, positions)
         most = positions * width * dtype.itemsize
@@ -152,7 +152,7 @@ class RandomFeatures:
         )
         shared = _turns(program), *_draws(program, channels, width, self.seed, kind)
         with precision.scope(dtype):
-            rows = given.reshape((len(x), -1, channels))
+            rows = inputs.reshape((len(x), -1, channels))
             if precision.is_traced(x):
                 return _features(program, self.features, rows.astype(dtype), *shared)
             found = np.empty((len(x), self.features), dtype)
@@ -214,7 +214,7 @@ def _checked(x: Inputs) -> ArrayLike:
 
 def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
     """(x after the layers without weights, the program of the rest)."""
-    given, program = net.lowered(_checked(x))
+    inputs, program = net.lowered(_checked(x))
     remedy = "use the network's own kernel, or solver='nystrom' for many inputs"
     if isinstance(program.space, StructuredPositions):
         raise NetworkError(f"random features do not cover this network, as {why_structured(program.ops)}; {remedy}")
@@ -229,7 +229,7 @@ def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
             "random features do not cover a sum of the inputs themselves with what has a mean over channels, as they "
             f"know no mean of inputs: begin the network with a Dense or Conv layer; or {remedy}"
         )
-    return given, program
+    return inputs, program
 
 
 @lru_cache(maxsize=64)

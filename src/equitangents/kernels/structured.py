@@ -51,7 +51,7 @@ class Times(Structured):
     numbers_pass: ClassVar[bool] = True
     factor: float
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         yield moves
 
 
@@ -75,7 +75,7 @@ class Normalise(Structured):
     centred: bool = False
     groups: FrozenArray | None = None  # int32 (positions,), the number of each position's group
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """As before it, if groups move to groups."""
         labels = np.zeros(len(moves), np.int64) if self.groups is None else self.groups.array
         for _ in by_blocks(labels, int(labels.max()) + 1, moves):
@@ -93,7 +93,7 @@ class Attend(Structured):
     value_var: float  # (W_value_std W_out_std)²
     b_var: float
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         yield moves
 
     @property
@@ -116,7 +116,7 @@ class Mix(Structured):
     def reads_graphs(self) -> bool:  # type: ignore[override]
         return self.matrix is None
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """Yield the permutation of rows if the matrix is carried to itself; nothing for graphs that inputs bring."""
         return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
 
@@ -138,7 +138,7 @@ class Drop(Structured):
     draws_noise: ClassVar[bool] = True
     keep: float
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """As before it, since noise is alike at all positions."""
         yield moves
 
@@ -243,8 +243,8 @@ def reads_graphs(program: StructuredProgram) -> bool:
 
 def positions(program: StructuredProgram) -> int:
     """The largest number of positions of any field."""
-    given = int(np.prod(program.shape, dtype=np.int64))
-    return max(given, *(op.positions_after(given) for op in flat(program.ops)))
+    first = int(np.prod(program.shape, dtype=np.int64))
+    return max(first, *(op.positions_after(first) for op in flat(program.ops)))
 
 
 def typed(batch: MaskedBatch, dtype: DType) -> MaskedBatch:

@@ -220,8 +220,8 @@ def _run(known: ProgramStructure, leaves: list[jax.Array], example: Tree, shifts
                 passed = {inner.jaxpr.invars[k]: leaf for k, leaf in names.items()}
                 outputs = run(inner.jaxpr, inner.consts, inputs, passed)
             else:
-                given = _bound(eqn, inputs)
-                outputs = list(given) if eqn.primitive.multiple_results else [given]
+                results = _bound(eqn, inputs)
+                outputs = list(results) if eqn.primitive.multiple_results else [results]
                 for side, leaf in names.items():
                     if leaf in wanted and _scales(eqn, names):
                         named = {**named, eqn.outvars[0]: leaf}

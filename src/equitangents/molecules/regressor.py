@@ -242,24 +242,24 @@ class MoleculeRegressor(MolecularRegressor):
         if energies is None and forces is None:
             raise InvalidArgumentError("energies and forces are both None; expected at least one")
         n, layout = len(molecules), TargetLayout.of(molecules)
-        targets, given = np.zeros(layout.rows), np.zeros(layout.rows, bool)
+        targets, has_target = np.zeros(layout.rows), np.zeros(layout.rows, bool)
         self.element_energies_ = {}
         if energies is not None:
             y = checked_targets("energies", energies, (n,))
             if self.baseline == "elements":
                 self.element_energies_ = _element_energies(molecules, y)
-            targets[:n], given[:n] = y - self._baseline(molecules), True
+            targets[:n], has_target[:n] = y - self._baseline(molecules), True
         if forces is not None:
             f = checked_targets("forces", forces, molecules.positions.shape)
             check_lone_atoms("forces", f, molecules, np.zeros_like, "zero")
-            targets[n:], given[n:] = f[molecules.atomic_numbers > 0].ravel(), True
+            targets[n:], has_target[n:] = f[molecules.atomic_numbers > 0].ravel(), True
         smooth = kernel_for_forces(self.net, molecules, self.signals, self.pairs)
-        self._asked = np.flatnonzero(given)
+        self._asked = np.flatnonzero(has_target)
         both = _covariances(smooth, molecules, self._asked, forces=forces is not None)
         variance = np.diagonal(both[self._which])
         self._learnt = self._learn(
             both,
-            targets[given],
+            targets[has_target],
             variance > _NO_VARIANCE * variance.max(),
             _scales(variance, self._asked < n),
             samples=len(self._asked),

@@ -85,8 +85,8 @@ class SmoothKernel:
         check_molecules("molecules", molecules)
         check_question(net, "lower", signals, pairs)
         signals = (signals or signals_for(net)).for_molecules(molecules)
-        given, lowered = cast(Any, net).lower((signals.bandlimit**2, signals.channels))
-        if given or not isinstance(lowered.space, Sphere):
+        leading, lowered = cast(Any, net).lower((signals.bandlimit**2, signals.channels))
+        if leading or not isinstance(lowered.space, Sphere):
             raise NetworkError(
                 "forces need a network on spherical signals, which begins with a SphereLift and ends in GroupPool"
             )

@@ -39,7 +39,7 @@ class Branches:
         raise NetworkError("the branches of a Parallel are not joined; put a Sum or a Concatenate after it")
 
     channels = array_shape = gaussian = positions
-    given = False
+    deterministic = False
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -90,7 +90,7 @@ class Parallel(_Holding):
         count = len(self.inner)
         if not isinstance(signal, Branches):
             # Nothing in a branch is a function of the input alone: the other branches read it, too.
-            return Branches((replace(signal, given=False),) * count, (frozenset({"input"}),) * count)
+            return Branches((replace(signal, deterministic=False),) * count, (frozenset({"input"}),) * count)
         if len(signal.parts) == 1:
             return Branches(signal.parts * count, signal.origins * count, signal.stage)
         if len(signal.parts) != count:
@@ -124,10 +124,10 @@ class Parallel(_Holding):
         """The outputs of all branches, a tuple, with their structures."""
         count = len(self.inner)
         xs = x if isinstance(x, tuple) else (x,)
-        beside = structure if isinstance(structure, tuple) else (structure,) * len(xs)
+        structures = structure if isinstance(structure, tuple) else (structure,) * len(xs)
         if len(xs) == 1:
-            xs, beside = xs * count, beside * count
-        each = enumerate(zip(self.inner, params, xs, beside, self._chains(signal), strict=True))
+            xs, structures = xs * count, structures * count
+        each = enumerate(zip(self.inner, params, xs, structures, self._chains(signal), strict=True))
         after = [run_layers(branch, p, y, b.within(i), signals) for i, (branch, p, y, b, signals) in each]
         return tuple(y for y, _ in after), tuple(b for _, b in after)
 
@@ -239,7 +239,7 @@ class Residual(_Holding):
     def signals(self, signal: Signal) -> tuple[Signal, ...]:
         """Input signals of each layer of the branch, and its output signal."""
         # Nothing in the branch is a function of the input alone: the sum reads the input, too.
-        return chain(self.layers, replace(signal, given=False))
+        return chain(self.layers, replace(signal, deterministic=False))
 
     @property
     def steers(self) -> bool:  # type: ignore[override]
@@ -275,7 +275,7 @@ class Residual(_Holding):
 
 def _check_passed_on(signal: Signal) -> None:
     """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
-    if isinstance(signal.positions, Steered) and signal.positions.given:
+    if isinstance(signal.positions, Steered) and signal.positions.deterministic:
         remedy = "a sum with the input has no infinitely wide limit: put SteerableConv or SteerableDense first"
         raise NetworkError("signal", signal.positions, remedy=remedy)
 

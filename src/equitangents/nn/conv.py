@@ -49,7 +49,7 @@ class Dense(LinearLayer):
     width_scale: float = field(default=1.0, repr=False)
 
     def signal(self, signal: Signal) -> Signal:
-        return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
+        return replace(signal, channels=self.channels, gaussian=True, deterministic=False, uneven=False)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""

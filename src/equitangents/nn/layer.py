@@ -101,13 +101,13 @@ class Cosets(_Positions):
 class Steered(_Positions):
     """Steerable features on `points`, whose channels are coordinates and then features; None: of a whole input.
 
-    `given`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
+    `deterministic`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
     `grid`: that of the pixels that the points are, if they are.
     """
 
     features: Features
     points: int | None = None
-    given: bool = True
+    deterministic: bool = True
     grid: tuple[int, ...] = ()
 
     @property
@@ -132,7 +132,7 @@ class Signal:
     """Fields of `channels` features over `positions`.
 
     `gaussian`: at infinite width each channel is a Gaussian process, which is what a nonlinearity needs before it.
-    `given`: nothing random has happened yet: the signal is a function of the input alone.
+    `deterministic`: nothing random has happened yet: the signal is a function of the input alone.
     `uneven`: channels are not alike and may have means of their own, so that one mean does not stand for them.
     """
 
@@ -141,7 +141,7 @@ class Signal:
     positions: Positions
     channels: int
     gaussian: bool = False
-    given: bool = False
+    deterministic: bool = False
     uneven: bool = False
 
     @property
@@ -332,7 +332,7 @@ class Nonlinearity(ParameterFree):
 
     def signal(self, signal: Signal) -> Signal:
         """A field on the positions that come in, no longer Gaussian."""
-        if not (signal.gaussian or signal.given):
+        if not (signal.gaussian or signal.deterministic):
             raise NetworkError(
                 "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "
                 "another nonlinearity compose the two with Elementwise, and put it before Flatten, not after"

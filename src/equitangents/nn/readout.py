@@ -52,10 +52,10 @@ class Readout(LinearLayer):
     @property
     def channels(self) -> int:  # type: ignore[override]
         """d, the number of outputs."""
-        return self._turned.dimension
+        return self._outputs.dimension
 
     @property
-    def _turned(self) -> Representation:
+    def _outputs(self) -> Representation:
         assert isinstance(self.representation, Representation)
         return self.representation
 
@@ -66,7 +66,7 @@ class Readout(LinearLayer):
             remedy = "put a Lift or SphereLift before it, and no pool between"
             raise NetworkError("signal", positions, "a signal on a group", remedy, verb="is on")
         try:
-            return self._turned.at(positions.group)
+            return self._outputs.at(positions.group)
         except InvalidArgumentError as error:
             raise NetworkError(str(error)) from None
 
@@ -99,8 +99,8 @@ class Readout(LinearLayer):
         rho = self.matrices(signal)
         mean = np.average(rho, axis=0, weights=signal.positions.weights)
         constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
-        turning = EquivariantOutputs(flat.space, self._moves(moves, rho, signal), constant)
-        return Program(turning, flat.ops)
+        space = EquivariantOutputs(flat.space, self._moves(moves, rho, signal), constant)
+        return Program(space, flat.ops)
 
     def _moves(self, moves: GroupMoves | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
         if isinstance(moves, GroupMoves):
@@ -108,4 +108,4 @@ class Readout(LinearLayer):
             assert isinstance(group, Group)
             sources = moves.points.array[group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho))
-        return RotationMoves(moves.group, moves.bandlimit, self._turned, moves.accuracy)
+        return RotationMoves(moves.group, moves.bandlimit, self._outputs, moves.accuracy)

@@ -56,7 +56,7 @@ class Dropout(ByRun, ParameterFree):
 
     def signal(self, signal: Signal) -> Signal:
         """A field on the positions that come in; in training no longer Gaussian."""
-        return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
+        return signal if self.mode == "test" else replace(signal, gaussian=False, deterministic=False)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Entries set to zero at random, by the key that comes with the signal."""

@@ -161,7 +161,7 @@ class Sequential:
             return None
         if not outputs_move(ops, action, shape, moves):
             return None
-        return "equivariant" if outputs_move(ops, action, shape, moves, alone=True) else "invariant"
+        return "equivariant" if outputs_move(ops, action, shape, moves, one_sided=True) else "invariant"
 
     def outputs_equivariant_under(self, action: Action, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether K(ρ(g)x, x') = M_g K(x, x') is known for equivariant outputs, all inputs and each generator g.
@@ -170,11 +170,11 @@ class Sequential:
         """
         shape = check_shape("input_shape", input_shape)
         try:
-            given, program = self.lower(shape)
+            leading, program = self.lower(shape)
         except NetworkError:
             return False
         moves = getattr(program.space, "moves", None)
-        return not given and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
+        return not leading and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
 
     @property
     def draws_noise(self) -> bool:
@@ -218,8 +218,8 @@ class Sequential:
 
     def _kernels(self, x1: Tree, x2: Tree, engine: str | None, own: bool = False) -> Tree:
         """The kernels that the network has: both, or only the NNGP; `own`: of each input with itself."""
-        given, program, no_ntk = self._lowered(x1)
-        after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+        leading, program, no_ntk = self._lowered(x1)
+        after = self.after_leading(leading, x1), None if x2 is None else self.after_leading(leading, x2)
         found = compute(program, *after, engine, own=own)
         return found if no_ntk is None else NngpKernels.of(found, no_ntk)
 
@@ -255,18 +255,18 @@ class Sequential:
         signals, no_ntk = self.signals(x1.shape[1:]), why_no_ntk(self._layers)
         end = signals[-1].positions
         part = part_of(positions, end.count)
-        given, program = lower_field(self._layers, signals, x1.convention if is_structured(x1) else None)
+        leading, program = lower_field(self._layers, signals, x1.convention if is_structured(x1) else None)
         if part.count == 1 and not isinstance(program.space, Points):
             found = _of_one_position(self._kernels(x1, x2, engine, own), part)
         else:
-            after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+            after = self.after_leading(leading, x1), None if x2 is None else self.after_leading(leading, x2)
             found = compute(program, *after, engine, part, own)
         return replace(found, grid=end.shape) if no_ntk is None else NngpKernels.of(found, no_ntk)
 
     def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
-        given, program, _ = self._lowered(x)
-        return self.after_given(given, x), program
+        leading, program, _ = self._lowered(x)
+        return self.after_leading(leading, x), program
 
     def _lowered(self, x: Inputs) -> tuple[int, AnyProgram, str | None]:
         return _lower(self._layers, x.shape[1:], getattr(x, "convention", None))
@@ -289,10 +289,10 @@ class Sequential:
         random signals of unit variance.
         """
         shape = check_shape("input_shape", input_shape)
-        given, program, _ = _lower(self._layers, shape, SMALLER if masked else None)
-        return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
+        leading, program, _ = _lower(self._layers, shape, SMALLER if masked else None)
+        return kernel_cost(program, self.signals(shape)[leading].channels, n1, n2, dtype, engine)
 
-    def after_given(self, count: int, x: Inputs) -> Tree:
+    def after_leading(self, count: int, x: Inputs) -> Tree:
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
@@ -333,7 +333,7 @@ def naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Sig
 
 
 def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.Array, Structure]:
-    """Arrays (N, *positions, C) in a precision, and what goes beside them; vectors have no positions to miss."""
+    """Arrays (N, *positions, C) in a precision, and their structure; vectors have no positions to miss."""
     values, graphs = jnp.asarray(getattr(x, "x", x), dtype), getattr(x, "adjacency", None)
     graphs = None if graphs is None else jnp.asarray(graphs, dtype)
     mask = getattr(x, "mask", None) if values.ndim > 2 else None
@@ -374,7 +374,7 @@ def _of_one_position(kernels: Kernels | NngpKernels, part: Part) -> KernelField:
 
 @lru_cache(maxsize=512)
 def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
-    return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], given=True))
+    return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], deterministic=True))
 
 
 @lru_cache(maxsize=512)
@@ -424,8 +424,8 @@ def run_layers(
 ) -> tuple[Tree, Tree]:
     """(output, structure after it) of layers one after another on a signal with masks, graphs and keys."""
     for i, (layer, p, s) in enumerate(zip(layers, params, signals[:-1], strict=True)):
-        beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
-        x, structure = layer.run(p, x, s, beside)
+        inner: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
+        x, structure = layer.run(p, x, s, inner)
     return x, structure
 
 
@@ -471,23 +471,23 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | N
     `signals[i]` goes into layer i, and the last comes out, which is to have one position; else raises NetworkError.
     With `masks`, a convention for inputs with masks or graphs, it always runs over all pairs of positions.
     """
-    last, given = layers[-1], _count_given(layers, signals)
+    last, leading = layers[-1], _count_leading(layers, signals)
     if isinstance(last, Readout) and masks is None:
         numbers = (*layers[:-1], Flatten(), Dense(1, W_std=last.W_std))
-        moves = layers[given].group_moves(signals[given])
+        moves = layers[leading].group_moves(signals[leading])
         if moves is None:
             wanted = "a Lift or SphereLift as the first layer with weights, for kernels before a Readout"
-            raise NetworkError("layers", layers[given], wanted, at=given)
-        return given, last.projected(lower(numbers, chain(numbers, signals[0]))[1], moves, signals[-2])
+            raise NetworkError("layers", layers[leading], wanted, at=leading)
+        return leading, last.projected(lower(numbers, chain(numbers, signals[0]))[1], moves, signals[-2])
     if signals[-1].positions.count != 1 or last.ends_on_points:
         remedy = "end the network with Flatten, GlobalAvgPool, GroupPool or SteerablePool, or ask for kernel_field"
         raise NetworkError("output", signals[-1].positions, "one position", remedy)
-    layers, signals = layers[given:], signals[given:]
+    layers, signals = layers[leading:], signals[leading:]
     folded = None if masks or isinstance(signals[-1].positions, Steered) else fold(layers, signals)
     if folded is not None:
         ops, moves = folded
-        return given, Program(Positions(signals[0].positions.shape, moves), ops)
-    return given, program_of(layers, signals, masks)
+        return leading, Program(Positions(signals[0].positions.shape, moves), ops)
+    return leading, program_of(layers, signals, masks)
 
 
 @lru_cache(maxsize=256)
@@ -498,19 +498,19 @@ def lower_field(
 
     Unfolded: every position of the output is wanted. Raises NetworkError for networks that end on none.
     """
-    given, end = _count_given(layers, signals), signals[-1].positions
+    leading, end = _count_leading(layers, signals), signals[-1].positions
     if layers[-1].ends_on_points:
-        return given, program_of(layers[given:-1], signals[given:-1])
+        return leading, program_of(layers[leading:-1], signals[leading:-1])
     if layers[-1].is_last or isinstance(end, Steered) or end.weights is not None:
         wanted = "positions of a grid, of a finite group or its cosets, or points before PointFeatures"
         raise NetworkError("output", end, wanted, "use kernel() in place of kernel_field()")
-    return given, program_of(layers[given:], signals[given:], masks)
+    return leading, program_of(layers[leading:], signals[leading:], masks)
 
 
-def _count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
+def _count_leading(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
     """Number of leading layers that are functions of the input."""
     pairs = enumerate(zip(layers, signals[1:], strict=True))
-    return next((i for i, (layer, after) in pairs if layer.has_weights or not after.given), len(layers))
+    return next((i for i, (layer, after) in pairs if layer.has_weights or not after.deterministic), len(layers))
 
 
 def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> AnyProgram:

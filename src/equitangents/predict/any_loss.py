@@ -80,9 +80,9 @@ def gradient_descent(
         if (fx_test_0 if state is None else state.fx_test) is not None and k_test_train is None:
             raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
         cross = None if k_test_train is None else checked("k_test_train", k_test_train)
-        given = (kernel, y, t, fx_train_0, fx_test_0, None if fx_test_0 is None else cross)
-        if state is None and not any(precision.is_traced(v) for v in given):
-            found = through(run, [], k_train_train, *given)
+        arguments = (kernel, y, t, fx_train_0, fx_test_0, None if fx_test_0 is None else cross)
+        if state is None and not any(precision.is_traced(v) for v in arguments):
+            found = through(run, [], k_train_train, *arguments)
             return found[0] if len(found) == 1 else found
         start = state or ODEState(0.0 if fx_train_0 is None else fx_train_0, fx_test_0)
         end = _integrated(

@@ -178,11 +178,11 @@ def gradient_descent_mse_ensemble(
                     name, spectrum(name, kernel, dtype), flow, layout, t, y, nngp, k, k_nngp, prior, compute_cov
                 )
 
-            given = cross.get(name)
-            shapes = [(*np.shape(t), *shape) for shape in layout.moments(given, compute_cov)]
+            cross_kernel = cross.get(name)
+            shapes = [(*np.shape(t), *shape) for shape in layout.moments(cross_kernel, compute_cov)]
             nngp = train("nngp") if compute_cov and name == "ntk" else None
             both = cross.get("nngp") if compute_cov and name == "ntk" else None
-            outcomes.append(through(run, shapes, x_train, t, y, kernel, nngp, given, both, prior))
+            outcomes.append(through(run, shapes, x_train, t, y, kernel, nngp, cross_kernel, both, prior))
         return named(get, names, list(map(gaussian, outcomes)), "Gaussians")
 
     return predict_fn
@@ -260,14 +260,14 @@ def gp_inference(
             kernel = _part("k_train_train", k_train_train, kind)
             layout.check("k_train_train", kernel, train=True)
             covariance = k_test_test is not None
-            given: list[Any] = [None] * 4
+            blocks: list[Any] = [None] * 4
             if k_test_train is not None:
-                given[0] = _part("k_test_train", k_test_train, kind)
-                layout.check("k_test_train", given[0], train=False)
+                blocks[0] = _part("k_test_train", k_test_train, kind)
+                layout.check("k_test_train", blocks[0], train=False)
             if k_test_train is not None and covariance:
-                given[1] = _part("k_test_train", k_test_train, prior, both=name == "ntk")
-                given[2] = _part("k_test_test", k_test_test, prior)
-                given[3] = _part("k_train_train", k_train_train, "nngp", both=True) if name == "ntk" else None
+                blocks[1] = _part("k_test_train", k_test_train, prior, both=name == "ntk")
+                blocks[2] = _part("k_test_test", k_test_test, prior)
+                blocks[3] = _part("k_train_train", k_train_train, "nngp", both=True) if name == "ntk" else None
 
             def run(
                 kernel: Tree, y: Tree, cross: Tree, cross_prior: Tree, prior: Tree, nngp: Tree,
@@ -278,7 +278,7 @@ def gp_inference(
                 flow = Flow(1.0, len(matrix))
                 return _moments(law, spectrum, flow, layout, None, y, nngp, cross, cross_prior, prior, covariance)
 
-            outcomes.append(through(run, layout.moments(given[0], covariance), example, kernel, y, *given))
+            outcomes.append(through(run, layout.moments(blocks[0], covariance), example, kernel, y, *blocks))
         return named(get, names, list(map(gaussian, outcomes)), "Gaussians")
 
     return predict_fn

@@ -94,8 +94,8 @@ def _description(kernel: object, shape: tuple[int, ...]) -> str:
     net = _network(kernel)
     if isinstance(kernel, OrbitAverage):
         return f"mean({action_hash(kernel.action, shape)},{_description(kernel.base, shape)})"
-    given, program = net.lower(shape)
-    return f"{described(net.layers[:given])}{described(program)}"
+    leading, program = net.lower(shape)
+    return f"{described(net.layers[:leading])}{described(program)}"
 
 
 def _probe(shape: tuple[int, ...]) -> np.ndarray:

@@ -180,9 +180,9 @@ class Triangle(SymmetricMatrix):
         for rows in spans(self.size, _ROWS):
             corner = np.triu(self.array[rows, rows], 1).astype(np.float64)
             total[rows] += (corner + corner.T) @ vectors[rows]
-            beside = self.array[rows, rows.stop :].astype(np.float64)
-            total[rows] += beside @ vectors[rows.stop :]
-            total[rows.stop :] += beside.T @ vectors[rows]
+            rest = self.array[rows, rows.stop :].astype(np.float64)
+            total[rows] += rest @ vectors[rows.stop :]
+            total[rows.stop :] += rest.T @ vectors[rows]
         return self.finite(total)
 
     def restore(self, added: float) -> None:

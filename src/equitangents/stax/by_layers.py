@@ -35,8 +35,8 @@ from equitangents.stax.kernel import (
     alike,
     branches_of,
     check_convention,
-    given,
     moved_shape,
+    raw_inputs,
     sides,
 )
 from equitangents.stax.tree import Node
@@ -86,7 +86,7 @@ def evaluated(
         found = jax.tree.map(lambda v: v.astype(dtype) if v.dtype != bool else v, found)
     if not any(isinstance(leaf, jax.Array) for leaf in leaves):
         found = jax.tree.map(np.asarray, found)
-    alone = x2 is None and all(k.cov2 is None for k in kernels)
+    symmetric = x2 is None and all(k.cov2 is None for k in kernels)
     known = ones[0] if kernels else None
     before = node.axes_before
     if known is not None:  # the last axis stays so where positions are pooled
@@ -103,10 +103,10 @@ def evaluated(
             values[0],
             None if why_no_ntk(layers) else values[1],
             values[2],
-            None if alone else values[-1],
+            None if symmetric else values[-1],
             same,
             mask1=masks[0],
-            mask2=None if alone else masks[-1],
+            mask2=None if symmetric else masks[-1],
             is_gaussian=signal.gaussian,
             shape1=shapes[0],
             shape2=shapes[1],
@@ -148,8 +148,8 @@ def _start(
     if isinstance(x1, Kernel):
         return _start_of_kernel(node, x1, patterns)
     check_convention(x1, x2)
-    one = given(x1, node, mask_constant, patterns[0])
-    sets = one, one if x2 is None else given(x2, node, mask_constant, patterns[1])
+    one = raw_inputs(x1, node, mask_constant, patterns[0])
+    sets = one, one if x2 is None else raw_inputs(x2, node, mask_constant, patterns[1])
     xs = tuple(g.x.reshape((len(g.x), -1, g.x.shape[-1])).swapaxes(0, 1) for g in sets)
     masks = tuple(None if g.mask is None else g.mask.reshape((len(g.x), -1)) for g in sets)
     *grid, channels = one.x.shape[1:]

@@ -45,10 +45,10 @@ def weights(
 ) -> tuple[int, dict[str, Any]]:
     """Channels and weights of a layer; b_std None is no bias, 0.0 one that starts at 0."""
     how = parametrisation.lower()
-    given = {"W_std": W_std, "b_std": b_std or 0.0, "parametrisation": how}
+    settings = {"W_std": W_std, "b_std": b_std or 0.0, "parametrisation": how}
     if how != "standard":
-        return channels, given
-    return channels * s[1], {**given, "bias": b_std is not None, "width_scale": float(s[0])}
+        return channels, settings
+    return channels * s[1], {**settings, "bias": b_std is not None, "width_scale": float(s[0])}
 
 
 def padded(padding: str) -> str:

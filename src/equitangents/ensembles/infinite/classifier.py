@@ -167,7 +167,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
     def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> OutputPositions | None:
         positions = output_positions(self.net, x, targets)
-        return None if positions is None or positions.turning else positions
+        return None if positions is None or positions.equivariant else positions
 
     def _fitted(self, x: Numbers) -> tuple[InfiniteEnsemble, np.ndarray]:
         self._check_fitted()

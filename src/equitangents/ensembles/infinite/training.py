@@ -6,7 +6,7 @@ the kernel is invariant under the action   mean: orbit-averaged N×N for invaria
                                            labels; covariance: all irreps
 anything else                              the explicit augmented samples, for both; it says why
 
-Of fields on P positions, and of d outputs that turn, rows of a problem are points, NP or Nd of them. Their loss
+Of fields on P positions, and of d equivariant outputs, rows of a problem are points, NP or Nd of them. Their loss
 L = (1/2N) Σ_i Σ_p |f(x_i)(p) − y_i(p)|² is a mean over samples and a sum over positions, as over outputs. A loss that
 is a mean over positions, too, reaches at time t what is reached here at t/P.
 """
@@ -27,7 +27,7 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles import fields
 from equitangents.ensembles.estimator import check_actions
-from equitangents.ensembles.fields import FieldKernel, FieldPoints, OutputPositions, PointAction, TurningField
+from equitangents.ensembles.fields import EquivariantField, FieldKernel, FieldPoints, OutputPositions, PointAction
 from equitangents.ensembles.infinite import irrep_problem, predictor
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, SolvedProblem, TrainingSettings
@@ -80,14 +80,14 @@ class Training:
         return () if self.positions is None else self.positions.shape
 
     @property
-    def turning(self) -> bool:
-        """Whether outputs turn: no copies are rows of others, and orbits are inputs like any."""
-        return self.positions is not None and self.positions.turning
+    def equivariant(self) -> bool:
+        """Whether outputs are equivariant: no copies are rows of others, and orbits are inputs like any."""
+        return self.positions is not None and self.positions.equivariant
 
     @property
     def size(self) -> str:
         """How many rows there are, as formulas call it."""
-        return "N" if self.positions is None else "Nd" if self.turning else "NP"
+        return "N" if self.positions is None else "Nd" if self.equivariant else "NP"
 
     @property
     def solver(self) -> str:
@@ -200,7 +200,7 @@ class Training:
     def orbit_means(self, x: ArrayLike, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.turning or self.way == "explicit":
+        if self.equivariant or self.way == "explicit":
             found = self.means(orbit_batch(self.augmentation, x), times)
             return found.reshape(len(times), len(x), order, *found.shape[2:])
         rows, solved = self.rows_of(x), self.mean_problem
@@ -213,7 +213,7 @@ class Training:
     def sample_orbits(self, x: ArrayLike, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.turning or not self.by_irreps:
+        if self.equivariant or not self.by_irreps:
             found = self.sample(orbit_batch(self.augmentation, x), draws, time, key=key)
             return found.reshape(draws, len(x), order, *found.shape[2:])
         solved, limit = cast(IrrepProblem, self.covariance_problem), self.settings.memory_limit
@@ -226,7 +226,7 @@ class Training:
 
     def copies(self) -> np.ndarray:
         """ρ_Y(g) y_i for every augmenting element, (|G|, N, *positions, outputs)."""
-        if self.positions is not None and not self.turning:
+        if self.positions is not None and not self.equivariant:
             return fields.moved_targets(self.augmentation, self.label_action, self.y)
         elements = augmenting_elements(self.augmentation)
         if self.label_action is None:
@@ -251,8 +251,8 @@ class Training:
 
     def _explicit(self) -> KernelPredictor:
         """Trained on all copies one by one, each with all its rows."""
-        n, given = len(self.x), getattr(self.augmentation, "weights", None)
-        weights = np.ones(len(augmenting_elements(self.augmentation))) if given is None else given
+        n, sampled = len(self.x), getattr(self.augmentation, "weights", None)
+        weights = np.ones(len(augmenting_elements(self.augmentation))) if sampled is None else sampled
         copies, total = len(weights), len(weights) * len(self.rows)
         remedy = f"take fewer samples or fewer of the augmentation's {copies} elements (equitangents.actions.subset)"
         needed = dense_solve_bytes(total) if self.settings.decomposes(total) else 0
@@ -299,10 +299,10 @@ def make_training(
     A subset of an action that is a subgroup becomes an action of its own.
     """
     x = x if positions is None else np.asarray(x)
-    turning = positions is not None and positions.turning
+    equivariant = positions is not None and positions.equivariant
     if getattr(net, "samples_rotations", False):
         net = cast(Any, net).sampled_for(x)  # predictions do not depend on one another
-    check_actions(augmentation, label_action, x, y[..., 0] if turning else y)
+    check_actions(augmentation, label_action, x, y[..., 0] if equivariant else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
         whole: Any = augmentation.action
         subgroup = Subgroup(whole.group, augmentation.elements)  # in the order given, as copies and orbits
@@ -310,7 +310,7 @@ def make_training(
         augmentation = restrict(whole, subgroup)
     kernel, action, rows, labels = cast(KernelFunction, net), cast(AnyAction, augmentation), x, y
     if positions is not None:
-        field = cast(FieldFunction, TurningField(kernel) if turning else net)
+        field = cast(FieldFunction, EquivariantField(kernel) if equivariant else net)
         kernel, rows = cast(KernelFunction, FieldKernel(field)), FieldPoints.of(x, positions.count)
         labels = y.reshape(len(rows), -1)
         if augmentation is not None:
@@ -322,7 +322,7 @@ def make_training(
     training = Training(kernel, augmentation, label_action, x, y, positions, settings, action, rows, labels)
     if label_action is not None and positions is None:
         training = replace(training, labels=training.copies())
-    elif label_action is not None and not turning and action.exact and not isinstance(augmentation, ActionSubset):
+    elif label_action is not None and not equivariant and action.exact and not isinstance(augmentation, ActionSubset):
         training = replace(training, labels=_labels_of_points(training))
     way, reason = _way(training)
     return replace(training, way=way, reason=reason)
@@ -351,12 +351,12 @@ def _way(training: Training) -> tuple[str, str | None]:
         return "explicit", "the network draws noise for each copy"
     if training.positions is None:
         symmetry = "invariant" if is_invariant(kernel, action, training.x) else None
-    elif training.turning:
-        net = cast(TurningField, cast(FieldKernel, kernel).net).net
-        symmetry = fields.turning_symmetry(net, action, training.label_action, training.x, training.positions.count)
+    elif training.equivariant:
+        net = cast(EquivariantField, cast(FieldKernel, kernel).net).net
+        symmetry = fields.output_symmetry(net, action, training.label_action, training.x, training.positions.count)
     else:
         symmetry = fields.kernel_symmetry(cast(FieldKernel, kernel), training.action, cast(FieldPoints, training.rows))
     if symmetry is None:
         kernels = "the kernel is not known to be invariant under the augmentation"
-        return "explicit", "outputs are not known to turn as targets of copies do" if training.turning else kernels
+        return "explicit", "outputs may not transform as targets of copies do" if training.equivariant else kernels
     return "irreps" if training.labels.ndim == 3 else "equivariant" if symmetry == "equivariant" else "averages", None

@@ -84,8 +84,8 @@ def compute(
         if x2 is None:
             found[:, second, first] = _transposed(blocks)
             diagonal = np.arange(n1)
-            alone = found[:, diagonal, diagonal]
-            found[:, diagonal, diagonal] = (alone + _transposed(alone)) / 2
+            blocks_ii = found[:, diagonal, diagonal]
+            found[:, diagonal, diagonal] = (blocks_ii + _transposed(blocks_ii)) / 2
     nngp, ntk = cast(dtype, found[0], found[1], (getattr(x, "x", x) for x in inputs))
     return result_at(leaves, nngp, ntk, part, **shown)
 

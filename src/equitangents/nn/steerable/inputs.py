@@ -46,7 +46,7 @@ class InputLayer(ParameterFree):
     def _check(self, signal: Signal, channels: int | None = None, remedy: str = "") -> None:
         """Raise NetworkError unless `signal` is what it reads, with so many channels."""
         axes, message = self.reads
-        if not signal.given or signal.axes != axes:
+        if not signal.deterministic or signal.axes != axes:
             raise NetworkError(message)
         if channels not in (None, signal.channels):
             raise NetworkError("signal", signal.channels, channels, remedy, verb="has channels,")
@@ -80,7 +80,7 @@ class FeatureVector(InputLayer):
     def signal(self, signal: Signal) -> Signal:
         features = Features(self.features, self.group)
         self._check(signal, features.dimension, "give as many as the features have")
-        return Signal(Steered(features), signal.channels, given=True)
+        return Signal(Steered(features), signal.channels, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         return x
@@ -116,7 +116,7 @@ class SphereSignal(InputLayer):
         self._check(signal)
         bandlimit = bandlimit_of(signal, MAX_DEGREE + 1, "give fewer coefficients, or begin with SphereLift")
         features = signals_on_directions(self.group_name, signal.channels, bandlimit)
-        return Signal(Steered(features), features.dimension, given=True)
+        return Signal(Steered(features), features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Features (N, C · B²), degree by degree and channel by channel."""
@@ -156,7 +156,7 @@ class PointCloud(InputLayer):
         features = Features(self.features or number, self.group)
         own = 0 if self.features is None else features.dimension
         self._check(signal, n + own, "give coordinates, then features")
-        return Signal(Steered(features, signal.positions.count), n + features.dimension, given=True)
+        return Signal(Steered(features, signal.positions.count), n + features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The points as they came, with a 1 where there are no features."""
@@ -182,7 +182,7 @@ class PlaneImage(InputLayer):
         features = Features(self.features or f"{signal.channels}x{trivial(self.group_name)}", self.group)
         self._check(signal, features.dimension, "give as many as the features have")
         positions = Steered(features, signal.positions.count, grid=signal.positions.shape)
-        return Signal(positions, 2 + features.dimension, given=True)
+        return Signal(positions, 2 + features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Coordinates and channels of every pixel, (N, H · W, 2 + C)."""
@@ -205,9 +205,9 @@ def steered(signal: Signal) -> Steered:
 def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Signal:
     """A signal on the same points with other features."""
     here = steered(signal)
-    positions = replace(here, features=features, given=here.given and not gaussian)
+    positions = replace(here, features=features, deterministic=here.deterministic and not gaussian)
     channels = positions.coordinates + features.dimension
-    return replace(signal, positions=positions, channels=channels, gaussian=gaussian, given=False)
+    return replace(signal, positions=positions, channels=channels, gaussian=gaussian, deterministic=False)
 
 
 def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, dict[SteerableIrrep, Any]]:

@@ -264,8 +264,8 @@ class SteerablePool(ByRun, ParameterFree):
         positions = steered(signal)
         if positions.points is None:
             raise NetworkError("SteerablePool reads points; these are features of a whole input")
-        whole = Steered(positions.features, given=positions.given)
-        return replace(signal, positions=whole, channels=positions.features.dimension, given=False)
+        whole = Steered(positions.features, deterministic=positions.deterministic)
+        return replace(signal, positions=whole, channels=positions.features.dimension, deterministic=False)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Means over points, (N, channels); under a mask over the points that exist."""

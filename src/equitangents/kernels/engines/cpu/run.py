@@ -319,8 +319,8 @@ def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel
     Raises MemoryLimitError where memory runs out. Where threads cannot be started, fewer do the work.
     """
     message = _Message()
-    given = ctypes.byref(description), ctypes.byref(problem), message, len(message)
-    status = function(*given) if work < _WATCH_FROM else _interruptible(lambda: int(function(*given)), cancel)
+    arguments = ctypes.byref(description), ctypes.byref(problem), message, len(message)
+    status = function(*arguments) if work < _WATCH_FROM else _interruptible(lambda: int(function(*arguments)), cancel)
     if status == _CANCELLED:
         raise KeyboardInterrupt
     if status != 0:

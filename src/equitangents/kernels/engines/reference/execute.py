@@ -79,8 +79,8 @@ class State(NamedTuple):
 
 def uncoupled(state: State, where: Any, at: Both) -> State:
     """With K = Θ = 0 at some pairs."""
-    alone = angular.of_covariance(jnp.zeros_like(at.root), at)
-    changed = state.angles(lambda e: jnp.where(where, alone, e))
+    independent = angular.of_covariance(jnp.zeros_like(at.root), at)
+    changed = state.angles(lambda e: jnp.where(where, independent, e))
     return changed._replace(theta=jnp.where(where, 0, state.theta))
 
 
