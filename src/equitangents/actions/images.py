@@ -14,8 +14,8 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, GroupAction, PositionAction, image_hint
-from equitangents.actions.given_maps import GivenMap, Motion
 from equitangents.actions.splines import Outside, disc, read_taps, spline_coefficients, turned_images, turned_taps
+from equitangents.actions.unchecked import Motion, UncheckedAction
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group, SymmetryGroup, cyclic, dihedral
 from equitangents.validation import check_array, check_whole
@@ -82,7 +82,7 @@ def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
 
 
 @final
-class ImageMotions(GivenMap):
+class ImageMotions(UncheckedAction):
     """Images (N, H, W, C) under SO(2), C_n or D_n; quarter turns move pixels, others read a spline of `order`."""
 
     exact = False
@@ -246,7 +246,7 @@ def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np
 
 
 @final
-class ImageStacks(GivenMap):
+class ImageStacks(UncheckedAction):
     """ρ(g) of `images` on every grey image (N, H, W), or on every frame of (N, T, H, W, C)."""
 
     images: GroupAction

@@ -25,7 +25,10 @@ import numpy as np
 from equitangents._types import AnyAction, Element
 from equitangents.actions.action import Action, GroupAction, check_group, image_hint
 from equitangents.actions.compact import from_function
-from equitangents.actions.given_maps import (
+from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
+from equitangents.actions.positions import GridMotions, permutations
+from equitangents.actions.subset import ActionSubset
+from equitangents.actions.unchecked import (
     FunctionMap,
     MatrixAction,
     PermutedAxes,
@@ -36,9 +39,6 @@ from equitangents.actions.given_maps import (
     phase_turns,
     voigt_matrix,
 )
-from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
-from equitangents.actions.positions import GridMotions, permutations
-from equitangents.actions.subset import ActionSubset
 from equitangents.actions.vectors import channels, linear, rotations
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import SymmetryGroup, cyclic, symmetric

@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from equitangents._types import AnyAction, ArrayLike
 from equitangents.actions.action import TOLERANCE, Action, GroupAction, check_group, check_last_axis, multiply
 from equitangents.actions.compact import ContinuousRotations
-from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.positions import check_permutation_table
+from equitangents.actions.unchecked import MatrixAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, MatrixGroup, SymmetryGroup
 from equitangents.groups.irreps import Irrep

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Int
 
 from equitangents._types import Element, Tree
-from equitangents.actions.given_maps import FunctionMap, GivenMap, ImageBoxes, ImagePoints
 from equitangents.actions.kinds import Kinds
 from equitangents.actions.positions import check_permutation_table
+from equitangents.actions.unchecked import FunctionMap, ImageBoxes, ImagePoints, UncheckedAction
 from equitangents.audit.contract.leaf_actions import LeafAction, LeafKind, Place
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
@@ -227,7 +227,7 @@ class Labels(LeafKind):
 
 
 @final
-class LabelsAction(GivenMap):
+class LabelsAction(UncheckedAction):
     """A table of permutations (|G|, K) that is known to respect products, on scores and on class numbers alike."""
 
     permutes_entries = True

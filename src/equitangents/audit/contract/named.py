@@ -19,8 +19,8 @@ from scipy.linalg import block_diag
 
 from equitangents._types import AnyAction, Tree
 from equitangents.actions.action import image_hint
-from equitangents.actions.given_maps import ClassMasks, MatrixAction
 from equitangents.actions.kinds import KINDS, Kinds, kinds_named
+from equitangents.actions.unchecked import ClassMasks, MatrixAction
 from equitangents.audit.contract.kinds import Boxes, Keypoints
 from equitangents.audit.contract.leaf_actions import LeafAction, LeafKind, Place, leaf
 from equitangents.audit.contract.trees import InputLeaves, Layout, Shared, spatial

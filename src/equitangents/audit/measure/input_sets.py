@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.actions.given_maps import RelabelledIndices
+from equitangents.actions.unchecked import RelabelledIndices
 from equitangents.audit.contract.kinds import LabelsAction
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import InputLeaves, Shared, as_inputs

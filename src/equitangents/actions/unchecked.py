@@ -27,7 +27,7 @@ Motion = Callable[[Any], tuple[float, bool]]
 """Of an element: by how many degrees it turns, and whether it reflects left and right before."""
 
 
-class GivenMap(GroupAction):
+class UncheckedAction(GroupAction):
     """Base of unchecked actions: subclasses define ρ(g) x and check signals."""
 
     def orbit(self, x: ArrayLike, elements: Elements = None) -> np.ndarray:
@@ -45,7 +45,7 @@ class GivenMap(GroupAction):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class MatrixAction(GivenMap):
+class MatrixAction(UncheckedAction):
     """Vectors along the last axis multiplied by M(g); `power` 2: matrices M(g) x M(g)ᵀ along the last two."""
 
     needs_floats = True
@@ -87,7 +87,7 @@ def voigt_matrix(M: Float[np.ndarray, "d d"], doubled: bool) -> Float[np.ndarray
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class PermutedAxes(GivenMap):
+class PermutedAxes(UncheckedAction):
     """Positions i of the axes `axes` go to p[i]: points and node features (axis 1), pairs (axes 1 and 2)."""
 
     group: SymmetryGroup
@@ -110,7 +110,7 @@ class PermutedAxes(GivenMap):
 
 
 @final
-class RelabelledIndices(GivenMap):
+class RelabelledIndices(UncheckedAction):
     """Arrays of point numbers, e.g. edges (N, E, 2): number i becomes p[i]; negative numbers, the padding, stay."""
 
     n: int
@@ -132,7 +132,7 @@ class RelabelledIndices(GivenMap):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FunctionMap(GivenMap):
+class FunctionMap(UncheckedAction):
     """function(g, x) on arrays that pass `check(name, x)`; elements and arrays as the group and the model have them."""
 
     group: SymmetryGroup
@@ -206,7 +206,7 @@ def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class ImagePoints(GivenMap):
+class ImagePoints(UncheckedAction):
     """Points (N, …, 2 or more): x and y first, what follows stays; `swapped` points change places under reflections."""
 
     needs_floats = True
@@ -233,7 +233,7 @@ class ImagePoints(GivenMap):
 
 
 @final
-class ImageBoxes(GivenMap):
+class ImageBoxes(UncheckedAction):
     """Boxes (N, …, 4 or more) with sides along the axes: x1, y1, x2, y2 or, `centred`, cx, cy, w, h; the rest stays."""
 
     needs_floats = True
@@ -271,7 +271,7 @@ class ImageBoxes(GivenMap):
 
 
 @final
-class ClassMasks(GivenMap):
+class ClassMasks(UncheckedAction):
     """Class numbers of pixels, (N, H, W) or (N, H, W, 1): moved with images; resampled: the likeliest class."""
 
     images: GroupAction
