@@ -89,7 +89,7 @@ def empirical_ntk_fn(
         at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         x2 = None if not jax.tree.leaves(x2) else x2
         _first_dtype(params)
-        if way != "vectors":  # which goes along floating parameters alone
+        if way != "vectors":  # derivatives are along floating parameters only
             check_floating(params)
         sides = (at, x1), (at_second, x1 if x2 is None else x2)
         if any(keywords.get(name) is not None for name in _EACH_SIDE):

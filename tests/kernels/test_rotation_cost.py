@@ -69,7 +69,7 @@ def test_the_resolution_is_that_of_random_signals_and_the_estimate_says_so():
     assert "tolerance of 1e-03" in note
     assert "sampled at resolution" in str(cost)
     fixed = network(so3(3), resolution=5).kernel_cost((9, 2), 40)
-    assert fixed.notes == ("sampled at resolution 5, as asked for",)
+    assert fixed.notes == ("sampled at resolution 5, as set",)
     # an estimate that has to assume a resolution allows for the next one
     coarse, fine = cost.resolution, next(r for r in (6, 7, 8, 10, 12) if r > cost.resolution)
     assert cost.uncertainty >= 1.5 * (fine * (2 * fine - 1) ** 2) / (coarse * (2 * coarse - 1) ** 2)

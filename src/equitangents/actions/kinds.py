@@ -61,7 +61,7 @@ class ArrayKind:
     recognised: Callable[[Kinds, Shape], bool] = lambda kinds, shape: False
     """Whether an array of this shape is taken to be of this kind if nobody says what it is."""
     expected: str = ""
-    """Which shapes those are, in words."""
+    """The shapes that are recognised, as text."""
     sought: bool = True
     """Whether outputs of unknown motion are tried as this kind."""
 

@@ -28,7 +28,7 @@ class RingRotations(Action):
     """C_n on signals (N, rings, angles, C); made by `ring_rotations`."""
 
     def __init__(self, n: int):
-        vars(self).update(group=cyclic(n), name=f"turns by {360 / n:g}° of rings")
+        vars(self).update(group=cyclic(n), name=f"rotations by {360 / n:g}° of rings")
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         x = check_array("x", x, rank=4)
@@ -72,7 +72,7 @@ def ring_rotations(n: int) -> RingRotations:
     return RingRotations(check_whole("n", n, 1))
 
 
-def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " turns"]) -> ArrayLike:
+def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " rotations"]) -> ArrayLike:
     """Rings (N, rings, angles, C) rotated by each of `angles` in radians: (angles, N, rings, angles, C)."""
     x = check_array("x", x, rank=4)
     turns = np.asarray(angles, np.float64)

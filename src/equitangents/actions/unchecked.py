@@ -24,7 +24,7 @@ from equitangents.groups import SymmetryGroup
 from equitangents.groups.wallpaper_group import TranslationGroup
 
 Motion = Callable[[Any], tuple[float, bool]]
-"""Of an element: by how many degrees it turns, and whether it reflects left and right before."""
+"""Of an element: its angle in degrees, and whether it reflects left and right first."""
 
 
 class UncheckedAction(GroupAction):
@@ -185,14 +185,14 @@ def phase_turns(group: SymmetryGroup, motion: Motion) -> FunctionMap:
     def check(name: str, x: ArrayLike) -> None:
         if x.dtype.kind != "c":
             raise InvalidTypeError(
-                name, x.dtype, remedy="a phase turns complex numbers (complex64, complex128)", verb="has dtype"
+                name, x.dtype, remedy="a phase multiplies complex numbers (complex64, complex128)", verb="has dtype"
             )
 
     def turn(g: Element, x: ArrayLike) -> ArrayLike:
         degrees, reflected = motion(g)
         return ((x.conj() if reflected else x) * np.exp(1j * np.radians(degrees))).astype(x.dtype)
 
-    return FunctionMap(group, turn, "states, turned in phase", check)
+    return FunctionMap(group, turn, "states, multiplied by a phase", check)
 
 
 def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:
@@ -296,7 +296,7 @@ class ClassMasks(UncheckedAction):
             return np.asarray(self.images(g, whole)).reshape(x.shape).astype(x.dtype)
         classes = np.unique(whole)
         masks = np.asarray(self.images(g, (whole == classes).astype(np.float64)))
-        background = 1 - masks.sum(axis=-1)  # what turns in from outside is class 0
+        background = 1 - masks.sum(axis=-1)  # pixels from outside the image are class 0
         masks[..., 0] += background if classes[0] == 0 else 0.0
         return classes[masks.argmax(axis=-1)].reshape(x.shape).astype(x.dtype)
 

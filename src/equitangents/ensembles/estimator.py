@@ -72,7 +72,7 @@ class Estimator(BaseEstimator):
     """scikit-learn's base with errors that say which parameter was meant, or how it is changed."""
 
     fitted_attribute: ClassVar[str]
-    """What `fit` sets last; it is not there before, nor after a fit that failed."""
+    """The attribute that `fit` sets last; absent before a fit and after one that failed."""
 
     # x is the data, which scikit-learn knows as X, and no metadata to be routed
     __metadata_request__fit: ClassVar[dict[str, str]] = {"x": UNUSED}

@@ -43,7 +43,7 @@ _TILE = 4096  # points: whole signals, so that no field is computed for a part o
 
 
 AnyKernels = Kernels | NngpKernels
-"""Of networks without a tangent kernel the NNGP alone."""
+"""Only the NNGP for networks without a tangent kernel."""
 
 
 @dataclass(frozen=True, eq=False)

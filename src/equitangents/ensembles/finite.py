@@ -53,7 +53,7 @@ from equitangents.validation import check_choice, check_number, check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
 OPTIMIZERS = ("gd", "sgd", "momentum", "adam")
-_LOOKED_AT = 64  # inputs on which members are asked whether they diverged
+_LOOKED_AT = 64  # inputs on which members are tested for divergence
 
 
 class FiniteEnsemble(StandardisedInputs, Estimator):

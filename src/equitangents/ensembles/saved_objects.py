@@ -96,7 +96,7 @@ _CACHED_NAMES = (
 _CACHED = frozenset(_CACHED_NAMES.split())
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
 _ALONE = (type(None), bool, int, float, str)  # what stands for itself
-_SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone
+_SCALARS = "biufU"  # kinds of NumPy's numbers and text that are saved as values
 
 
 @cache
@@ -204,7 +204,7 @@ class EncodedValue:
             )
         number = len(self._seen)
         self._seen[id(value)] = value, number
-        # what a class leaves out of its state (open files, compiled functions) it makes anew
+        # what a class leaves out of its state (open files, compiled functions) it makes again
         attributes = value.__getstate__() if hasattr(type(value), "__setstate__") else vars(value)
         attributes = _without_cached(type(value), attributes)
         state = [[key, self._of(item, f"{where}.{key}")] for key, item in attributes.items()]
@@ -244,7 +244,7 @@ def restored(cls: type, state: Any) -> Any:
         kept["path"] = None
     made: Any = object.__new__(cls)
     try:
-        if hasattr(made, "__setstate__"):  # which makes anew what was left out
+        if hasattr(made, "__setstate__"):  # which makes again what was left out
             made.__setstate__(kept)
         else:
             vars(made).update(kept)

@@ -105,7 +105,7 @@ def check_matrix_list(name: str, matrices: object) -> Float[np.ndarray, "n d d"]
 
 def _finder(M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """The function that gives the first index in M of each of some matrices (k, d, d), −1 where it is not there."""
-    from scipy.spatial import KDTree  # loaded for groups of matrices alone: others need NumPy
+    from scipy.spatial import KDTree  # loaded only for groups of matrices: others need NumPy
 
     tree, tolerance = KDTree(M.reshape(len(M), -1)), TOLERANCE * max(1.0, float(np.abs(M).max()))
 

@@ -290,7 +290,7 @@ class ProjectedProcess:
 
 
 Weighted = Sequence[tuple[float, ProjectedProcess]]
-"""Blocks that a process falls apart into, each with its weight: rows (M·d, N) of M inputs."""
+"""Blocks of a process, each with its weight: rows (M·d, N) of M inputs."""
 
 
 def covariance(blocks: Weighted, prior: np.ndarray, time: float) -> np.ndarray:

@@ -161,7 +161,7 @@ class _Counted(NamedTuple):
     compute: Callable[..., Any]
     notes: tuple[str, ...]
     outputs: int = 1  # numbers of a pair in each result
-    diagonal_runs: int = 0  # runs of one input with itself beside those of pairs
+    diagonal_runs: int = 0  # runs of one input with itself, in addition to those of pairs
     finer: float = 1.0  # by what the work grows where inputs need more rotations than is assumed
     resolution: int | None = None
 
@@ -339,7 +339,7 @@ _COUNTS: dict[type, Callable[..., _Counted]] = {
 
 def _assumption(program: RotationSections, found: Resolution) -> str:
     if program.accuracy.resolution is not None:
-        return f"sampled at resolution {found.value}, as asked for"
+        return f"sampled at resolution {found.value}, as set"
     return (
         f"sampled at resolution {found.value}, where random signals of unit variance have an error of "
         f"{found.error:.0e} for a tolerance of {program.accuracy.tolerance:.0e}; larger, rougher and more alike "

@@ -89,20 +89,20 @@ class Operation:
 
     label: ClassVar[str]  # how messages name it, where that is not its class
 
-    is_positional: ClassVar[bool] = False  # it reads several positions, or tells them apart, without pooling them
-    needs_variances: ClassVar[bool] = False  # K alone does not say what it does
+    is_positional: ClassVar[bool] = False  # it reads several positions, or distinguishes them, without pooling them
+    needs_variances: ClassVar[bool] = False  # its result does not depend on K only
     stays: ClassVar[bool] = False  # it moves no position and reads no other, so that K(p, p') stays at p and p'
     is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
     has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
-    is_diagonal: ClassVar[bool] = False  # of such a pool: a mean over positions with themselves alone
+    is_diagonal: ClassVar[bool] = False  # of such a pool: a mean over positions with themselves only
     pools_commute: ClassVar[bool] = False  # pooling may come before it or after it
     keeps_constants: ClassVar[bool] = False  # a field that is the same everywhere stays so
     numbers_pass: ClassVar[bool] = False  # a number that the field before it is multiplied with may stand after it
     is_branching: ClassVar[bool] = False  # it is branches of one field or of several, or what joins these, or both
     is_normalising: ClassVar[bool] = False  # it divides by the deviation over positions
     grows: ClassVar[bool] = False  # what it makes grows faster than its input, by no nonlinearity that it says
-    is_structured: ClassVar[bool] = False  # structured programs alone have it
+    is_structured: ClassVar[bool] = False  # only structured programs have it
     reads_graphs: ClassVar[bool] = False  # it reads the graph that comes with each input
     draws_noise: ClassVar[bool] = False  # an input with itself is not as with an equal one, as noise is its own
     reads_sizes: ClassVar[bool] = False  # what comes out of a smaller input depends on how large that is

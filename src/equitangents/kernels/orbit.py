@@ -60,7 +60,7 @@ class OrbitAverage:
         results = result_bytes(len(x1), len(x1 if x2 is None else x2), dtype.itemsize)
         check_result(x1, x2, dtype, 2 * results)
         nodes = GroupNodes(np.full((order, 1, 1), 1 / order), lambda chosen, x: self.action.orbit(x, chosen))
-        # What an input draws of its own is in the kernel of one set of inputs alone.
+        # Random draws of an input appear only in the kernel of one set of inputs.
         invariant = is_invariant(self.base, self.action, x1) and not (x2 is None and self.draws_noise)
         note = "mean over one orbit"
         if not invariant:
@@ -69,7 +69,7 @@ class OrbitAverage:
         with scope(dtype):  # sums of float64 arrays of JAX are float64
             sums = (one_orbit if invariant else _both_orbits)(self.base.kernel, nodes, x1, x2)
             nngp, ntk = (k[:, :, 0, 0].astype(dtype) for k in (sums.nngp, sums.ntk))
-        # A result of the user's own need not say anything beside its kernels.
+        # A result of the user's own may hold kernels only.
         facts = {f.name: getattr(sums.term, f.name) for f in fields(Kernels)[2:] if hasattr(sums.term, f.name)}
         return result((x1, x2), nngp, ntk, **facts | {"notes": (*facts.get("notes", ()), note)})
 

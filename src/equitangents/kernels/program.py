@@ -150,7 +150,7 @@ class Positions:
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    S = TypeVarWithDefault("S", default=Positions)  # `Program` alone is one on positions
+    S = TypeVarWithDefault("S", default=Positions)  # plain `Program` means one on positions
 else:
     S = TypeVar("S")
 

@@ -156,7 +156,7 @@ class RandomFeatures:
             if precision.is_traced(x):
                 return _features(program, self.features, rows.astype(dtype), *shared)
             found = np.empty((len(x), self.features), dtype)
-            # batches are always of one size: what is computed of an input does not depend on those beside it
+            # batches have one size, so that the features of an input do not depend on the others
             for begin in range(0, len(x), batch):
                 part = np.asarray(rows[begin : begin + batch], dtype)
                 whole = np.zeros((batch, *part.shape[1:]), dtype)
@@ -543,7 +543,7 @@ def _parallel(op: ParallelBranches, x: Field, own: Any, shift: Shift) -> Field:
     return Field(sum(fs[1:], fs[0]), *joined(op.shares, [y.q for y in each], [y.mean for y in each]))
 
 
-# The features after an operation that leaves positions apart, from the field before and what was drawn.
+# The features after an operation that does not mix positions, from the field before and the draws.
 _FEATURES: dict[type, Callable[[Any, Field, Any], jax.Array]] = {
     Box: lambda op, x, own: box_sum(x.f, op, own),
     IndexTable: lambda op, x, own: table_sum(x.f, op, own),

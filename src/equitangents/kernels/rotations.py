@@ -90,7 +90,7 @@ class Sphere:
                 "the network ends on rotations, so its kernel is a field; end it with GroupPool or Flatten"
             )
         if any(op.has_rates for op in ops):
-            raise NetworkError("after a SphereLift layers have the NTK parametrisation alone")
+            raise NetworkError("layers after a SphereLift have the NTK parametrisation only")
         readout = ops[end]
         if readout.positions_after(1) != 1:
             raise NetworkError("pooling over a subgroup of the rotations has no kernel here; use GroupPool()")
@@ -256,7 +256,7 @@ def closed_nodes(group: RotationGroup | MatrixGroup, resolution: int) -> tuple[n
 logger = logging.getLogger("equitangents")
 
 LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
-AS_ASKED = "resolution as asked for"
+AS_ASKED = "resolution as set"
 _FINER = 1.5  # how much finer the grid is that errors are measured against
 _COARSEST_FINER = 4  # the grid for errors of resolution 1, which has no coarser one
 _SIGNALS = 4  # in a sample

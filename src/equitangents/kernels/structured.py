@@ -148,7 +148,7 @@ class StructuredPositions:
     """The space of fields on a grid of `shape` whose inputs are read by themselves: their masks, graphs and kernels."""
 
     shape: tuple[int, ...]
-    masks: str = "smaller"  # what windows make of missing positions, if any are: see `masks`
+    masks: str = "smaller"  # masks after windows, if positions are missing: see `masks`
 
 
 StructuredProgram = Program[StructuredPositions]

@@ -46,7 +46,7 @@ At = Callable[[Params, Tree], Tree]
 
 
 Shifts = dict[int, jax.Array]
-"""What is added to the products of some parameters."""
+"""Shifts added to the products of some parameters."""
 Found = dict[int, tuple[jax.Array, jax.Array]]
 """Of parameters by number: a (positions, inner) and y (positions, outer)."""
 

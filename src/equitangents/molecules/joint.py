@@ -66,7 +66,7 @@ def joint_kernels(smooth: SmoothKernel, molecules1: Molecules, molecules2: Molec
     first, second = TargetLayout.of(molecules1), TargetLayout.of(columns)
     task = f"the covariance of the energies and forces of {len(molecules1)} molecules with those of {len(columns)}"
     # NNGP and NTK, and as much again to work in.
-    check_fits(task, 4 * 8 * first.rows * second.rows, "take fewer molecules, or train on energies alone")
+    check_fits(task, 4 * 8 * first.rows * second.rows, "take fewer molecules, or train on energies only")
     total = np.zeros((2, first.rows, second.rows))
     sides1 = _sides(smooth, molecules1)
     sides2 = sides1 if molecules2 is None else _sides(smooth, molecules2)

@@ -90,7 +90,7 @@ class MolecularRegressor:
     _train: Molecules = field(init=False, repr=False)
     element_energies_: dict[int, float] = field(default_factory=dict, init=False, repr=False)
     notes_: tuple[str, ...] = field(default=(), init=False, repr=False)
-    """What a reader of the predictions should know of the last fit."""
+    """Notes on the accuracy of the last fit."""
 
     def _check_settings(self, molecules: Molecules) -> None:
         """All that can be said before a kernel is computed. A fit that fails leaves no older one to predict with."""
@@ -165,7 +165,7 @@ class MolecularRegressor:
             digit = 10.0 ** math.floor(math.log10(_FAR * below))  # to which the ridge is rounded up
             note = (
                 f"{name}: rotations are sampled to {below:.1e} of its diagonal, which is not far below the ridge "
-                f"{self.ridge:.1e}; predictions of turned molecules may differ by far more than the tolerance: set "
+                f"{self.ridge:.1e}; predictions of rotated molecules may differ by far more than the tolerance: set "
                 f"ridge={math.ceil(_FAR * below / digit) * digit:.0e}, or lower SphereLift's tolerance"
             )
             logger.warning("%s", note)

@@ -89,7 +89,7 @@ class Parallel(_Holding):
         """The signal that each branch reads."""
         count = len(self.inner)
         if not isinstance(signal, Branches):
-            # Nothing in a branch is a function of the input alone: the other branches read it, too.
+            # The other branches read the input, too: nothing in a branch counts as deterministic.
             return Branches((replace(signal, deterministic=False),) * count, (frozenset({"input"}),) * count)
         if len(signal.parts) == 1:
             return Branches(signal.parts * count, signal.origins * count, signal.stage)
@@ -238,7 +238,7 @@ class Residual(_Holding):
 
     def signals(self, signal: Signal) -> tuple[Signal, ...]:
         """Input signals of each layer of the branch, and its output signal."""
-        # Nothing in the branch is a function of the input alone: the sum reads the input, too.
+        # The sum reads the input, too: nothing in the branch counts as deterministic.
         return chain(self.layers, replace(signal, deterministic=False))
 
     @property

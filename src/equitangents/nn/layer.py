@@ -220,7 +220,7 @@ class Layer(metaclass=_OfPlainNumbers):
     ends_on_points: ClassVar[bool] = False
     """Whether a network that ends with it has its outputs on points, and a kernel field of them."""
     steers: ClassVar[bool] = False
-    """Whether it works on steerable features: features that rotations turn by irreps."""
+    """Whether it works on steerable features: features that transform by irreps of rotations."""
     follows_moves: ClassVar[bool | None] = None
     """Whether a function without weights follows moves of the positions before it; None of linear maps."""
     lifts_to: ClassVar[Group | RotationGroup | None] = None

@@ -40,7 +40,7 @@ class Readout(LinearLayer):
         b_std: Standard deviation of the bias, along what no element of the group moves.
     """
 
-    is_last: ClassVar[bool] = True  # layers after it would mix outputs that turn into one another
+    is_last: ClassVar[bool] = True  # layers after it would mix equivariant outputs
     representation: RepresentationLike
     W_std: float = 1.0
     b_std: float = 0.0

@@ -145,7 +145,7 @@ def through(
         with precision.scope(dtype):
             return tuple(jnp.asarray(v.astype(dtype)) if jaxed else v.astype(dtype) for v in found)
 
-    # What is known stays in its own precision; only what is traced goes through the program.
+    # Known values stay in their own precision; only traced ones go through the program.
     traced = [precision.is_traced(v) for v in arguments]
     dtype = jax.dtypes.canonicalize_dtype(dtype)
 

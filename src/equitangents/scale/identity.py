@@ -85,7 +85,7 @@ def _network(kernel: Any) -> Any:
         return _network(kernel.base)
     if not hasattr(kernel, "lower"):
         raise InvalidTypeError(
-            "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can tell apart"
+            "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can identify"
         )
     return kernel
 

@@ -92,7 +92,7 @@ class Record:
             raise ValueError("the record does not have its checksum")
         if held.get("format") != FORMAT:
             raise StoreError(
-                "store", held.get("format"), FORMAT, "compute it anew in another folder", verb="has format"
+                "store", held.get("format"), FORMAT, "compute it again in another folder", verb="has format"
             )
         inputs = {
             name: None if held[name] is None else InputsRecord(**{**held[name], "shape": tuple(held[name]["shape"])})

@@ -12,8 +12,8 @@ from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import Ends, equal_rows, is_positive
 from equitangents.solvers.method import System
 
-_EXTREMES = 40  # steps after which estimates of extreme eigenvalues are taken as they are
-_FEW = 12  # steps for the largest alone
+_EXTREMES = 40  # steps after which estimates of extreme eigenvalues are accepted
+_FEW = 12  # steps for the largest only
 _SETTLED = 1e-6  # relative change of the largest eigenvalue at which it is taken to be known
 STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
 

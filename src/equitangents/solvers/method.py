@@ -158,7 +158,7 @@ class Task:
 Respond = Callable[[np.ndarray, float], Solution]
 """A method at work on one system: α = φ_t(Θ + δ) Y for Y (N, k) at one time, with what it knows of it in the report.
 
-One that is not of `any_time` is asked at time inf alone.
+One that is not of `any_time` is evaluated at time inf only.
 """
 
 

@@ -35,7 +35,7 @@ from equitangents.validation import check_whole
 logger = logging.getLogger("equitangents")
 
 DIVERGED = 1000.0  # a relative residual, which is about 1 at first, at which nothing more is to be hoped for
-_REFRESHED = 50  # steps between residuals computed anew
+_REFRESHED = 50  # steps between recomputed residuals
 
 Product = Callable[[np.ndarray], np.ndarray]
 

@@ -56,7 +56,7 @@ def choose(task: Task, time: float, ridge: float, has_folder: bool) -> tuple[Met
     if task.size <= DECOMPOSED:
         candidates.append((Eigh(), "auto: one decomposition serves every time"))
     if not math.isinf(time):
-        candidates.append((Lanczos(), "auto: a finite time takes products alone"))
+        candidates.append((Lanczos(), "auto: a finite time takes products only"))
     else:
         candidates.append((Cholesky(), "auto: a factor fits into memory"))
         if ridge == 0 and has_folder:
@@ -108,7 +108,7 @@ class Solver:
         if self._method is None:
             method, reason = choose(task, time, system.ridge, matrix.folder is not None)
         else:
-            method, reason = self._method, "asked for"
+            method, reason = self._method, "as set"
         memory = int(method.memory(task))
         if memory > task.limit:
             raise MemoryLimitError(

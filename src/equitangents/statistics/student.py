@@ -33,7 +33,7 @@ _LOGARITHMIC_TAIL_OF_FEW = 0.35
 _FEW = 10  # samples up to which both stand so, and below which either side may be the longer one
 _CHANCE = 0.1  # of the tail: how rarely samples may all be positive although their mean is not
 _MOST = 2.7  # Student's steps, of fewer: their resamples hold few different values, and reach further than any mean
-_NO_ERROR = 1e-6  # of the standard error: what a resample without spread has by rounding
+_NO_ERROR = 1e-6  # of the standard error: rounding gives this much to a resample of equal values
 
 
 def student_interval(

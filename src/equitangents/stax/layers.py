@@ -411,7 +411,7 @@ def Elementwise(
     """`nn.Elementwise`: the kernel of any smooth function, to a tolerance; for a closed form derive a class in `nn`."""
     if fn is None or nngp_fn is not None or d_nngp_fn is not None:
         raise NotImplementedError(
-            "Elementwise takes a function fn alone, and integrates its dual; a dual in closed form is the property "
+            "Elementwise takes only a function fn, and integrates its dual; a dual in closed form is the property "
             "`dual` of a class derived from equitangents.nn.Nonlinearity"
         )
     return triple("Elementwise", nn.Elementwise(fn))

@@ -71,7 +71,7 @@ def all_coefficients(kernels: tuple[AngularKernel, ...], largest: int) -> np.nda
 
 def _invariants(out: SteerableIrrep, into: SteerableIrrep, J: int) -> list[np.ndarray]:
     """Orthogonal C (d', d, d_J) with (ρ' ⊗ ρ ⊗ ρ_J) C = C, each of square d'."""
-    turn = SteerableIrrep(out.group, J, (-1) ** J if out.group == "O(3)" else 1)  # how harmonics turn
+    turn = SteerableIrrep(out.group, J, (-1) ** J if out.group == "O(3)" else 1)  # how harmonics transform
     shape = (out.dimension, into.dimension, turn.dimension)
     if SPACES[out.group] == 2:
         projector = _in_plane(out, into, turn)

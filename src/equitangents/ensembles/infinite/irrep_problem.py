@@ -213,7 +213,9 @@ def solve(
 
     labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
     """
-    settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means alone")
+    settings.ridge.check_one(
+        f"{name_of(action, irreps)} take one: give a number, or use invariant labels and means only"
+    )
     n, order = len(x), action.group.order
     orbits = action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
@@ -233,7 +235,7 @@ def solve(
         f"the augmented problem of {n}·{order} samples, irrep by irrep,",
         _solve_bytes([*chosen, *bounding], len(orbits.first), prior=prior),
         settings.memory_limit,
-        remedy if labelled_only else f"{remedy}, or ask for the mean alone",
+        remedy if labelled_only else f"{remedy}, or ask for the mean only",
     )
     inputs = x[orbits.first]
     self_kernels = kernel_diagonal(kernel, inputs, settings.field)

@@ -44,7 +44,7 @@ from equitangents.validation import check_array
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
-_BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits beside them
+_BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits, too
 
 
 @dataclass(frozen=True)
@@ -373,7 +373,7 @@ class SolvedProblem(KernelPredictor):
         """B and (K + noise) B − 2K(X, x), (N, M), at every time; of a posterior the noise on its targets is δ."""
         if not self.solver.exact:
             raise InvalidArgumentError(
-                "solver is an approximation by some of the training inputs, which gives means alone; take "
+                "solver is an approximation by some of the training inputs, which gives means only; take "
                 "solver='pcg' for variances, or fewer samples"
             )
         matrix = self.solver.system.matrix

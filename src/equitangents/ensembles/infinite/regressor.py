@@ -104,7 +104,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         if not as_times(self.time)[1]:
             raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
         dynamics = DYNAMICS[self.dynamics]
-        dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
+        dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # checks that need no kernel
         method, ridge = as_method(self.solver), Ridge.read(self.ridge)
         return TrainingSettings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, method)
 
@@ -420,7 +420,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         self._check_fitted()
         if getattr(self.net, "equivariant_outputs", None) is not None:
             raise InvalidArgumentError(
-                "orbit statistics compare outputs that stay the same along an orbit, and those of this network turn; "
+                "orbit statistics compare outputs that stay the same along an orbit, and this network's outputs are equivariant; "
                 "metrics.equivariance_error(ensemble.predict, action, x, output_action) measures these"
             )
         inputs = check_inputs(self, x, self.input_shape, reset=False)

@@ -158,7 +158,7 @@ class Training:
         solved = self.mean_problem
         if isinstance(solved, Decomposed):
             return self
-        logger.info("decomposing the training kernel: what is asked for needs its eigenvalues")
+        logger.info("decomposing the training kernel: this result needs its eigenvalues")
         held = cast(SolvedProblem, solved).kernels
         return self.with_settings(replace(self.settings, method=Eigh(), held=held))
 

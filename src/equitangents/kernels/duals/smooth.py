@@ -161,7 +161,7 @@ class GeluDual(Traits):
         gap = root_gap(q1, q2)
         minor = (d - gap) / 2 * (safe_sqrt(q1) * safe_sqrt(q2) + k)
         distance = d / 4 + _even_distance(d, k, jnp.where(minor < 0, 0, minor), q1, q2)
-        # Compiled code may round the two sides of equal inputs apart; derivatives pass through.
+        # Compiled code may round the two sides of equal inputs differently; derivatives pass through.
         surplus = jnp.where((d == 0) & (q1 == q2), distance, 0)
         return distance - jax.lax.stop_gradient(surplus), _of_minor(k, minor, q1, q2)[1]
 

@@ -36,7 +36,7 @@ class Engine(ABC):
     any_norms: ClassVar[bool] = False  # whether `kernels` takes any_norms=True: digits are kept at any two norms
     carries_angles: ClassVar[bool] = False  # whether nearly parallel inputs keep theirs (`kernels.angular`)
     checks_kernels: ClassVar[bool] = False  # whether `kernels` refuses inputs whose kernels are not finite
-    has_fields: ClassVar[bool] = False  # whether its methods take a `part`; one is given to such engines alone
+    has_fields: ClassVar[bool] = False  # whether its methods take a `part`; others never get one
     quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds that take a second or so
     rotations: ClassVar[RotationRules | None] = None  # how it runs programs on rotations; None if it cannot
     structured: ClassVar[StructuredRules | None] = None  # how it runs structured programs; None if it cannot

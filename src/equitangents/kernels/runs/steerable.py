@@ -35,7 +35,7 @@ _DEVIATIONS = 5.0  # how many root mean square norms of a vector a fitted functi
 
 _Side = tuple[jax.Array, jax.Array]  # inputs (N, P, channels), and which of their points exist (N, P)
 _Known = tuple[Variances, ...]  # before every nonlinearity, of every input
-_Sample = tuple[_Side, _Known]  # inputs with what is known of each alone
+_Sample = tuple[_Side, _Known]  # inputs with the numbers of each input
 
 
 def compute(

@@ -28,7 +28,7 @@ class InputLayer(ParameterFree):
     on_points: ClassVar[bool] = True
     """Whether features are on points, not of a whole input."""
     reads: ClassVar[tuple[int, str]]
-    """The number of the input's axes besides the batch and the channels, and what is wrong with other inputs."""
+    """The number of the input's axes other than the batch and the channels, and the error for other inputs."""
     group: SymmetryGroup | str
 
     def __post_init__(self) -> None:

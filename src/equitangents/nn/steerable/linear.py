@@ -222,7 +222,7 @@ class PointFeatures(ByRun, ParameterFree):
         """Components at points as positions of a grid; invariant numbers as channels."""
         positions = steered(signal)
         if positions.points is None:
-            raise NetworkError("PointFeatures ends a network on points; this one ends on a whole input as it is")
+            raise NetworkError("PointFeatures ends a network on points; this one ends on whole inputs")
         if not signal.gaussian:
             raise NetworkError("PointFeatures needs a linear layer before it, SteerableConv or SteerableDense")
         grid, size = positions.grid or positions.shape, positions.features.dimension

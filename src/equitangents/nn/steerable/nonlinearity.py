@@ -79,7 +79,7 @@ class GatedNonlinearity(SteerableNonlinearity):
         gates = sum(n for n, kind in features.entries if kind != number)
         left = features.copies(number) - gates
         if left < 0:
-            wanted = "a number for each gate besides those that pass on"
+            wanted = "a number for each gate, in addition to those that pass on"
             raise NetworkError("features", features, wanted, "give the layer before more copies")
         entries = tuple((left if kind == number else n, kind) for n, kind in features.entries)
         return Features.of(features.group, tuple((n, kind) for n, kind in entries if n))

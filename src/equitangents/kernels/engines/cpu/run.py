@@ -326,7 +326,7 @@ def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel
     if status != 0:
         text = message.value.decode()
         if text == "out of memory":
-            raise MemoryLimitError(f"{_NO_MEMORY} beside its inputs and results; {_REMEDY}")
+            raise MemoryLimitError(f"{_NO_MEMORY} in addition to its inputs and results; {_REMEDY}")
         raise RuntimeError(f"the CPU engine failed: {text}")
 
 

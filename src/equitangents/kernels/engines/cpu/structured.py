@@ -124,7 +124,7 @@ class _Writer(Numbers):
     def __init__(self, program: StructuredProgram, masked: bool) -> None:
         super().__init__()
         self.positions = int(np.prod(program.shape, dtype=np.int64))
-        self.convention = program.space.masks  # what windows make of masks
+        self.convention = program.space.masks  # masks after windows
         self.steps: list[int] = []
         self.count = 0
         self.last = -1  # the field that the last step left
@@ -132,7 +132,7 @@ class _Writer(Numbers):
         self.made: dict[tuple[Any, ...], int] = {}  # masks made of others, by what made them
         self.fields = 0
         self.widest = 0
-        self.sides = 0  # numbers that the steps need of each input alone
+        self.sides = 0  # numbers that the steps need per input
         self.free: list[int] = []  # places that hold no field any more
         self.changes_units = changes_units(program)
         # Biases in the units behind operations that change them, in order.

@@ -194,6 +194,6 @@ class InputBlocks:
             block[: len(rows)] = rows
             values = jnp.asarray(by_position(block))
             if len(self._held) >= self._most:
-                self._held.popitem()  # the latest one: those before it are asked for first next time
+                self._held.popitem()  # the latest one: earlier ones are needed first next time
             self._held[i] = values, _compiled(tile.prepare, *self._steps, self._tables, values)
         return self._held[i]

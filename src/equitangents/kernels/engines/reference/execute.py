@@ -98,7 +98,7 @@ class At(NamedTuple):
     geometry: Geometry
     m1: Moments
     m2: Moments
-    known: dict[int, Both]  # the variances of every pair by level, where they were asked for
+    known: dict[int, Both]  # the variances of every pair by level, if requested
     kept: dict[int, tuple[int, State]]  # by slot: the number of the fork, and the state there
 
     @property

@@ -301,7 +301,7 @@ class Context:
     tables: dict[str, Any]
     graphs: tuple[Any, ...]
     same: Any  # (N1, N2) bool, or None where no input of one set is one of the other
-    masks: str = SMALLER  # what windows make of missing positions
+    masks: str = SMALLER  # masks after windows
 
 
 def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
