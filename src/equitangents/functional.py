@@ -21,7 +21,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
-from equitangents.kernels.tangent import WAYS, At, means, tangent_kernel
+from equitangents.kernels.tangent import METHODS, At, means, tangent_kernel
 from equitangents.keywords import Get, named, names_of
 from equitangents.validation import check_array, check_whole
 
@@ -40,7 +40,7 @@ __all__ = [
 ApplyFn = Callable[..., Tree]
 """f(params, x, **keywords)."""
 KernelFn = Callable[..., Tree]
-_NUMBERED = dict(enumerate(WAYS))  # as in neural-tangents
+_NUMBERED = dict(enumerate(METHODS))  # as in neural-tangents
 
 
 class NtkImplementation(IntEnum):
@@ -78,9 +78,9 @@ def empirical_ntk_fn(
     [[5.0]]
     """
     axes = Axes.of(trace_axes, diagonal_axes)
-    way = _NUMBERED.get(implementation, implementation) if isinstance(implementation, int) else implementation
-    if way not in WAYS:
-        raise NotImplementedError(f"implementation={implementation!r} is not here; use one of {', '.join(WAYS)}")
+    method = _NUMBERED.get(implementation, implementation) if isinstance(implementation, int) else implementation
+    if method not in METHODS:
+        raise NotImplementedError(f"implementation={implementation!r} is not here; use one of {', '.join(METHODS)}")
     if any(a != 0 for a in jax.tree.leaves(vmap_axes)):
         raise NotImplementedError(f"vmap_axes={vmap_axes!r} is not here; f reads inputs along the first axis")
 
@@ -89,7 +89,7 @@ def empirical_ntk_fn(
         at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         x2 = None if not jax.tree.leaves(x2) else x2
         _first_dtype(params)
-        if way != "vectors":  # derivatives are along floating parameters only
+        if method != "vectors":  # derivatives are along floating parameters only
             check_floating(params)
         sides = (at, x1), (at_second, x1 if x2 is None else x2)
         if any(keywords.get(name) is not None for name in _EACH_SIDE):
@@ -102,9 +102,9 @@ def empirical_ntk_fn(
         if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in leaves):
             return _of_batches(axes, params, *sides)
         if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
-            return tangent_kernel(at, params, x1, x2, axes.form, way)
+            return tangent_kernel(at, params, x1, x2, axes.form, method)
         rows = lambda p, x: [leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(p, x))]
-        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", way)
+        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", method)
         parts, start = [], 0
         for leaf in leaves:
             here = slice(start, start + math.prod(leaf.shape[1:]))

@@ -110,8 +110,8 @@ def _after(op: Any, fields: tuple[Moves, ...], one_sided: bool) -> Iterator[tupl
     branches: Iterator[tuple[Moves, ...]] = iter([fields])
     if op.branches:
         each = fields * len(op.branches) if len(fields) == 1 else fields
-        ways = (walk(ops, (moves,), one_sided=one_sided) for ops, moves in zip(op.branches, each, strict=True))
-        branches = (tuple(moves for part in parts for moves in part) for parts in product(*ways))
+        moves_after = (walk(ops, (moves,), one_sided=one_sided) for ops, moves in zip(op.branches, each, strict=True))
+        branches = (tuple(moves for part in parts for moves in part) for parts in product(*moves_after))
     for found in branches:
         if not op.joined:
             yield found

@@ -36,7 +36,7 @@ from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.memory import check_fits
 from equitangents.validation import check_array, check_key, check_whole
 
-WAYS = ("auto", "jacobians", "vectors", "structured")
+METHODS = ("auto", "jacobians", "vectors", "structured")
 HELD = 1 << 26
 """Numbers of derivatives that are held at once."""
 _INLINED = ("pjit", "jit", "closed_call")  # calls whose body is read as if it stood there
@@ -279,17 +279,17 @@ def _contract(outputs: int, form: str, other: Factors, one: Factors) -> jax.Arra
     return total / outputs if form == "mean" else total
 
 
-def tangent_kernel(at: At, params: Params, x1: Tree, x2: Tree | None, form: str, way: str = "auto") -> jax.Array:
+def tangent_kernel(at: At, params: Params, x1: Tree, x2: Tree | None, form: str, method: str = "auto") -> jax.Array:
     """Θ between x1 and x2 (None: x1) in one of the forms; "auto" takes the way with the least counted work.
 
     `at(params, x)` gives (N, outputs), and treats inputs one by one. Inputs are arrays, or trees of them.
     """
     chosen = None
-    if way != "vectors":
+    if method != "vectors":
         known = structure(at, params, x1)
         n1, n2 = (len(jax.tree.leaves(x)[0]) for x in (x1, x1 if x2 is None else x2))
-        ways = {"auto": cheapest(n1, n2, known, form), "structured": known, "jacobians": known.plain()}
-        chosen = ways[way]
+        structures = {"auto": cheapest(n1, n2, known, form), "structured": known, "jacobians": known.plain()}
+        chosen = structures[method]
     if chosen is None:
         return _by_vectors(at, params, x1, x2, form)
     a = _factors(chosen, params, x1)
@@ -305,8 +305,8 @@ def cheapest(n1: int, n2: int, known: ProgramStructure, form: str) -> ProgramStr
     with a forward pass over the whole other side, which is never less: they are taken where the others would hold more
     than `HELD` numbers.
     """
-    held = [ways for ways in (known, known.plain()) if (n1 + n2) * ways.numbers() <= HELD]
-    return min(held, key=lambda ways: ways.work(form == "full"), default=None)
+    held = [structure for structure in (known, known.plain()) if (n1 + n2) * structure.numbers() <= HELD]
+    return min(held, key=lambda structure: structure.work(form == "full"), default=None)
 
 
 def _by_vectors(at: At, params: Params, x1: Tree, x2: Tree | None, form: str) -> jax.Array:
@@ -365,7 +365,7 @@ def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike |
         size * (2 * results + held),  # rows of tiles are joined into columns
         "compute fewer inputs at a time, or a narrower network",
     )
-    tile = partial(_tile, net, form, found.way, params)
+    tile = partial(_tile, net, form, found.method, params)
     with precision.scope(dtype):
         lines = []
         for i in range(0, len(a), rows):
@@ -398,7 +398,7 @@ class TangentPlan:
     each: numbers held of every input; pair: of every pair of inputs; once: of none in particular.
     """
 
-    way: str
+    method: str
     outputs: int
     each: int
     pair: int
@@ -438,8 +438,8 @@ def _plan(
         known = structure(net.apply, params, x)
     chosen, outputs = cheapest(1, 1, known, form), known.outputs
     if chosen is not None:
-        way = "structured" if chosen.products == known.products else "jacobians"
-        return TangentPlan(way, outputs, chosen.numbers(), chosen.pair_numbers(form), 0)
+        method = "structured" if chosen.products == known.products else "jacobians"
+        return TangentPlan(method, outputs, chosen.numbers(), chosen.pair_numbers(form), 0)
     signals = sum(p.positions * (p.inner + p.outer) for p in known.products)
     return TangentPlan("vectors", outputs, 2 * signals + outputs, 1, 3 * known.parameters)
 
@@ -449,8 +449,8 @@ def _joined(parts: list[jax.Array], axis: int) -> jax.Array:
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _tile(net: FiniteNetwork, form: str, way: str, params: Params, x1: jax.Array, x2: jax.Array | None) -> jax.Array:
-    return tangent_kernel(net.apply, params, x1, x2, form, way)
+def _tile(net: FiniteNetwork, form: str, method: str, params: Params, x1: jax.Array, x2: jax.Array | None) -> jax.Array:
+    return tangent_kernel(net.apply, params, x1, x2, form, method)
 
 
 @dataclass(frozen=True)
@@ -501,7 +501,7 @@ def monte_carlo(
     )
 
     def sample(drawn: jax.Array) -> Tree:
-        return [np.asarray(k, np.float64) for k in _sample(net, found.way, drawn, a, b)]
+        return [np.asarray(k, np.float64) for k in _sample(net, found.method, drawn, a, b)]
 
     with precision.scope(dtype):
         a = jnp.asarray(x1, dtype)
@@ -529,9 +529,9 @@ def means(sample: Callable[[jax.Array], Tree], key: jax.Array, count: int, power
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _sample(
-    net: ShapedNetwork, way: str, key: jax.Array, x1: jax.Array, x2: jax.Array | None
+    net: ShapedNetwork, method: str, key: jax.Array, x1: jax.Array, x2: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:
     form, params = form_of(net), net.init(key, x1.shape[1:], dtype=x1.dtype)
     y1 = net.apply(params, x1)
     y2 = y1 if x2 is None else net.apply(params, x2)
-    return product_of_outputs(y1, y2, form), tangent_kernel(net.apply, params, x1, x2, form, way)
+    return product_of_outputs(y1, y2, form), tangent_kernel(net.apply, params, x1, x2, form, method)

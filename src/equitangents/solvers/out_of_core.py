@@ -80,7 +80,7 @@ class OutOfCore(Method):
             if kernel is None:
                 raise InvalidArgumentError(
                     "solver is 'out-of-core', which keeps its factor on disk; give the folder, "
-                    "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), next to which it is kept"
+                    "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), which has one"
                 )
             base = kernel.with_name(kernel.name + ".factors")
         base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one

@@ -420,7 +420,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         self._check_fitted()
         if getattr(self.net, "equivariant_outputs", None) is not None:
             raise InvalidArgumentError(
-                "orbit statistics compare outputs that stay the same along an orbit, and this network's outputs are equivariant; "
+                "orbit statistics are for invariant outputs, and this network's outputs are equivariant; "
                 "metrics.equivariance_error(ensemble.predict, action, x, output_action) measures these"
             )
         inputs = check_inputs(self, x, self.input_shape, reset=False)

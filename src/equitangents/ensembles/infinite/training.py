@@ -71,7 +71,7 @@ class Training:
     action: AnyAction
     rows: DataRows
     labels: np.ndarray
-    way: str = "dense"
+    formulation: str = "dense"
     reason: str | None = None
 
     @property
@@ -93,17 +93,17 @@ class Training:
     def solver(self) -> str:
         """What gives the mean."""
         n, kernel = self.size, self.kernel
-        if self.way == "irreps":
+        if self.formulation == "irreps":
             solved = cast(IrrepProblem, self.mean_problem).transform.irreps
             return irrep_problem.name_of(self.action, solved) + n[1:]
-        if self.way == "explicit":
+        if self.formulation == "explicit":
             return f"explicit {n}|G| ({self.reason})"
-        if self.way == "equivariant":
+        if self.formulation == "equivariant":
             group = self.action.group.name
             return f"dense {n}×{n} (the network is equivariant under {group}: each copy is its sample)"
-        if self.way == "dense" and isinstance(kernel, RandomFeatures) and self.settings.method is None:
+        if self.formulation == "dense" and isinstance(kernel, RandomFeatures) and self.settings.method is None:
             return f"primal {n}×{kernel.features}"
-        return f"{'dense' if self.way == 'dense' else 'orbit-averaged'} {n}×{n}"
+        return f"{'dense' if self.formulation == 'dense' else 'orbit-averaged'} {n}×{n}"
 
     @property
     def covariance_solver(self) -> str:
@@ -113,18 +113,18 @@ class Training:
     @property
     def by_irreps(self) -> bool:
         """Whether the covariance's problem is an `IrrepProblem`: copies say something new to an invariant kernel."""
-        return self.way in ("averages", "irreps")
+        return self.formulation in ("averages", "irreps")
 
     @cached_property
     def mean_problem(self) -> KernelPredictor:
         """Solved for the mean."""
         settings = self.settings
-        if self.way == "explicit":
+        if self.formulation == "explicit":
             return self._explicit()
         if not self.by_irreps:
             copies = 1 if self.augmentation is None else self.action.group.order
             return predictor.dense(self.kernel, self.rows, self.labels, settings, copies=copies)
-        if self.way == "averages":
+        if self.formulation == "averages":
             return predictor.orbit_averaged(self.kernel, self.action, self.rows, self.labels, settings)
         name = irrep_problem.name_of(self.action, self.irreps)
         if settings.store is not None:
@@ -140,7 +140,7 @@ class Training:
         """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
         if self.by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
-            known = cast(IrrepProblem, self.mean_problem) if self.way == "irreps" else None
+            known = cast(IrrepProblem, self.mean_problem) if self.formulation == "irreps" else None
             return self._by_irreps(known, labelled_only=False)
         solved = self.mean_problem
         if (
@@ -200,7 +200,7 @@ class Training:
     def orbit_means(self, x: ArrayLike, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.equivariant or self.way == "explicit":
+        if self.equivariant or self.formulation == "explicit":
             found = self.means(orbit_batch(self.augmentation, x), times)
             return found.reshape(len(times), len(x), order, *found.shape[2:])
         rows, solved = self.rows_of(x), self.mean_problem
@@ -324,8 +324,8 @@ def make_training(
         training = replace(training, labels=training.copies())
     elif label_action is not None and not equivariant and action.exact and not isinstance(augmentation, ActionSubset):
         training = replace(training, labels=_labels_of_points(training))
-    way, reason = _way(training)
-    return replace(training, way=way, reason=reason)
+    formulation, reason = _formulation(training)
+    return replace(training, formulation=formulation, reason=reason)
 
 
 def _labels_of_points(training: Training) -> np.ndarray:
@@ -338,7 +338,7 @@ def _labels_of_points(training: Training) -> np.ndarray:
     return training.labels if same else at.reshape(len(at), len(training.rows), -1)
 
 
-def _way(training: Training) -> tuple[str, str | None]:
+def _formulation(training: Training) -> tuple[str, str | None]:
     """Which problem gives the mean, and why the explicit one has to be solved, if it has."""
     kernel, action = training.kernel, training.augmentation
     if action is None:

@@ -288,9 +288,9 @@ def _moment(a: int, b: int, va: Any, vb: Any, cross: Any) -> ArrayLike:
     total = jnp.zeros_like(va)
     for l in range(a % 2, min(a, b) + 1, 2):
         i, j = (a - l) // 2, (b - l) // 2
-        ways = math.factorial(a) * math.factorial(b)
-        ways //= math.factorial(i) * math.factorial(j) * math.factorial(l) * 2 ** (i + j)
-        total = total + ways * va**i * vb**j * cross**l
+        counts = math.factorial(a) * math.factorial(b)
+        counts //= math.factorial(i) * math.factorial(j) * math.factorial(l) * 2 ** (i + j)
+        total = total + counts * va**i * vb**j * cross**l
     return total
 
 
