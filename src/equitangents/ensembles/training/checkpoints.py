@@ -19,7 +19,7 @@ import numpy as np
 
 from equitangents._version import FORMAT
 from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
-from equitangents.ensembles.saved_objects import Described, build
+from equitangents.ensembles.saved_objects import EncodedValue, build
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import alone, real
 from equitangents.validation import is_whole
@@ -113,8 +113,8 @@ class CheckpointStore:
         return None
 
     def write(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint atomically; StoreError on failure."""
-        held = Described(vars(snapshot))
+        """Write a checkpoint, whole or not at all. StoreError where that fails."""
+        held = EncodedValue(vars(snapshot))
         about = {"format": FORMAT, "fingerprint": self._fingerprint, "snapshot": held.tree}
         try:
             write_folder(self.directory / str(snapshot.epoch), about, held.arrays)
