@@ -39,6 +39,8 @@ __all__ = [
 
 ApplyFn = Callable[..., Tree]  # f(params, x, **keywords)
 KernelFn = Callable[..., Tree]
+Get = str | Sequence[str] | None
+"""Names of kernels: one, several, or None for "nngp" and "ntk"."""
 _NUMBERED = dict(enumerate(METHODS))  # as in neural-tangents
 
 
