@@ -18,9 +18,9 @@ import equitangents as et
 from equitangents import nn
 from equitangents.audit.adapters.choose import load_model
 from equitangents.ensembles import ZeroOutput
-from equitangents.foreign_files import load_data, part, read_arrays
+from equitangents.foreign_files import load_data, read_arrays
 from equitangents.nn.specification import read_network
-from equitangents.scale.reading import read_inputs
+from equitangents.scale.reading import read_inputs, some_rows
 from equitangents_studies.data.folder import load_own
 from equitangents_studies.framework.folder import _config, read_stage, write_stage
 
@@ -95,7 +95,7 @@ def _zarr(path: Path) -> None:
 
 
 def _rows_of_zarr(path: Path) -> Any:
-    return [part("data", read_inputs("data", path), slice(5))]
+    return [some_rows("data", read_inputs("data", path), slice(5))]
 
 
 def _specification(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Claims of four studies, on numbers made for the purpose: true ones hold and false ones fail."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -124,6 +125,16 @@ def test_claims_follow_their_numbers(name, change, expected):
     follow(STUDIES[name](**change), expected)
 
 
+@pytest.mark.parametrize(("group", "order", "exact"), [("D4", 8, True), ("C8", 8, False)])
+def test_rotated_images_claim_an_invariant_mean_only_of_groups_that_keep_pixels(group, order, exact):
+    settings = dataclasses.replace(ROTATED, group=group)
+    action = rotated_images.image_action(settings, rotated_images.chosen_images(settings, None))
+    assert (action.group.order, action.exact) == (order, exact)
+    shared = SimpleNamespace(exact=exact, group=rotated_images.ROTATIONS.group)
+    judged = rotated_images.claims(settings, dataclasses.replace(rotated_results(), action=shared))
+    assert any("infinite width" in claim.statement for claim in judged) == exact
+
+
 def test_numbers_of_claims_are_those_that_were_planted():
     one, *_ = toy_claims(common=3.0)[4:]
     assert one.number > 0.9
@@ -165,7 +176,7 @@ def test_changes_and_leads_are_relative_to_the_size_of_outputs_and_0_before_trai
     outputs = np.zeros((2, 4, 1, 3))  # (times, |G|, inputs, classes)
     outputs[1] = [[3.0, 1.0, 2.0]]
     outputs[1, 2] = [[3.0, 1.0, 2.5]]
-    moved, least = rotated_images.margins(outputs)
+    moved, least = rotated_images.margins(rotated_images.ROTATIONS, outputs)
     size = np.sqrt((outputs[1] ** 2).mean())
     assert (moved[0], least[0]) == (0, 0)
     assert (moved[1], least[1]) == pytest.approx((0.5 / size, 0.5 / size))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from equitangents.extending import formatting
+from equitangents.extending import duration
 from equitangents.report import Figure, Section, Table, environment, palette
 from equitangents_studies.claim import TITLES, Claim
 from equitangents_studies.framework.catalogue import StudyInfo
@@ -39,7 +39,7 @@ class Page:
     @property
     def run_time(self) -> str:
         """How long the run took."""
-        return formatting.duration(self.seconds)
+        return duration(self.seconds)
 
     @property
     def groups(self) -> dict[str, list[Claim]]:

@@ -19,12 +19,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from equitangents import actions, nn
+from equitangents.actions import Action
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies.baselines.networks import patch_cnn
 from equitangents_studies.common.ensembles import train_to_last
-from equitangents_studies.common.images import Chosen, Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images, zero_at_border
 from equitangents_studies.common.infinite import largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions
 from equitangents_studies.common.scores import COVERS, TrainedScores, disjoint_scores, powers_of_two
@@ -45,22 +46,27 @@ from equitangents_studies.framework.claims import (
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 
 ROTATIONS = actions.image_rotations(4)
-ORDER = 4
-SCALES = {"agreement": (1.0, float(ORDER)), "accuracy": (0.0, 1.0)}
-_LEAD = (1.0 - ORDER, ORDER - 1.0)  # of one agreement over another
-STATED_AGREEMENT = "3.85 ± 0.12 of 4 for an ensemble, 3.41 ± 0.18 for one network"
+STATED_AGREEMENT = {
+    "C4": "3.85 ± 0.12 of 4 for an ensemble, 3.41 ± 0.18 for one network",
+    "C8": "7.72 ± 0.34 of 8 for an ensemble, 6.73 ± 0.24 for one network",
+    "C16": "15.24 ± 0.69 of 16 for an ensemble, 12.77 ± 0.71 for one network",
+}
 TISSUE = ("histology_crc5", "histology_lc25000_colon", "nct_crc_he")
 
 
 @dataclass(frozen=True)
 class RotatedSettings(Chosen):
-    """The first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; `channels` has one entry a
+    """`group` rotates images, or rotates and reflects them; where it resamples pixels, the corners of a rotated image
+    are filled with the image's mean or, after a shift, with its border (`zero`), and no network is exactly invariant.
+    The first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; `channels` has one entry a
     layer, and `narrow` those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
     The `readout` takes all positions or their mean. `rate` is a fraction of the largest stable learning rate;
     `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it predicts
     the scores of the trained one. Architecture, sizes and rates are our choice.
     """
 
+    group: Literal["C2", "C4", "C8", "C16", "D4", "D8"] = "C4"
+    zero: Literal["mean", "border"] = "mean"
     train_images: int | None = 400
     members: int = 64
     channels: tuple[int, ...] = (32, 32)
@@ -80,11 +86,13 @@ PRESETS = presets(
     "narrow=4,4 recorded_epochs=0,1,2,4,6,8,10,12 infinite_train=2000",
     paper="data=fashion_mnist foreign=mnist,cifar10,noise train_images=none test_images=1000 foreign_images=1000 "
     "members=100 channels=64,64,64 batch=128 epochs=20 recorded_epochs=0,1,2,3,5,7,10,15,20 infinite_train=2000",
+    desk_c8="desk group=C8 zero=border narrow= infinite_train=0",  # kernel matrices have |G| rows for each image
+    desk_c16="desk-c8 group=C16",
 )
 
 
 def network(settings: RotatedSettings, outputs: int) -> nn.Sequential:
-    """The CNN: rotations by 90° map its windows to windows, so its kernel is invariant under them."""
+    """The CNN: C4 and D4 carry its windows to windows, so its kernel is invariant under them."""
     pooled = settings.readout == "pool"
     return patch_cnn(settings.channels, outputs, padding="circular", output_std=settings.output_std, pooled=pooled)
 
@@ -98,19 +106,32 @@ def check_settings(settings: RotatedSettings, data_dir: Path | None) -> None:
     check(len(settings.channels) >= 1, "channels", settings.channels, "a list with an entry per layer")
     recorded = settings.recorded_epochs
     check(max(recorded) <= settings.epochs, "recorded_epochs", recorded, "at most epochs")
-    load_images(settings, data_dir)
+    chosen_images(settings, data_dir)
+
+
+def chosen_images(settings: RotatedSettings, data_dir: Path | None) -> Images:
+    """The images, shifted so that their border is 0 where `zero` says so."""
+    images = load_images(settings, data_dir)
+    return images if settings.zero == "mean" else zero_at_border(images)
+
+
+def image_action(settings: RotatedSettings, images: Images) -> Action:
+    """How the group moves the images."""
+    action: Action = actions.as_action("group", settings.group, images.train_x.shape)
+    return action
 
 
 def experiment(settings: RotatedSettings) -> str:
     """The place in the source of the experiment that this study repeats."""
-    return "experiment on histological images" if settings.data in TISSUE else "experiment on rotated FashionMNIST"
+    of = "histological images" if settings.data in TISSUE else "rotated FashionMNIST"
+    return f"experiment on {of}" + ("" if settings.group == "C4" else f", {settings.group}")
 
 
 def stated_agreement(settings: RotatedSettings) -> str:
     """The source's numbers, which are of Fashion-MNIST; of tissue it states none."""
-    if settings.data in TISSUE:
+    if settings.data in TISSUE or settings.group not in STATED_AGREEMENT:
         return ""
-    return f"{STATED_AGREEMENT} (rotated Fashion-MNIST, out of distribution)"
+    return f"{STATED_AGREEMENT[settings.group]} (rotated Fashion-MNIST, out of distribution)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +157,21 @@ class RotatedResults:
     narrow: dict[str, np.ndarray] = field(default_factory=dict)
     deviation: dict[str, np.ndarray] = field(default_factory=dict)
     margin: dict[str, np.ndarray] = field(default_factory=dict)
+    action: Action = ROTATIONS
+
+    @property
+    def order(self) -> int:
+        """|G|."""
+        return int(self.action.group.order)
+
+    @property
+    def scales(self) -> dict[str, tuple[float, float]]:
+        """The range of each score."""
+        return {"agreement": (1.0, float(self.order)), "accuracy": (0.0, 1.0)}
 
     def agreement(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
         """Orbit same predictions of every input."""
-        return same_predictions(ROTATIONS, labels)
+        return same_predictions(self.action, labels)
 
     def accuracy(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
         """Share of the orbit of every test input on which the prediction is right."""
@@ -164,21 +196,23 @@ Keep = Callable[[Arrays], Arrays]
 
 def measure(settings: RotatedSettings, folder: RunFolder) -> RotatedResults:
     """Train the ensemble and solve the infinitely wide one, at the same times."""
-    images = load_images(settings, folder.data_dir)
-    names = images.sets
+    images = chosen_images(settings, folder.data_dir)
+    action, names = image_action(settings, images), images.sets
     epochs = np.array(sorted({0, *settings.recorded_epochs, settings.epochs}))
-    rate = float(folder.stage("rate", "Largest stable learning rate", lambda task: _rate(settings, images))["rate"])
+    rate = float(
+        folder.stage("rate", "Largest stable learning rate", lambda task: _rate(settings, images, action))["rate"]
+    )
     infinite: Arrays = {}
     if settings.infinite_train:
         title = f"Infinite width, closed form, {settings.infinite_train} training images"
-        infinite = folder.stage("infinite", title, partial(_infinite, settings, images, epochs, rate))
+        infinite = folder.stage("infinite", title, partial(_infinite, settings, images, action, epochs, rate))
 
     def train(stage: str, which: str, channels: tuple[int, ...], record_at: Sequence[int], keep: Keep) -> Arrays:
         compute = partial(
             train_to_last, folder.checkpoints(stage), network(replace(settings, channels=channels), images.classes),
-            images.train_x, images.targets, augmentation=ROTATIONS, optimizer="sgd", learning_rate=rate,
+            images.train_x, images.targets, augmentation=action, optimizer="sgd", learning_rate=rate,
             epochs=settings.epochs, batch_size=settings.batch, seed=settings.seed, members=settings.members,
-            record=images.sets, record_at=record_at, orbits=ROTATIONS, keep=keep,
+            record=images.sets, record_at=record_at, orbits=action, keep=keep,
         )  # fmt: skip
         return folder.stage(stage, f"Training {settings.members} {which}CNNs together", compute)
 
@@ -188,6 +222,7 @@ def measure(settings: RotatedSettings, folder: RunFolder) -> RotatedResults:
     of = lambda what: {name: infinite[what + name] for name in names if what + name in infinite}
     return RotatedResults(
         images=images,
+        action=action,
         epochs=epochs,
         infinite=of(""),
         predicted=of("predicted_"),
@@ -198,41 +233,43 @@ def measure(settings: RotatedSettings, folder: RunFolder) -> RotatedResults:
     )
 
 
-def _rate(settings: RotatedSettings, images: Images) -> Arrays:
+def _rate(settings: RotatedSettings, images: Images, action: Action) -> Arrays:
     few = min(128, len(images.train_x))
     x, net = images.train_x[:few].astype(np.float64), network(settings, images.classes)
-    largest = largest_rate(net, x, images.targets[:few], augmentation=ROTATIONS)
+    largest = largest_rate(net, x, images.targets[:few], augmentation=action)
     return {"rate": np.array(settings.rate * largest)}
 
 
-def _infinite(settings: RotatedSettings, images: Images, epochs: np.ndarray, rate: float, task: Task) -> Arrays:
+def _infinite(
+    settings: RotatedSettings, images: Images, action: Action, epochs: np.ndarray, rate: float, task: Task
+) -> Arrays:
     """Predicted classes of the closed form, in float64, on every element of every orbit: nothing is assumed equal."""
-    model = InfiniteEnsemble(network(settings, images.classes), augmentation=ROTATIONS, time=0.0, learning_rate=rate)
+    model = InfiniteEnsemble(network(settings, images.classes), augmentation=action, time=0.0, learning_rate=rate)
     count = min(settings.infinite_train, len(images.train_x))
     model.fit(images.train_x[:count].astype(np.float64), images.targets[:count])
-    steps_per_epoch = -(-len(images.train_x) * ORDER // settings.batch)
+    steps_per_epoch = -(-len(images.train_x) * action.group.order // settings.batch)
     times = epochs * float(steps_per_epoch)
     arrays: Arrays = {}
     for i, (name, x) in enumerate(images.sets.items()):
-        mean = model.predict(orbit_batch(ROTATIONS, x.astype(np.float64)), time=times)
-        each = by_element(ROTATIONS, mean)  # (E, |G|, N, K)
+        mean = model.predict(orbit_batch(action, x.astype(np.float64)), time=times)
+        each = by_element(action, mean)  # (E, |G|, N, K)
         arrays[name] = _classes(each)
-        arrays[f"deviation_{name}"], arrays[f"margin_{name}"] = margins(each)
+        arrays[f"deviation_{name}"], arrays[f"margin_{name}"] = margins(action, each)
         if count == len(images.train_x):
             few, sizes = x[:PREDICTED].astype(np.float64), powers_of_two(settings.members)
-            statistics = model.orbit_statistics(ROTATIONS, few, sizes, time=float(times[-1]), draws=DRAWS)
+            statistics = model.orbit_statistics(action, few, sizes, time=float(times[-1]), draws=DRAWS)
             arrays[f"predicted_{name}"] = np.column_stack([statistics.osp.expected, statistics.osp.interval])
         task.step(i + 1, len(images.sets))
     return arrays
 
 
-def margins(outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def margins(action: Action, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(E,) each: the largest |μ(ρ(g)x) − μ(x)| and the smallest lead of the largest output of (E, |G|, N, K).
 
     Both relative to the root mean square of the outputs; where all outputs are 0, before training, both are 0.
     """
     size = np.sqrt((outputs**2).mean(axis=(1, 2, 3)))
-    moved = np.abs(outputs - outputs[:, ROTATIONS.group.identity, None]).max(axis=(1, 2, 3))
+    moved = np.abs(outputs - outputs[:, action.group.identity, None]).max(axis=(1, 2, 3))
     second, first = np.moveaxis(np.partition(outputs, -2, axis=-1)[..., -2:], -1, 0)
     lead = (first - second).min(axis=(1, 2))
     return tuple(np.divide(found, size, out=np.zeros_like(size), where=size != 0) for found in (moved, lead))
@@ -272,7 +309,7 @@ def judged_sets(results: RotatedResults) -> tuple[str, ...]:
 def differences(settings: RotatedSettings, results: RotatedResults) -> Records:
     """Trained minus expected for every set and every M, with intervals that hold together."""
     sizes, names = powers_of_two(settings.members), judged_sets(results)
-    level, bounds = shared_level(len(sizes) * len(names)), SCALES["agreement"]
+    level, bounds = shared_level(len(sizes) * len(names)), results.scales["agreement"]
     return Records.over(
         lambda name, members: trained(settings, results, name, members).difference(bounds, level),
         lambda name, members: f"{members} member{'' if members == 1 else 's'}, {results.images.titles[name]}",
@@ -301,7 +338,7 @@ def approach_claim(settings: RotatedSettings, results: RotatedResults) -> Claim:
         each,
         measure="Distance of members’ orbit same predictions after the last epoch from those that GP(μ, Σ) expects of "
         f"networks with the same training images and time: at {few} channels minus at {many}, in rotations out of "
-        f"{ORDER}.",
+        f"{results.order}.",
         covers="members",
         at_least=0,
         aggregate=(f"the mean over {len(names)} sets of inputs", _nearer(results, names, 0.95)),
@@ -316,10 +353,10 @@ def members_finding(settings: RotatedSettings, results: RotatedResults) -> Claim
         f"{100 * TOLERANCE:g} % of the rotations",
         differences(settings, results),
         measure=f"Orbit same predictions of disjoint ensembles of M networks on {PREDICTED} inputs of each set, minus "
-        f"those that GP(μ, Σ/M) expects for the same training images and time, in rotations out of {ORDER}.",
+        f"those that GP(μ, Σ/M) expects for the same training images and time, in rotations out of {results.order}.",
         covers=COVERS,
-        at_least=-TOLERANCE * ORDER,
-        at_most=TOLERANCE * ORDER,
+        at_least=-TOLERANCE * results.order,
+        at_most=TOLERANCE * results.order,
         by=ours("ours: whether this width suffices to plan with"),
     )
 
@@ -331,9 +368,10 @@ _RARE = 0.001  # the level of the test that the untrained mean is one more membe
 def lead(results: RotatedResults, name: str, epoch: int, level: float = 0.95, *, best: bool = False) -> Estimate:
     """Orbit same predictions of the mean minus those of a member, or of the best one; bootstrapped over inputs."""
     mean, members = (results.agreement(of[name][epoch]) for of in (results.mean, results.members))
+    bounds = (1.0 - results.order, results.order - 1.0)
     if best:
-        return bootstrap((mean - members).T, lambda means: means.min(axis=1), confidence=level, bounds=_LEAD)
-    return bootstrap(mean - members.mean(axis=0), confidence=level, bounds=_LEAD)
+        return bootstrap((mean - members).T, lambda means: means.min(axis=1), confidence=level, bounds=bounds)
+    return bootstrap(mean - members.mean(axis=0), confidence=level, bounds=bounds)
 
 
 def over_sets(estimates: Sequence[Estimate]) -> Estimate:
@@ -347,7 +385,7 @@ def over_sets(estimates: Sequence[Estimate]) -> Estimate:
 def claims(settings: RotatedSettings, results: RotatedResults) -> Sequence[Claim]:
     """The source's claims, our own questions, and the check that untrained means have the law of a member."""
     judged = [ahead(settings, results)]
-    if results.infinite:
+    if results.infinite and results.action.exact:
         judged.append(invariant(settings, results))
     if results.narrow and judged_sets(results):
         judged.append(approach_claim(settings, results))
@@ -369,7 +407,7 @@ def ahead(settings: RotatedSettings, results: RotatedResults) -> Claim:
         "the data",
         each,
         measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus those of a member, mean over "
-        f"members, in rotations out of {ORDER}.",
+        f"members, in rotations out of {results.order}.",
         covers="inputs",
         at_least=0,
         aggregate=(
@@ -405,7 +443,7 @@ def _best(settings: RotatedSettings, results: RotatedResults) -> Claim:
         f"After training the ensemble agrees with itself more often than the best of its {settings.members} members",
         each,
         measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus those of the best of them after "
-        f"epoch {settings.epochs}, in rotations out of {ORDER}; the best is chosen in every resample.",
+        f"epoch {settings.epochs}, in rotations out of {results.order}; the best is chosen in every resample.",
         covers="inputs",
         at_least=0,
         by=ours("ours: choosing a member in place of averaging"),
@@ -445,7 +483,7 @@ def _through_training(axes: Axes, settings: RotatedSettings, results: RotatedRes
         results.epochs, score(results.members[name]).mean(axis=-1), color=palette.MEMBER.light, lw=0.8, alpha=0.75
     )
     axes.plot([], [], color=palette.MEMBER.light, label="members")
-    means = [bootstrap(score(labels), resamples=1000, bounds=SCALES[which]) for labels in results.mean[name]]
+    means = [bootstrap(score(labels), resamples=1000, bounds=results.scales[which]) for labels in results.mean[name]]
     low, high = [e.low for e in means], [e.high for e in means]
     axes.fill_between(results.epochs, low, high, color=palette.BLUE.light, alpha=0.2, lw=0)
     axes.plot(results.epochs, [e.value for e in means], color=palette.BLUE.light, lw=2.2, label="their mean")
@@ -464,7 +502,7 @@ def agreement_figure(settings: RotatedSettings, results: RotatedResults, folder:
         folder,
         "agreement-over-training",
         titles=[drawing.heading(results.images.titles[name]) for name in results.images.sets],
-        ylabel=f"orbit same predictions, of {ORDER}",
+        ylabel=f"orbit same predictions, of {results.order}",
         size=(8.6, 3.4),
         sharey=True,
         caption="Orbit same predictions over training: members, the mean of their outputs (band: 95 % interval over "
@@ -474,7 +512,7 @@ def agreement_figure(settings: RotatedSettings, results: RotatedResults, folder:
     ) as drawn:
         for axes, name in zip(drawn, results.images.sets, strict=True):
             _through_training(axes, settings, results, name, "agreement")
-            axes.set_ylim(1, ORDER * 1.005)
+            axes.set_ylim(1, results.order * 1.005)
     return drawn.figure
 
 
@@ -484,11 +522,13 @@ def _final_table(settings: RotatedSettings, results: RotatedResults) -> Table:
         members = score(results.members[name][-1]).mean(axis=-1)
         infinite = [score(results.infinite[name][-1]).mean()] if results.infinite else []
         best, mean, *exactly_so = (f"{x:.{digits}f}" for x in (members.max(), members.mean(), *infinite))
-        ensemble = bootstrap(score(results.mean[name][-1]), bounds=SCALES[which])
+        ensemble = bootstrap(score(results.mean[name][-1]), bounds=results.scales[which])
         return [title, best, mean, ensemble, *(exactly_so or ["–"])]
 
     titles = results.images.titles
-    rows = [row(f"Agreement on {titles[name]}, of {ORDER}", name, "agreement", 2) for name in results.images.sets]
+    rows = [
+        row(f"Agreement on {titles[name]}, of {results.order}", name, "agreement", 2) for name in results.images.sets
+    ]
     rows.append(row(f"Accuracy on {titles['test']}", "test", "accuracy", 3))
     numbers = stated_agreement(settings)
     stated = f" The source states {numbers}." if numbers else ""
