@@ -110,8 +110,7 @@ class CnnToGcnnResults(Results):
     def limits(self, width: int, name: str, step: int) -> np.ndarray:
         """Unbiased D² from each batch of members, over the mean square prediction.
 
-        The squared distance S_M of means of M members has E S_M = D² + V/M, so D² = (M S_M − S_1)/(M − 1), M the
-        largest.
+        The squared distance S_M of means of M members has E S_M = D² + V/M, so D² = (M S_M − S_1)/(M − 1).
         """
         squares, most = self.squares(width, name, step), self.sizes[-1]
         found: np.ndarray = (most * squares[:, -1] - squares[:, 0]) / (most - 1)

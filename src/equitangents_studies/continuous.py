@@ -33,17 +33,7 @@ from equitangents_studies.common.rotation_bound import coarseness, largest_gradi
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import (
-    Claim,
-    Records,
-    after,
-    claim,
-    exact,
-    ours,
-    proved,
-    theirs,
-    to_rounding,
-)
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 
@@ -156,9 +146,7 @@ class ContinuousResults(Results):
         return (self.profile[way] ** 2).mean(axis=2) / self.size[way][..., None] ** 2
 
     def relative_noise_floor(self) -> np.ndarray:
-        """Mean square noise floor over the angles that resample, relative to the mean square prediction: (orders, T,
-        N).
-        """
+        """Mean square noise floor over resampled angles, relative to the mean square prediction: (orders, T, N)."""
         return (self.noise_floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
 
 

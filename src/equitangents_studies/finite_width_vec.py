@@ -29,7 +29,7 @@ from equitangents_studies.common.system_runs import (
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.framework.claims import Claim, claim, estimate_text, exact, ours, proved, table, theirs
+from equitangents_studies.framework.claims import Claim, cell, claim, exact, ours, proved, table, theirs
 from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.systems import architecture, inference
@@ -133,9 +133,7 @@ class VecWidthResults(Results):
         return Estimate(*(math.sqrt(value) for value in (ratio, ratio / high, ratio / low)))
 
     def _ahead(self, inference: str, group: str, width: int, of: str) -> np.ndarray:
-        """As in the source networks are taken at their best; single draws are compared with networks at the end of
-        training.
-        """
+        """As in the source networks are taken at their best, but for a comparison with single draws at the end."""
         if of == "mean":
             return self.counted(inference, group, width) - 100 * self.limit[group]
         i, key = self.widths.index(width), (inference, group)
@@ -354,7 +352,7 @@ def _table(s: VecWidthSettings, results: VecWidthResults) -> Table:
         cells = []
         for w in results.widths:
             e, count = results.accuracy(how, group, w), results.successful(how, group, w)
-            number = estimate_text(e) if np.isfinite(e.value) else "–"
+            number = cell(e) if np.isfinite(e.value) else "–"
             cells.append(f"{number}; {count} of {s.runs}")
         rows.append([f"{how}, {group}", *cells])
     for group in GROUPS:

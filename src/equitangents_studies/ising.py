@@ -142,9 +142,7 @@ def std_ratio(settings: IsingSettings, results: IsingResults, width: int, name: 
 
 
 def std_by_block(settings: IsingSettings, results: IsingResults, width: int, name: str, time: int) -> np.ndarray:
-    """Mean logarithm of the relative orbit std of means of M, of every disjoint block of the largest M members:
-    (blocks, groups).
-    """
+    """Mean log of the relative orbit std of ensembles of M within each block of max(M) members: (blocks, groups)."""
     y, largest = results.members[width, name][time].astype(np.float64), max(settings.groups)
     y = y[: len(y) // largest * largest].reshape(-1, largest, *y.shape[1:])
 

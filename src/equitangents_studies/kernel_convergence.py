@@ -53,9 +53,7 @@ PRESETS = presets(
 
 
 class ConvergenceResults(Results):
-    """`exact` kernels of infinite width, `means` over one batch of networks, and standard `errors` of the mean over all
-    networks.
-    """
+    """`exact` kernels of infinite width, `means` over a batch of networks, standard `errors` of the mean over all."""
 
     exact: dict[tuple[str, str], np.ndarray]
     means: Keyed[np.ndarray] = by("space kind", "width batch i j", of="{kind}")

@@ -324,8 +324,7 @@ def _equal(settings: MedicalSettings, tissue: Tissue, task: Task) -> Arrays:
 def group_convolutions(group: str, pixels: int) -> nn.Sequential:
     """Lift, ReLU, group convolution, ReLU, mean over the group (p4 for C4, p4m for D4); 3×3 windows, all rotations.
 
-    Windows are lists of elements, which avoids the shortcut for symmetric boxes: the result does not assume the
-    theorem.
+    Windows are lists of elements, which avoids the shortcut for symmetric boxes that assumes the theorem.
     """
     G = wallpaper(4, group == "D4", (pixels, pixels))
     points = box_offsets((3, 3), (pixels, pixels))

@@ -1,5 +1,4 @@
-"""From MLPs to group-convolutional networks: augmenting an MLP's data equals building the symmetry into the
-architecture.
+"""From MLPs to group-convolutional networks: augmented data equal a symmetric architecture.
 
 With full windows Θ^GCNN(f, f′) = (1/|G|) Σ_g Θ^MLP(f, ρ(g) f′). Claimed: the mean of an augmented ensemble of MLPs is
 that of an ensemble of group-convolutional networks that see no augmentation, at all times, on and off the data.
@@ -238,9 +237,7 @@ _LATE = 100.0  # kernels of narrow networks may be singular, so that training ha
 
 
 def measure(settings: MlpToGcnnSettings, folder: RunFolder) -> MlpToGcnnResults:
-    """Infinite width, at every depth too, then finite kernels with the same and with independent weights, then trained
-    networks.
-    """
+    """Infinite width at every depth; finite kernels with equal and with independent weights; trained networks."""
     pair, weights = dense_pair(settings), "Frozen kernels, {} weights, width "
 
     def deep(theorem: str, depth: int, task: Task) -> Arrays:

@@ -26,16 +26,7 @@ from equitangents_studies.common.orbits import deviations, orbit_batch
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved
-from equitangents_studies.framework.study import (
-    Arrays,
-    NamedStage,
-    RunFolder,
-    Shown,
-    Study,
-    Task,
-    check,
-    presets,
-)
+from equitangents_studies.framework.study import Arrays, NamedStage, RunFolder, Shown, Study, Task, check, presets
 
 INDEPENDENT = {
     "plain": "plain averaging",
@@ -51,8 +42,7 @@ CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior"}
 
 @dataclass(frozen=True)
 class OtherEnsemblesSettings:
-    """Energies of the Ising model on a torus under rotations by 90°, all four in the data of all kinds but the
-    control's.
+    """Ising energies on a torus under rotations by 90°; the data contain all four, except for the control.
 
     `noise` is the variance of the posteriors' noise; `members` are independent ones of each kind.
     """
@@ -304,9 +294,7 @@ _COLOURS = (
 
 
 def present(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults, folder: RunFolder) -> list[Shown]:
-    """The change of ensembles of every kind against their size; a line shows 1/√M from plain averaging's first
-    point.
-    """
+    """The change of ensembles of every kind against their size, with 1/√M for comparison."""
     sizes = np.array(settings.sizes, dtype=float)
     with drawing.panels(
         folder,

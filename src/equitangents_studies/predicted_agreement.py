@@ -205,9 +205,7 @@ def _towards(results: AgreementResults, name: str, step: int, members: int, leve
 
 
 def claims(settings: AgreementSettings, results: AgreementResults) -> Sequence[Claim]:
-    """The difference shrinks with width for single networks (with its exponent) and for ensembles; its remaining
-    size.
-    """
+    """The difference shrinks with width, for single networks and ensembles; its exponent and remaining size."""
     names, order = tuple(results.images.sets), results.action.group.order
     last, widths = results.steps[-1], results.widths
     several = [m for m in results.sizes if settings.members // m >= SEVERAL] or [1]

@@ -184,9 +184,7 @@ def claims(settings: PathSettings, results: PathResults) -> Sequence[Claim]:
 
 
 def counted_widths(settings: PathSettings, results: PathResults) -> tuple[int, ...]:
-    """Widths at which VEC fits its training images at all times, the source's criterion; all widths if there is
-    none.
-    """
+    """Widths at which VEC fits its training images at all times, as in the source; all widths if none does."""
     learns = lambda w: min(results.learnt[w, t].mean() for t in settings.times) >= COUNTED
     return tuple(w for w in settings.widths if learns(w)) or settings.widths
 

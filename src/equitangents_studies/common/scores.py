@@ -72,9 +72,7 @@ COVERS = f"ensembles of M networks: over the trained ones, and of fewer than {SE
 
 @dataclass(frozen=True, eq=False)
 class TrainedScores:
-    """Orbit same predictions of disjoint trained ensembles of M, means over inputs, with the `expected` mean and its 95
-    % range.
-    """
+    """Mean orbit same predictions of disjoint trained ensembles of M, and the `expected` mean with its 95 % range."""
 
     scores: Float[np.ndarray, " ensembles"]
     expected: float

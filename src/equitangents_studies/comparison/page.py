@@ -27,17 +27,7 @@ from equitangents_studies.comparison.study import (
 )
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import (
-    EXACT,
-    Claim,
-    Records,
-    agreement,
-    claim,
-    estimate_text,
-    ours,
-    table,
-    theirs,
-)
+from equitangents_studies.framework.claims import EXACT, Claim, Records, agreement, cell, claim, ours, table, theirs
 from equitangents_studies.framework.study import RunFolder, Shown, Study
 
 STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors
@@ -165,9 +155,7 @@ def _stated_pair(group: str) -> str:
 
 
 def stand_in(results: ComparisonResults, name: str) -> str:
-    """Who is compared with the source's `name`: the one trained on rotated images, as the source's are, where there is
-    one.
-    """
+    """Our baseline for the source's `name`: preferably one trained on rotated images, as the source's are."""
     return f"{name}-augmented" if f"{name}-augmented" in results.labels else name
 
 
@@ -333,7 +321,7 @@ def lag_table(settings: ComparisonSettings, results: ComparisonResults) -> Table
         [
             results.titles[name],
             f"{results.cost(name):.3g}",
-            *("best" if name == best_of(results, m) else estimate_text(lag(results, m, name)) for m in enough),
+            *("best" if name == best_of(results, m) else cell(lag(results, m, name)) for m in enough),
             " and ".join(what for m, what in ((ACCURACY, "accuracy"), (AGREEMENT, "OSP")) if name in enough[m]) or "–",
         ]
         for name in order

@@ -20,14 +20,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents.statistics import (
-    Estimate,
-    binomial_ends,
-    bootstrap,
-    no_interval,
-    shared_level,
-    t_interval,
-)
+from equitangents.statistics import Estimate, binomial_ends, bootstrap, no_interval, shared_level, t_interval
 from equitangents_studies import baselines
 from equitangents_studies.baselines import BaselineProblem
 from equitangents_studies.baselines.baseline import Entry
@@ -41,8 +34,7 @@ from equitangents_studies.framework.study import Arrays, NamedStage, RunFolder, 
 
 @dataclass(frozen=True)
 class ComparisonSettings(Chosen):
-    """`baselines` are names, or "module:Name" of one's own. A file of one's own as `data` has x and y (and x_test,
-    y_test).
+    """`baselines` are names, or "module:Name" of your own. Your own file as `data` has x, y (and x_test, y_test).
 
     Every repetition has other initial weights, orders of data and, where there are more images than `train_images`,
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.

@@ -28,8 +28,7 @@ _LEAST_AREA, _MOST_RATIO = 0.08, 4 / 3  # of crops, as ImageNet is usually train
 
 
 def class_files(place: Path, root: Path | None = None, *, deep: bool = False) -> tuple[ImageFiles, tuple[str, ...]]:
-    """Every image in `place`, in an order independent of the file system, and the classes; names are relative to
-    `root`.
+    """All images in `place`, in an order independent of the file system, and the classes; names relative to `root`.
 
     deep: include images in subfolders of a class's folder.
     """

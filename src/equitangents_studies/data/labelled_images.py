@@ -66,8 +66,7 @@ class ImageForm:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
-    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `notes`: one line per change made
-    to them.
+    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `notes`: a line per change.
 
     together: (N,) the source that images have in common; None if it is unknown.
     """
@@ -265,9 +264,7 @@ def _labels(texts: list[str]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Readable:
-    """Files of a folder; with `skip` unreadable files are left out and `bad` has the reasons, else they are an
-    error.
-    """
+    """Files of a folder. Unreadable files are an error; with `skip` they are left out, for the reasons in `bad`."""
 
     folder: Path
     skip: bool

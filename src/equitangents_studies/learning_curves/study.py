@@ -60,12 +60,7 @@ from equitangents_studies.learning_curves.settings import (
     trained_on,
     whole_images,
 )
-from equitangents_studies.systems import (
-    System,
-    architecture,
-    fit_power_law,
-    rotate,
-)
+from equitangents_studies.systems import System, architecture, fit_power_law, rotate
 from equitangents_studies.systems.curves import curve_data, errors_of, kernel_curve
 from equitangents_studies.systems.grams import PoolKernel, symmetric_kernel
 from equitangents_studies.systems.predictions import cavity_risk, omniscient_risk

@@ -82,9 +82,7 @@ PRESETS = presets(
 
 
 def check_settings(s: MovingSettings, data_dir: Path | None) -> None:
-    """Require growing sizes, enough images, enough networks for an interval; waves that the grid resolves, exact
-    rotations.
-    """
+    """Require growing sizes, enough images and networks, waves that the grid resolves, and exact rotations."""
     least = {"test": 1, "draws": 2, "hidden_layers": 1, "few": 1, "members": 5, "stream": 0}
     at_least(s, **least, pixels=4, waves=1, order=2, rings=1)
     check(list(s.sizes) == sorted(set(s.sizes)) and len(s.sizes) >= 2, "sizes", s.sizes, "two or more, increasing")

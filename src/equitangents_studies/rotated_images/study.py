@@ -464,7 +464,8 @@ def _untrained(results: RotatedResults) -> Claim:
         "Before training the ensemble agrees with itself as often as one more member",
         {"before training": exactly(p)},
         measure="Student’s test of the untrained mean’s orbit same predictions, averaged over all sets, as one more of "
-        f"the members’: {of_mean:.2f} against {of_members.mean():.2f} (standard deviation {of_members.std(ddof=1):.2f}).",
+        f"the members’: {of_mean:.2f} against {of_members.mean():.2f} (standard deviation "
+        f"{of_members.std(ddof=1):.2f}).",
         covers=P_VALUE,
         at_least=_RARE,
         by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),

@@ -104,9 +104,7 @@ class PoolErrors:
         return 100 - 100 * self.errors[-1]
 
     def size_for(self, errors: np.ndarray) -> np.ndarray:
-        """Training size at which each fold reaches these errors, interpolated; an end of the range where it never
-        does.
-        """
+        """Interpolated training size at which each fold reaches these errors; an end of the range if never."""
         logs = np.log(self.sizes)
         found = []
         for fold, error in enumerate(errors):

@@ -37,9 +37,7 @@ Linear = Float[np.ndarray, "places terms"]
 
 
 class Noise(NamedTuple):
-    """`variance` multiplies that of unit noise, `degrees` of freedom tell it; `shared` is the variance of all points'
-    common height.
-    """
+    """Noise `variance` in units of the weights', its `degrees` of freedom, and the variance `shared` by all points."""
 
     variance: float
     degrees: float

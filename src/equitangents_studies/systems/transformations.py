@@ -316,8 +316,7 @@ class Textures(NamedTuple):
 def textures(
     count: int, shape: tuple[int, ...] = (8, 8, 3), classes: int = 5, *, tint: float = 0.0, seed: int = 0
 ) -> Textures:
-    """`count` signals of `shape` = (*positions, channels), classes in cyclic order; filters and noise come from the
-    seed.
+    """`count` signals of `shape` = (*positions, channels), classes in cyclic order; filters and noise by seed.
 
     `tint`: the share of the variance that is one random colour for all of a signal's positions, whatever its class, as
     neighbouring pixels of photographs are alike.
