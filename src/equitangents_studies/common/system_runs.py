@@ -50,7 +50,7 @@ class SystemSettings:
 
 
 def asked_images(s: SystemSettings, data_dir: Path | None) -> Dataset:
-    """The images that settings ask for; raises where a file is missing, before anything is computed."""
+    """Images chosen by the settings; a missing file raises before anything is computed."""
     return load_system_images(s.data, data_dir, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed)
 
 
@@ -88,8 +88,8 @@ def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) 
     whole = load_system_images(
         s.data, data_dir, train=repetitions * train, test=repetitions * test, pixels=s.pixels, seed=s.seed
     )
-    for what, asked, there in (("train_images", train, len(whole.train_x)), ("test_images", test, len(whole.test_x))):
-        check(asked <= there, what, asked, f"at most {there}, which {whole.name} has")
+    for what, wanted, there in (("train_images", train, len(whole.train_x)), ("test_images", test, len(whole.test_x))):
+        check(wanted <= there, what, wanted, f"at most {there}, which {whole.name} has")
     rows = lambda r, count, x: np.arange(r * count, (r + 1) * count) % len(x)
     taken = [(rows(r, train, whole.train_x), rows(r, test, whole.test_x)) for r in range(repetitions)]
     return [
@@ -99,7 +99,7 @@ def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) 
 
 
 def doubling_in_two_steps(smallest: int, most: int) -> Int[np.ndarray, " sizes"]:
-    """Training sizes from the smallest on by factors of about √2; the smallest alone where `most` is below it.
+    """Training sizes from the smallest on by factors of about √2; only the smallest if `most` is below it.
 
     >>> doubling_in_two_steps(10, 40).tolist()
     [10, 14, 20, 28, 40]

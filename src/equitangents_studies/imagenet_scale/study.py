@@ -130,7 +130,7 @@ def check_settings(settings: ScaleSettings, data_dir: Path | None) -> None:
 
 
 def place(settings: ScaleSettings, data_dir: Path | None) -> Path:
-    """The image folder of one's own that `data` names."""
+    """Your own image folder, named by `data`."""
     path = Path(settings.data).expanduser()
     inside = data_folder(data_dir)
     if not path.is_dir() and inside is not None and (inside / path).is_dir():

@@ -1,12 +1,12 @@
-"""Which architectures hold which: weights of the larger network that make it compute what the smaller one does.
+"""Inclusions of architectures: weights with which the larger network computes the smaller one's function.
 
 GAP_n ⊆ LAP_n ⊆ VEC_n ⊆ LCN_n ⊆ FCN_{dn}        on d positions, n channels
 LCN_n ⊆ VEC_{dn}
 
-GAP, LAP → VEC   a mean is a dense readout that reads all positions of a block alike
+GAP, LAP → VEC   a mean is a dense readout with equal weights for all positions of a block
 VEC → LCN        every position has the convolution's weights
-LCN → FCN        weights between what the window does not join are 0
-LCN → VEC        channel (p, i) computes channel i of position p; what it makes of other positions nobody reads
+LCN → FCN        weights outside of windows are 0
+LCN → VEC        channel (p, i) computes channel i of position p; its values at other positions are not read
 
 Scales differ: y = σ_w/√fan-in W x, so W is multiplied by the root of the quotient of the fans-in.
 
@@ -29,7 +29,7 @@ from equitangents_studies.systems.architectures import kind_of
 
 
 class Embedded(NamedTuple):
-    """A network and parameters of it."""
+    """A network and its parameters."""
 
     net: Sequential
     params: Params
@@ -103,8 +103,8 @@ def _unpool(held: Embedded, shape: tuple[int, ...]) -> Embedded:
     basis = np.eye(positions).reshape(positions, *shape[:-1], 1)
     means = np.asarray(Sequential(pool).apply(((),), basis), np.float64).reshape(positions, -1)  # (positions, blocks)
     w = np.asarray(params[-1]["w"], np.float64).reshape(means.shape[1], -1, readout.channels)
-    spread = np.einsum("pb,bcn->pcn", means, w) * math.sqrt(positions / means.shape[1])
-    end = params[-1] | {"w": _as(params[-1]["w"], spread.reshape(-1, readout.channels))}
+    weights = np.einsum("pb,bcn->pcn", means, w) * math.sqrt(positions / means.shape[1])
+    end = params[-1] | {"w": _as(params[-1]["w"], weights.reshape(-1, readout.channels))}
     depth = max(i for i, layer in enumerate(net.layers) if isinstance(layer, Relu)) + 1
     return Embedded(Sequential(*net.layers[:depth], Flatten(), readout), (*params[:depth], (), end))
 
@@ -185,7 +185,7 @@ def _weights(p: Params, w: np.ndarray) -> dict[str, ArrayLike]:
 
 
 def _settings(layer: Conv | LocallyConnected) -> dict[str, Any]:
-    """What convolutions and locally connected layers both take; the NTK parametrisation is that of either."""
+    """Arguments common to convolutions and locally connected layers."""
     return {name: value for name, value in vars(layer).items() if name != "parametrisation"}
 
 

@@ -1,10 +1,10 @@
-"""Kernel matrices of a pool, each computed once; whatever is trained on parts of it takes sub-blocks.
+"""Kernel matrices of a pool, each computed once; training on parts of the pool uses sub-blocks.
 
 Kernels between inputs and their copies under a finite group: Θ_g(x, x′) = Θ(x, ρ(g)x′), each pair of inputs once. Of an
-invariant kernel Θ_{g⁻¹} = Θ_gᵀ, the mean over a subgroup H is the kernel of the network invariant under H, and
-(g, i), (h, j) ↦ Θ_{g⁻¹h}(x_i, x_j) that of all N|G| copies. It falls apart into one block Σ_q Θ_q ⊗ ρ(q) for each irrep
-ρ, of size N d, whose eigenvalues count d times. Targets that the group leaves alone live in the trivial irrep, whose
-block is |G| times the kernel of the invariant network: what the other irreps hold, that network has not to learn.
+invariant kernel Θ_{g⁻¹} = Θ_gᵀ, the mean over a subgroup H is the kernel of the network invariant under H, and (g, i),
+(h, j) ↦ Θ_{g⁻¹h}(x_i, x_j) that of all N|G| copies. It decomposes into one block Σ_q Θ_q ⊗ ρ(q) for each irrep ρ, of
+size N d, whose eigenvalues count d times. Invariant targets lie in the trivial irrep, whose block is |G| times the
+kernel of the invariant network: this network need not learn the other irreps.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class PoolKernel:
 def symmetric_kernel(
     net: KernelFunction, x: np.ndarray, kernel: KernelName, step: Step, rows: int | None = None
 ) -> Float[np.ndarray, "n columns"]:
-    """The kernel of x with the first `rows` of it (None: all), in tiles: off the diagonal one of each two."""
+    """Kernel of x with its first `rows` inputs (None: all), in tiles; symmetric tiles are computed once."""
     check_choice("kernel", kernel, get_args(KernelName))
     n, columns = len(x), len(x) if rows is None else rows
     starts = range(0, n, _ROWS)

@@ -5,9 +5,9 @@ the data allow: y(l) = b₀ + b₁ (l − l̄) + Σ_j b_{j+1} (l − c_j)₊. Fo
 weighted sum of squared residuals, m(c) a linear function of the coefficients and v(c) its variance for unit noise, the
 profile likelihood interval of m is the union over all c of m(c) ± √(v(c) (T − R(c) + min R)), T = (variance) · t².
 
-The variance comes from repetitions or scatter. Of repetitions e_ij of size i, the relative deviations
-r_ij = e_ij/ē_i − 1 less their mean over sizes give the errors of points. That mean is what a repetition has in common
-at all sizes (an easy test set, a lucky order of images): it moves the height of a curve, not its slopes.
+The variance comes from repetitions or scatter. For errors e_ij of size i and repetition j, the relative deviations r_ij
+= e_ij/ē_i − 1 minus their mean over sizes give the errors of points. That mean is common to all sizes of a repetition
+(an easy test set, a lucky order of images): it moves the height of a curve, not its slopes.
 
 Data improve data efficiency (DIDE, arXiv 2207.04612) where the exponent grows.
 """
@@ -83,9 +83,9 @@ class LogPoints:
         return Lines(self, knots, coefficients, covariances, (residual**2).sum(axis=1))
 
     def fit(self, segments: int) -> Lines:
-        """One line, or two that meet at a knot, which counts for both.
+        """Fit one line, or two that meet at a knot (a point at the knot counts for both).
 
-        The first and the last hold at least 3 points, or 2 of fewer than 3 · segments + 2.
+        The outer segments hold at least 3 points, or 2 if there are fewer than 3 · segments + 2.
         """
         if segments == 1:
             return self.at_knots(np.empty((1, 0)))
@@ -117,7 +117,7 @@ class Lines:
 
     @property
     def segments(self) -> int:
-        """One more than there are knots."""
+        """Number of segments, one more than knots."""
         return self.knots.shape[1] + 1
 
     def slope(self, segment: int) -> Linear:
@@ -130,7 +130,7 @@ class Lines:
         return self.points.terms(np.array([math.log(size)]), self.knots)[:, 0]
 
     def value(self, of: Linear) -> float:
-        """What a linear function is at the best place."""
+        """Value of a linear function at the best place."""
         return float(of[self.best] @ self.coefficients[self.best])
 
     def interval(self, of: Linear, noise: Noise, t: float, *, shared: bool = False) -> tuple[float, float]:
@@ -151,7 +151,7 @@ class Lines:
 
     @property
     def noise(self) -> Noise:
-        """What is known of the points' errors, unless they scatter about the fit by more."""
+        """Noise of the points: from repetitions, or from the scatter about the fit if that is larger."""
         points, spare = self.points, len(self.points.l) - 2 * self.segments
         squares = float(self.squares[self.best])
         if points.deviations is None:
@@ -169,7 +169,7 @@ class Lines:
         return Noise(variance, degrees, float(points.deviations.mean(axis=0).var(ddof=1)) / count)
 
     def _std_of_slopes(self, deviations: np.ndarray) -> float:
-        """How much the slopes of single repetitions vary, over what independent errors of the points would do."""
+        """Standard deviation of single repetitions' slopes over that expected from independent errors of the points."""
         X = self.points.terms(self.points.l, self.knots[self.best : self.best + 1])[0]
         covariance, ratios = self.covariances[self.best], []
         lever = covariance @ (X * self.points.weights[:, None]).T
@@ -192,23 +192,23 @@ def measured_points(sizes: Float[np.ndarray, " points"], errors: np.ndarray) -> 
         deviations = repeated / means[:, None] - 1
         own = deviations - deviations.mean(axis=0)
         variances = (own**2).sum(axis=1) / (count - 1) * len(l) / (len(l) - 1)
-        if variances.max() > 1e-24:  # repetitions that are all alike tell nothing
+        if variances.max() > 1e-24:  # equal repetitions have no variance to estimate
             degrees = max((len(l) - 1) * (count - 1) - 2.0, 1.0)
             return LogPoints(l, y, count / _smooth(l, variances, count), degrees, deviations)
     return LogPoints(l, y, np.ones(len(l)))
 
 
 def _smooth(l: np.ndarray, variances: np.ndarray, count: int) -> np.ndarray:
-    """Variances as a power of the size, as far as `count` repetitions tell that they change with it (Stein)."""
+    """Variances as a power law of the size, shrunk towards a constant according to `count` repetitions (Stein)."""
     if len(l) < 3:
         return np.full(len(l), variances.mean())
-    floor = np.maximum(variances, 1e-3 * variances.mean())
-    (slope, _), covariance = np.polyfit(l, np.log(floor), 1, cov="unscaled")
+    bounded = np.maximum(variances, 1e-3 * variances.mean())
+    (slope, _), covariance = np.polyfit(l, np.log(bounded), 1, cov="unscaled")
     of_logarithm = float(scipy.special.polygamma(1, (count - 1) / 2))  # variance of the logarithm of χ²
     error = covariance[0, 0] * of_logarithm  # of the slope, were there none
     slope *= max(0.0, 1 - error / slope**2) if slope else 0.0
     shape = np.exp(slope * (l - l.mean()))
-    return shape * np.mean(floor / shape)
+    return shape * np.mean(bounded / shape)
 
 
 @dataclass(frozen=True)

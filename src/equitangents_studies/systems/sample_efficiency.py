@@ -65,8 +65,8 @@ def jackknifed(log: float, without: Float[np.ndarray, " parts"], level: float) -
     """exp of `log` with Student's interval of pseudo-values; `without` leaves out one sample or part at a time."""
     if len(without) < 2 or not (math.isfinite(log) and np.isfinite(without).all()):
         return no_interval(math.exp(log), level)
-    spread = t_interval((len(without) - 1) * (without.mean() - without), level)
-    return Estimate(math.exp(log), math.exp(log + spread.low), math.exp(log + spread.high), level)
+    change = t_interval((len(without) - 1) * (without.mean() - without), level)
+    return Estimate(math.exp(log), math.exp(log + change.low), math.exp(log + change.high), level)
 
 
 def measured_factor(

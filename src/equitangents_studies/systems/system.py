@@ -1,4 +1,4 @@
-"""A learning system: what moves the data, an architecture, and an inference algorithm."""
+"""A learning system: a data transformation, an architecture, and an inference algorithm."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class System:
     """The triple (data, model, inference): a record that is fitted to data.
 
     Args:
-        data: what moves training and test inputs alike: the name of a group, of which `seed` draws an element, or a
-            `Transformation`. "I": nothing does.
+        data: the transformation of training and test inputs: the name of a group, of which `seed` draws an element,
+            or a `Transformation`. "I": none.
         architecture: a name ("VEC", with the source's depth and width), what `architecture(...)` returns, or any
             network with `init` and `apply` (or `kernel`). A final Dense layer is given as many outputs as there are
             classes; other networks must have them.
@@ -103,13 +103,13 @@ def fit_moved(
 @final
 @dataclass(frozen=True, eq=False)
 class FittedSystem:
-    """A trained system; inputs are given as they are, and moved by its transformation.
+    """A trained system; it moves upright inputs by its transformation.
 
     Args:
         system: what was fitted.
         transformation: what moves inputs.
         classes: the labels in order of the outputs; None where targets were numbers.
-        model: what inference made.
+        model: the model that inference fitted.
     """
 
     system: System
@@ -143,7 +143,7 @@ class FittedSystem:
 
     @property
     def trained(self) -> TrainedMembers:
-        """What became of the members in training: epochs, losses, accuracies."""
+        """The members' training: epochs, losses, accuracies."""
         if isinstance(self.model, InfiniteEnsemble):
             raise InvalidArgumentError("a kernel is not trained in epochs")
         return self.model

@@ -1,8 +1,8 @@
-"""What moves data: groups by name, a random element of one, a path from the identity; and a generated set of textures.
+"""Groups that act on data, random elements, paths from the identity; and generated textures.
 
 Groups, subgroups of O(cd), which acts on all c channels of all d positions at once:
 
-I         the identity alone
+I         only the identity
 O(c)xI    one rotation or reflection of the channels, the same at every position
 O(c)^d    one of its own at every position
 P(cd)     permutations of all coordinates, channels and positions alike
@@ -16,8 +16,8 @@ n its size: so E|Ax|² = |x|², and t is the length that a signal has gone, in u
 rotations, the part of the group that is connected with the identity.
 
 Textures of class k are white noise through filters of the class, x(p) = Σ_u F_k(u) z(p − u) on a torus, 3 taps a side,
-F_k(u) a random matrix of the channels. Their law is the same at every position, and under O(c)xI another set of filters
-has it; a different matrix at every position destroys it.
+F_k(u) a random matrix of the channels. Their law is the same at every position, and O(c)xI maps it to that of other
+filters; a different matrix at every position destroys it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _KINDS = {
 NAMES = tuple(_KINDS)
 """The five groups of Xiao & Pennington 2022, in the names of images with 3 channels."""
 
-_HELD = {"O(3d)": {"P(3d)", "O(3)^d", "O(3)xI"}, "O(3)^d": {"O(3)xI"}}  # besides the identity and the group itself
+_HELD = {"O(3d)": {"P(3d)", "O(3)^d", "O(3)xI"}, "O(3)^d": {"O(3)xI"}}  # apart from the identity and the group itself
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,10 @@ def expected_symmetry(name: str, group: str, shape: tuple[int, ...], *, finite: 
 
 
 def haar(rng: np.random.Generator, size: int) -> Float[np.ndarray, "size size"]:
-    """One matrix of O(size), made in the memory of one matrix.
+    """A Haar-distributed matrix of O(size), using the memory of one matrix.
 
-    Without the signs of R's diagonal, Q would have the distribution of the algorithm that makes it. Source: Mezzadri
-    2007, How to generate random matrices from the classical compact groups.
+    Q times the signs of R's diagonal is Haar-distributed; Q itself is not. Source: Mezzadri 2007, How to generate
+    random matrices from the classical compact groups.
     """
     matrix = rng.standard_normal((size, size)).T  # LAPACK's order, so that it can overwrite
     packed, scales, _, failed = scipy.linalg.lapack.dgeqrf(matrix, overwrite_a=1)
@@ -231,11 +231,11 @@ def like(reference: ArrayLike, value: np.ndarray) -> ArrayLike:
 
 
 def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Transformation:
-    """A random element of `group` on signals of `shape` = (*positions, channels), a function of the seed alone.
+    """A random element of `group` on signals of `shape` = (*positions, channels), determined by the seed.
 
-    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)";
-    3 stands for the channels, whatever their number. An element of O(3d) for d = 1,024 holds one matrix of 3,072 ×
-    3,072 numbers (75 MB), and making it takes no second one.
+    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)"; 3
+    stands for the number of channels. An element of O(3d) with d = 1,024 is one matrix of 3,072 × 3,072 numbers (75
+    MB); no second one is allocated.
 
     >>> import numpy as np
     >>> tau = transformation("O(3)^d", (4, 4, 3), seed=1)
