@@ -1,4 +1,4 @@
-"""Studies, each of which reproduces the claims of a paper with one command and says which of them hold.
+"""Studies: each reproduces the claims of a paper with one command and reports which of them hold.
 
 It also holds what users can call: learning systems, baselines and data sets. This package is a user of `equitangents`:
 it imports only the library's public names.

@@ -91,7 +91,7 @@ class ContinuousSettings:
 
     @property
     def recipe(self) -> EnsembleRecipe:
-        """How image ensembles are trained."""
+        """Training of the image ensembles."""
         return EnsembleRecipe(
             self.patch, self.channels, self.image_members, self.ensembles, self.batch, self.learning_rate
         )

@@ -46,9 +46,9 @@ TITLES = {"none": "no augmentation", "T": "tetrahedral", "O": "octahedral", "I":
 @dataclass(frozen=True)
 class ProductSettings:
     """`groups` are solved at infinite width, `trained_groups` trained too: T, O or I. Vectors have independent normal
-    components, those of the far set `stretch` times as large. `rotations` random ones test what lies between the
-    group's, and `points` places on the way to each are searched for the largest gradient. `rate` is a fraction of the
-    largest stable learning rate. Sizes are our choice.
+    components, those of the far set `stretch` times as large. `rotations` random rotations test between the group's;
+    the largest gradient is searched at `points` places on the chord to each. `rate` is a fraction of the largest stable
+    learning rate. Sizes are our choice.
     """
 
     groups: tuple[str, ...] = ("T", "O", "I")
@@ -106,7 +106,7 @@ def shifts(group: Group, inputs: int) -> Int[np.ndarray, "order order_n"]:
 def largest_change(
     matrices: Mapping[str, Float[np.ndarray, "n n"]], permutations: Int[np.ndarray, "count n"]
 ) -> Float[np.ndarray, " matrices"]:
-    """max |ΠFΠᵀ − F| / max |F| over permutations, of every F; of F = 0 it is 0."""
+    """max |ΠFΠᵀ − F| / max |F| over permutations, for every F; 0 if F = 0."""
     off = lambda f: np.max([np.abs(f[np.ix_(p, p)] - f).max() for p in permutations])
     size = lambda f: np.abs(f).max() or 1.0
     return np.array([off(f) / size(f) for f in matrices.values()])
@@ -265,8 +265,8 @@ def _between(
 
 
 def _shift(settings: ProductSettings, rates: Mapping[str, float], name: str, task: Task) -> Arrays:
-    """How far functions of the kernels on the augmented pairs are from commuting with the group's permutations of
-    them, after the last step; and with a permutation that belongs to no rotation, for comparison.
+    """max |ΠFΠᵀ − F| / max |F| of functions of the kernels on the augmented pairs after the last step, for the group's
+    permutations Π, and for a permutation that belongs to no rotation.
     """
     inputs, _ = _actions(name)
     x = _pairs(settings)["training"]
@@ -327,7 +327,7 @@ def _exact(results: ProductResults, table: dict[str, np.ndarray], names: Sequenc
 
 
 def _functions(settings: ProductSettings, table: dict[str, np.ndarray]) -> Records:
-    """How far each function of the kernels is from commuting, by group."""
+    """The permutation shift of each function of the kernels, by group."""
     of = lambda function, name: exactly(table[name][FUNCTIONS.index(function)])
     label = lambda function, name: f"{function}, {TITLES[name]}"
     return Records.over(of, label, function=FUNCTIONS, name=settings.groups)

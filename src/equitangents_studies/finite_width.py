@@ -86,7 +86,7 @@ class FiniteWidthSettings:
         return sorted(of[architecture])
 
     def members_of(self, architecture: str) -> int:
-        """How many networks of each width."""
+        """Number of networks of each width."""
         return {"mlp": self.members, "cnn": self.cnn_members, "gcnn": self.group_members}[architecture]
 
     def sizes_of(self, architecture: str) -> tuple[int, ...]:
@@ -218,7 +218,7 @@ def measure(settings: FiniteWidthSettings, folder: RunFolder) -> FiniteWidthResu
 
 
 def recorded_steps(settings: FiniteWidthSettings) -> np.ndarray:
-    """When changes are recorded."""
+    """Training steps at which changes are recorded."""
     return np.array(sorted(set(settings.steps)))
 
 

@@ -41,9 +41,9 @@ INFERENCES = ("NN", "NN+")
 
 @dataclass(frozen=True)
 class VecWidthSettings(SystemSettings):
-    """VEC of `depth` hidden layers and each of `widths`, which double, `runs` each, on `train_images` and `test_images`
-    of its own, averaged down to `pixels`, for at most `epochs`; a width counts if at least `needed` of its runs do.
-    `ridge`: of the NTK, relative to the mean diagonal.
+    """VEC of `depth` hidden layers and each of `widths` (powers of 2), `runs` networks each, on `train_images` and
+    `test_images` of its own, averaged down to `pixels`, for at most `epochs`; a width counts if at least `needed` of
+    its runs do. `ridge`: of the NTK, relative to the mean diagonal.
     """
 
     train_images: int = 80
@@ -57,8 +57,8 @@ class VecWidthSettings(SystemSettings):
 
 
 class VecWidthResults(Results):
-    """`best`, `last` and `learnt`: accuracies of runs on test images, the highest along training and the last, and on
-    training images; `limit`: of the NTK, `draws`: of single infinitely wide networks.
+    """Accuracies of runs: `best` and `last` on test images along training, `learnt` on training images; `limit` of the
+    NTK, `draws` of single infinitely wide networks.
     """
 
     widths: tuple[int, ...]
@@ -75,7 +75,7 @@ class VecWidthResults(Results):
         return counting(self.best[key][i], self.learnt[key][i])
 
     def successful(self, inference: str, group: str, width: int) -> int:
-        """How many runs count."""
+        """Number of runs that count."""
         return int(np.isfinite(self.counted(inference, group, width)).sum())
 
     def accuracy(self, inference: str, group: str, width: int) -> Estimate:

@@ -86,9 +86,9 @@ class WaterTensors:
 
 class ForcesResults(Results):
     """Absolute errors on test frames by target: `energies` in eV, `forces` in eV/Å, mean over components. `gradient`,
-    `curl`, `rotated_energies`, `rotated_forces`: relative violations of what must hold, the last two for every
-    rotation. `water` holds what was measured on dipoles and polarisabilities of water, and is empty without a file.
-    `deviation` is the mean absolute deviation of (energies, force components) from their mean.
+    `curl`, `rotated_energies`, `rotated_forces`: relative violations of identities, the last two for every rotation.
+    `water` has errors of water's dipoles and polarisabilities, and is empty without a file. `deviation` is the mean
+    absolute deviation of (energies, force components) from their mean.
     """
 
     energies: Keyed[np.ndarray] = by("target", "size frame")

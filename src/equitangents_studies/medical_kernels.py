@@ -39,7 +39,7 @@ from equitangents_studies.systems.grams import GroupGrams
 
 @dataclass(frozen=True, eq=False)
 class Tissue:
-    """Images (N, pixels, pixels, C) with labels; `specimen` numbers what must stay on one side of a split."""
+    """Images (N, pixels, pixels, C) with labels; a `specimen` must not be split between training and test."""
 
     x: Float[np.ndarray, "n height width channels"]
     y: Int[np.ndarray, " n"]
@@ -196,10 +196,10 @@ PRESETS = presets(
 
 
 class MedicalResults(Results):
-    """`accuracy` and `ridge` are means over draws, on the images of each fold, the test part of a split.
+    """`accuracy` on the test fold of a split and chosen `ridge`, means over draws.
 
-    `equal` are largest relative differences, by what was compared: explicit augmentation with the invariant kernel,
-    group convolutions with the orbit mean.
+    `equal`: largest relative differences of explicit augmentation from the invariant kernel, and of group convolutions
+    from the orbit mean.
     """
 
     accuracy: Keyed[np.ndarray] = by("model", "split training_images", of="accuracy_{model}")

@@ -122,7 +122,7 @@ class MlpToGcnnResults(Results):
 
 
 def recorded_steps(settings: MlpToGcnnSettings) -> list[int]:
-    """When trained networks are recorded, initialisation included."""
+    """Training steps at which networks are recorded, including 0."""
     return sorted({0, *settings.steps})
 
 

@@ -45,7 +45,7 @@ class MoleculeFit(NamedTuple):
 
 
 def composition(molecules: Molecules, elements: tuple[int, ...]) -> Float[np.ndarray, "n elements"]:
-    """How many atoms of each element molecules have."""
+    """Number of atoms of each element in each molecule."""
     return (molecules.atomic_numbers[:, :, None] == np.array(elements)).sum(axis=1).astype(float)
 
 
@@ -208,7 +208,7 @@ class _MoleculeProblem:
         return composition(self.molecules, self.molecules.elements)
 
     def split(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """(Training molecules in the order in which sizes take them, test molecules)."""
+        """(Training molecules in random order, test molecules); the training set of size n is the first n."""
         s = self.settings
         rng = np.random.default_rng((s.seed, index))
         test = s.tuning + rng.permutation(len(self.set) - s.tuning)[: s.test]

@@ -219,7 +219,7 @@ OPEN = f"open question of {EMERGENT_EQUIVARIANCE}"
 
 
 def claims(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults) -> Sequence[Claim]:
-    """What the source says of plain averages; then expectations, closed forms and growth of the other kinds."""
+    """The source's claims about plain averages; expectations, closed forms and growth of the other kinds."""
     s, kinds = settings, tuple(INDEPENDENT)
     title = lambda kind: TITLES[kind]
     of_members = partial(claim, covers="members", unit="%")

@@ -1,4 +1,4 @@
-"""How to spend a budget of augmented samples: complete, partial, random and importance-sampled group elements.
+"""Ways to spend a budget of augmented samples: complete, partial, random and importance-sampled group elements.
 
 The source leaves open how emergent invariance changes when the augmentation is incomplete. Here the infinitely wide
 ensemble is trained on b of |G| elements of every input, chosen in six ways, and compared with the complete one; and
@@ -155,7 +155,7 @@ class SamplingSettings:
 
     @property
     def recipe(self) -> EnsembleRecipe:
-        """How ensembles are trained: one at a time."""
+        """Training of the ensembles, one at a time."""
         return EnsembleRecipe(self.patch, self.channels, self.members, 1, self.batch, self.learning_rate)
 
 
@@ -209,7 +209,7 @@ def compared(
 
 
 def titles(order: int, budget: int) -> dict[str, str]:
-    """What each way of choosing elements shows of every image."""
+    """Title of each way of choosing elements."""
     return {
         "complete": f"all {order} elements",
         "random": "a random element at every visit",
@@ -226,7 +226,7 @@ class TrainedEnsembles(AnswersOnOrbits):
 
     @property
     def repetitions(self) -> int:
-        """R."""
+        """Number of repetitions R."""
         return len(self.answers["complete"]["labels_test"])
 
     @property

@@ -202,7 +202,7 @@ def width_change(results: PathResults, widths: Sequence[int], times: Sequence[fl
 
 
 def _halves(found: Sequence[float | np.ndarray]) -> float | np.ndarray:
-    """The mean of the first half minus that of the second."""
+    """Mean of the first half of the entries minus that of the second half."""
     half = len(found) // 2
     return sum(found[:half]) / half - sum(found[half:]) / half
 

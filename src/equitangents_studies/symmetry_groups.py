@@ -1,8 +1,8 @@
 """Which learning algorithm is symmetric under which group: six architectures, five groups, infinite and finite width.
 
-An algorithm is symmetric if predictions stay when training and test inputs are moved together. Theorem 4.1 of the
-source: FCN is symmetric under O(3d), LCN and infinitely wide VEC under O(3)^d, VEC of finite width, GAP and LAP under
-O(3)xI.
+An algorithm is symmetric if predictions do not change when training and test inputs are moved together. Theorem 4.1 of
+the source: FCN is symmetric under O(3d), LCN and infinitely wide VEC under O(3)^d, VEC of finite width, GAP and LAP
+under O(3)xI.
 """
 
 from __future__ import annotations
@@ -69,10 +69,9 @@ PRESETS = presets(
 
 
 class GroupsResults(Results):
-    """`kernels` and `predictions` are largest differences relative to the largest value,
-    `right` says whether each test image is classified rightly; at finite width the `numbers`
-    of the tests. `rate` of alarms of the two-sample test among `cases`, with its interval.
-    `embedded` by pairs of CHAIN: largest differences of outputs.
+    """`kernels` and `predictions` are largest differences relative to the largest value, `right` says whether each test
+    image is classified correctly; at finite width the `numbers` of the tests. `rate` of alarms of the two-sample test
+    among `cases`, with its interval. `embedded` by pairs of CHAIN: largest differences of outputs.
     """
 
     kernels: Keyed[float] = by("architecture group")
@@ -133,7 +132,7 @@ def _infinite(settings: GroupsSettings, images: Dataset, name: str, task: Task) 
 
 
 def _finite(settings: GroupsSettings, name: str, task: Task) -> Arrays:
-    """Coupled networks where there are any, and else two samples of networks."""
+    """Test coupled networks if the coupling exists, else two samples of networks."""
     width = settings.width * (8 if name == "FCN" else 1)
     learning = GradientInference(members=2, epochs=settings.epochs, dtype="float64")
     system = System("I", architecture(name, settings.finite_depth, width), learning, settings.seed)

@@ -51,7 +51,7 @@ class BaselineProblem:
 
     @cached_property
     def action(self) -> Action:
-        """How the group moves images."""
+        """The group's action on images."""
         action: Action = actions.as_action("group", self.group, (1, *self.shape))
         return action
 

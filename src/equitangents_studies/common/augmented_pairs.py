@@ -78,7 +78,7 @@ class AugmentedPair:
     ) -> Arrays:
         """Members' outputs on every set after `steps` of full-batch descent from zero output: (steps, members, values).
 
-        A value is an output of an input. The two kinds have seeds of their own.
+        A value is one output for one input. The two kinds have different seeds.
         """
         plain = kind == KINDS[0]
         return train_to_last(

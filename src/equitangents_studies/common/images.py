@@ -76,9 +76,9 @@ class Images:
 def load_images(settings: Chosen, data_dir: Path | None, *, draw: int = 0) -> Images:
     """All images of the study, averaged over areas to `pixels` × `pixels`.
 
-    Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
-    Raises DataNotFoundError where a file is missing, before anything is computed, InvalidArgumentError for foreign sets
-    that are named twice and for sizes that images do not have.
+    Every `draw` selects other training images, if there are more than a study takes; test images stay. Raises
+    DataNotFoundError where a file is missing, before anything is computed, InvalidArgumentError for foreign sets that
+    are named twice and for sizes that images do not have.
     """
     distinct = len(settings.foreign) == len(set(settings.foreign))
     check(distinct, "foreign", settings.foreign, "a list without repetitions")

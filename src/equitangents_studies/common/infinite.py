@@ -1,7 +1,7 @@
-"""Infinitely wide ensembles in the studies: times in units of the data, and what they say about f(gx) − f(x).
+"""Infinitely wide ensembles in the studies: times in units of the data, and the distribution of f(gx) − f(x).
 
-A unit of time is N/(η λ_max): after one, the fastest direction of the training kernel has decayed to 1/e.
-Of the mean of M members, E |f̄(gx) − f̄(x)|² = B + A/M: B the square of the expected change, A the variance of one's.
+A unit of time is N/(η λ_max): after one, the fastest direction of the training kernel has decayed to 1/e. For the mean
+of M members E |f̄(gx) − f̄(x)|² = B + A/M: B is the squared expected change, A one member's variance.
 """
 
 from __future__ import annotations

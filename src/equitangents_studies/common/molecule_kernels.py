@@ -30,7 +30,7 @@ _W_STD, _B_STD = 1.5, 0.1
 
 
 def mean_square(signals: AtomSignals, molecules: Molecules) -> float:
-    """The mean square of what atoms see, over the sphere, atoms and channels."""
+    """Mean square of the atoms' signals over the sphere, atoms and channels."""
     c = signals(molecules).signals.astype(np.float64)
     return float((c**2).sum(axis=1).mean()) / (4 * np.pi)
 

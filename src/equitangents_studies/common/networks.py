@@ -12,7 +12,7 @@ from equitangents.groups import wallpaper
 
 
 def hidden(layers: int, linear: Callable[[], nn.Layer], phi: type[nn.Layer] = nn.Relu) -> list[nn.Layer]:
-    """So many layers `linear()`, with `phi` after each."""
+    """`layers` layers `linear()`, each followed by `phi`."""
     return [layer for _ in range(layers) for layer in (linear(), phi())]
 
 

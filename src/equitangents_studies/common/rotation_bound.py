@@ -1,4 +1,4 @@
-"""How far a finite subgroup is from SO(2) or SO(3), and how far a prediction can change between its elements.
+"""Distance κ of a finite subgroup from SO(2) or SO(3), and the bound on the change of predictions between its elements.
 
 Lemma 6.2 of arXiv 2403.03103: |f̄(ρ(g)x) − f̄(x)| ≤ κ C(x) for augmentation by a subgroup B, with κ = max_g min_{b ∈ B}
 ‖ρ(g) − ρ(b)‖ (operator norm). As f̄(ρ(b)x) = f̄(x), the mean value theorem on the chord from ρ(b)x to ρ(g)x gives C(x)

@@ -1,4 +1,4 @@
-"""Scores of ensembles: means over repetitions, the worst of a few, and what is expected."""
+"""Scores of ensembles: means over repetitions, worst cases, and expected scores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def table_mean(table: Float[np.ndarray, "repetitions n"], bounds: tuple[float, f
 
 
 def covered(repetitions: int, name: str) -> str:
-    """What such intervals are over: the repetitions, by their name, where there are enough of them, or "inputs".
+    """What intervals are over: `name`, the repetitions, if there are enough of them, else "inputs".
 
     >>> covered(5, "ensembles"), covered(4, "ensembles")
     ('ensembles, on these inputs', 'inputs')

@@ -35,11 +35,11 @@ _CLASSES, _TINT = 10, 0.5  # of generated textures
 
 @dataclass(frozen=True)
 class SystemSettings:
-    """Which images: settings of studies of learning systems derive from it.
+    """The choice of images: base of the settings of studies of learning systems.
 
     `data`: "cifar10" or another data set of the data folder, "digits", "textures" (generated), or "auto": CIFAR-10
-    where the folder has it, else textures. So many images to train and to test on, averaged down to `pixels` a side,
-    are chosen by `seed`.
+    where the folder has it, else textures. `train_images` and `test_images`, averaged down to `pixels` a side, are
+    chosen by `seed`.
     """
 
     data: str = "auto"
@@ -123,9 +123,9 @@ def counted_runs(
     *,
     first_alone: bool,
 ) -> np.ndarray:
-    """(repetitions, 4), KEYS: the highest test accuracy along training, the last, that on training data, and epochs.
+    """(repetitions, 4), in the order of KEYS: best and last test accuracy, training accuracy, epochs.
 
-    Repetition r has the seed + r. `first_alone`: the others wait for the first, which compiles.
+    Repetition r has the seed + r. `first_alone`: other repetitions wait for the first, which compiles.
     """
     with Workers() as workers:
         of = partial(_one, group, net, learning, seed, images)

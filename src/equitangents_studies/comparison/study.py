@@ -1,6 +1,6 @@
 """Which way to an invariant classifier? Accuracy, orbit same predictions and cost of every baseline.
 
-Every baseline is trained on upright images, one way or another with the group, and classifies every element of every
+Every baseline trains on upright images and handles the group in its own way. It classifies every element of every
 orbit, in and out of distribution.
 
 The recommended baseline is the cheapest that is non-inferior to the best. Let d be a baseline's score minus the best
@@ -348,14 +348,14 @@ ACCURACY, AGREEMENT = "rotated", "outside"
 
 
 def good_enough(settings: ComparisonSettings, results: ComparisonResults, measure: str) -> list[str]:
-    """The best baseline, and those shown to lose at most the tolerated share of the score's range to it."""
+    """The best baseline, and those shown to be worse by at most the tolerated share of the score's range."""
     margin = settings.tolerated * range_of(results, measure)
     best = best_of(results, measure)
     return [name for name in results.labels if name == best or lag(results, measure, name).low > -margin]
 
 
 def lag(results: ComparisonResults, measure: str, name: str) -> Estimate:
-    """The baseline's score minus the best one's, with Student's interval over repetitions: none for a single one.
+    """The baseline's score minus the best one's, with Student's interval over repetitions if there are several.
 
     All intervals of a measure hold together. If no input differs, the ends are those of a proportion with no events; if
     all repetitions are equal, the interval is over inputs.

@@ -51,7 +51,7 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """How many classes the labels have."""
+        """Number of classes."""
         return len(self.class_names)
 
     @property
@@ -61,7 +61,7 @@ class Dataset:
 
     @property
     def pooled(self) -> tuple[Float[np.ndarray, "n height width channels"], Int[np.ndarray, " n"]]:
-        """All images, those to train on first, and their labels."""
+        """All images, training images first, and their labels."""
         return np.concatenate([self.train_x, self.test_x]), np.concatenate([self.train_y, self.test_y])
 
     def subset(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:

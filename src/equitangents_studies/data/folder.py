@@ -127,7 +127,7 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
 
 
 def file_of(source: DataSource, data_dir: str | Path | None) -> Path:
-    """Where the file, or the folder, of a data set is. Raises DataNotFoundError where it is not."""
+    """Path of a data set's file or folder. Raises DataNotFoundError if it is missing."""
     folder, wanted = data_folder(data_dir), source.folder or source.file
     fetch = f", or fetch it in Python: equitangents.data.download({source.name!r}, folder)" if source.home else ""
     if folder is None:

@@ -150,7 +150,7 @@ def load_labelled_images(
 def load_images_like(
     path: str | Path, form: ImageForm, *, skip_bad: bool = False, progress: Progress | None = None
 ) -> LabelledImages:
-    """All images in `path` and the folders in it, in the order of their names, in the form of others.
+    """All images in `path` and its subfolders, sorted by name, in a given `form`.
 
     Raises InvalidArgumentError that names the first file of another size, other channels or another unit, before any
     image is decoded; `y` is None. Files that cannot be read are an error, or left out (`skip_bad`).
@@ -285,7 +285,7 @@ class _Readable:
         return self.some([header for name in names if (header := self.read(name, partial(_header, name))) is not None])
 
     def some(self, headers: list[_Header]) -> list[_Header]:
-        """`headers`; InvalidArgumentError where there are none."""
+        """`headers`; InvalidArgumentError if they are empty."""
         if not headers:
             raise InvalidArgumentError("data", str(self.folder), "images that can be read")
         return headers
@@ -374,7 +374,7 @@ def _upright(image: Image) -> np.ndarray:
 
 
 def _counted(y: np.ndarray) -> tuple[str, ...]:
-    """How many images each class has."""
+    """One line: the number of images of each class."""
     if y.dtype.kind == "f":
         return ()
     counts = Counter(y.tolist())

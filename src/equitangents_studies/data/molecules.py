@@ -37,7 +37,7 @@ class MoleculeSet:
     """N molecules of at most A atoms and their properties; None: unknown.
 
     `energies` (N,) in eV; `forces` (N, A, 3) in eV/Å, 0 where there is no atom; `dipoles` (N, 3) and `polarizabilities`
-    (N, 3, 3) in atomic units. `label` says which energies they are.
+    (N, 3, 3) in atomic units. `label` names the kind of energy.
     """
 
     name: str

@@ -306,7 +306,7 @@ class Sessions:
 
     @property
     def seconds(self) -> float:
-        """How long all sessions have taken so far."""
+        """Total time of all sessions so far, in seconds."""
         return float(sum(session["seconds"] for session in self._before)) + time.monotonic() - self._start
 
     def to_dict(self, ended: Ending) -> dict[str, Any]:

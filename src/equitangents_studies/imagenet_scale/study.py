@@ -181,7 +181,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class ScaleResults:
-    """`right[network, group]` (sizes, runs, test images), which test images are classified rightly, and
+    """`right[network, group]` (sizes, runs, test images), which test images are classified correctly, and
     `permuted[network]` (runs, test images) with all coordinates permuted and the largest training set; `sizes` of
     training sets.
     """
@@ -192,7 +192,7 @@ class ScaleResults:
 
     @property
     def test_images(self) -> int:
-        """How many images are classified."""
+        """Number of test images."""
         return int(next(iter(self.right.values())).shape[2])
 
     def errors(self, key: Key) -> np.ndarray:
@@ -270,7 +270,7 @@ def _trained(
     run: int,
     task: Task,
 ) -> Arrays:
-    """Which test images a network classifies rightly after training on `size` images; every run draws its own τ."""
+    """Whether each test image is classified correctly after training on `size` images; every run draws its own τ."""
     from equitangents_studies.imagenet_scale import training  # which needs Flax
 
     recipe = training.NetworkRecipe(
@@ -297,7 +297,7 @@ CUSPS = "near 2·10⁵ images of ImageNet, for all but ResNet-101 on upright ima
 
 
 def claims(settings: ScaleSettings, results: ScaleResults) -> Sequence[Claim]:
-    """What rotations cost, and whether exponents grow."""
+    """Accuracy lost to rotations, and growth of exponents."""
     found = []
     if "O(3)^d" in settings.groups:
         level = shared_level(len(settings.networks))

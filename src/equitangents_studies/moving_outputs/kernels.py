@@ -26,8 +26,8 @@ _TILE = 2**22  # entries of a kernel that are moved at a time
 class Symmetry:
     """Actions on inputs (N, …) and on their targets (N, *positions, fibre); without `outputs` no symmetry is built in.
 
-    `elements` of the group of both actions form a subgroup; None: all. `fibre` is how many components of a target the
-    group mixes; others are outputs of their own.
+    `elements` of the group of both actions form a subgroup; None: all. `fibre` is the number of components of a target
+    that the group mixes; other components are independent outputs.
     """
 
     title: str

@@ -31,9 +31,9 @@ from equitangents_studies.moving_outputs.kernels import PairKernel, Symmetry
 
 @dataclass(frozen=True)
 class MovingSettings:
-    """In each of `draws` draws, training sets of `sizes` inputs and `test` further ones, learnt with a `ridge` relative
-    to the kernel's mean diagonal. `few` inputs in all orientations train the kernels to the times `units`. `members`
-    networks of `channels` channels or `width` neurons are trained on `trained` inputs and recorded after `steps`.
+    """Each of `draws` draws has training sets of `sizes` inputs and `test` test inputs; the `ridge` is relative to the
+    kernel's mean diagonal. `few` inputs in all orientations train the kernels to the times `units`. `members` networks
+    of `channels` channels or `width` neurons are trained on `trained` inputs and recorded after `steps`.
 
     Masks and flows are on `pixels` × `pixels` points; flows have waves with |k|² = `waves`, streams up to `stream`, and
     change in a `time`. Of rotations, C_`order` acts on `rings` × `angles` samples of images of `data`.
@@ -328,7 +328,7 @@ _FEATURES = 8  # kernels do not depend on it
 
 @lru_cache(maxsize=2)
 def upright(name: str, data_dir: Path | None) -> Float[np.ndarray, "n height width channels"]:
-    """All upright images of a set: of digits 2, 3, 4, 5 and 7."""
+    """All upright images of a set (of digits only 2, 3, 4, 5 and 7)."""
     x, y = data.load(name, data_dir).pooled
     return x[np.isin(y, _DIGITS)] if name in ("digits", "mnist") else x
 

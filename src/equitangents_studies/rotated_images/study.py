@@ -116,7 +116,7 @@ def chosen_images(settings: RotatedSettings, data_dir: Path | None) -> Images:
 
 
 def image_action(settings: RotatedSettings, images: Images) -> Action:
-    """How the group moves the images."""
+    """The group's action on the images."""
     action: Action = actions.as_action("group", settings.group, images.train_x.shape)
     return action
 

@@ -192,9 +192,9 @@ class SpuriousSettings(SystemSettings):
     and `width` channels (FCN 8 times as many, LCN a quarter) see `train_images` and `test_images` of their own,
     averaged down to `pixels`; networks are trained for at most `epochs`.
 
-    Infinite width, `kernel_depth` layers: of every one of `models` as many of the `images` at `kernel_pixels`, each
-    tested once in `folds` parts; those in `moved` on data moved by every group, too. FCN, VEC and GAP also on
-    `small_images` of `small_pixels`, GAP on moved ones, too. `ridge`: relative to the mean diagonal of kernels.
+    Infinite width, `kernel_depth` layers: each of `models` gets its number of `images` at `kernel_pixels`, each tested
+    once in `folds` parts; models in `moved` also get data moved by every group. FCN, VEC and GAP also on `small_images`
+    of `small_pixels`, GAP on moved ones, too. `ridge`: relative to the mean diagonal of kernels.
     """
 
     train_images: int = 60
@@ -274,9 +274,9 @@ Key = tuple[str, str]
 @dataclass(frozen=True, eq=False)
 class SpuriousResults:
     """By (architecture, inference): `best` and `last` accuracies on test images and `learnt` on training images,
-    (groups, repetitions); kernels learn everything at once. `equal` (groups, repetitions) by architecture: how far its
-    kernel changes when images are moved. `pools` by model, `small` by (model, group); `vec_on_gap`: VEC on the images
-    of GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
+    (groups, repetitions); kernels have only one accuracy. `equal` (groups, repetitions) by architecture: relative
+    change of its kernel when images are moved. `pools` by model, `small` by (model, group); `vec_on_gap`: VEC on the
+    images of GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
     infinitely wide networks.
     """
 

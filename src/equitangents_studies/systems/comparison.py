@@ -212,10 +212,10 @@ def compare_architectures(
     Args:
         x: signals (N, *positions, channels).
         y: their labels, or numbers.
-        test: signals and labels to test on; None: every repetition leaves out a fifth of the inputs.
+        test: test signals and labels; None: every repetition leaves out a fifth of the inputs.
         architectures: two or more of FCN, LCN, VEC, GAP and LAPk; None: FCN, VEC, LAPk with the first k of 4, 8 and 2
             that fits, and GAP.
-        groups: what moves the data; 3 stands for their channels.
+        groups: groups that move the data; 3 stands for the number of channels.
         inputs: how many are used, drawn at random, the same for all curves; all where there are fewer. Work grows as
             their square.
         depth: hidden layers.
@@ -302,7 +302,7 @@ def _along(progress: Step, before: int, count: int, done: float, total: float) -
 def _chosen(
     given: CurveData, count: int, tested: int, standardise: bool, seed: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
-    """(inputs, labels, test set of its own or None): `count` of them, in float32."""
+    """(inputs, labels, separate test set or None): `count` inputs, in float32."""
     rng = np.random.default_rng((seed, given.pool))
     rows = np.sort(rng.permutation(given.pool)[:count])
     x = np.asarray(given.x[rows], np.float64)

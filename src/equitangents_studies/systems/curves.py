@@ -270,8 +270,8 @@ def learning_curve(
     Args:
         model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`):
             kernel regression, whose kernel is computed once; or any object with `fit` and `predict` (an ensemble, a
-            `System`, estimators of scikit-learn, baselines), trained from scratch each time, or a function that makes one
-            from a seed.
+            `System`, estimators of scikit-learn, baselines), trained from scratch each time, or a function that
+            makes one from a seed.
         x: the inputs (N, …).
         y: their targets: whole numbers or text are classes, other numbers are regressed on.
         test: the share of the data that every repetition holds out, or one test set (x, y) for all.

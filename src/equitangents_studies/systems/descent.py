@@ -232,7 +232,7 @@ class TrainedMembers:
         net: their network.
         dtype: the precision in which they predict.
         params: stacked over members.
-        epochs: (members,), after how many epochs each was stopped, or the last.
+        epochs: (members,), the epoch at which each was stopped, or the last.
         losses: (members,), the mean loss of each one's last epoch, without the penalty.
         accuracies: (members,), on the training data at the end; NaN where there are no classes.
         watched: (epochs, members), accuracies on other data after every epoch; a stopped member's stay.
@@ -311,7 +311,7 @@ def train(
 
 
 def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
-    """The share of inputs that each member classifies rightly, (members,); outputs that are not finite are wrong."""
+    """Accuracy of each member, (members,); outputs that are not finite count as wrong."""
     y = member_outputs(net, params, x, dtype)
     right = (y.argmax(axis=-1) == index) & np.isfinite(y).all(axis=-1)
     return right.mean(axis=1)

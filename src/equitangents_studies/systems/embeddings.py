@@ -173,7 +173,7 @@ def _embedded(pairs: list[tuple[Layer, Params]]) -> Embedded:
 
 
 def _taps(layer: LocallyConnected, p: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Which position every tap reads (positions, taps), and its weights (positions, taps, channels in, channels)."""
+    """Positions read by every tap (positions, taps), and weights (positions, taps, channels in, channels)."""
     _check_plain(layer)
     reads = layer.positions_read(shape[:-1])
     return reads, np.asarray(p["w"], np.float64).reshape(*reads.shape, shape[-1], layer.channels)

@@ -44,7 +44,7 @@ class Noise(NamedTuple):
     shared: float = 0.0
 
     def steps(self, level: float, together: int = 1) -> float:
-        """How many standard errors an interval of `level` reaches: Student's t, for several numbers together Scheffé's.
+        """Half width of an interval in standard errors: Student's t, or Scheffé's for several numbers `together`.
 
         >>> round(Noise(1.0, math.inf).steps(0.95), 2), round(Noise(1.0, 8).steps(0.95, 2), 2)
         (1.96, 2.99)
@@ -250,7 +250,7 @@ class PowerLaw:
 
     @property
     def cusp(self) -> Estimate:
-        """The only cusp. Raises InvalidArgumentError where there is none."""
+        """The only cusp. Raises InvalidArgumentError if there is none."""
         if not self.cusps:
             raise InvalidArgumentError("cusps", 0, 1, "fit two segments", verb="are")
         return self.cusps[0]

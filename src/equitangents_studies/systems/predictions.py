@@ -1,7 +1,7 @@
-"""The learning curve that a kernel predicts, for a finite pool; and whether training sets show another one.
+"""The learning curve that a kernel predicts for a finite pool, compared with measured errors.
 
 Of P inputs with kernel matrix K = Σ_i Λ_i u_i u_iᵀ and targets y, n = pP are drawn without replacement and trained on
-with ridge δ. Treating all single inputs alike (the cavity argument), the mean prediction is K (K + κ)⁻¹ y with
+with ridge δ. If all inputs are treated alike (the cavity argument), the mean prediction is K (K + κ)⁻¹ y with
     κ = (δ + s)/p − s,    1/(κ + s) = (1/P) Σ_i 1/(Λ_i + κ),
 s the mean variance left at an input that was not drawn, and the mean squared error on the inputs not drawn is
     R = (κ + s)² (1/P) Σ_i (u_iᵀ y)²/(Λ_i + κ)²  /  (1 − ((1 − p)/p) (1/P) Σ_i ((Λ_i − s)/(Λ_i + κ))²).
@@ -9,7 +9,7 @@ For n ≪ P this omniscient estimate is that of Bordelon et al. 2020, Canatar et
 λ/(λ + κ′) + δ/κ′ with λ = Λ/P; at n = P it is generalised cross-validation, which Wei et al. 2022 find to hold beyond
 it.
 
-With a variance of its own for every input, s_i is what is left of input i's variance, 1/A_ii = (δ + s_i)/p with
+With one variance per input, s_i is the remaining variance of input i, 1/A_ii = (δ + s_i)/p with
 A = (K + diag κ)⁻¹, κ_i = (δ + s_i)/p − s_i, found by Anderson's iteration on log s. With c_i = κ_i + s_i the residuals
 of inputs that were not drawn have the mean c_i (A y)_i and the mean square r_i,
     r_i = c_i² [ (A y)_i² + ((1 − p)/p) Σ_{j≠i} A_ij² r_j ].

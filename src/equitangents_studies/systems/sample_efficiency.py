@@ -1,4 +1,4 @@
-"""By what factor fewer samples give the same errors, from two learning curves at the same sizes.
+"""Sample-efficiency ratios: the factor in samples at equal errors, from two learning curves at the same sizes.
 
 log f = mean over errors E that both curves reach of log n₀(E) − log n₁(E), with sizes interpolated on logarithms; or
 that difference at one error, the smallest that both reach: what the better curve saves of the largest training set.
@@ -45,8 +45,7 @@ def log_factor_at_end(
 ) -> float:
     """log f at the smallest error that both curves reach, the worse one with its largest training set.
 
-    Where the better curve is below that error from the start, its smallest training set is taken. NaN where an error
-    is not positive.
+    If the better curve starts below that error, its smallest training set is used. NaN if an error is not positive.
 
     >>> n = np.array([10.0, 20, 40, 80])
     >>> round(float(np.exp(log_factor_at_end(n, 1 / n, 1 / (3 * n)))), 6)

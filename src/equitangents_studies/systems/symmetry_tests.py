@@ -80,7 +80,7 @@ _FEWEST = 16  # members of each sample
 @final
 @dataclass(frozen=True)
 class SymmetryResult:
-    """What a test of algorithmic symmetry found.
+    """Result of a test of algorithmic symmetry.
 
     Args:
         verdict: "symmetric", "not symmetric" or "not decided".
@@ -111,10 +111,10 @@ def algorithmic_symmetry(
     members: int | None = None,
     level: float = 0.01,
 ) -> SymmetryResult:
-    """Whether predictions stay when training and test inputs are moved together by a random element of `group`.
+    """Test whether predictions are unchanged when a random element of `group` moves training and test inputs.
 
     Args:
-        system: the architecture and inference; what its data group draws moves the inputs before anything else.
+        system: the architecture and inference; its own transformation moves the inputs first.
         group: "I", "O(3)xI", "O(3)^d", "P(3d)" or "O(3d)".
         x: training inputs (N, *positions, channels); None: `textures` of 8 × 8 × 3 with 3 classes.
         y: labels or targets.
@@ -159,10 +159,10 @@ _SHAPE, _SAMPLES, _CLASSES = (4, 4, 3), 12, 3  # of each case
 def false_alarm_rate(
     system: System, group: str, *, cases: int = 200, members: int = 8, level: float = 0.05, seed: int = 0
 ) -> Estimate:
-    """How often the two-sample test at `level` rejects where `system` is symmetric: the share of `cases`.
+    """Rate at which the two-sample test at `level` rejects a symmetric `system`, over `cases`.
 
-    Every case has inputs, an element of the group and seeds of its own. The interval is that of Clopper & Pearson at
-    95 %, over cases. It should hold numbers up to `level`, but for a system that is not symmetric.
+    Every case has its own inputs, group element and seeds. The interval is that of Clopper & Pearson at 95 %, over
+    cases. It should contain numbers up to `level` if the system is symmetric.
     """
     rejected = 0
     for case in range(check_whole("cases", cases, 1)):

@@ -62,7 +62,7 @@ class System:
         return System(self.data, self.architecture, self.inference, seed)
 
     def transformation(self, shape: tuple[int, ...]) -> Transformation:
-        """What moves signals of `shape` = (*positions, channels)."""
+        """The transformation of signals of `shape` = (*positions, channels)."""
         if isinstance(self.data, Transformation):
             return self.data
         return transformation(self.data, shape, seed=self.seed)
@@ -106,8 +106,8 @@ class FittedSystem:
     """A trained system; it moves upright inputs by its transformation.
 
     Args:
-        system: what was fitted.
-        transformation: what moves inputs.
+        system: the system that was fitted.
+        transformation: moves inputs.
         classes: the labels in order of the outputs; None where targets were numbers.
         model: the model that inference fitted.
     """

@@ -189,7 +189,7 @@ class Transformation:
 
     @property
     def inverse(self) -> Transformation:
-        """τ⁻¹; of matrices a view of them, transposed."""
+        """τ⁻¹; for matrices their transpose, a view."""
         values = np.argsort(self.values) if self.values.ndim == 1 else self.values.swapaxes(-1, -2)
         return Transformation(self.group, self.shape, values)
 
