@@ -86,7 +86,7 @@ class CnnToGcnnResults(Results):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Ensemble sizes whose means are compared."""
+        """Ensemble sizes M at which the means are compared."""
         members = self.outputs[KINDS[0], self.widths[0], "test"].shape[1]
         return tuple(2**k for k in range((members // BATCHES).bit_length()))
 
@@ -125,7 +125,7 @@ class CnnToGcnnResults(Results):
         return t_interval(self.everywhere(self.limits))
 
     def mean_exponent(self) -> Estimate:
-        """The exponent of √(distance² − D²) against M, squares averaged over widths and sets, after the last step."""
+        """Exponent of √(distance² − D²) against M, from squares averaged over widths and sets, after the last step."""
         above = self.everywhere(self.squares) - self.mean_limit().value
         return _half(excess_exponent(np.array(self.sizes, float), list(above.T)))
 

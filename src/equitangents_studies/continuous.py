@@ -179,7 +179,7 @@ class ImageEnsembles(AnswersOnOrbits):
 def _images(
     settings: ContinuousSettings, data_dir: Path | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray]:
-    """Training inputs, test inputs, each by way, and targets."""
+    """Training inputs and test inputs, both by way, and targets."""
     source = data.load(settings.data, data_dir).subset(settings.train_images, settings.test_images, seed=settings.seed)
     side = source.shape[0] if settings.pixels is None else settings.pixels
     sized = (data.resize(x, (side, side)) for x in (source.train_x, source.test_x))
@@ -196,7 +196,7 @@ def _action(way: str, n: int) -> actions.Action:
 
 
 def measure(settings: ContinuousSettings, folder: RunFolder) -> ContinuousResults:
-    """Both ways in closed form for every k, then image ensembles."""
+    """Solve both ways in closed form for every k, then train image ensembles."""
     train, test, y = _images(settings, folder.data_dir)
     levels = {"way": WAYS, "k": settings.orders, "step": _steps(settings)}
     closed = [

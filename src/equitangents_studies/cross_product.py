@@ -89,7 +89,7 @@ FUNCTIONS = ("(1 − ηΘ/N)^t", "Θ⁻¹(1 − (1 − ηΘ/N)^t)", "Θ⁻¹K", 
 def functions_of_kernels(
     ntk: Float[np.ndarray, "n n"], nngp: Float[np.ndarray, "n n"], rate: float, step: int
 ) -> dict[str, Float[np.ndarray, "n n"]]:
-    """F(Θ, Θ⁻¹, K, K⁻¹) of six kinds, after `step` of gradient descent; AKAᵀ with A the second of them is Σ_t's."""
+    """Six functions F(Θ, Θ⁻¹, K, K⁻¹) after `step` steps of gradient descent."""
     one = np.eye(len(ntk))
     decay = np.linalg.matrix_power(one - rate / len(ntk) * ntk, step)
     learnt = np.linalg.solve(ntk, one - decay)
@@ -99,7 +99,7 @@ def functions_of_kernels(
 
 
 def shifts(group: Group, inputs: int) -> Int[np.ndarray, "order order_n"]:
-    """Π(g) as where each of the |G|·N inputs of an `orbit_batch` goes, for every g."""
+    """Π(g) for every g, as the new index of each of the |G|·N inputs of an `orbit_batch`."""
     return (np.asarray(group.table)[:, :, None] * inputs + np.arange(inputs)).reshape(group.order, -1)
 
 
@@ -158,7 +158,7 @@ def member_violations(results: ProductResults, name: str, key: str, time: int) -
 
 
 def gain(results: ProductResults, finer: str, coarser: str, level: float = 0.95) -> Estimate:
-    """Violation under random rotations after augmentation with one group over that with another, at the last step."""
+    """Violation under random rotations with the group `finer` over that with `coarser`, at the last step."""
     both = np.stack([results.between[finer][-1], results.between[coarser][-1]], axis=1)
     return bootstrap(both, lambda m: np.sqrt(m[:, 0] / m[:, 1]), confidence=level)
 
@@ -203,7 +203,7 @@ def _steps(settings: ProductSettings) -> np.ndarray:
 
 
 def _actions(name: str) -> tuple[actions.Action, actions.Action]:
-    """On pairs and on labels; without augmentation the violation is that of the tetrahedral group."""
+    """Actions on pairs and on labels; "none" has those of the tetrahedral group, to measure the violation."""
     group = SOLIDS["T" if name == "none" else name]()
     return pair_action(group), actions.rotations(group)
 
@@ -243,7 +243,7 @@ def _infinite(settings: ProductSettings, name: str, task: Task) -> Arrays:
 def _between(
     settings: ProductSettings, model: InfiniteEnsemble, group: MatrixGroup, x: np.ndarray, times: np.ndarray
 ) -> Arrays:
-    """|μ(Rx) − R μ(x)| under random rotations, its mean square relative to μ's, its largest, and the bound, (T, N)."""
+    """Mean square relative to μ's, largest, and bound of |μ(Rx) − R μ(x)| under random rotations, (T, N)."""
     rotations = special_ortho_group.rvs(3, size=settings.rotations, random_state=settings.seed)
     predict = lambda z: model.predict(z, time=times)
     rotate = lambda R: np.einsum("rij,nkj->rnki", R, x.reshape(len(x), 2, 3)).reshape(-1, 6)

@@ -125,7 +125,7 @@ class ImageProblem:
 
 
 def load_problem(settings: FiniteWidthSettings, name: str, data_dir: Path | None) -> ImageProblem:
-    """Raises DataNotFoundError or InvalidArgumentError where images are missing or do not fit."""
+    """The problem of one task. Raises DataNotFoundError or InvalidArgumentError for missing or wrong images."""
     if name == ISING:
         arrays = energy_task(settings.lattice, settings.train_spins, settings.test_spins, settings.seed)
         return ImageProblem("Ising energies", *arrays)
@@ -138,7 +138,7 @@ def load_problem(settings: FiniteWidthSettings, name: str, data_dir: Path | None
 
 
 class FiniteWidthResults(Results):
-    """`titles` of tasks; A and B at infinite width are `fluctuation` and `bias`; `changes` f(gx) − f(x) of members."""
+    """`titles` of tasks; `fluctuation` A and `bias` B at infinite width; `changes` f(gx) − f(x) of members."""
 
     titles: dict[str, str]
     steps: np.ndarray
@@ -157,7 +157,7 @@ class FiniteWidthResults(Results):
     def excess(self, architecture: str, task: str, width: int, time: int) -> Float[np.ndarray, " members"]:
         """A(n)/A(∞) − 1 after complete augmentation, one sample a member.
 
-        A(n): mean square change of every member less the square of their expected change.
+        A(n) is the mean square change of members minus the square of their expected change.
         """
         d = self.changes_of(architecture, task, "complete", width, time=time)
         fluctuations = (d**2).mean(axis=1) - squared_mean(d).value

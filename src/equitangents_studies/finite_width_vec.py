@@ -70,7 +70,7 @@ class VecWidthResults(Results):
     draws: Keyed[np.ndarray] = by("group", "run draw")
 
     def counted(self, inference: str, group: str, width: int) -> np.ndarray:
-        """Accuracies of runs in percent, NaN for those that do not count."""
+        """Accuracies of runs in percent; NaN for runs that do not count."""
         i, key = self.widths.index(width), (inference, group)
         return counting(self.best[key][i], self.learnt[key][i])
 
@@ -91,7 +91,7 @@ class VecWidthResults(Results):
         return self._mean(self._cost(inference, width))
 
     def mean_cost(self) -> Estimate:
-        """The mean cost over all inferences and widths at which enough runs count."""
+        """Mean `cost` over all inferences and widths at which enough runs count."""
         every = [(how, w) for how in INFERENCES for w in self.widths if self.cost(how, w).has_interval]
         return self._over_cells([self._cost(how, w) for how, w in every])
 
@@ -167,7 +167,7 @@ _EIGENVALUE_INPUTS = 64
 
 
 def check_settings(settings: VecWidthSettings, data_dir: Path | None) -> None:
-    """Widths that double, and runs enough for an interval."""
+    """Require widths that double, and enough runs for an interval."""
     s = settings
     at_least(s, train_images=10, test_images=2, pixels=3, depth=1, runs=2, needed=2, epochs=1)
     check(s.ridge > 0, "ridge", s.ridge, "positive")
@@ -201,7 +201,7 @@ def _limit(settings: VecWidthSettings, images: list[Dataset], task: Task) -> Arr
 
 
 def _runs(settings: VecWidthSettings, images: list[Dataset], how: str, width: int, group: str, task: Task) -> Arrays:
-    """Runs of one width, (runs,) by the keys of `counted_runs`."""
+    """Runs of one width: arrays (runs,) by the keys of `counted_runs`."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
     net = architecture("VEC", settings.depth, width)

@@ -223,7 +223,7 @@ def targets(settings: IsingSettings, spins: np.ndarray) -> np.ndarray:
 
 
 def measure(settings: IsingSettings, folder: RunFolder) -> IsingResults:
-    """The closed form first, then an ensemble per width, all at the same steps of full-batch gradient descent."""
+    """Solve the closed form and train an ensemble per width, at the same steps of full-batch gradient descent."""
     spins, times = _spins(settings), np.array(sorted({0, *settings.steps}))
     firsts = range(0, settings.members, settings.members_at_once)
     levels = {"width": sorted(settings.widths), "first": firsts, "spins": SETS, "step": times, "size": settings.groups}

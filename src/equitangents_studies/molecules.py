@@ -152,7 +152,7 @@ def check_settings(settings: MoleculesSettings, data_dir: Path | None) -> None:
 
 
 def _molecules(settings: MoleculesSettings, data_dir: Path | None) -> data.MoleculeSet:
-    """As many as the largest training set and the test set together."""
+    """Molecules for the tuning, training and test sets."""
     return data.load_molecules(settings.data, data_dir, count=settings.sizes[-1] + settings.test, seed=settings.seed)
 
 
@@ -221,7 +221,7 @@ class _MoleculeProblem:
         return AtomSignals(self.settings.bandlimit, elements=self.molecules.elements)
 
     def scale(self, value: float) -> float:
-        """W_std of the first layer that gives signals this root mean square."""
+        """W_std of the first layer for a root mean square `value` of its signals."""
         return value / kernels.mean_square(self.signals, self.tuning) ** 0.5
 
     def vectors(self, name: str) -> Callable[[Molecules], np.ndarray]:

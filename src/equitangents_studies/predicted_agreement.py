@@ -70,7 +70,7 @@ PRESETS = presets(
 
 
 class AgreementResults(Results):
-    """`outputs` of networks, and the agreement that is `predicted`: mean, 95 % range."""
+    """`outputs` of networks, and the `predicted` agreement: mean and 95 % range."""
 
     images: Images
     action: actions.Action
@@ -273,7 +273,7 @@ def claims(settings: AgreementSettings, results: AgreementResults) -> Sequence[C
 
 
 def present(settings: AgreementSettings, results: AgreementResults, folder: RunFolder) -> list[Shown]:
-    """Trained and expected agreement, and how their difference falls with width."""
+    """Trained and expected agreement, and the fall of their difference with width."""
     return [_over_members(results, folder)]
 
 

@@ -88,7 +88,7 @@ class GroupsResults(Results):
 
 
 def check_settings(settings: GroupsSettings, data_dir: Path | None) -> None:
-    """Images that blocks of 8 fit on, samples large enough for a p-value below the level."""
+    """Require an image side divisible by 8, and samples large enough for a p-value below the level."""
     at_least(settings, train_images=20, pooled_images=20, test_images=5, pixels=8, depth=1, finite_depth=1, width=1)
     at_least(settings, members=6, epochs=1, cases=1, ridge=0)
     check(settings.pooled_images <= settings.train_images, "pooled_images", settings.pooled_images,
@@ -148,7 +148,7 @@ def _finite(settings: GroupsSettings, name: str, task: Task) -> Arrays:
 
 
 def _embedded(settings: GroupsSettings, task: Task) -> Arrays:
-    """Largest relative differences between networks and the larger ones that hold them, by pairs of CHAIN."""
+    """Largest relative differences between networks and their embeddings in larger ones, by pairs of CHAIN."""
     shape = (_EMBEDDED_PIXELS, _EMBEDDED_PIXELS, 3)
     x = np.random.default_rng(settings.seed).normal(size=(20, *shape))
     differences = []
@@ -176,7 +176,7 @@ def entries(expected: bool, *, finite: bool) -> list[tuple[str, str]]:
 
 
 def accuracy(right: np.ndarray, level: float = 0.95) -> Estimate:
-    """The share of test images, with an interval over them."""
+    """Accuracy on test images, with an interval over images."""
     return bootstrap(right.astype(float), confidence=level, bounds=(0, 1))
 
 

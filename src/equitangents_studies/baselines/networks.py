@@ -42,7 +42,7 @@ def patch_cnn(
 
 
 def cnn(problem: BaselineProblem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
-    """The plain network: none of the images' orientations is built in."""
+    """The plain network, without built-in symmetry."""
     chosen = problem.channels if channels is None else channels
     return patch_cnn(chosen, problem.classes, padding="zero", output_std=LAST_STD)
 
@@ -80,7 +80,7 @@ def _count(program: Any) -> int:
 
 
 def _inner(params: Mapping[str, Any]) -> list[Any]:
-    """Programs inside an instruction: bodies of loops, functions that are called."""
+    """Programs inside an instruction: loop bodies and called functions."""
     values = [v for value in params.values() for v in (value if isinstance(value, tuple | list) else (value,))]
     programs = [getattr(value, "jaxpr", value) for value in values]
     return [program for program in programs if hasattr(program, "eqns")]

@@ -33,8 +33,8 @@ class Chosen:
     """The choice of images: base of the settings of image studies.
 
     `data` is "digits", a data set in the data folder, or your own file `….npz`; `foreign` lists other sets to test on:
-    "photographs", "noise" or data sets. So many images to train and to test on (None: all), and `foreign_images` of
-    each foreign set, averaged down to `pixels` a side (None: not), are chosen by `seed`.
+    "photographs", "noise" or data sets. `train_images`, `test_images` (None: all) and `foreign_images` of each foreign
+    set are chosen by `seed` and averaged down to `pixels` a side (None: not).
     """
 
     data: str = "digits"

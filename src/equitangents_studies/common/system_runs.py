@@ -83,7 +83,7 @@ def load_system_images(
 
 
 def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) -> list[Dataset]:
-    """As `asked_images`, for each of `repetitions` others, as far as the data have enough."""
+    """As `asked_images` for each of `repetitions`, with different images as far as there are enough."""
     train, test = s.train_images, s.test_images
     whole = load_system_images(
         s.data, data_dir, train=repetitions * train, test=repetitions * test, pixels=s.pixels, seed=s.seed
@@ -133,7 +133,7 @@ def counted_runs(
 
 
 def by_key(rows: Sequence[np.ndarray]) -> Arrays:
-    """Several of them as arrays (…, repetitions) by key."""
+    """Stack several outputs of `counted_runs` into arrays (…, repetitions) by key."""
     stacked = np.stack(rows)
     return {key: stacked[..., k] for k, key in enumerate(KEYS)}
 

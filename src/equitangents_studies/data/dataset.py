@@ -83,7 +83,7 @@ class Dataset:
 
 
 def balanced(y: np.ndarray, count: int | None, rng: np.random.Generator, what: str) -> np.ndarray:
-    """Rows of `count` samples: each class shuffled, then dealt so that every prefix is as balanced as the set."""
+    """Rows of `count` samples in random order such that every prefix has the class proportions of the set."""
     if count is None:
         return np.arange(len(y))
     if not 0 < count <= len(y):

@@ -45,8 +45,8 @@ Progress = Callable[[int, int], None]
 class ImageForm:
     """Common form of images: height, width, channels and unit, and how other images may be converted to it.
 
-    brought: whether larger images are cut to the largest centred square and averaged down. grey_too: whether grey files
-    are taken as colours. largest: the largest absolute number there was, for files with a unit of their own.
+    brought: whether larger images are cropped to the largest centred square and averaged down. grey_too: whether grey
+    files are converted to colour. largest: the largest absolute pixel value, for files in another unit.
     """
 
     height: int
@@ -172,7 +172,7 @@ def load_images_like(
 
 
 def images_in(folder: Path) -> list[str]:
-    """The names of all images in a folder and those in it, relative to it, sorted; hidden ones are left out."""
+    """Names of all images in a folder and its subfolders, relative and sorted, without hidden files."""
     found = (p.relative_to(folder) for p in folder.rglob("*") if is_image_name(p))
     return sorted(p.as_posix() for p in found if not any(part.startswith(".") for part in p.parts))
 
@@ -185,7 +185,7 @@ def _folder(path: str | Path) -> Path:
 
 
 def _folders(names: list[str], together: str | None) -> np.ndarray | None:
-    """The folder CLASS/SOURCE of each image, itself where it is in none; None where all are in none."""
+    """The folder CLASS/SOURCE of each image, or the image itself if it is in none; None if all images are in none."""
     if together is not None:
         raise InvalidArgumentError(
             "together", together, "one folder a source in those of the classes", "or a table (--targets labels.csv)"
@@ -248,7 +248,7 @@ def _table(path: Path, folder: Path, together: str | None) -> tuple[list[str], n
 
 
 def _labels(texts: list[str]) -> np.ndarray:
-    """Whole numbers as such, other numbers as real targets, and everything else as text."""
+    """Labels from text: integers if all are whole numbers, floats if all are numbers, else text."""
     try:
         if all(str(int(text)) == text for text in texts):
             return np.array([int(text) for text in texts])
@@ -271,7 +271,7 @@ class _Readable:
     bad: dict[str, str] = field(default_factory=dict)
 
     def read(self, name: str, of: Callable[[Image], Read]) -> Read | None:
-        """`of` the image in a file; None where it is left out."""
+        """`of` applied to the image in a file; None if it is left out."""
         try:
             return read_image(self.folder / name, of)
         except InvalidArgumentError as error:

@@ -180,7 +180,7 @@ def load_water(system: str = "monomer", data_dir: str | Path | None = None) -> M
 
 
 def _molecules(z: np.ndarray, x: np.ndarray) -> Molecules:
-    """Molecules of atomic numbers z (N, A), or (A,) of all alike, at positions x (N, A, 3)."""
+    """Molecules from atomic numbers z, (N, A) or (A,) for all, and positions x (N, A, 3)."""
     from equitangents.molecules import Molecules  # which starts JAX
 
     return Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x.astype(np.float64))

@@ -146,7 +146,7 @@ def drawable(e: Estimate) -> Estimate:
 
 
 def power(axes: Axes, x: Sequence[float] | np.ndarray, first: float, exponent: float, **look: Any) -> None:
-    """A thin dotted line for comparison: `first` at the first x, and from there x to the `exponent`."""
+    """A thin dotted power law for comparison: `first` · (x/x₀)^`exponent`, x₀ the first x."""
     x = np.asarray(x, dtype=float)
     axes.plot(x, first * (x / x[0]) ** exponent, **{"color": palette.MUTED.light, "lw": 0.9, "ls": (0, (2, 2)), **look})
 

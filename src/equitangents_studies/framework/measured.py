@@ -188,7 +188,7 @@ def _read(found: StageArrays, name: str, declared: _By) -> Any:
 
 
 def _mentioned(text: str) -> tuple[str, ...]:
-    """The names in the braces of a text, each once."""
+    """Names in the braces of a template, without repetition."""
     return tuple(dict.fromkeys(name.rstrip("#") for _, name, _, _ in string.Formatter().parse(text) if name))
 
 

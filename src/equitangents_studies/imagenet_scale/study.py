@@ -100,7 +100,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: ScaleSettings, data_dir: Path | None) -> None:
-    """Flax, known networks and groups, images enough for a cusp."""
+    """Require Flax, known networks and groups, and enough images for a cusp."""
     s = settings
     require("flax", "studies", "the study imagenet-scale")
     at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
@@ -201,7 +201,7 @@ class ScaleResults:
 
     @cached_property
     def laws(self) -> dict[Key, PowerLaw]:
-        """Two power laws, joined at a cusp, of every network and group."""
+        """For every network and group two power laws joined at a cusp."""
         return {key: fit_power_law(self.sizes, _of(self.errors(key)), 2) for key in self.right}
 
     def lost(self, network: str, group: str, level: float = 0.95) -> Estimate:
@@ -211,7 +211,7 @@ class ScaleResults:
 
 
 def mean_over_images(table: np.ndarray, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
-    """The mean of a table (runs, images); of many images, the interval is that of means of random groups of them."""
+    """Mean of a table (runs, images); for many images the interval is over means of random groups of images."""
     count = table.shape[1]
     if count <= _GROUPED:
         return table_mean(table, bounds, level)
@@ -254,7 +254,7 @@ def measure(settings: ScaleSettings, folder: RunFolder) -> ScaleResults:
 
 
 def _check_files(images: ImageFolder, folder: RunFolder) -> None:
-    """Raise InvalidArgumentError where a resumed run finds other files than it began with."""
+    """Raise InvalidArgumentError if a resumed run finds other files."""
     found = folder.stage("files", "Listing of the images", lambda task: {"digest": np.array(images.digest)})
     if str(found["digest"]) != images.digest:
         raise InvalidArgumentError(f"the files in {images.path} are not those that this run began with; start it again")

@@ -103,7 +103,7 @@ class Mixer(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        """Logits (n, classes) of images (n, height, width, 3); training and prediction are alike."""
+        """Logits (n, classes) of images (n, height, width, 3), the same in training and prediction."""
         p = (self.patch, self.patch)
         x = nn.Conv(self.width, p, p, padding="VALID")(x)
         x = x.reshape(len(x), -1, self.width)
@@ -237,7 +237,7 @@ def _restored(like: NetworkState, path: Path) -> NetworkState:
 
 
 def _as_array(tau: Transformation) -> jax.Array:
-    """Rotations (positions or 1, 3, 3), or the order (coordinates,) of a permutation."""
+    """τ as an array: rotations (positions or 1, 3, 3), or the order (coordinates,) of a permutation."""
     return jnp.asarray(tau.values, jnp.int32 if tau.values.ndim == 1 else jnp.float32)
 
 
@@ -293,7 +293,7 @@ def _outputs(module: Any, state: NetworkState, x: jax.Array) -> jax.Array:
 def _batches(
     files: ImageFiles, recipe: NetworkRecipe, begin: int, workers: Executor
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Images and labels of the steps from `begin` on; a few batches are read ahead, no more are held."""
+    """Images and labels of the steps from `begin` on; only a few batches are read ahead."""
 
     def read(step: int) -> tuple[np.ndarray, np.ndarray]:
         rows = image_rows(len(files), recipe, step)

@@ -61,7 +61,7 @@ _tested = partial(claim, covers="test images", at_least=0)
 
 
 def claims(settings: CurveSettings, results: CurveResults) -> Sequence[Claim]:
-    """The source's claims of infinite width, then predictions of our own and the check of the fits."""
+    """The source's claims at infinite width, our own predictions, and the check of the fits."""
     return [
         *whole_claims(settings, results),
         *_symmetries(settings, results),
@@ -129,7 +129,7 @@ def _growth(settings: CurveSettings, results: CurveResults) -> Claim:
 
 
 def _scaling(settings: CurveSettings, results: CurveResults) -> Claim:
-    """Figure S6: one power law, and how far it is from the measured errors."""
+    """Figure S6: one power law, and its deviation from the measured errors."""
     off = {f"{m}, {g}": results.off_one_law(m, g) for m, g in results.laws}
     return claim(
             "Learning curves of infinite width are clean power laws",
@@ -173,7 +173,7 @@ def _approximated(settings: CurveSettings, results: CurveResults) -> list[Claim]
 
 
 def features_less_exact(settings: CurveSettings, right: np.ndarray) -> dict[str, Estimate]:
-    """Accuracy of features minus that of the exact kernel in percentage points, paired over images, by their number."""
+    """Accuracy of features minus the exact kernel's, in percentage points, paired over images, by number."""
     exact, *others = 100.0 * right
     return {f"{m:,} features": t_interval(o - exact) for m, o in zip(compared_features(settings), others, strict=True)}
 
@@ -275,7 +275,7 @@ def _in_order(settings: CurveSettings, results: CurveResults) -> list[Claim]:
 
 
 def _order(model: str) -> tuple[int, int]:
-    """From most symmetries to fewest: FCN, VEC, pools of 2×2, 4×4, …, and of all positions."""
+    """Sort key from most symmetries to fewest: FCN, VEC, LAP2, LAP4, …, GAP."""
     return ("FCN", "VEC", "LAP", "GAP").index(model[:3]), int(model[3:] or 0)
 
 
@@ -306,7 +306,7 @@ _OTHERS = {"VEC on rotated images": "VEC on images whose positions are rotated o
 
 
 def trained_claims(settings: CurveSettings, results: CurveResults) -> list[Claim]:
-    """The source's: the exponent of VEC grows with data, but not on rotated images, and not that of LCN."""
+    """The source's claims: VEC's exponent grows with data, but not on rotated images; LCN's does not grow."""
     sizes = np.array(settings.network_sizes)
     if len(sizes) < 4:
         return []

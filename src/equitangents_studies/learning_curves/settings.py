@@ -96,7 +96,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: CurveSettings, data_dir: Path | None) -> None:
-    """Known models and sets, and images enough for five sizes."""
+    """Require known models and sets, and enough images for five sizes."""
     at_least(settings, images=60, pixels=4, depth=1, repetitions=2, smallest=10, draws=1, members=1, width=1)
     at_least(settings, network_depth=1, predicted_images=20)
     for name in ("ridge", "whole_ridge"):
@@ -135,7 +135,7 @@ def pool_size(settings: CurveSettings, model: str) -> int:
 
 
 def sizes_of(settings: CurveSettings, model: str) -> np.ndarray:
-    """From the smallest on by factors of about √2 to four fifths of the images that the model gets."""
+    """Training sizes: from `smallest` by factors of about √2 to four fifths of the model's images."""
     images = pool_size(settings, model)
     most = images - round(0.2 * images)
     return doubling_in_two_steps(settings.smallest, most)
@@ -179,7 +179,7 @@ PREPARED = {"image": standardise, "norm": of_one_norm}
 
 
 def load(settings: CurveSettings, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Images, made as `prepared` says, in random order, and their labels."""
+    """Images, preprocessed as `prepared`, in random order, and their labels."""
     s, prepare = settings, PREPARED[settings.prepared]
     name = stands_for(s.data, data_dir)
     if name == "textures":
@@ -250,7 +250,7 @@ class CurveResults(Results):
 
     @cached_property
     def laws(self) -> dict[tuple[str, str], PowerLaw]:
-        """Power laws of classification errors, two segments each; of squared ones where no error is left."""
+        """Two-segment power laws of classification errors, or of squared errors if a classification error is 0."""
         found = {}
         for key, errors in self.classification.items():
             fitted = errors if (errors.mean(axis=1) > 0).all() else self.squared[key]

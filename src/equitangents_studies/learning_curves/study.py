@@ -15,8 +15,8 @@ averaged over the two orientations of either image gives exactly its predictions
 
 Random features approximate a kernel that is too expensive. With Φ (n, m) of n training images the mean of training to
 the end is φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ Φᵀ Y: n m² products in place of n² pairs of images. Where n < m, Φᵀ (ΦΦᵀ + λ)⁻¹ Y are the
-same weights. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On images so few that the exact
-kernel can be computed of all their pairs, both predict the same images, of folds that they were not shown.
+same weights. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On few images the exact kernel can
+be computed, and both are compared by cross-validation.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ def learnt(found: Float[np.ndarray, "images features"], images: data.Dataset, se
 def _feature_weights(
     found: Float[np.ndarray, "images features"], targets: Float[np.ndarray, "images classes"]
 ) -> list[Float[np.ndarray, "features classes"]]:
-    """(ΦᵀΦ + λ)⁻¹ Φᵀ Y with each of FEATURE_RIDGES, in float64: of images in blocks, so that Φ is held but once."""
+    """(ΦᵀΦ + λ)⁻¹ Φᵀ Y for each of FEATURE_RIDGES, in float64, computed in blocks of images to save memory."""
     n, m = found.shape
     if n < m:
         phi = found.astype(np.float64)

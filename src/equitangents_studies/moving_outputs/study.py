@@ -60,7 +60,7 @@ def moved_kernel(p: MovingTask, s: Symmetry, x1: np.ndarray, x2: np.ndarray) -> 
 
 
 def few_of(p: MovingTask) -> dict[str, np.ndarray]:
-    """A few training inputs of the first draw, test inputs, and inputs unlike both."""
+    """A few training inputs of the first draw, test inputs, and foreign inputs."""
     x, _, test, _ = p.draw(0)
     few = p.settings.few
     return dict(zip(SETS, (x[:few], test[:few], p.foreign[:few]), strict=True))
@@ -213,7 +213,7 @@ class Learning:
 
 
 def measure(s: MovingSettings, folder: RunFolder) -> Learning:
-    """A stage for every draw, one for training time, and one for networks of finite width."""
+    """Run one stage for every draw, one for training time, and one for networks of finite width."""
     p = moving_task(s, folder.data_dir)
     work = {
         k: NamedStage(f"{s.task}-{k}", f"{s.task}: draw {k + 1} of {s.draws}", partial(scores_of_a_draw, p, k))
@@ -250,7 +250,7 @@ def _noun(settings: MovingSettings) -> str:
 
 
 def saving_claims(found: Learning, noun: str) -> list[Claim]:
-    """Whether the right group saves training inputs (`noun`) and the wrong one none."""
+    """Whether the right group saves training inputs (called `noun`) and the wrong one does not."""
     draws = f"draws of training and test {noun}"
     return [
         claim(

@@ -299,7 +299,7 @@ def velocity(
 
 
 def flow_draw(s: MovingSettings, k: int) -> Sets:
-    """Velocities of a draw, and how they change in the time."""
+    """Velocities of a draw, and their changes over `time`."""
     n = s.sizes[-1]
     x, after = flows(n + s.test, s, (s.seed, k))
     return x[:n], (after - x)[:n], x[n:], (after - x)[n:]
@@ -350,7 +350,7 @@ def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequ
 
 
 def pair_kernel(net: nn.Sequential) -> PairKernel:
-    """The NTK of a network without positions as one between pairs of positions."""
+    """The NTK of a network without positions, in the shape of a kernel on pairs of positions."""
     return lambda a, b: np.asarray(net.kernel(a, b).ntk)[:, None, :, None]
 
 

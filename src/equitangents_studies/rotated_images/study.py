@@ -128,7 +128,7 @@ def experiment(settings: RotatedSettings) -> str:
 
 
 def stated_agreement(settings: RotatedSettings) -> str:
-    """The source's numbers, which are of Fashion-MNIST; of tissue it states none."""
+    """The source's numbers for Fashion-MNIST; empty for tissue, for which it states none."""
     if settings.data in TISSUE or settings.group not in STATED_AGREEMENT:
         return ""
     return f"{STATED_AGREEMENT[settings.group]} (rotated Fashion-MNIST, out of distribution)"
@@ -187,7 +187,7 @@ class RotatedResults:
         return list(map(int, self.epochs)).index(epoch)
 
     def label(self, name: str, epoch: int | None = None) -> str:
-        """A set, after an epoch, in a family of numbers."""
+        """Label of a number: a set, after an epoch."""
         return self.images.titles[name] + ("" if epoch is None else f" after epoch {epoch}")
 
 
@@ -195,7 +195,7 @@ Keep = Callable[[Arrays], Arrays]
 
 
 def measure(settings: RotatedSettings, folder: RunFolder) -> RotatedResults:
-    """Train the ensemble and solve the infinitely wide one, at the same times."""
+    """Train the ensemble and solve the infinitely wide one at the same times."""
     images = chosen_images(settings, folder.data_dir)
     action, names = image_action(settings, images), images.sets
     epochs = np.array(sorted({0, *settings.recorded_epochs, settings.epochs}))
@@ -243,7 +243,7 @@ def _rate(settings: RotatedSettings, images: Images, action: Action) -> Arrays:
 def _infinite(
     settings: RotatedSettings, images: Images, action: Action, epochs: np.ndarray, rate: float, task: Task
 ) -> Arrays:
-    """Predicted classes of the closed form, in float64, on every element of every orbit: nothing is assumed equal."""
+    """Predicted classes of the closed form, in float64, computed for every element of every orbit."""
     model = InfiniteEnsemble(network(settings, images.classes), augmentation=action, time=0.0, learning_rate=rate)
     count = min(settings.infinite_train, len(images.train_x))
     model.fit(images.train_x[:count].astype(np.float64), images.targets[:count])
@@ -294,7 +294,7 @@ TOLERANCE = 0.05  # of |G|
 
 
 def trained(settings: RotatedSettings, results: RotatedResults, name: str, members: int) -> TrainedScores:
-    """Disjoint ensembles of `members` trained networks on the inputs that the prediction is for."""
+    """Scores of disjoint ensembles of `members` trained networks on the inputs of the prediction."""
     labels = lambda groups: results.agreement(groups.mean(axis=1).argmax(axis=-1))
     scores = disjoint_scores(results.outputs[name][:, :, :PREDICTED], members, labels)
     expected, low, high = results.predicted[name][powers_of_two(settings.members).index(members)]

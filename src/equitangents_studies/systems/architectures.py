@@ -243,7 +243,7 @@ def _by_channel(w: np.ndarray, tau: Transformation) -> np.ndarray:
 
 
 def _by_position(w: np.ndarray, layer: LocallyConnected, tau: Transformation) -> np.ndarray:
-    """Every tap of w (…, P, |S|·c, n) moved by the matrix of the position that it reads; outside of the grid, left."""
+    """Every tap of w (…, P, |S|·c, n) moved by the matrix of its position; taps outside of the grid are unchanged."""
     c, positions = tau.group.channels, tau.group.positions
     reads = layer.positions_read(tau.shape[:-1])
     matrices = np.broadcast_to(tau.values, (positions, c, c))

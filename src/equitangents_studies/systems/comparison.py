@@ -133,7 +133,7 @@ def notices(name: str, group: DataGroup, shape: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArchitectureComparison:
-    """Learning curves by (architecture, group), and factors between the samples that they need.
+    """Learning curves by (architecture, group), and sample ratios `factors` between them.
 
     Group "I" is the original data; there is no curve of moved data if the architecture is symmetric under the group by
     Theorem 4.1. Intervals of all `factors` and their differences hold together at 95 %, over repetitions, which draw
@@ -207,7 +207,7 @@ def compare_architectures(
     seed: int = 0,
     progress: Step = lambda done, total: None,
 ) -> ArchitectureComparison:
-    """Learning curves of infinitely wide architectures (NTK), and how many samples each saves.
+    """Learning curves of infinitely wide architectures (NTK), and the samples that each saves.
 
     Args:
         x: signals (N, *positions, channels).

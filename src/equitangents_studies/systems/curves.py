@@ -101,7 +101,7 @@ def centred_classes(index: Int[np.ndarray, " n"], classes: int) -> Float[np.ndar
 
 
 def training_sizes(sizes: Sequence[int] | np.ndarray | None, pool: int, least: int) -> Int[np.ndarray, " sizes"]:
-    """The sizes to measure at, checked; None: doubling, up to half of the `pool` that may be trained on."""
+    """Check the training sizes; None: doubling, up to half of the `pool`."""
     if sizes is None:
         count = int(np.log2(max(pool / 2 / least, 1))) + 1
         return (pool // 2) // 2 ** np.arange(count)[::-1]
@@ -133,7 +133,7 @@ class Trainable(Protocol):
 
 
 def fresh(model: object, seed: int) -> Trainable:
-    """An untrained copy of `model`, with another seed where it has one; a function is called with the seed."""
+    """An untrained copy of `model`, with the given seed if it has one; a function is called with the seed."""
     if not hasattr(model, "fit"):
         made = model(seed) if callable(model) else model
         if not hasattr(made, "fit"):
@@ -221,7 +221,7 @@ class LearningCurve:
     def of(self, error: ErrorName | None = None) -> Float[np.ndarray, "sizes repetitions"]:
         """The errors of one kind; None: classification errors of classifiers, else squared errors.
 
-        Raises InvalidArgumentError where the model has none of it.
+        Raises InvalidArgumentError if the model has no such error.
         """
         error = error or ("squared" if self.classification is None else "classification")
         check_choice("error", error, get_args(ErrorName))
@@ -231,7 +231,7 @@ class LearningCurve:
         return found
 
     def estimates(self, error: ErrorName | None = None) -> tuple[Estimate, ...]:
-        """The mean over repetitions at each size, with Student's interval; none where all repetitions are equal."""
+        """The mean over repetitions at each size, with Student's interval; no interval if all repetitions are equal."""
         errors = self.of(error)
         top = 1.0 if errors is self.classification else np.inf
         return tuple(t_interval(row, self.confidence, (0.0, top)) for row in errors)
@@ -265,7 +265,7 @@ def learning_curve(
     confidence: float = 0.95,
     progress: Step = lambda done, total: None,
 ) -> LearningCurve:
-    """Train on nested sets of growing size, several times over, and measure the error on inputs never trained on.
+    """Train on nested sets of growing size, repeatedly, and measure the error on test inputs.
 
     Args:
         model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`):
@@ -330,7 +330,7 @@ def kernel_curve(
     ridge: float,
     predict: str | None,
 ) -> tuple[Float[np.ndarray, "two sizes repetitions"], Float[np.ndarray, " sizes"] | None]:
-    """Classification and squared errors of kernel regression, and the squared error that is predicted."""
+    """Measured classification and squared errors of kernel regression, and the predicted squared error."""
     errors = np.empty((2, len(sizes), len(splits)))
     for r, (order, test) in enumerate(splits):
         outputs = matrices.curve(data.targets, order, test, sizes, ridge)

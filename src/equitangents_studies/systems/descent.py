@@ -193,7 +193,7 @@ class GradientInference:
         coupling: Transformation | None = None,
         watch: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> TrainedMembers:
-        """Members trained on x (N, …), targets y (N, K), classes `index` (N,).
+        """Train members on x (N, …), targets y (N, K), classes `index` (N,).
 
         `coupling`: start from the coupled initialisation of this transformation. `watch`: inputs and classes whose
         accuracy is noted after every epoch.
@@ -268,14 +268,14 @@ def train(
 ) -> TrainedMembers:
     """Train members 0 to `how.members` − 1 on x (N, …), targets y (N, K), classes `index` (N,) or None.
 
-    `prepared` changes stacked initial parameters.
+    The function `prepared` changes stacked initial parameters.
     """
     rule = _rule(how.momentum, how.weight_decay * y.shape[1])
     job = planned_job(net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype)
     dtype, outputs = job.dtype, y.shape[1]
 
     def some(ids: range) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The members `ids`, which share a call, after training."""
+        """Train the members `ids` in one call."""
         members, count = job.begin(ids), len(ids)
         with precision.scope(dtype):
             params = jax.tree.map(jnp.asarray, prepared(members.params()))
@@ -325,7 +325,7 @@ class _Rate(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _rule(momentum: float, decay: float) -> optax.GradientTransformation:
-    """Penalty, momentum, and the member's own learning rate, the last of the state; one object for equal arguments."""
+    """Penalty, momentum, and the member's learning rate, which is part of the state; cached by arguments."""
     penalty = [optax.add_decayed_weights(decay)] if decay else []
     return optax.chain(*penalty, *([optax.trace(momentum)] if momentum else []), _own_rate())
 

@@ -44,7 +44,7 @@ class PoolKernel:
 
     @property
     def unit(self) -> float:
-        """The mean diagonal of the pool's kernel, which ridges are relative to."""
+        """Mean diagonal of the pool's kernel; ridges are relative to it."""
         return float(np.diagonal(self.pool).mean(dtype=np.float64))
 
     def curve(
@@ -57,8 +57,8 @@ class PoolKernel:
     ) -> Float[np.ndarray, "sizes test outputs"]:
         """Predictions at `test` of kernel regression on the first n of `order`, for every size, from one factor.
 
-        K = L Lᵀ of the largest set holds those of all smaller ones: with V = L⁻¹ K(X, x) and Z = L⁻¹ Y the prediction
-        is V[:n]ᵀ Z[:n]. ridge: added to the diagonal, in the units of `unit`.
+        The factor of K = L Lᵀ contains those of all smaller sets: with V = L⁻¹ K(X, x) and Z = L⁻¹ Y the prediction is
+        V[:n]ᵀ Z[:n]. ridge: added to the diagonal, in the units of `unit`.
         """
         chosen = order[: sizes[-1]]
         K = self.matrix[np.ix_(chosen, chosen)].astype(np.float64)
@@ -128,7 +128,7 @@ class GroupGrams:
 
 
 def group_grams(net: KernelFunction, action: Action, x: np.ndarray, kernel: KernelName, step: Step) -> GroupGrams:
-    """Raises InvalidArgumentError where the kernel is not known to be invariant under the action."""
+    """Compute `GroupGrams`. Raises InvalidArgumentError unless the kernel is invariant under the action."""
     check_invariant(net, action, x)
     group = action.group
     elements = [g for g in range(group.order) if g <= group.inverse(g)]
@@ -141,7 +141,7 @@ def group_grams(net: KernelFunction, action: Action, x: np.ndarray, kernel: Kern
 
 
 def check_invariant(net: KernelFunction, action: Action, x: np.ndarray) -> None:
-    """Raise InvalidArgumentError unless Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) is known of all inputs."""
+    """Raise InvalidArgumentError unless Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) is known to hold for all inputs."""
     known = getattr(net, "invariant_under", None)
     if known is None or not known(action, x.shape[1:]):
         raise InvalidArgumentError(

@@ -56,7 +56,7 @@ class Noise(NamedTuple):
 class LogPoints:
     """Logarithms of sizes and mean errors, with weights 1/variance; `deviations` (S, repetitions) are relative.
 
-    `degrees` of freedom of the variances: 0, without `deviations`, where the errors are not repeated.
+    `degrees` of freedom of the variances: 0 if errors are not repeated (then there are no `deviations`).
     """
 
     l: Float[np.ndarray, " points"]
@@ -72,7 +72,7 @@ class LogPoints:
         return np.concatenate([np.broadcast_to(plain, (len(knots), *plain.shape)), hinges], axis=2)
 
     def at_knots(self, knots: Float[np.ndarray, "places breaks"]) -> Lines:
-        """The fit for each place of the knots."""
+        """Fits for each placement of the knots, a row of `knots`."""
         scaled = self.terms(self.l, knots) * np.sqrt(self.weights)[:, None]
         Q, R = np.linalg.qr(scaled)
         inverse = np.linalg.inv(R)
@@ -112,7 +112,7 @@ class Lines:
 
     @property
     def best(self) -> int:
-        """The most likely place of the knots, with the least squares."""
+        """Index of the most likely placement of the knots."""
         return int(np.argmin(self.squares))
 
     @property
@@ -134,7 +134,7 @@ class Lines:
         return float(of[self.best] @ self.coefficients[self.best])
 
     def interval(self, of: Linear, noise: Noise, t: float, *, shared: bool = False) -> tuple[float, float]:
-        """Profile likelihood interval of a linear function, at t standard errors; with the variance that is shared."""
+        """Profile likelihood interval of a linear function, at t standard errors, plus the `shared` variance."""
         centre = (of * self.coefficients).sum(axis=1)
         own = np.einsum("pi,pij,pj->p", of, self.covariances, of)
         slack = noise.variance * t**2 - (self.squares - self.squares[self.best])
@@ -230,7 +230,7 @@ class Growth:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PowerLaw:
-    """A fitted learning curve; `exponents` are α of each segment, `cusps` the sizes where one gives way to the next.
+    """A fitted learning curve; `exponents` are α of each segment, `cusps` the sizes between segments.
 
     The intervals of all exponents and cusps hold together in `confidence` of fits (Bonferroni), given that the first
     and the last segment hold three sizes or more, those at cusps included (two, of fewer than 3 · segments + 2 sizes).
@@ -245,7 +245,7 @@ class PowerLaw:
 
     @property
     def exponent(self) -> Estimate:
-        """The exponent of the last segment, by which errors go on to fall."""
+        """The exponent of the last segment."""
         return self.exponents[-1]
 
     @property
@@ -256,7 +256,7 @@ class PowerLaw:
         return self.cusps[0]
 
     def at(self, size: float) -> Estimate:
-        """The error at any size, with its interval; beyond the data the last power law is taken to go on."""
+        """The error at any size, with its interval; beyond the data the last power law is extrapolated."""
         check_number("size", size, "a positive number", lambda n: n > 0)
         of, noise = self.lines.level(size), self.lines.noise
         t = noise.steps(self.confidence, len(self.exponents))  # the height, and where the cusps are
@@ -282,7 +282,7 @@ def fit_power_law(
     *,
     confidence: float = 0.95,
 ) -> PowerLaw:
-    """Fit error = a n^−α with `segments` exponents, joined at cusps whose places are fitted, too.
+    """Fit error = a n^−α with `segments` exponents, joined at fitted cusps.
 
     Args:
         sizes: training sizes (S,), increasing.

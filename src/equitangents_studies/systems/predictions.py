@@ -138,10 +138,10 @@ def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.
 
 
 def cavity_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:
-    """The squared error to expect of kernel regression on n of the pool's inputs, for every size.
+    """Expected squared error of kernel regression on n of the pool's inputs, for every size.
 
-    Arguments and result as those of `omniscient_risk`; it costs about ten inversions of K for every size, and holds for
-    sizes up to the pool's own. The correction is ours; the module has the formulas.
+    Arguments and result are those of `omniscient_risk`; it costs about ten inversions of K per size, and holds up to
+    the size of the pool. The correction is ours; the module has the formulas.
 
     >>> x = np.linspace(0, 1, 40)
     >>> K = np.exp(-np.abs(x[:, None] - x))
@@ -164,9 +164,9 @@ def _input_risks(
     ridge: float,
     start: float,
 ) -> Float[np.ndarray, " pool"]:
-    """r_i, summed over outputs: the squared error at each input when it is not among the `size` that are drawn.
+    """r_i, summed over outputs: the squared error at each input if it is not among the `size` drawn inputs.
 
-    start: a guess of all s_i, such as the one that the spectrum gives.
+    start: initial values of s_i, such as those from the spectrum.
     """
     p = size / len(K)
     A, s = _variances(K, p, ridge, start)

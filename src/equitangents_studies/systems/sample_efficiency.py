@@ -21,9 +21,8 @@ _LEVELS = 33  # errors at which curves are compared
 def log_factor(
     sizes: Float[np.ndarray, " sizes"], first: Float[np.ndarray, " sizes"], second: Float[np.ndarray, " sizes"]
 ) -> float:
-    """log f: the first curve needs f times the samples of the second. NaN where no error is on both curves.
-
-    A curve that rises in places is taken to fall there not at all.
+    """log f: the first curve needs f times the samples of the second. NaN if no error is on both curves. A curve that
+    rises in places is treated as constant there.
 
     >>> n = np.array([10.0, 20, 40, 80])
     >>> round(float(np.exp(log_factor(n, 1 / n, 1 / (3 * n)))), 6)
@@ -82,10 +81,10 @@ def measured_factor(
 
 
 def _falling(errors: np.ndarray) -> np.ndarray | None:
-    """Logarithms of errors, where they rise those before; None where an error is not positive."""
+    """Running minimum of log errors; None if an error is not positive."""
     return np.minimum.accumulate(np.log(errors)) if (errors > 0).all() else None
 
 
 def _strict(falling: np.ndarray) -> np.ndarray:
-    """Falling everywhere, by steps too small to matter, so that it has an inverse."""
+    """Make a curve strictly decreasing by negligible steps, so that it has an inverse."""
     return falling - 1e-12 * np.arange(len(falling))

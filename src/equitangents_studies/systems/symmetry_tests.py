@@ -45,7 +45,8 @@ def energy_test(
     """Permutation test of the hypothesis that rows of a and of b, two or more each, have one law.
 
     The statistic is the energy distance 2 E|a − b| − E|a − a′| − E|b − b′| over distinct rows (Székely & Rizzo 2013);
-    the p-value is the share of `permutations` random divisions, the given one among them, with one at least as large.
+    the p-value is the share of `permutations` random divisions (including the given one) with at least the same
+    statistic.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -96,7 +97,7 @@ class SymmetryResult:
 
     @property
     def symmetric(self) -> bool | None:
-        """True, False, or None where it is not decided."""
+        """True, False, or None if undecided."""
         return {"symmetric": True, "not symmetric": False}.get(self.verdict)
 
 
@@ -208,7 +209,7 @@ def _by_two_samples(
 def _both(
     system: System, other: System, tau: Transformation, data: Sample, coupling: Transformation | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions of `system`, and those of `other` where τ moves everything; of finite networks every member's."""
+    """Predictions of `system`, and of `other` with all inputs moved by τ; for finite networks of every member."""
     here = fit_moved(system, data.x, data.y, None)
     there = fit_moved(other, tau(data.x), data.y, coupling)
     if isinstance(system.inference, KernelInference):
@@ -217,7 +218,7 @@ def _both(
 
 
 def relative(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest |a − b| over the largest |b|; NaN where anything is not finite."""
+    """The largest |a − b| over the largest |b|; NaN if an entry is not finite."""
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("nan")
     return float(np.max(np.abs(np.asarray(a, np.float64) - b)) / np.max(np.abs(b)))

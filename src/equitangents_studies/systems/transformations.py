@@ -78,17 +78,17 @@ class DataGroup:
 
     @property
     def kind(self) -> str:
-        """The name with 3 for the channels."""
+        """The group's name with 3 for the channels, such as "O(3)^d"."""
         return next(kind for kind, made in _KINDS.items() if made == (self.letter, self.reach))
 
     @property
     def name(self) -> str:
-        """The name with these channels, such as "O(3)^d"."""
+        """The group's name with the actual number of channels."""
         return self.kind.replace("3", str(self.channels))
 
     @property
     def size(self) -> int:
-        """How many coordinates one element's matrix moves: c, or cd for groups that reach all."""
+        """Size of an element's matrix: c, or cd for groups that act on all coordinates."""
         return self.channels * (self.positions if self.reach == "all" else 1)
 
     @property
@@ -213,7 +213,7 @@ class Transformation:
         return (flat[:, self.values] if self.values.ndim == 1 else flat @ self.values.T).reshape(x.shape)
 
     def matrix(self) -> np.ndarray:
-        """τ as a matrix (cd, cd) on signals written row-major, the channels of a position side by side."""
+        """τ as a matrix (cd, cd) on row-major signals, with the channels of a position adjacent."""
         basis = np.eye(self.group.positions * self.group.channels)
         return np.asarray(self(basis.reshape(-1, *self.shape))).reshape(basis.shape).T
 
@@ -261,7 +261,7 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
 
 
 def rotate(x: Numbers, group: str, seed: int = 0, *, inverse: bool = False) -> Any:
-    """x (N, *positions, channels) moved by the random element of `group` that the seed draws; all signals alike.
+    """Move all signals x (N, *positions, channels) by one random element of `group`, drawn by the seed.
 
     `inverse`: moved by its inverse, so that `rotate(rotate(x, g, s), g, s, inverse=True)` is x. To move training and
     test data by the same element, use the same seed, or make it once with `transformation`.
