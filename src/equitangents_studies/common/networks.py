@@ -71,7 +71,7 @@ def wallpaper_gcnn(
 
 
 def same_weights(params: Params) -> Params:
-    """Parameters of a `gcnn` with window {e} from an `mlp`'s; it computes the MLP's orbit mean (1/|G|) Σ_g f(ρ(g)x; θ)."""
+    """Parameters of a `gcnn` with window {e} from an `mlp`'s, computing the orbit mean (1/|G|) Σ_g f(ρ(g)x; θ)."""
     lift, dense, last = params[1], params[3:-1:2], params[-1]
     lifted = {**lift, "w": lift["w"][:, None, :]}
     convolutions = [part for p in dense for part in ({**p, "w": p["w"][None]}, ())]

@@ -137,7 +137,7 @@ class ComparisonResults:
         return same_predictions(self.problem.action, labels)
 
     def score(self, labels: dict[str, np.ndarray], measure: str) -> Float[np.ndarray, "... n"]:
-        """Score of every repetition and input: accuracy upright or over orbits, agreement on the test or foreign sets."""
+        """Score of every repetition and input: accuracy upright or over orbits, agreement on test or foreign sets."""
         if measure == "upright":
             return (labels["test"][..., self.problem.action.group.identity, :] == self.images.test_y).astype(float)
         if measure == "rotated":
