@@ -116,8 +116,8 @@ class ProductResults(Results):
     """`outputs` of members rotated back: ρ_Y(g)⁻¹ f(gx), the same for all g if f is equivariant; `mean_error` and
     `covariance_error`, largest relative violation in closed form; `between`, mean square violation under random
     rotations; `worst`, the largest violation of those rotations, and `bound`, κ (C(x) + |μ(x)|), both relative to the
-    root mean square of μ. `shift`: how far functions of the kernels are from commuting with the group's permutations of
-    the training set; `shuffled`: with another permutation.
+    root mean square of μ. `shift`: the `largest_change` of functions of the kernels under the group's permutations of
+    the training set; `shuffled`: under another permutation.
     """
 
     times: np.ndarray

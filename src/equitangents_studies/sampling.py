@@ -8,7 +8,7 @@ many steps:
 complete   every epoch shows all |G| elements of every image
 random     each member draws a random element at every visit of an image
 spaced     b equally spaced elements, the subgroup of order b, of every image
-drawn      b random elements of each image's own, drawn once, the same for all members
+drawn      b random elements, drawn once for each image, the same for all members
 """
 
 from __future__ import annotations

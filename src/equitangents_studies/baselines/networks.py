@@ -228,7 +228,7 @@ class AveragedBaseline:
 
     @property
     def multiplications(self) -> int:
-        """Multiplications of one prediction for each of the |G| elements."""
+        """|G| times the multiplications of one prediction."""
         return int(self.action.group.order * self.baseline.multiplications)
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> AveragedBaseline:

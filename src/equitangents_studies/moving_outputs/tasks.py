@@ -117,9 +117,9 @@ Sets = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 class MovingTask:
     """A task whose symmetry moves inputs and targets, and the networks that learn it.
 
-    `symmetries` by name, PLAIN, RIGHT and WRONG among them. `draw(k)` are training and test sets of a draw, with as
-    many training inputs as the largest size; `foreign` are inputs unlike them. `scores` of predictions and targets;
-    `squared` is one. `net` is trained at finite width.
+    `symmetries` by name include PLAIN, RIGHT and WRONG. `draw(k)` returns training and test sets of draw k, with the
+    largest number of training inputs; `foreign` are other inputs. `scores` map (predictions, targets) to a number and
+    include `squared`. `net` is trained at finite width.
     """
 
     settings: MovingSettings

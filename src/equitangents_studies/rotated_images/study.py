@@ -396,7 +396,7 @@ def claims(settings: RotatedSettings, results: RotatedResults) -> Sequence[Claim
 
 
 def ahead(settings: RotatedSettings, results: RotatedResults) -> Claim:
-    """The mean against its members, as the source shows them: at every recorded time, on every set."""
+    """The mean against its members, as in the source: at every recorded time, on every set."""
     epochs, names = results.trained_epochs, tuple(results.images.sets)
     of = lambda epoch, name: lead(results, name, results.at(epoch), shared_level(len(epochs)))
     each = Records.over(of, results.label, epoch=epochs, name=names)

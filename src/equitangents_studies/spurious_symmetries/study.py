@@ -337,9 +337,9 @@ class SpuriousResults:
     def kernel_ahead(self, inferences: Sequence[str], under: bool, of: Literal["mean", "draws"] = "mean") -> Estimate:
         """Accuracy of the NTK, or of single infinitely wide networks, minus that of trained ones, mean over inferences.
 
-        Mean over all architectures and groups that are spurious together (`under`), or those that are not; runs that
-        count, paired by repetition. The source takes networks at their best; draws, which are trained to the end, are
-        compared with networks at the end.
+        Mean over the pairs (architecture, group) that are spurious (`under`), or over the others, of runs that count,
+        paired by repetition. As in the source networks are taken at their best, but for a comparison with draws at the
+        end.
         """
         cells = [(a, i) for a in self.architectures for i, g in enumerate(GROUPS) if spurious(a, g) == under]
         ahead = np.array([self._wide(a, of)[i] - self._trained(a, how, of)[i] for how in inferences for a, i in cells])

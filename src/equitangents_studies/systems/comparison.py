@@ -43,8 +43,8 @@ class SampleRatio:
     The worse of both reaches it with the largest training set. `bound`: if the curves do not overlap, a lower bound of
     the ratio (negative: of its inverse); else None. `cut`: the better curve reaches that error with its smallest
     training set, so that `estimate` is a lower bound of the ratio, or of its inverse. `difference`: of the errors,
-    first minus second, at the largest training set. `verdict`: whether the second needs "fewer" samples or "more", as
-    the interval of the difference says, which is narrower; else "undecided".
+    first minus second, at the largest training set. `verdict`: whether the second needs "fewer" samples or "more" (else
+    "undecided"), from the interval of `difference`, since it is narrower.
     """
 
     first: Key

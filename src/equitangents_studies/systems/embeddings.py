@@ -95,7 +95,7 @@ def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]
 
 
 def _unpool(held: Embedded, shape: tuple[int, ...]) -> Embedded:
-    """Global or block means, then a readout: as a readout of all positions."""
+    """Replace a readout of global or block means by a readout of all positions."""
     net, params = held
     readout, positions = net.layers[-1], math.prod(shape[:-1])
     assert isinstance(readout, Dense), readout
@@ -110,7 +110,7 @@ def _unpool(held: Embedded, shape: tuple[int, ...]) -> Embedded:
 
 
 def _unshare(held: Embedded, shape: tuple[int, ...]) -> Embedded:
-    """Convolutions as locally connected layers."""
+    """Replace convolutions by locally connected layers."""
     positions = math.prod(shape[:-1])
     pairs: list[tuple[Layer, Params]] = []
     for layer, p in zip(held.net.layers, held.params, strict=True):
@@ -123,7 +123,7 @@ def _unshare(held: Embedded, shape: tuple[int, ...]) -> Embedded:
 
 
 def _fill(held: Embedded, shape: tuple[int, ...]) -> Embedded:
-    """Locally connected layers as dense ones on all positions' channels."""
+    """Replace locally connected layers by dense layers on the channels of all positions."""
     positions, channels = math.prod(shape[:-1]), shape[-1]
     pairs: list[tuple[Layer, Params]] = [(Flatten(), ())]
     for layer, p in zip(held.net.layers, held.params, strict=True):
@@ -143,7 +143,7 @@ def _fill(held: Embedded, shape: tuple[int, ...]) -> Embedded:
 
 
 def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
-    """Locally connected layers as convolutions with channels for every position."""
+    """Replace locally connected layers by convolutions with separate channels for every position."""
     positions = math.prod(shape[:-1])
     channels, wide = shape[-1], 1  # `wide` is how many times the channels the convolution's input has
     pairs: list[tuple[Layer, Params]] = []
@@ -180,7 +180,7 @@ def _taps(layer: LocallyConnected, p: Params, shape: tuple[int, ...]) -> tuple[n
 
 
 def _weights(p: Params, w: np.ndarray) -> dict[str, ArrayLike]:
-    """These weights and the bias of p, of all positions' channels side by side."""
+    """Parameters with weights w and the bias of p, for the channels of all positions."""
     return {"w": _as(p["w"], w)} | ({"b": p["b"].reshape(-1)} if "b" in p else {})
 
 
