@@ -57,13 +57,13 @@ class ScaleSettings:
     textures. These two are written out as a folder of `images` files and read like any other. Images are read when
     needed and resized to `pixels` × `pixels`.
 
-    `networks` (widths divided by `shrink`; Mixers with patches of `patch` pixels a side) learn m·2^(−i/2) images, i
-    from 0 to `halvings` − 1, nested, m the whole training set or `largest` of it (0: all); moved by a random element of
-    each of `groups`, and with all m by a permutation of all coordinates, P(3d), if `permuted`; all that `runs` times.
+    `networks` (widths divided by `shrink`; Mixers with patches of `patch` pixels a side) learn nested sets of
+    m·2^(−i/2) images, i = 0 to `halvings` − 1, m being `largest` or the whole training set (0), in `runs` runs. Images
+    are moved by a random element of each of `groups`, and for i = 0 also of P(3d) if `permuted`.
 
     Trained for `epochs`, at least `fewest_steps`, in batches of `batch`; `rate` is the learning rate, `decay` the L2
-    penalty; `augment` crops and mirrors training images, before they are moved. A checkpoint every `every` steps. Where
-    the folder has no test images of its own a share of `test_share` is held out; `test_images` of all (0: all) are
+    penalty; `augment` crops and mirrors training images, before they are moved. Checkpoints are written every `every`
+    steps. A folder without test images holds out a share of `test_share`; `test_images` of the test images (0: all) are
     classified.
     """
 
