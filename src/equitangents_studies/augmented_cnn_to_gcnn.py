@@ -271,7 +271,7 @@ def claims(settings: CnnToGcnnSettings, results: CnnToGcnnResults) -> Sequence[C
             ),
         ),
         claim(
-            "The means of infinitely many members are equal: what is left of their squared distance is at most "
+            "The means of infinitely many members are equal: their remaining squared distance is at most "
             f"{_LEFT:g} % of the mean square prediction",
             left,
             aggregate=("the mean over widths and inputs", results.mean_limit().times(100)),

@@ -368,7 +368,7 @@ def _trained_claims(settings: ProductSettings, results: ProductResults) -> list[
         return Records.over(of, _label, name=names, step=steps, pairs=SETS)
 
     single = t_interval(np.mean([member_violations(results, *cell) for cell in cells], axis=0))
-    share = "averaging over ever more members would leave (unbiased, so it may come out negative)."
+    share = "averaging over infinitely many members would leave (unbiased, so it may come out negative)."
     return [
         claim(
             "Single members are not equivariant: they violate it by more than 1 % of their outputs",
@@ -380,8 +380,8 @@ def _trained_claims(settings: ProductSettings, results: ProductResults) -> list[
             by=theirs(_BOUND_OURS, _EXPERIMENT),
         ),
         claim(
-            "The mean of ever more members is equivariant, at initialisation and at every later step, to within 3 % of "
-            "one member’s violation",
+            "The mean of infinitely many members is equivariant, at initialisation and at every later step, to within "
+            "3 % of one member’s violation",
             each(lambda of, name, pairs, time: mean_share(of, name, pairs, time, level).times(100)),
             measure="Share of the members’ mean square violation that " + share,
             covers="members",
@@ -390,8 +390,8 @@ def _trained_claims(settings: ProductSettings, results: ProductResults) -> list[
             by=proved(_BOUND_OURS, f"{_EXPERIMENT}; {_THEOREM}", "0 %"),
         ),
         claim(
-            "The covariance of ever more members is equivariant, at initialisation and at every later step, to within "
-            "3 % of one member’s violation",
+            "The covariance of infinitely many members is equivariant, at initialisation and at every later step, to "
+            "within 3 % of one member’s violation",
             each(lambda of, name, pairs, time: covariance_share(of, name, pairs, time, level).times(100)),
             measure="For products of outputs f(gx) f(gx′)ᵀ, whose mean is the second moment: share of their mean "
             "square violation that " + share,

@@ -376,7 +376,7 @@ def architecture_claims(settings: FiniteWidthSettings, results: FiniteWidthResul
             f"After complete augmentation at most 3 % of the mean square change of {nouns} survives averaging, at "
             "every width",
             Records.over(left, label, **everywhere),
-            measure="Share of the members’ mean square change that averaging over ever more members would leave "
+            measure="Share of the members’ mean square change that averaging over infinitely many members would leave "
             "(unbiased, so it may come out negative).",
             covers="members",
             at_most=3,

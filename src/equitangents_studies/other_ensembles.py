@@ -249,7 +249,7 @@ def claims(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults) -> 
             "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
             "member’s mean square change",
             shares(*kinds),
-            measure="Share of the mean square change of one member that averaging over ever more independent "
+            measure="Share of the mean square change of one member that averaging over infinitely many independent "
             "ones would leave (unbiased, so it may come out negative).",
             at_most=4,
             by=ours(OPEN + "; the bound is our choice"),
@@ -264,17 +264,17 @@ def claims(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults) -> 
             by=ours("expected of independent members; the bounds are our choice", stated="−1/2 (theory)"),
         ),
         of_members(
-            "The mean of ever more plainly trained, augmented networks is invariant, to within 2 % of one’s mean "
+            "The mean of infinitely many plainly trained, augmented networks is invariant, to within 2 % of one’s mean "
             "square change",
             shares("plain"),
-            measure="Share of the mean square change of one member that averaging over ever more of them would leave "
-            "(unbiased, so it may come out negative).",
+            measure="Share of the mean square change of one member that averaging over infinitely many of them would "
+            "leave (unbiased, so it may come out negative).",
             at_most=2,
             by=proved(f"{EMERGENT_EQUIVARIANCE}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
         ),
         of_members(
-            "Without augmentation the mean of ever more networks is not invariant: more than 2 % of one’s mean square "
-            "change survives",
+            "Without augmentation the mean of infinitely many networks is not invariant: more than 2 % of one’s mean "
+            "square change survives",
             shares(*CONTROL),
             measure="The same share, of networks that saw every configuration in one orientation.",
             at_least=2,

@@ -288,7 +288,7 @@ def claims(settings: ToySettings, results: ToyResults) -> Sequence[Claim]:
         claim(
             "The ensemble mean is invariant, at initialisation and at every later step",
             each(lambda region, step: surviving(results, region, step, level)),
-            measure="Share of the members’ mean square change that averaging over ever more members would leave "
+            measure="Share of the members’ mean square change that averaging over infinitely many members would leave "
             "(unbiased, so it may come out negative).",
             covers="members",
             at_most=2,

@@ -67,7 +67,7 @@ class Baseline(Protocol):
 
 
 Factory = Callable[..., Baseline]
-"""What makes a baseline: a class or function of nothing, or of the `Problem`."""
+"""Makes a baseline: a class or function without arguments, or with the `BaselineProblem`."""
 
 
 @dataclass(frozen=True)
