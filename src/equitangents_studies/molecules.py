@@ -362,7 +362,8 @@ def claims(settings: MoleculesSettings, results: MoleculesResults) -> Sequence[C
         exact(
             "Renumbering a molecule’s atoms does not change the invariant kernel’s prediction, to rounding",
             {"": exactly(KCAL_PER_EV * np.abs(results.relabelled["so3"]).max())},
-            measure=f"Largest change of a prediction, {settings.moved} molecules, {settings.rotations} numberings.",
+            measure=f"Largest change of a prediction, {settings.moved} molecules in {settings.rotations} "
+            "numberings each.",
             at_most=1e-6,
             unit="kcal/mol",
             by=identity("theory; the bound is our choice"),
