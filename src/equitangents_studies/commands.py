@@ -158,7 +158,7 @@ def systems(
     ],
     architectures: Annotated[str | None, typer.Option(help=f"Two or more of {_SOME}, with commas.")] = None,
     groups: Annotated[
-        str, typer.Option(help="What moves the data, with commas; 3 stands for their channels.")
+        str, typer.Option(help="Groups that move the data, with commas; 3 stands for the number of channels.")
     ] = "O(3)xI,O(3)^d,P(3d),O(3d)",
     inputs: Annotated[int, typer.Option(help="How many are used, drawn at random; work grows as their square.")] = 1000,
     depth: Annotated[int, typer.Option(help="Hidden layers.")] = 4,

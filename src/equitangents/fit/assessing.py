@@ -46,7 +46,7 @@ _HOT, _COLD = -8.0, 12.0  # its ends, for outputs of size 1
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SampleRows:
     """Some samples by their `rows` among all, and the sets of them that leave together, numbered within the part."""
 
     rows: Int[np.ndarray, " m"]
@@ -68,11 +68,11 @@ class Problem:
         return centred_one_hot(self.labels, len(self.classes))
 
     @property
-    def whole(self) -> Part:
+    def whole(self) -> SampleRows:
         """The part that holds every sample."""
-        return Part(np.arange(len(self.labels)), self.sets)
+        return SampleRows(np.arange(len(self.labels)), self.sets)
 
-    def split(self) -> list[tuple[Part, Int[np.ndarray, " b"]]]:
+    def split(self) -> list[tuple[SampleRows, Int[np.ndarray, " b"]]]:
         """For each fold (the samples outside, the rows inside)."""
         every = set(range(len(self.sets)))
         return [(self.part(sorted(every - set(fold))), self.inside(fold)) for fold in self.folds]
@@ -88,11 +88,11 @@ class Problem:
             found[self.inside(fold)] = values
         return found
 
-    def part(self, numbers: Sequence[int]) -> Part:
+    def part(self, numbers: Sequence[int]) -> SampleRows:
         """The part that consists of these sets."""
         kept = [self.sets[i] for i in numbers]
         ends = np.cumsum([0, *map(len, kept)])
-        return Part(np.concatenate(kept), [np.arange(a, b) for a, b in pairwise(ends)])
+        return SampleRows(np.concatenate(kept), [np.arange(a, b) for a, b in pairwise(ends)])
 
 
 def make_problem(
@@ -325,14 +325,14 @@ def assessed(gram: Gram, problem: Problem) -> Assessed:
 
 
 def predicted(
-    gram: Gram, problem: Problem, part: Part, cross: Float[np.ndarray, "m n"]
+    gram: Gram, problem: Problem, part: SampleRows, cross: Float[np.ndarray, "m n"]
 ) -> tuple[Best, Float[np.ndarray, "m classes"]]:
     """The best ridge of a part, and its outputs for inputs whose kernels with all samples are `cross`."""
     solved, best = best_of(gram.part(part.rows), problem, part)
     return best, solved.predicted(cross.take(part.rows, axis=1), best.ridge)
 
 
-def best_of(gram: Gram, problem: Problem, part: Part) -> tuple[Solved, Best]:
+def best_of(gram: Gram, problem: Problem, part: SampleRows) -> tuple[Solved, Best]:
     """The kernel of a part, decomposed, and its best ridge; raises as `assessed`."""
     labels = problem.labels[part.rows]
     weights = weights_of(labels)

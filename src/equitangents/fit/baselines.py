@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from equitangents._types import AnyAction
-from equitangents.fit.assessing import Part, Problem, calibrated, folds_of
+from equitangents.fit.assessing import Problem, SampleRows, calibrated, folds_of
 from equitangents.fit.candidates import features_of
 
 _TREES, _COPIES, _INNER = 300, 4_000, 3
@@ -48,7 +48,7 @@ def baselines(
 class _Rest:
     """The rest of a fold: standardised features of its upright samples and of all copies, with labels, inner folds."""
 
-    def __init__(self, features: np.ndarray, identity: int, rest: Part, problem: Problem, seed: int) -> None:
+    def __init__(self, features: np.ndarray, identity: int, rest: SampleRows, problem: Problem, seed: int) -> None:
         self.labels, self.classes, self.seed = problem.labels[rest.rows], len(problem.classes), seed
         self.scaler = StandardScaler().fit(features[identity][rest.rows])
         each = [self.scaler.transform(of_element[rest.rows]) for of_element in features]

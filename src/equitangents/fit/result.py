@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.assessing import Part, Problem, Sets
+from equitangents.fit.assessing import Problem, SampleRows, Sets
 from equitangents.inference.probabilities import fitted_temperature
 from equitangents.report import Table
 from equitangents.report.render import text_of
@@ -248,7 +248,7 @@ def scored(
     name: str,
     probabilities: Float[np.ndarray, "n classes"],
     problem: Problem,
-    part: Part,
+    part: SampleRows,
     chosen: HeldOut | None = None,
 ) -> Scored:
     """Scores of probabilities of all samples in a part; chosen: those of the model that it is compared with."""

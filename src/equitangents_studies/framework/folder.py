@@ -91,8 +91,8 @@ class RunFolder:
     Long computations are stages: `stage(name, title, compute)` returns the arrays of `compute` and stores them with the
     run's fingerprint; a resumed run reads them instead. The caller holds the folder's lock (`only_run`).
 
-    Raises InvalidArgumentError where the folder holds something else, a finished run, or one of another study or with
-    other settings (unless `force`, which replaces it), or, with `resume`, no run to go on with.
+    Raises InvalidArgumentError if the folder holds other files, a finished run, or a run of another study or with other
+    settings (`force` replaces it), or if there is no run to `resume`.
     """
 
     def __init__(
@@ -306,7 +306,7 @@ class Sessions:
 
     @property
     def seconds(self) -> float:
-        """How long all sessions have taken so far."""
+        """Total time of all sessions so far, in seconds."""
         return float(sum(session["seconds"] for session in self._before)) + time.monotonic() - self._start
 
     def to_dict(self, ended: Ending) -> dict[str, Any]:
