@@ -110,7 +110,7 @@ def test_public_names_pass(text):
 def test_tools_for_packages_built_on_the_library_are_those_of_where_they_live():
     from equitangents import extending, files, precision
 
-    assert extending.whole_file is files.whole_file
+    assert extending.atomic_file is files.atomic_file
     assert extending.precision is precision
     assert set(dir(extending)) == set(extending.__all__)
     for name in extending.__all__:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents.extending import Archive, file_bytes, process_memory, whole_file, write_archive
+from equitangents.extending import Archive, atomic_file, file_bytes, process_memory, write_archive
 
 Arrays = dict[str, np.ndarray]
 logger = logging.getLogger("equitangents")
@@ -17,7 +17,7 @@ logger = logging.getLogger("equitangents")
 def write(path: Path, arrays: Arrays, fingerprint: str) -> None:
     """Keep `arrays`; the file appears when it is complete."""
     about = {"fingerprint": fingerprint, "arrays": list(arrays)}
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         write_archive(partial, about, [np.asarray(array) for array in arrays.values()])
 
 
