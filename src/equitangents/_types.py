@@ -25,7 +25,7 @@ from equitangents._aliases import (  # noqa: F401  imported from here with those
 ArrayLike = np.ndarray | jax.Array
 Numbers = npt.ArrayLike | jax.Array  # what NumPy makes an array of: also lists of numbers, a number
 Targets = npt.ArrayLike | jax.Array  # classes (whole numbers, texts, truth values), (N,); or numbers to regress on
-Spread = tuple[np.ndarray, np.ndarray]  # mean, and standard deviation or covariance
+MeanStd = tuple[np.ndarray, np.ndarray]  # the mean, and the standard deviation or covariance
 Times = float | Sequence[float] | np.ndarray  # one training time, or several
 Rows = int | slice | Sequence[int] | np.ndarray  # an index of rows, as for NumPy
 Key = int | jax.Array  # a seed, or a key of jax.random

@@ -42,7 +42,7 @@ def read_labelled(o: Any, stage: Stage) -> Any:
     images = equitangents.data.load_labelled_images(
         o.data, o.targets, size=o.size, together=o.keep_together, skip_bad=o.skip_bad, progress=_progress(stage, o.data)
     )
-    typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.told]), err=True)
+    typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.notes]), err=True)
     return images
 
 
@@ -52,7 +52,7 @@ def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     if form is None:
         raise InvalidArgumentError("data", data, "arrays, since the model was fitted to arrays", "or fit on a folder")
     found = equitangents.data.load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
-    for line in found.told:
+    for line in found.notes:
         typer.echo(line, err=True)
     return found
 

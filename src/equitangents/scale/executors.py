@@ -71,8 +71,8 @@ def distribute(
                 with _processes(executor) as pool:
                     _compute(pool, executor, run, waiting, report)
             else:
-                given = cast(TaskExecutor, executor)
-                _compute(given, getattr(given, "_max_workers", 0) or joblib.cpu_count(), run, waiting, report)
+                custom = cast(TaskExecutor, executor)
+                _compute(custom, getattr(custom, "_max_workers", 0) or joblib.cpu_count(), run, waiting, report)
         except BrokenExecutor:
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS or not is_whole(executor):

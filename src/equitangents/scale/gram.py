@@ -1,6 +1,6 @@
 """Gram matrices on disk: NNGP and NTK of a network between many inputs, as Zarr arrays of tiles.
 
-A worker, in whatever process on whatever machine, is given a `Work` and the names of some tiles. It reads the inputs
+A worker, in whatever process on whatever machine, takes a `GramWork` and the names of some tiles. It reads the inputs
 from the store, and refuses to write where the store, its own version or its engine are not those of the work.
 """
 
@@ -43,7 +43,7 @@ Read = Callable[[str, int], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Work:
+class GramWork:
     """One Gram matrix to be computed into the store in `path`; it is sent to workers."""
 
     path: Place
@@ -103,12 +103,12 @@ class Work:
             raise StoreError("store", str(error), "undamaged inputs", "compute(check=True) repairs them") from None
 
 
-def compute_tile(work: Work, tile: Tile) -> bool:
+def compute_tile(work: GramWork, tile: Tile) -> bool:
     """Whether this worker computed the tile; False where it was there."""
     return any([*each_computed(work, [tile])])
 
 
-def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[bool]:
+def each_computed(work: GramWork, tiles: Iterable[Tile]) -> Iterator[bool]:
     """Compute tiles in order; whether each was computed now, once it is there."""
     files, most = work.tiles, max(work.arrays[name].nbytes for name in work.record.inputs)
     read = lru_cache(maxsize=max(2, _INPUTS // most))(work.inputs)  # tiles that follow one another share a row
@@ -190,7 +190,7 @@ class GramStore:
             task = f"a tile of {wanted.tile} × {wanted.tile} inputs"
             check_fits(task, needed, "give a smaller tile to a new store")
             there = record.open_store(self.path, wanted, self._data)
-        self._work = Work(self.path.resolve(), net, there)
+        self._work = GramWork(self.path.resolve(), net, there)
 
     @property
     def ntk(self) -> CheckedArray:

@@ -91,7 +91,7 @@ def _network(kernel: Any) -> Any:
         return _network(kernel.base)
     if not hasattr(kernel, "lower"):
         raise InvalidTypeError(
-            "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can tell apart"
+            "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can identify"
         )
     return kernel
 
@@ -100,8 +100,8 @@ def _description(kernel: object, shape: tuple[int, ...]) -> str:
     net = _network(kernel)
     if isinstance(kernel, OrbitAverage):
         return f"mean({action_hash(kernel.action, shape)},{_description(kernel.base, shape)})"
-    given, program = net.lower(shape)
-    return f"{described(net.layers[:given])}{described(program)}"
+    leading, program = net.lower(shape)
+    return f"{described(net.layers[:leading])}{described(program)}"
 
 
 def _probe(shape: tuple[int, ...]) -> np.ndarray:
