@@ -62,12 +62,8 @@ def unquoted(text: str) -> str:
 def _is_run(text: str) -> bool:
     """Whether a spreadsheet would run the text without its leading apostrophes, so that `unquoted` inverts `quoted`."""
     bare = text.lstrip("'")
-    return bare.startswith(_RUN) and not _is_number(bare)
-
-
-def _is_number(text: str) -> bool:
     try:
-        float(text)
+        float(bare)
     except ValueError:
-        return False
-    return True
+        return bare.startswith(_RUN)
+    return False

@@ -48,7 +48,7 @@ _CLASSES = {  # further ones, by module
     "groups.representations": "FiniteMatrices Representation",
     "groups.rotation_group": "RotationGroup",
     "groups.symmetry_group": "CompactIrrep",
-    "groups.table_group": "TableGroup",
+    "groups.group": "TableGroup",
     "groups.wallpaper_group": "TranslationGroup WallpaperGroup",
     "actions.compact": "ContinuousRotations",
     "actions.images": "ImageTurns ResampledRotations",
