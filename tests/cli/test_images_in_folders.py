@@ -49,7 +49,7 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
     shown = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines)
     model = et.InfiniteEnsembleClassifier.load("model")
     held, found = HeldOut.of(model), et.data.load_labelled_images("tiles")
-    assert shown["Calibration error, by chance"] == f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
+    assert shown["Calibration error"] == f"{held.calibration_error():.3f} ({held.chance_error():.3f} by chance)"
     assert (shown["Report"], shown["Most frequent class"]) == ("model/report.html", "50.0 %")
     assert following == "next: equitangents predict model --data NEW_FOLDER --out predictions.csv"
     assert "Classifier trained on tiles" in Path("model/report.html").read_text("utf-8")

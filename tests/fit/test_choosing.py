@@ -14,7 +14,7 @@ from equitangents.actions.images import ImageMotions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.fit import MAX_SAMPLES, LearningCurvePoint, Step, auto, choosing
 from equitangents.fit.assessing import Folds, Gram, RidgeScore, _inner_minimum, make_folds, score_kernel, select
-from equitangents.fit.baselines import baselines
+from equitangents.fit.baselines import fit_baselines
 from equitangents.fit.candidates import NetworkCandidate, candidates
 from equitangents.statistics import Estimate
 
@@ -100,7 +100,7 @@ def test_images_are_read_in_single_precision_where_nothing_is_lost(one_dense):
 def with_labels(problem: Folds, fold: int) -> Folds:
     """The problem with the labels of one fold changed, and the folds as they were."""
     labels = problem.labels.copy()
-    labels[problem.rows_of(problem.folds[fold])] = 0
+    labels[problem.subset(problem.folds[fold]).rows] = 0
     return Folds(labels, problem.classes, problem.sets, problem.folds)
 
 
@@ -149,9 +149,9 @@ def test_no_baseline_sees_the_labels_of_its_fold(monkeypatch):
     problem = make_folds(labels, ("a", "b"), None, 0)
     x = np.random.default_rng(5).normal(size=(20, 2)) + 4 * labels[:, None]
     for (name, one), (_, other) in zip(
-        baselines(x, problem, None, 0), baselines(x, with_labels(problem, 1), None, 0), strict=True
+        fit_baselines(x, problem, None, 0), fit_baselines(x, with_labels(problem, 1), None, 0), strict=True
     ):
-        inside = problem.rows_of(problem.folds[1])
+        inside = problem.subset(problem.folds[1]).rows
         assert np.array_equal(one[inside], other[inside]), name
         assert np.allclose(one.sum(axis=1), 1)
         assert name == "majority" or (one.argmax(axis=1) == labels).mean() > 0.8
@@ -172,7 +172,7 @@ def test_labels_without_signal_show_chance():
         chosen.append(min(found, key=lambda each: each.best.log_loss).best.accuracy)
         for f, fold in enumerate(problem.folds):
             _, logits = min((each.folds[f] for each in found), key=lambda part: part[0].log_loss)
-            honest += (logits.argmax(axis=1) == labels[problem.rows_of(fold)]).tolist()
+            honest += (logits.argmax(axis=1) == labels[problem.subset(fold).rows]).tolist()
     assert np.mean(chosen) > 0.58
     assert abs(np.mean(honest) - 0.5) < 3 * 0.5 / np.sqrt(len(honest))
 
@@ -258,7 +258,7 @@ def test_where_time_is_short_one_fold_orders_the_candidates_and_is_not_scored(mo
     monkeypatch.setattr("equitangents.fit.baselines._C", (1.0,))
     choice = auto(x, labels, minutes=20)
     inside = make_folds(labels, ("0", "1"), None, 0)
-    assert sorted(choice.rows) == sorted(set(range(160)) - set(inside.rows_of(inside.folds[0])))
+    assert sorted(choice.rows) == sorted(set(range(160)) - set(inside.subset(inside.folds[0]).rows))
     assert choice.folds == 4
     assert {len(each.held.labels) for each in (choice.score, *choice.baselines)} == {len(choice.rows)}
     assert not choice.untried

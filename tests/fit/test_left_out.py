@@ -12,7 +12,6 @@ from equitangents.fit.assessing import (
     RIDGES,
     Gram,
     KernelRidge,
-    class_weights,
     make_folds,
     near_duplicates,
 )
@@ -80,20 +79,13 @@ def test_outputs_that_tell_nothing_or_are_no_numbers():
     assert np.isnan(found[2])
 
 
-def test_classes_weigh_the_same():
-    labels = np.array([0, 0, 0, 2])
-    weights = class_weights(labels)
-    assert weights.sum() == pytest.approx(1)
-    assert weights[:3].sum() == pytest.approx(weights[3])
-
-
 @given(st.integers(0, 2**16), st.integers(2, 4), st.integers(12, 40))
 def test_folds_hold_whole_sets_and_every_sample_once(seed, classes, n):
     rng = np.random.default_rng(seed)
     together = np.concatenate([np.arange(2 * classes), rng.integers(0, 2 * classes, n)])
     labels = together % classes  # each class in two sets at least
     problem = make_folds(labels, tuple(map(str, range(classes))), together, seed)
-    assert sorted(np.concatenate([problem.rows_of(fold) for fold in problem.folds])) == list(range(len(labels)))
+    assert sorted(np.concatenate([problem.subset(fold).rows for fold in problem.folds])) == list(range(len(labels)))
     for rest, inside in problem.split():
         assert sorted([*rest.rows, *inside]) == list(range(len(labels)))
         assert not set(together[rest.rows]) & set(together[inside])
@@ -106,7 +98,7 @@ def test_folds_hold_whole_sets_and_every_sample_once(seed, classes, n):
 def test_folds_of_single_samples_have_all_classes_alike():
     labels = np.arange(50) % 5
     problem = make_folds(labels, tuple("abcde"), None, 0)
-    assert [np.bincount(labels[problem.rows_of(fold)]).tolist() for fold in problem.folds] == [[2] * 5] * 5
+    assert [np.bincount(labels[problem.subset(fold).rows]).tolist() for fold in problem.folds] == [[2] * 5] * 5
 
 
 def test_what_cannot_be_left_out_is_refused():

@@ -62,25 +62,16 @@ class Folds:
     sets: Sets
     folds: tuple[tuple[int, ...], ...]
 
-    @property
-    def all_samples(self) -> Subset:
-        """The subset of all samples."""
-        return Subset(np.arange(len(self.labels)), self.sets)
-
     def split(self) -> list[tuple[Subset, Int[np.ndarray, " b"]]]:
         """For each fold (the training samples, the rows of the fold)."""
         every = set(range(len(self.sets)))
-        return [(self.subset(sorted(every - set(fold))), self.rows_of(fold)) for fold in self.folds]
-
-    def rows_of(self, fold: tuple[int, ...]) -> Int[np.ndarray, " b"]:
-        """The rows of a fold."""
-        return np.concatenate([self.sets[i] for i in fold])
+        return [(self.subset(sorted(every - set(fold))), self.subset(fold).rows) for fold in self.folds]
 
     def merge(self, per_fold: Iterable[Float[np.ndarray, "b classes"]]) -> Float[np.ndarray, "n classes"]:
         """Values of all samples from those of each fold."""
         merged = np.full((len(self.labels), len(self.classes)), np.nan)
         for fold, values in zip(self.folds, per_fold, strict=True):
-            merged[self.rows_of(fold)] = values
+            merged[self.subset(fold).rows] = values
         return merged
 
     def subset(self, numbers: Sequence[int]) -> Subset:
@@ -235,41 +226,29 @@ class KernelRidge:
         return self.spectrum.vectors.T @ self.targets
 
 
-def class_weights(labels: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """The weight of each sample, with sum 1, so that all classes weigh the same."""
-    weights = 1 / np.bincount(labels)[labels]
-    return np.asarray(weights / weights.sum())
-
-
 @dataclass(frozen=True, eq=False)
 class RidgeScore:
-    """The best ridge of a kernel on some samples, with β, log loss and accuracy on left-out samples.
-
-    losses: (sets,) what each set adds to the log loss.
-    """
+    """The best ridge of a kernel on some samples, with β, log loss and accuracy on left-out samples."""
 
     log_loss: float
     ridge: float
     beta: float
     accuracy: float
-    losses: Float[np.ndarray, " sets"]
+    losses: Float[np.ndarray, " sets"]  # what each set adds to the log loss
 
 
 @dataclass(frozen=True, eq=False)
 class KernelScore:
-    """Scores of a kernel on all samples, and for each fold those on its training part and the fold's logits (b, K).
-
-    smallest_ridge: the smallest of the grid with which the kernel is invertible in its precision.
-    """
+    """Scores of a kernel on all samples, and for each fold those on its training part and the fold's logits (b, K)."""
 
     best: RidgeScore
-    smallest_ridge: float
+    smallest_ridge: float  # of the grid with which the kernel is invertible in its precision
     folds: tuple[tuple[RidgeScore, Float[np.ndarray, "b classes"]], ...]
 
 
 def score_kernel(gram: Gram, problem: Folds) -> KernelScore:
     """Score a kernel of all samples; InvalidArgumentError if no ridge of the grid makes it invertible."""
-    regression, best = select_ridge(gram, problem, problem.all_samples)
+    regression, best = select_ridge(gram, problem, Subset(np.arange(len(problem.labels)), problem.sets))
     folds = [fit_and_predict(gram, problem, rest, gram.matrix[rows]) for rest, rows in problem.split()]
     return KernelScore(best, regression.ridges[0], tuple((of, of.beta * outputs) for of, outputs in folds))
 
@@ -289,9 +268,9 @@ def select_ridge(gram: Gram, problem: Folds, part: Subset) -> tuple[KernelRidge,
     if not regression.ridges:
         raise InvalidArgumentError("the kernel is not positive definite with any ridge of the grid")
     outputs = np.stack([regression.left_out(ridge) for ridge in regression.ridges])
-    betas = inverse_temperatures(outputs, labels)
+    betas, weights = inverse_temperatures(outputs, labels), 1 / np.bincount(labels)[labels]
     log_p = scipy.special.log_softmax(betas[:, None, None] * outputs, axis=2)
-    losses = -log_p[:, np.arange(len(labels)), labels] * class_weights(labels)
+    losses = -log_p[:, np.arange(len(labels)), labels] * weights / weights.sum()  # classes weigh the same
     scores = losses.sum(axis=1)
     if not np.isfinite(scores).any():
         raise InvalidArgumentError("no ridge of the grid gives finite predictions of left-out samples")
@@ -304,12 +283,9 @@ def select_ridge(gram: Gram, problem: Folds, part: Subset) -> tuple[KernelRidge,
 def near_best(scores: Sequence[RidgeScore]) -> list[int]:
     """Indices of scores that exceed the best by at most one standard error of the difference, over sets."""
     best = min(scores, key=lambda each: each.log_loss)
-
-    def is_close(each: RidgeScore) -> bool:
-        excess, n = each.losses - best.losses, len(best.losses)
-        return bool(excess.sum() ** 2 <= n * excess.var(ddof=1)) or each.log_loss == best.log_loss
-
-    return [i for i, each in enumerate(scores) if is_close(each)]
+    excess, n = [each.losses - best.losses for each in scores], len(best.losses)
+    close = [e.sum() ** 2 <= n * e.var(ddof=1) for e in excess]
+    return [i for i, each in enumerate(scores) if close[i] or each.log_loss == best.log_loss]
 
 
 def select(scores: Sequence[RidgeScore], work: Sequence[int]) -> int:

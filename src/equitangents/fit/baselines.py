@@ -29,14 +29,13 @@ _NEIGHBOURS, _DEPTHS, _C, _GAMMA = (1, 3, 5, 9, 15), (None, 6), (1.0, 10.0, 100.
 NAMES = ("majority", "neighbours", "forest", "SVM")
 
 
-def baselines(
+def fit_baselines(
     x: Float[np.ndarray, "n ..."], problem: Folds, action: AnyAction, seed: int
 ) -> Iterator[tuple[str, Float[np.ndarray, "n classes"]]]:
     """Yield names and probabilities (n, K), those of a sample by a model fitted without its fold."""
-    copies = x[None] if action is None else np.asarray(action.orbit(x))
-    upright = len(copies) * max(len(rest.rows) for rest, _ in problem.split()) > _MAX_ROWS
-    if upright:
-        copies = x[None]
+    order = 1 if action is None else action.group.order
+    upright = order * max(len(rest.rows) for rest, _ in problem.split()) > _MAX_ROWS
+    copies = x[None] if upright or action is None else np.asarray(action.orbit(x))
     features = np.stack([features_of(each) for each in copies])
     identity = 0 if len(copies) == 1 else int(action.group.identity)
     for name, fit in zip(NAMES, (_majority, _neighbours, _forest, _machine), strict=True):

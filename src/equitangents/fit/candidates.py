@@ -92,12 +92,12 @@ def candidates(input_shape: tuple[int, ...]) -> tuple[NetworkCandidate, ...]:
     networks = list[NetworkCandidate]()
     for window in _windows(height, width):
         pixels = height // window, width // window
-        kinds: list[tuple[str, int, list[Layer]]] = [("dense", 2, [Flatten(), *_hidden(_DENSE, 2)])]
-        kinds += [("convolutional", depth, [*_hidden(_ZEROS, depth), Flatten()]) for depth in (2, 4)]
-        kinds += [("pooled", depth, [*_hidden(_CIRCULAR, depth), GlobalAvgPool()]) for depth in _POOLED]
+        kinds: list[tuple[str, int, list[Layer]]] = [("dense", 2, [Flatten(), *(_DENSE, Relu()) * 2])]
+        kinds += [("convolutional", depth, [*(_ZEROS, Relu()) * depth, Flatten()]) for depth in (2, 4)]
+        kinds += [("pooled", depth, [*(_CIRCULAR, Relu()) * depth, GlobalAvgPool()]) for depth in _POOLED]
         if not (pixels[0] % 4 or pixels[1] % 4):
-            halved = [AvgPool(2), *_hidden(_CIRCULAR, 1)]
-            kinds.append(("staged", 4, [*_hidden(_CIRCULAR, 2), *halved, *halved, GlobalAvgPool()]))
+            halved = [AvgPool(2), _CIRCULAR, Relu()]
+            kinds.append(("staged", 4, [*(_CIRCULAR, Relu()) * 2, *halved, *halved, GlobalAvgPool()]))
         networks += [
             NetworkCandidate(family, depth, pixels, _network(layers, window)) for family, depth, layers in kinds
         ]
@@ -126,16 +126,12 @@ def _windows(height: int, width: int) -> list[int]:
 
 
 def _dense(depth: int) -> Sequential:
-    return _network([Flatten(), *_hidden(_DENSE, depth)])
+    return _network([Flatten(), *(_DENSE, Relu()) * depth])
 
 
 def _network(layers: Sequence[Layer], window: int = 1) -> Sequential:
     """The layers on means over blocks of window² pixels, and a readout."""
     return Sequential(*([AvgPool(window)] if window > 1 else []), *layers, Dense(1))
-
-
-def _hidden(layer: Layer, depth: int) -> tuple[Layer, ...]:
-    return (layer, Relu()) * depth
 
 
 def features_of(x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n features"]:

@@ -27,9 +27,8 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.estimator import indices_of
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.fit.assessing import Folds, fit_and_predict, make_folds, near_duplicates
-from equitangents.fit.baselines import NAMES
-from equitangents.fit.baselines import baselines as baselines_of
+from equitangents.fit.assessing import Folds, Subset, fit_and_predict, make_folds, near_duplicates
+from equitangents.fit.baselines import NAMES, fit_baselines
 from equitangents.fit.candidates import candidates, of_features
 from equitangents.fit.result import Choice, LearningCurvePoint, RotationScore, scored
 from equitangents.fit.searching import KernelTrial, Progress, Search, TrialResult
@@ -37,7 +36,7 @@ from equitangents.groups import cyclic
 from equitangents.kernels import orbit_average
 from equitangents.kernels.invariance import known_invariant
 from equitangents.statistics import bootstrap
-from equitangents.validation import check_number, check_whole
+from equitangents.validation import check_choice, check_number, check_whole
 
 MIN_SAMPLES, MAX_SAMPLES = 4, 2_000
 """Samples of a choice: kernels are held in memory and decomposed for every fold."""
@@ -119,7 +118,7 @@ def auto(
     upright = trials[0].training.x
     probabilities: dict[str, np.ndarray] = {}
     try:
-        for name, of_baseline in baselines_of(upright, problem, _largest_action(trials), seed) if baselines else ():
+        for name, of_baseline in fit_baselines(upright, problem, _largest_action(trials), seed) if baselines else ():
             probabilities[name] = of_baseline
             search.report(name, 1.0)
             if time.perf_counter() > start + 60 * minutes * _BASELINES:
@@ -133,7 +132,7 @@ def auto(
         name, why = search.refused[-1]
         raise InvalidArgumentError("net", name, "a network with a score", why)
     model = search.fitted(x, y, options)
-    part = problem.split()[0][0] if search.screened else problem.all_samples
+    part = problem.split()[0][0] if search.screened else Subset(np.arange(len(labels)), problem.sets)
     score = scored("chosen", search.probabilities(problem), problem, part)
     best, images = search.best(), np.asarray(x)
     rotations: tuple[RotationScore, ...] = ()
@@ -166,8 +165,7 @@ def auto(
 def _in_precision(x: Numbers, precision: str | None) -> Numbers:
     """x in the precision of the kernels; what is no array of real numbers is refused later."""
     if precision is not None:
-        if precision not in _PRECISIONS:
-            raise InvalidArgumentError("precision", precision, _PRECISIONS)
+        check_choice("precision", precision, _PRECISIONS)
         return np.asarray(x, precision)
     exact = np.asarray(x)
     if exact.ndim != 4 or exact.dtype.kind not in "buif" or exact.dtype == np.float32:
@@ -238,15 +236,15 @@ def learning_curve(
     for share in _SHARES:
         right, counts = np.full(len(problem.labels), np.nan), []
         for fold, order in zip(problem.folds, orders, strict=True):
-            part, inside = problem.subset(order[: max(1, round(share * len(order)))].tolist()), problem.rows_of(fold)
+            part, inside = (
+                problem.subset(order[: max(1, round(share * len(order)))].tolist()),
+                problem.subset(fold).rows,
+            )
             counts.append(len(part.rows))
-            if len(part.rows) < _MIN_TRAINING or len(part.sets) < 2:
-                break
-            try:
-                _, outputs = fit_and_predict(result.gram, problem, part, result.gram.matrix[inside])
-            except InvalidArgumentError:
-                break
-            right[inside] = outputs.argmax(axis=1) == problem.labels[inside]
+            if len(part.rows) >= _MIN_TRAINING and len(part.sets) > 1:
+                with suppress(InvalidArgumentError):
+                    _, outputs = fit_and_predict(result.gram, problem, part, result.gram.matrix[inside])
+                    right[inside] = outputs.argmax(axis=1) == problem.labels[inside]
         if np.isfinite(right[rows]).all():
             points.append(LearningCurvePoint(round(float(np.mean(counts))), bootstrap(right[rows], bounds=(0.0, 1.0))))
     return tuple(points)

@@ -119,16 +119,17 @@ def _accuracy(choice: Choice) -> Figure:
 
 
 def _confusion(held: HeldOut) -> Section:
-    """The confusion matrix, its columns numbered if names are long; of many classes the most frequent confusions."""
+    """The confusion matrix, with numbers for long names; for many classes the most frequent confusions."""
     classes, K = held.classes, len(held.classes)
     counts = np.zeros((K, K), int)
     np.add.at(counts, (held.labels, held.predictions), 1)
     if K <= _CLASSES:
-        numbers = max(map(len, classes)) > _SHORT
-        columns = [str(k) for k in range(1, K + 1)] if numbers else classes
-        names = [f"{k}. {name}" if numbers else name for k, name in enumerate(classes, 1)]
-        rows = [[f"{name} ({counts[k].sum()})", *map(str, counts[k])] for k, name in enumerate(names)]
-        return Section("Confusion", shown=[Table("Rows: labels; columns: predictions.", ["", *columns], rows)])
+        heads, caption = classes, "Rows: labels; columns: predictions."
+        if max(map(len, classes)) > _SHORT:
+            heads = tuple(map(str, range(1, K + 1)))
+            caption += " " + "; ".join(map(": ".join, zip(heads, classes, strict=True))) + "."
+        rows = [[f"{head} ({counts[k].sum()})", *map(str, counts[k])] for k, head in enumerate(heads)]
+        return Section("Confusion", shown=[Table(caption, ["", *heads], rows)])
     wrong = counts * (1 - np.eye(K, dtype=int))
     most = [divmod(int(at), K) for at in np.argsort(-wrong, axis=None, kind="stable")[:SHOWN]]
     rows = [[classes[a], classes[b], str(wrong[a, b]), str(counts[a].sum())] for a, b in most if wrong[a, b]]

@@ -267,8 +267,7 @@ def _mean(values: Float[np.ndarray, " n"], sets: Sets, bounds: tuple[float, floa
 
 def percentage(value: Estimate) -> str:
     """A share with its interval, such as "84.0 % (79.4 to 87.9)"."""
-    interval = ends(value, ".1f")
-    return formatted(value.value, ".1%") + (f" ({interval})" if interval else "")
+    return f"{formatted(value.value, '.1%')} ({ends(value, '.1f') or 'no interval'})"
 
 
 def ends(value: Estimate, spec: str = "+.1f") -> str:

@@ -121,16 +121,13 @@ class KernelTrial:
 
 @dataclass(frozen=True, eq=False)
 class TrialResult:
-    """Scores of a trial with one of its kernels; both kernels, as long as it is within one error of the best.
-
-    double: in float64.
-    """
+    """Scores of a trial with one of its kernels."""
 
     tried: CandidateScore
     score: KernelScore
     trial: KernelTrial
-    double: bool
-    kernels: Kernels | None
+    double: bool  # again, in float64
+    kernels: Kernels | None  # both, as long as it is within one standard error of the best
 
     @cached_property
     def gram(self) -> Gram:
@@ -141,20 +138,16 @@ class TrialResult:
 
 @dataclass(eq=False)
 class Search:
-    """The candidates tried so far.
-
-    fast: leave out candidates that would predict fewer than `FAST` images per second, except the cheapest.
-    screened: whether candidates were first scored on fold 0; else they are tried in the order of their cost.
-    """
+    """The candidates tried so far."""
 
     deadline: float
     progress: Progress | None
-    fast: bool = False
+    fast: bool = False  # leave out candidates that would predict fewer than `FAST` images per second, but the cheapest
     results: list[TrialResult] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     interrupted: bool = False
-    screened: bool = False
+    screened: bool = False  # whether candidates were first scored on fold 0; else they are tried by cost
     _ratios: list[float] = field(default_factory=list)  # of the times of kernels to their estimates
     _scoring: float = 0.0  # seconds of the last
 
