@@ -28,6 +28,7 @@ def test_a_folder_is_chosen_for_and_predicted(run, tiles, monkeypatch):
         monkeypatch.setattr(f"equitangents.fit.baselines.{name}", value)
     status, out, err = run("fit", "--data", "tiles", "--group", "C4", "--minutes", 600, "--out", "model")
     assert status == 0, err
+    assert len(err.splitlines()) == len(set(err.splitlines()))  # each message once
     lines = out.splitlines()
     labels = "Accuracy on left-out samples (95 %)", "Best baseline (95 %)", "Baselines shown to be better"
     assert [line.startswith(label) for line, label in zip(lines, labels, strict=False)] == [True] * 3
@@ -59,6 +60,8 @@ def test_a_column_or_an_array_says_what_leaves_together(run, tiles):
         et.data.load_labelled_images("flat", "labels.csv", together="patient")
     with pytest.raises(InvalidArgumentError, match="together is 'slide'; expected one folder a source"):
         et.data.load_labelled_images("tiles", together="slide")
+    status, _, err = run("fit", "--data", "flat", "--targets", "labels.csv", "--keep-together", "label", "--out", "m")
+    assert (status, "--keep-together has sets, 2; expected three or more" in err) == (2, True)
     y = np.arange(24) % 2
     np.savez("arrays.npz", x=RNG.normal(size=(24, 2)) + y[:, None], y=y, patient=np.arange(24) // 2 % 6 * 2 + y)
     arrays = "fit", "--data", "arrays.npz", "--net", "auto", "--no-baselines", "--minutes", 600, "--out", "model"

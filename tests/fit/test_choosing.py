@@ -194,6 +194,14 @@ def test_interrupted_it_takes_the_best_so_far():
         auto(X, Y, baselines=False, progress=stop)
 
 
+def test_two_samples_of_each_class_are_enough(one_dense):
+    x, y = images(4)
+    x[3] = x[0]  # one image, two labels
+    choice = auto(x, y, baselines=False, minutes=LONG)
+    assert choice.near_duplicates == ((0, 3),)
+    assert "(no interval)" in choice.score_table.rows[0][1]
+
+
 def test_without_time_the_cheapest_alone_is_tried():
     choice = auto(X, Y, minutes=1e-9)
     assert len({each.name for each in choice.tried}) == 1
@@ -350,6 +358,8 @@ def test_fast_leaves_out_what_predicts_slowly(monkeypatch):
         ({"x": images(8)[0], "y": images(8)[1], "augmentation": TWO}, InvalidArgumentError, "of turns and reflections"),
         ({"x": np.full((8, 2), np.nan), "y": Y[:8]}, InvalidArgumentError, "NaN"),
         ({"x": X, "y": Y, "together": np.arange(len(X)) % 2}, InvalidArgumentError, "together has sets, 2"),
+        ({"x": X, "y": np.zeros(len(X))}, InvalidArgumentError, "y holds one class"),
+        ({"x": X, "y": np.arange(len(X)) == 0}, InvalidArgumentError, "of class 'True'; expected two or more of each"),
         ({"x": X, "y": Y, "precision": "float16"}, InvalidArgumentError, "precision is 'float16'"),
         ({"x": X, "y": Y, "seed": "a"}, InvalidTypeError, "seed is 'a'"),
     ],

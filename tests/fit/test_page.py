@@ -76,6 +76,17 @@ def test_a_calibrated_law_shows_an_error_of_chance_alone():
     assert HeldOut(sharp, labels, classes).calibration_error() > 0.1
 
 
+@pytest.mark.parametrize(
+    ("classes", "heads"), [(("1", "20", "b c"), ("1", "20", "b c")), (("дерево", "a b", "c"), "123")]
+)
+def test_long_names_of_classes_are_numbers_with_a_legend(classes, heads):
+    labels = np.array([0, 1, 2, 2])
+    (table,) = page._confusion(HeldOut(np.eye(3)[[0, 1, 2, 1]], labels, classes)).shown
+    assert table.header == ["", *heads]
+    assert table.rows[2] == [f"{heads[2]} (2)", "0", "1", "1"]
+    assert ("2: a b" in table.caption) == (heads == "123")
+
+
 def test_no_point_of_the_reliability_diagram_is_cut(monkeypatch):
     drawn, labels = [], np.array([0, 1] * 10)
     monkeypatch.setattr("equitangents.fit.page.inline_figure", lambda figure, name: drawn.append(figure) or "")

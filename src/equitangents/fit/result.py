@@ -20,9 +20,7 @@ from equitangents.report.render import text_of
 from equitangents.statistics import Estimate, bootstrap
 from equitangents.statistics.student import binomial_ends
 
-FAST = 20.0  # images per second
-_SHOWN = 20  # candidates of a table
-_BINS = 10
+FAST, _SHOWN, _BINS = 20.0, 20, 10  # images per second; candidates of a table; bins of confidence
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,12 @@ class HeldOut:
         `leave_one_out_` raises.
         """
         if model.positions_:
-            raise InvalidArgumentError("the page is of one label a sample, and the model has one at every position")
-        left = model.leave_one_out_.outputs
+            raise InvalidArgumentError("left-out samples have one label each, and the model has one at every position")
+        left, T = model.leave_one_out_.outputs, model.temperature_
         targets = left.predictions + left.residuals
-        probabilities = scipy.special.softmax(left.predictions / fitted_temperature(left.predictions, targets), axis=1)
-        return HeldOut(probabilities, np.argmax(targets, axis=1), tuple(map(str, model.classes_)))
+        T = fitted_temperature(left.predictions, targets) if T is None else T
+        p = scipy.special.softmax(left.predictions / T, axis=1)
+        return HeldOut(p, np.argmax(targets, axis=1), tuple(map(str, model.classes_)))
 
     @property
     def accuracy(self) -> Estimate:
