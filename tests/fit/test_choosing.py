@@ -199,7 +199,7 @@ def test_two_samples_of_each_class_are_enough(one_dense):
     x[3] = x[0]  # one image, two labels
     choice = auto(x, y, baselines=False, minutes=LONG)
     assert choice.near_duplicates == ((0, 3),)
-    assert "(no interval)" in choice.score_table.rows[0][1]
+    assert "(no\N{NO-BREAK SPACE}interval)" in choice.score_table.rows[0][1]
 
 
 def test_without_time_the_cheapest_alone_is_tried():

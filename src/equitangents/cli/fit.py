@@ -1,4 +1,4 @@
-"""`equitangents fit`: infinitely wide networks trained on arrays or images in files, saved for `predict`."""
+"""`equitangents fit`: train infinitely wide networks on arrays or images in files, and save them for `predict`."""
 
 from __future__ import annotations
 
@@ -31,73 +31,73 @@ _REGRESSION = "regression"
 _gigabytes = cli.numbers("a positive number of GB", lambda size: 0 < size < math.inf)
 
 _INPUTS = {
-    "data": cli.path("Inputs: .npy, .npz or Zarr with x (and y); or a folder of images, one folder a class.", ...),
-    "out": cli.option(Path, "Folder of the model; one that was saved there is replaced.", ...),
+    "data": cli.path("Inputs: .npy, .npz or Zarr with x (and y); or a folder of images, one folder per class.", ...),
+    "out": cli.option(Path, "Folder of the model; an existing model is replaced.", ...),
     "targets": cli.path(
-        "Targets: .npy, .npz with y, or Zarr; of images a table .csv with the columns file and label. Without it y of "
+        "Targets: .npy, .npz with y, or Zarr; for images a table .csv with the columns file and label. By default y of "
         "--data, or its folders."
     ),
-    "size": cli.option(
-        int, "Pixels of a side, to which images are averaged down; by default the smallest side.", min=1
-    ),
+    "size": cli.option(int, "Pixels per side to which images are averaged down; by default the smallest side.", min=1),
     "skip_bad": cli.flag("Leave out images that cannot be read, and name them."),
     "net": cli.option(
         str,
-        "auto: the best by left-out samples, for classes of 4 to 2,000 vectors or images, in --minutes; mlp for "
-        f"others; or {cli.NETS}.",
+        "auto: chosen by left-out samples within --minutes, to classify 4 to 2,000 vectors or images; otherwise mlp. "
+        f"Or {cli.NETS}.",
         cli.AUTO,
         **cli.a_net(cli.AUTO),
     ),
     **cli.SHAPE,
     "group": cli.option(
         str,
-        "Augmentation by all elements of a group: C4, D4, S5, translations, …; of images by --net auto also auto: the "
-        "best of none, C4, D4, C8 and D8.",
+        "Augmentation by all elements of a group: C4, D4, S5, translations, …. For images with --net auto also auto: "
+        "the best of none, C4, D4, C8 and D8.",
         **cli.a_group(cli.AUTO),
     ),
     "precision": cli.PRECISION,
     "standardise": cli.option(
-        bool, "Shift and scale inputs by the mean and deviation of each channel of --data; predict does the same.", True
+        bool, "Shift and scale inputs by mean and standard deviation of each channel of --data, also in predict.", True
     ),
 }
 _CHOICE = cli.panel(
     "Choice of the network (--net auto)",
-    minutes=cli.option(float, "What --net auto may take; Ctrl-C takes the best so far.", 5.0),
+    minutes=cli.option(float, "Time limit of --net auto; Ctrl-C takes the best so far.", 5.0),
     keep_together=cli.option(
         str,
-        "Column of --targets, or array of --data: samples with one entry are left out together. Without it images of "
-        "one folder CLASS/SOURCE are.",
+        "Column of --targets, or array of --data: samples with the same value are left out together. By default "
+        "images of one folder CLASS/SOURCE.",
         metavar="COLUMN",
     ),
     baselines=cli.option(bool, "Nearest neighbours, a forest and an SVM on the same folds.", True),
-    fast=cli.flag("Only networks that predict 20 images a second, or more."),
+    fast=cli.flag("Only networks that predict 20 images per second or more."),
 )
 _NAMED = cli.panel(
     "One network (--net NAME)",
     time=cli.option(float, "Training time; inf: until the end.", math.inf),
     learning_rate=cli.option(float, "Learning rate; time counts in its units.", 1.0),
     ridge=cli.option(float, "Relative to the kernel's mean diagonal.", 0.0, "--ridge", "--diag-reg"),
-    kernel=cli.pick("Layers that learn, all or the last one", "ntk", "ntk", "nngp"),
+    kernel=cli.pick("Trained layers, all or the last one", "ntk", "ntk", "nngp"),
     dynamics=cli.pick("Gradient flow in time, or time in steps", "flow", "flow", "discrete"),
     task=cli.pick(
-        "auto takes whole numbers and text, one an input or a position, as classes",
+        "auto takes integers and text, one per input or position, as classes",
         "auto",
         *("auto", "regression", "classification"),
     ),
     input_shape=cli.option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=cli.shape),
     store=cli.option(
-        str, "Keep the training kernel in this folder; `gram --standardise` can fill it before.", metavar=cli.PLACE
+        str,
+        "Keep the training kernel in this folder, which `gram --standardise` can fill beforehand.",
+        metavar=cli.PLACE,
     ),
     solver=cli.pick("Solver", "auto", *cli.SOLVERS),
-    memory_limit=cli.option(str, "GB that the fit may take; by default half of what there is.", callback=_gigabytes),
+    memory_limit=cli.option(str, "Memory limit in GB; by default half of the available memory.", callback=_gigabytes),
 )
 _RESULT = cli.panel(
     "Result",
     calibrate=cli.option(
-        bool, "Probabilities of being right, by leave-one-out; by default where it is exact.", show_default=False
+        bool, "Calibrate probabilities by leave-one-out; by default if it is exact.", show_default=False
     ),
     min_confidence=cli.option(str, "Leave predictions open below this probability.", callback=cli.probability),
-    report=cli.option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
+    report=cli.option(bool, "Write the report of a classifier, report.html, into the folder of the model.", True),
 )
 
 
@@ -109,7 +109,7 @@ def fit(o: Any) -> None:
 
     equitangents fit --data train.npz --net mlp --ridge 1e-3 --out model
 
-    Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
+    The model is saved completely or not at all. With --store, a fit that was killed resumes.
     """
     source = o.context.get_parameter_source
     given = {p.name for p in o.context.command.params if getattr(source(p.name), "name", "") == "COMMANDLINE"}
@@ -244,7 +244,7 @@ def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: 
 
 def _show(o: Any, model: Any, choice: Choice | None, rows: dict[str, str], files: tuple[str, ...]) -> None:
     """Print the result, the accuracy first, and write the report of a classifier."""
-    from equitangents.fit.page import ACCURACY, held_out_page
+    from equitangents.fit.page import LEFT_OUT_ACCURACY, held_out_page
     from equitangents.report import Table, text_of, write
 
     next_command = ""
@@ -253,7 +253,7 @@ def _show(o: Any, model: Any, choice: Choice | None, rows: dict[str, str], files
         least = f" --min-confidence {o.min_confidence:g}" if o.min_confidence and files else ""
         next_command = f"equitangents predict {shlex.quote(str(o.out))} --data {new}{least}"
         rows = _scored(model, choice, o.min_confidence)
-        if o.report and ACCURACY in rows:
+        if o.report and LEFT_OUT_ACCURACY in rows:
             title = f"Classifier trained on {o.data}"
             options = {"choice": choice, "min_confidence": o.min_confidence}
             page = held_out_page(model, files, title=title, next_command=next_command, **options)

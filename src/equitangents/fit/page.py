@@ -12,16 +12,16 @@ import numpy as np
 
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.result import FAST, Choice, HeldOut, percentage
+from equitangents.fit.result import ACCURACY, FAST, Choice, HeldOut, percentage
 from equitangents.formatting import formatted
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import Canvas, canvas, inline_figure, png
 from equitangents.report.numbers import format_number
-from equitangents.report.palette import BLUE, FRAME, ORANGE
+from equitangents.report.palette import BLUE, FRAME, MUTED, ORANGE
 from equitangents.report.render import Document, Pictures
 from equitangents.statistics.student import binomial_ends
 
-ACCURACY = "Accuracy on left-out samples (95 %)"
+LEFT_OUT_ACCURACY = "Accuracy on left-out samples (95 %)"
 SHOWN = 8  # images or rows of a section
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)  # probabilities below which predictions may be left open
 _CLASSES = 12  # of a full confusion matrix
@@ -58,7 +58,7 @@ def held_out_page(
     if next_command:
         sections.append(Section("Next", [next_command]))
     facts = facts_of(model, held, choice, min_confidence)
-    return Document(title, "Fitted classifier", f"{ACCURACY}: {facts.pop(ACCURACY)}", sections, facts)
+    return Document(title, "Fitted classifier", f"{LEFT_OUT_ACCURACY}: {facts.pop(LEFT_OUT_ACCURACY)}", sections, facts)
 
 
 def facts_of(
@@ -68,7 +68,7 @@ def facts_of(
 
     least: a probability below which predictions are left open.
     """
-    facts = {ACCURACY: percentage(held.accuracy if choice is None else choice.score.accuracy)}
+    facts = {LEFT_OUT_ACCURACY: percentage(held.accuracy if choice is None else choice.score.accuracy)}
     if choice is not None and choice.baselines:
         best = max(choice.baselines, key=lambda each: each.accuracy.value)
         facts["Best baseline (95 %)"] = f"{percentage(best.accuracy)}, {best.name}"
@@ -111,10 +111,10 @@ def _accuracy(choice: Choice) -> Figure:
         axes = drawn.subplots()
         for k, ends in enumerate(each.accuracy for each in models):
             bar = np.abs(np.nan_to_num([[ends.low], [ends.high]], nan=ends.value) - ends.value)
-            colour = BLUE.light if k == 0 else FRAME.light
+            colour = BLUE.light if k == 0 else MUTED.light
             axes.errorbar([ends.value], [-k], xerr=bar, fmt="o", color=colour, clip_on=False)
         axes.set_yticks([-k for k in range(len(models))], [each.name for each in models])
-        axes.set(xlim=(0, 1), xlabel=ACCURACY.lower())
+        axes.set(xlim=(0, 1), xlabel=LEFT_OUT_ACCURACY.lower())
         return _figure(drawn, "accuracy", "Accuracy")
 
 
@@ -204,5 +204,5 @@ def _learning_curve(choice: Choice) -> Section:
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.minorticks_off()
         figure = _figure(drawn, "curve", "Learning curve")
-    table = Table("With the chosen network.", ["training samples", "accuracy (95 %)"], rows)
+    table = Table("With the chosen network.", ["training samples", ACCURACY], rows)
     return Section("Learning curve", shown=[figure, table])

@@ -20,6 +20,7 @@ from equitangents.report.render import text_of
 from equitangents.statistics import Estimate, bootstrap
 from equitangents.statistics.student import binomial_ends
 
+ACCURACY = "accuracy (95\N{NO-BREAK SPACE}%)"  # of columns
 FAST, _SHOWN, _BINS = 20.0, 20, 10  # images per second; candidates of a table; bins of confidence
 
 
@@ -215,7 +216,7 @@ class Choice:
         ]  # fmt: skip
         rows[0][-1] = ""  # the reference of the differences
         rows += [[name, "no time", "", "", ""] for name in self.uncompared]
-        header = ["model", "accuracy (95 %)", "log loss", "calibration", "difference (95 %)"]
+        header = ["model", ACCURACY, "log loss", "calibration", "difference (95\N{NO-BREAK SPACE}%)"]
         return Table(f"{self.folds} folds, left out: {self.left_out}; differences in percentage points", header, rows)
 
     @property
@@ -224,7 +225,7 @@ class Choice:
         rows = [
             [f"{r.angle:.0f}°", f"{r.copies:,}", percentage(r.accuracy), f"{r.confidence:.3f}"] for r in self.rotations
         ]
-        header = ["angle", "images", "accuracy (95 %)", "mean probability"]
+        header = ["angle", "images", ACCURACY, "mean probability"]
         return Table("Left-out images, rotated by angles outside the group", header, rows)
 
     @property
@@ -265,11 +266,11 @@ def _mean(values: Float[np.ndarray, " n"], sets: Sets, bounds: tuple[float, floa
 
 
 def percentage(value: Estimate) -> str:
-    """A share with its interval, such as "84.0 % (79.4 to 87.9)"."""
-    return f"{formatted(value.value, '.1%')} ({ends(value, '.1f') or 'no interval'})"
+    """A share with its interval, such as "84.0 % (79.4 to 87.9)", without a line break in the interval."""
+    interval = (ends(value, ".1f") or "no interval").replace(" ", "\N{NO-BREAK SPACE}")
+    return f"{formatted(value.value, '.1%')} ({interval})"
 
 
 def ends(value: Estimate, spec: str = "+.1f") -> str:
     """The interval in percentage points, such as "−19.3 to +0.8"; "" if there is none."""
-    shown = (formatted(100 * end, spec) for end in (value.low, value.high))
-    return "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(shown) if value.has_interval else ""
+    return " to ".join(formatted(100 * end, spec) for end in (value.low, value.high)) if value.has_interval else ""
