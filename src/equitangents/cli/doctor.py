@@ -7,7 +7,6 @@ import math
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -20,14 +19,19 @@ ALLOWED = {"float64": 1e-13, "float32": 2e-6}
 """Relative errors of the self-test, by precision."""
 
 
-@cli.command(json=cli.option(Path, "Write all of it as JSON."))
+@cli.command(json=cli.JSON)
 def doctor(o: Any) -> None:
     """Show versions, devices and the kernel engine, and test this installation on small kernels.
 
-    Exit status 1 if a number of the self-test is wrong, 2 if the engine that EQUITANGENTS_ENGINE names cannot run here.
+    equitangents doctor
+
+    equitangents doctor --json installation.json
+
+    The exit status is 1 if the self-test finds a wrong number, and 2 if the engine that EQUITANGENTS_ENGINE names
+    cannot run.
     """
     with cli.stages() as stage:
-        stage("asking engines and devices")
+        stage("looking for engines and devices")
         about, error = _installation()
         stage("")
         _print([*about.items()])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import io
+import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -81,7 +82,13 @@ class OneLineErrors(TyperGroup):
 
 
 class LocalPaths(TyperCommand):
-    """A command that refuses a URL where files of this machine are expected, in place of making a folder `s3:`."""
+    """A command that refuses a URL where files of this machine are expected, in place of making a folder `s3:`.
+
+    A paragraph of its help is one line, which a terminal wraps.
+    """
+
+    def __init__(self, *arguments: Any, help: str = "", **settings: Any) -> None:
+        super().__init__(*arguments, help=re.sub(r"(?<!\n)\n(?!\n)", " ", help), **settings)
 
     def invoke(self, ctx: Any) -> Any:
         """Look at all options that are paths, and run the command."""
@@ -109,10 +116,13 @@ def _print_version(wanted: bool) -> None:
 def _equitangents(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit.", metavar=""
+        ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="EQUITANGENTS_DEBUG", help="Show the traceback of every error.")
+        bool, typer.Option("--debug", envvar="EQUITANGENTS_DEBUG", help="Show the traceback of an error.", metavar="")
     ] = False,
 ) -> None:
     """What a neural network learns from symmetric data, exactly and at scale."""

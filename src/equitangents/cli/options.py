@@ -4,6 +4,7 @@ imported; the network that `--net` names, and what a terminal shows meanwhile.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 import math
@@ -170,11 +171,13 @@ def writable(option: str, path: Path) -> Path:
     return path
 
 
+_METAVARS = {str: "TEXT", int: "N", float: "X", Path: "FILE", bool: ""}
 Setting = tuple[Any, Any, Any]  # the type of a value, what typer knows of it, and its default, ... where there is none
 
 
 def option(kind: Any, text: str, default: Any = None, *names: str, **more: Any) -> Setting:
     """An option; one whose default is None may be left out, and one whose default is ... may not."""
+    more.setdefault("metavar", _METAVARS.get(kind))
     return kind if default is not None else kind | None, typer.Option(*names, help=text, **more), default
 
 
@@ -185,7 +188,7 @@ def argument(kind: Any, text: str, **more: Any) -> Setting:
 
 def pick(text: str, default: str | None, *values: str) -> Setting:
     """An option that is one of the values, which its help lists."""
-    return option(str, f"{text}: {', '.join(values)}.", default, **one_of(*values))
+    return option(str, f"{text}: {', '.join(values)}.", default, metavar="NAME", **one_of(*values))
 
 
 def path(text: str, default: Any = None) -> Setting:
@@ -193,16 +196,22 @@ def path(text: str, default: Any = None) -> Setting:
     return option(str, text, default, metavar=PLACE, callback=there)
 
 
+def number(text: str, read: Any, metavar: str = "X") -> Setting:
+    """An option whose text `read`, made by `numbers`, reads as a number, or as several by name."""
+    return option(str, text, metavar=metavar, callback=read)
+
+
 def flag(text: str) -> Setting:
     """An option without a value, False where it is not given; it has the name of its setting and no opposite."""
-    return bool, typer.Option(help=text), False
+    return bool, typer.Option(help=text, metavar=""), False
 
 
 def panel(title: str, **settings: Setting) -> dict[str, Setting]:
     """Settings that the help of a command shows together."""
-    for _, info, _ in settings.values():
+    copies = {name: (kind, copy.copy(info), default) for name, (kind, info, default) in settings.items()}
+    for _, info, _ in copies.values():
         info.rich_help_panel = title
-    return settings
+    return copies
 
 
 def command(**settings: Setting) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
@@ -229,17 +238,20 @@ def command(**settings: Setting) -> Callable[[Callable[[Any], None]], Callable[.
     return decorated
 
 
-PRECISION = pick("By default that of the inputs, float64 for whole numbers", None, "float32", "float64")
-SHARD = option(str, "Only part I of N, I from 0 to N − 1: for job arrays.", metavar="I/N", callback=part)
-NETS = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object"
+PRECISION = pick(
+    "Floating-point type, by default that of the inputs (float64 for whole numbers)", None, "float32", "float64"
+)
+SHARD = option(str, "Compute only part I of N (I from 0 to N − 1), for job arrays.", metavar="I/N", callback=part)
+NETS = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, a .json file of layers, or package.module:object"
+JSON = option(Path, "Write the result to this file, as JSON.", callback=writable)
 STDS = {
-    "w_std": option(float, "Standard deviation of weights of mlp and cnn.", math.sqrt(2), "--W-std"),
-    "b_std": option(float, "Standard deviation of biases of mlp and cnn.", 0.1, "--b-std"),
+    "w_std": option(
+        float, "Weight standard deviation of mlp and cnn, by default √2.", math.sqrt(2), "--W-std", show_default=False
+    ),
+    "b_std": option(float, "Bias standard deviation of mlp and cnn.", 0.1, "--b-std"),
 }
 SHAPE = {
-    "depth": option(
-        int, "Hidden layers of a network that is named; by default 2 of mlp and cnn, 8 of the others.", min=1
-    ),
+    "depth": option(int, "Hidden layers, by default 2 for mlp and cnn, 8 for the others.", min=1),
     **STDS,
 }
 

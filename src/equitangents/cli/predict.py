@@ -16,30 +16,28 @@ from equitangents.formatting import duration
 
 
 @cli.command(
-    model=cli.argument(Path, "Folder in which `equitangents fit` saved a model.", callback=cli.there),
-    data=cli.path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
-    out=cli.option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
-    skip_bad=cli.flag("Leave out images that cannot be read, and name them."),
-    array=cli.option(str, "Which array of an .npz file or Zarr group.", "x"),
-    std=cli.flag("Standard deviations, too; of a classifier probabilities as well."),
-    min_confidence=cli.option(
-        str, "In a table .csv leave labels empty whose probability is lower.", callback=cli.probability
-    ),
-    time=cli.option(float, "Another training time than the model's."),
-    rows=cli.option(int, "Inputs predicted, and kept, at once."),
+    model=cli.argument(Path, "Folder of a model saved by `equitangents fit`.", callback=cli.there),
+    data=cli.path("Inputs: .npy, .npz with x, a Zarr array, or a folder of images.", ...),
+    out=cli.option(str, "File to write: .npy or .npz; for images also .csv.", ..., metavar="FILE"),
+    skip_bad=cli.flag("Skip images that cannot be read, and list them."),
+    array=cli.option(str, "Name of the array in an .npz file or Zarr group.", "x"),
+    std=cli.flag("Also write standard deviations, and the probabilities of a classifier."),
+    min_confidence=cli.number("In a .csv file, leave a label empty if its probability is lower.", cli.probability),
+    time=cli.option(float, "Training time, if not that of the model."),
+    rows=cli.option(int, "Inputs per batch."),
     shard=cli.SHARD,
-    net=cli.option(str, "package.module:object, where the network could not be saved.", **cli.a_net()),
-    force=cli.flag("Replace a file that is there."),
+    net=cli.option(str, "The network (package.module:object), if it could not be saved.", **cli.a_net()),
+    force=cli.flag("Replace an existing file."),
 )
 def predict(o: Any) -> None:
-    """Predict all inputs of a file, in memory that does not grow with their number.
+    """Predict any number of inputs with a saved model, in bounded memory.
 
     equitangents predict model --data new_tiles --out predictions.csv
 
     equitangents predict model --data new.npy --out predictions.npz --std
 
-    What is predicted stays in the folder OUT.parts: the same command goes on after any interruption, and the file
-    appears whole in the end.
+    Finished batches are kept in the folder OUT.parts until the file is written, so the same command resumes after an
+    interruption.
     """
     table = Path(o.out) if o.out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()

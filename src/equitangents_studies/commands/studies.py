@@ -34,16 +34,21 @@ def _presets(context: typer.Context, incomplete: str) -> list[str]:
 
 def list_studies(
     json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write name, presets, source, title and summary of each as JSON.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the result to this file, as JSON.")
     ] = None,
 ) -> None:
-    """List the studies, one line each: name, presets, source, title."""
+    """List the studies, one line each: name, presets, source, title.
+
+    equitangents list
+
+    equitangents list --json studies.json
+    """
     from equitangents_studies import registry
 
     if json_path is not None:
         entries = ("name", "presets", "source", "title", "summary")
-        told = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
-        json_path.write_text(json.dumps(told, indent=1, ensure_ascii=False), "utf-8")
+        listed = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
+        json_path.write_text(json.dumps(listed, indent=1, ensure_ascii=False), "utf-8")
     rows = [(info.name, ", ".join(info.presets), info.source, info.title) for info in registry.values()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
@@ -54,47 +59,53 @@ def reproduce(
     study: Annotated[
         str,
         typer.Argument(
-            help="Name of the study, as `equitangents list` shows it; or a work (2403.03103, 2406.06504, 2207.04612), "
-            "whose figures, tables and theorems are listed with their commands.",
+            help="Name of the study, as `equitangents list` shows it. For a paper (2403.03103, 2406.06504 or "
+            "2207.04612), list the command for each figure, table and theorem.",
             autocompletion=_studies,
         ),
     ],
     preset: Annotated[
         str,
         typer.Option(
-            help="quick: minutes on two cores; desk, where a study has it: some minutes to some hours; paper: the "
-            "sizes of the source, for a GPU.",
+            metavar="NAME",
+            help="Size of the study: quick takes minutes on two cores, desk up to some hours, and paper is the size of "
+            "the paper, for a GPU. Not every study has desk.",
             autocompletion=_presets,
         ),
     ] = "quick",
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the results; by default one in runs/ named after study and preset.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of the results, by default runs/STUDY-PRESET.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder of the results.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", metavar="", help="Resume an interrupted run.")] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset; repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset. Can be repeated."),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of data sets in files; by default EQUITANGENTS_DATA.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of data sets, by default EQUITANGENTS_DATA.")
     ] = None,
     data: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             callback=_images,
-            help="Your own images, a NumPy archive with x and y, for studies of images.",
+            help="Your own images (.npz with x and y), in studies of images.",
         ),
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="The group, such as C4 or D4, for studies that leave the choice.")
+        str | None, typer.Option(metavar="NAME", help="Group, such as C4 or D4, in studies with that setting.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
+        bool, typer.Option("--force", metavar="", help="Replace the run in the folder, whatever it is.")
     ] = False,
 ) -> None:
-    """Run a study; write its results, figures and report; print its claims with their outcomes.
+    """Run a study, write its results, figures and report, and print each claim with its outcome.
 
-    A claim that fails is a result: the exit status is 0 all the same.
+    equitangents reproduce toy
+
+    equitangents reproduce toy --preset desk --set members=20
+
+    The exit status is 0 even if a claim fails, since that is a result.
     """
     from equitangents_studies.framework.catalogue import places
 
@@ -110,7 +121,7 @@ def reproduce(
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from equitangents_studies.framework.catalogue import lookup
 
-    lookup(study, preset)  # before JAX is imported: a wrong name is told within a second
+    lookup(study, preset)  # before JAX is imported: a wrong name is an error within a second
     require("pooch", "studies", "equitangents reproduce")
     import equitangents_studies as studies
     from equitangents.report import Table, text_of

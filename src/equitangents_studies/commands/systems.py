@@ -19,34 +19,51 @@ def systems(
     data: Annotated[
         Path,
         typer.Option(
-            callback=there, help=".npz file with x (N, height, width, channels), y, and optionally x_test, y_test."
+            metavar="FILE",
+            callback=there,
+            help=".npz file with x (N, height, width, channels) and y, and optionally x_test and y_test.",
         ),
     ],
-    architectures: Annotated[str | None, typer.Option(help=f"Two or more of {_SOME}, with commas.")] = None,
+    architectures: Annotated[str | None, typer.Option(metavar="NAME,…", help=f"Two or more of {_SOME}.")] = None,
     groups: Annotated[
-        str, typer.Option(help="What moves the data, with commas; 3 stands for their channels.")
+        str,
+        typer.Option(
+            metavar="NAME,…",
+            show_default=False,
+            help="Groups whose random elements transform the data, by default O(3)xI, O(3)^d, P(3d) and O(3d), where 3 "
+            "is the number of channels.",
+        ),
     ] = "O(3)xI,O(3)^d,P(3d),O(3d)",
-    inputs: Annotated[int, typer.Option(help="How many are used, drawn at random; work grows as their square.")] = 1000,
-    depth: Annotated[int, typer.Option(help="Hidden layers.")] = 4,
-    ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal.")] = 1e-4,
-    repetitions: Annotated[int, typer.Option(help="Training sets of each size.")] = 10,
+    inputs: Annotated[int, typer.Option(metavar="N", help="Number of inputs, drawn at random.")] = 1000,
+    depth: Annotated[int, typer.Option(metavar="N", help="Hidden layers.")] = 4,
+    ridge: Annotated[float, typer.Option(metavar="X", help="Ridge, relative to the kernel's mean diagonal.")] = 1e-4,
+    repetitions: Annotated[int, typer.Option(metavar="N", help="Training sets of each size.")] = 10,
     error: Annotated[
         str | None,
         typer.Option(
-            help="classification or squared; by default the first for labels, unless some error is 0.",
+            metavar="NAME",
+            help="Error of the learning curves, by default classification for labels unless some error is 0: "
+            "classification, squared.",
             **one_of("classification", "squared"),
         ),
     ] = None,
     standardise: Annotated[
-        bool, typer.Option(help="Subtract the mean of all entries of x, and divide by their standard deviation.")
+        bool, typer.Option(metavar="", help="Standardise x by the mean and standard deviation of all its entries.")
     ] = True,
-    seed: Annotated[int, typer.Option(help="Of inputs, training sets and the groups' elements.")] = 0,
-    json: Annotated[Path | None, typer.Option(callback=writable, help="Write all numbers.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", callback=writable, help="Write the result to this file, as JSON.")
+    ] = None,
 ) -> None:
-    """Which architecture's symmetries hurt on your data, which help, and how many samples each saves.
+    """Find which architecture's symmetries help or hurt on your data, and how many samples each saves.
 
-    Infinitely wide FCN, VEC (which LCN equals), LAP and GAP are trained on nested sets of the data as they are, and
-    moved by random elements of groups. Labels (whole numbers or text in y) make classifiers, other targets regressions.
+    equitangents systems --data digits.npz
+
+    equitangents systems --data digits.npz --architectures FCN,VEC,GAP
+
+    Learning curves of infinitely wide networks, on the data and on the data transformed by random elements of groups.
+    Whole numbers or text in y are labels of classifiers; other targets make regressions. Work grows as the square of
+    the number of inputs.
     """
     from equitangents.errors import InvalidArgumentError
     from equitangents.extending import read_named
