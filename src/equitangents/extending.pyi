@@ -31,7 +31,7 @@ from .formatting import quoted, unquoted
 
 # what is said
 from . import formatting
-from .cli.options import one_of, there, writable
+from .cli import options
 
 # layers of one's own
 from .nn.group_conv import box_offsets
@@ -79,8 +79,8 @@ __all__ = [
     "machine_memory",
     "may_write",
     "member_outputs",
-    "one_of",
     "open_regular",
+    "options",
     "planned_job",
     "precision",
     "process_memory",
@@ -90,10 +90,8 @@ __all__ = [
     "real",
     "require",
     "standard_normal",
-    "there",
     "unknown",
     "unquoted",
     "whole_file",
-    "writable",
     "write_archive",
 ]

@@ -116,9 +116,8 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
     Arrays of objects are pickles, and refused. Raises InvalidArgumentError that names `name` and says what the file is
     instead.
     """
-    said = f"{name} is {str(path)!r}, which"
     if not Path(path).is_file():
-        raise InvalidArgumentError(f"{said} is not a file")
+        raise InvalidArgumentError(name, str(path), "a file")
     try:
         with open_regular(Path(path)) as file:
             start = file.read(8)
@@ -135,11 +134,9 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
     except UNREADABLE as error:
         why = " ".join(str(error).split())
         if "pickle" in why.lower():
-            raise InvalidArgumentError(f"{said} is not loaded: {_NO_PICKLES}") from None
-        raise InvalidArgumentError(f"{said} NumPy cannot read: {why or type(error).__name__}") from None
-    raise InvalidArgumentError(
-        f"{said} is neither .npy nor .npz; numpy.savez('data.npz', x=x, y=y) writes what is expected"
-    )
+            raise InvalidArgumentError(name, str(path), remedy=f"not loaded: {_NO_PICKLES}") from None
+        raise InvalidArgumentError(name, str(path), "a file that NumPy can read", why or type(error).__name__) from None
+    raise InvalidArgumentError(name, str(path), ".npy or .npz", "numpy.savez('data.npz', x=x, y=y) writes one")
 
 
 def read_named(name: str, path: FileName, needed: Sequence[str]) -> dict[str, np.ndarray]:

@@ -108,7 +108,7 @@ class TestFolder:
     @pytest.mark.parametrize(
         ("changes", "error", "said"),
         [
-            (None, InvalidArgumentError, "neither .npy nor .npz"),
+            (None, InvalidArgumentError, "expected .npy or .npz"),
             ({"test_y": None}, InvalidArgumentError, "expected 'test_y'"),
             ({"train_x": np.zeros((30, 6, 6))}, InvalidArgumentError, "expected uint8"),
             ({"train_y": np.zeros(7, np.uint8)}, ShapeError, "has labels, 7; expected 30"),

@@ -65,7 +65,7 @@ class HeldOut:
         Raises InvalidArgumentError for labels at positions, and what `leave_one_out_` raises.
         """
         if model.positions_:
-            raise InvalidArgumentError("the page is of one label a sample, and the model has one at every position")
+            raise InvalidArgumentError("model", model.positions_, "one label per sample", verb="has labels at")
         left = model.leave_one_out_
         outputs = left.outputs.predictions
         labels = np.argmax(outputs + left.outputs.residuals, axis=1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from equitangents.extending import require, there
+from equitangents.extending import options as cli
+from equitangents.extending import require
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -18,9 +19,9 @@ def _studies(incomplete: str) -> list[tuple[str, str]]:
     return [(info.name, info.title) for info in registry.values() if info.name.startswith(incomplete)]
 
 
-def _images(parameter: typer.CallbackParam, value: str | None) -> str | None:
+def _images(parameter: typer.CallbackParam, value: str | None) -> Any:
     """A file that is there; the name of a data set, which has no ending, is looked at by the study."""
-    return there(parameter, value) if value is not None and Path(value).suffix else value
+    return cli.there(parameter, value) if value is not None and Path(value).suffix else value
 
 
 def _presets(context: typer.Context, incomplete: str) -> list[str]:
@@ -32,11 +33,8 @@ def _presets(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in known if name.startswith(incomplete)]
 
 
-def list_studies(
-    json_path: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the result to this file, as JSON.")
-    ] = None,
-) -> None:
+@cli.command(json=cli.JSON)
+def list_studies(o: Any) -> None:
     """List the studies, one line each: name, presets, source, title.
 
     equitangents list
@@ -45,60 +43,44 @@ def list_studies(
     """
     from equitangents_studies import registry
 
-    if json_path is not None:
+    if o.json is not None:
         entries = ("name", "presets", "source", "title", "summary")
         listed = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
-        json_path.write_text(json.dumps(listed, indent=1, ensure_ascii=False), "utf-8")
+        o.json.write_text(json.dumps(listed, indent=1, ensure_ascii=False), "utf-8")
     rows = [(info.name, ", ".join(info.presets), info.source, info.title) for info in registry.values()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         typer.echo("  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[3]]))
 
 
-def reproduce(
-    study: Annotated[
+@cli.command(
+    study=cli.argument(
         str,
-        typer.Argument(
-            help="Name of the study, as `equitangents list` shows it. For a paper (2403.03103, 2406.06504 or "
-            "2207.04612), list the command for each figure, table and theorem.",
-            autocompletion=_studies,
-        ),
-    ],
-    preset: Annotated[
+        "Name of the study, as `equitangents list` shows it. For a paper (2403.03103, 2406.06504 or 2207.04612), list "
+        "the command for each figure, table and theorem.",
+        autocompletion=_studies,
+    ),
+    preset=cli.option(
         str,
-        typer.Option(
-            metavar="NAME",
-            help="Size of the study: quick takes minutes on two cores, desk up to some hours, and paper is the size of "
-            "the paper, for a GPU. Not every study has desk.",
-            autocompletion=_presets,
-        ),
-    ] = "quick",
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder of the results, by default runs/STUDY-PRESET.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", metavar="", help="Resume an interrupted run.")] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset. Can be repeated."),
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder of data sets, by default EQUITANGENTS_DATA.")
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            callback=_images,
-            help="Your own images (.npz with x and y), in studies of images.",
-        ),
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Group, such as C4 or D4, in studies with that setting.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Replace the run in the folder, whatever it is.")
-    ] = False,
-) -> None:
+        "Size of the study: quick takes minutes on two cores, desk up to some hours, and paper is for a GPU, at the "
+        "size of the paper.",
+        "quick",
+        metavar="NAME",
+        autocompletion=_presets,
+    ),
+    out=cli.option(Path, "Folder of the results, by default runs/STUDY-PRESET.", metavar="FOLDER"),
+    resume=cli.flag("Resume an interrupted run."),
+    settings=cli.option(
+        list[str], "Change a setting of the preset. Can be repeated.", None, "--set", metavar="KEY=VALUE"
+    ),
+    data_dir=cli.option(Path, "Folder of data sets, by default EQUITANGENTS_DATA.", metavar="FOLDER"),
+    data=cli.option(
+        str, "Your own images (.npz with x and y), in studies of images.", metavar="FILE", callback=_images
+    ),
+    group=cli.option(str, "Group, such as C4 or D4, in studies with that setting.", metavar="NAME"),
+    force=cli.flag("Replace the run in the folder, whatever it is."),
+)
+def reproduce(o: Any) -> None:
     """Run a study, write its results, figures and report, and print each claim with its outcome.
 
     equitangents reproduce toy
@@ -109,27 +91,26 @@ def reproduce(
     """
     from equitangents_studies.framework.catalogue import places
 
-    if (shown := places(study)) is not None:
+    if (shown := places(o.study)) is not None:
         from equitangents.report import Table, text_of
 
         header = ("figure, table or theorem", "equitangents reproduce …")
         typer.echo(text_of(Table("", header, [(place.item, place.command) for place in shown], text=True)))
         return
-    changes = parse_settings(settings or [])
-    for key, value in (("data", data), ("group", group)):
+    changes = parse_settings(o.settings or [])
+    for key, value in (("data", o.data), ("group", o.group)):
         if value is not None and changes.setdefault(key, value) != value:
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from equitangents_studies.framework.catalogue import lookup
 
-    lookup(study, preset)  # before JAX is imported: a wrong name is an error within a second
+    lookup(o.study, o.preset)  # before JAX is imported: a wrong name is an error within a second
     require("pooch", "studies", "equitangents reproduce")
     import equitangents_studies as studies
     from equitangents.report import Table, text_of
     from equitangents_studies.claim import TITLES
 
-    result = studies.run(
-        study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, force=force
-    )
+    same = {name: getattr(o, name) for name in ("preset", "out", "resume", "data_dir", "force")}
+    result = studies.run(o.study, settings=changes, progress=True, **same)
     for kind, title in TITLES.items():
         claims = [claim for claim in result.claims if claim.kind == kind]
         rows = [(c.outcome, c.statement, c.number_cell, c.interval_cell, c.bound_cell) for c in claims]

@@ -5,56 +5,47 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from equitangents.extending import one_of, there, writable
+from equitangents.extending import options as cli
 
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
+_SAME = ("inputs", "depth", "ridge", "repetitions", "error", "standardise", "seed")
 _SOME = "FCN, LCN, VEC, GAP, LAP2, LAP4, …"
 
 
-def systems(
-    data: Annotated[
+@cli.command(
+    data=cli.option(
         Path,
-        typer.Option(
-            metavar="FILE",
-            callback=there,
-            help=".npz file with x (N, height, width, channels) and y, and optionally x_test and y_test.",
-        ),
-    ],
-    architectures: Annotated[str | None, typer.Option(metavar="NAME,…", help=f"Two or more of {_SOME}.")] = None,
-    groups: Annotated[
+        ".npz file with x (N, height, width, channels) and y, and optionally x_test and y_test.",
+        ...,
+        callback=cli.there,
+    ),
+    architectures=cli.option(str, f"Two or more of {_SOME}.", metavar="NAME,…"),
+    groups=cli.option(
         str,
-        typer.Option(
-            metavar="NAME,…",
-            show_default=False,
-            help="Groups whose random elements transform the data, by default O(3)xI, O(3)^d, P(3d) and O(3d), where 3 "
-            "is the number of channels.",
-        ),
-    ] = "O(3)xI,O(3)^d,P(3d),O(3d)",
-    inputs: Annotated[int, typer.Option(metavar="N", help="Number of inputs, drawn at random.")] = 1000,
-    depth: Annotated[int, typer.Option(metavar="N", help="Hidden layers.")] = 4,
-    ridge: Annotated[float, typer.Option(metavar="X", help="Ridge, relative to the kernel's mean diagonal.")] = 1e-4,
-    repetitions: Annotated[int, typer.Option(metavar="N", help="Training sets of each size.")] = 10,
-    error: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Error of the learning curves, by default classification for labels unless some error is 0: "
-            "classification, squared.",
-            **one_of("classification", "squared"),
-        ),
-    ] = None,
-    standardise: Annotated[
-        bool, typer.Option(metavar="", help="Standardise x by the mean and standard deviation of all its entries.")
-    ] = True,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", callback=writable, help="Write the result to this file, as JSON.")
-    ] = None,
-) -> None:
+        "Groups whose random elements transform the data, by default O(3)xI, O(3)^d, P(3d) and O(3d), where 3 is the "
+        "number of channels.",
+        "O(3)xI,O(3)^d,P(3d),O(3d)",
+        metavar="NAME,…",
+        show_default=False,
+    ),
+    inputs=cli.option(int, "Number of inputs, drawn at random.", 1000),
+    depth=cli.option(int, "Hidden layers.", 4),
+    ridge=cli.option(float, "Ridge, relative to the kernel's mean diagonal.", 1e-4),
+    repetitions=cli.option(int, "Training sets of each size.", 10),
+    error=cli.pick(
+        "Error of the learning curves, by default classification for labels unless some error is 0",
+        None,
+        *("classification", "squared"),
+    ),
+    standardise=cli.option(bool, "Standardise x by the mean and standard deviation of all its entries.", True),
+    seed=cli.option(int, "Random seed.", 0),
+    json=cli.JSON,
+)
+def systems(o: Any) -> None:
     """Find which architecture's symmetries help or hurt on your data, and how many samples each saves.
 
     equitangents systems --data digits.npz
@@ -68,11 +59,11 @@ def systems(
     from equitangents.errors import InvalidArgumentError
     from equitangents.extending import read_named
 
-    compared = None if architectures is None else _known(architectures)
-    arrays = read_named("data", data, ("x", "y"))
+    compared = None if o.architectures is None else _known(o.architectures)
+    arrays = read_named("data", o.data, ("x", "y"))
     tests = [arrays[name] for name in ("x_test", "y_test") if name in arrays]
     if len(tests) == 1:
-        raise InvalidArgumentError("data", str(data), "both x_test and y_test, or none")
+        raise InvalidArgumentError("data", str(o.data), "both x_test and y_test, or none")
     from equitangents_studies.framework.progress import Task
     from equitangents_studies.systems import compare_architectures
 
@@ -81,21 +72,15 @@ def systems(
         arrays["y"],
         test=(tests[0], tests[1]) if tests else None,
         architectures=compared,
-        groups=_parts(groups),
-        inputs=inputs,
-        depth=depth,
-        ridge=ridge,
-        repetitions=repetitions,
-        error=error,  # type: ignore[arg-type]
-        standardise=standardise,
-        seed=seed,
+        groups=_parts(o.groups),
+        **{name: getattr(o, name) for name in _SAME},
         progress=Task("Learning curves of architectures", shown=sys.stderr.isatty()).step,
     )
     typer.echo(str(found))
-    if json is not None:
+    if o.json is not None:
         from equitangents_studies.framework.folder import write_json
 
-        write_json(json, found.to_dict())
+        write_json(o.json, found.to_dict())
 
 
 def _parts(text: str) -> list[str]:

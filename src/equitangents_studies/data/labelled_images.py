@@ -64,7 +64,7 @@ class ImageForm:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
-    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `told`: what was done to them.
+    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `notes`: what was done to them.
 
     together: (N,) what images that belong together have in common; None where nothing says so.
     """
@@ -74,7 +74,7 @@ class LabelledImages:
     x: Float[np.ndarray, "n height width channels"]
     y: np.ndarray | None
     form: ImageForm
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     together: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ def load_labelled_images(
     numbers real targets. Images that are all of one size stay as they are; else the largest centred square of each is
     averaged down to the smallest side there is, or to `size`. They are grey if all files are, else in colour; 8 and 16
     bits become [0, 1]; EXIF's orientation is followed. Files that cannot be read are an error; with `skip_bad` they are
-    left out, and named in `told`. `progress` is called with how many are read, of how many.
+    left out, and named in `notes`. `progress` is called with how many are read, of how many.
 
     Raises InvalidArgumentError that names the file, folder, line or class that cannot be used, MemoryLimitError where
     the images together do not fit.
@@ -119,7 +119,7 @@ def load_labelled_images(
     equitangents.errors.InvalidArgumentError: data is 'there/is/none'; expected a folder
     """
     folder = _folder(path)
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if targets is None:
         if not any(p.is_dir() and not p.name.startswith(".") for p in folder.iterdir()):
             table = "give a table with the columns file and label as well (--targets labels.csv)"
@@ -132,7 +132,7 @@ def load_labelled_images(
         names, y, sources = _table(Path(targets).expanduser(), folder, together)
         left = len(set(images_in(folder)) - set(names))
     if left:
-        told = (f"{left:,} images without a label are left out",)
+        notes = (f"{left:,} images without a label are left out",)
     readable = _Readable(folder, skip_bad)
     headers = readable.headers(names)
     form, more = _common(headers, None if size is None else check_whole("size", size, 1))
@@ -142,7 +142,7 @@ def load_labelled_images(
     rows = [i for i, name in enumerate(names) if name in kept]
     y, sources = y[rows], None if sources is None else sources[rows]
     kept_files = tuple(names[i] for i in rows)
-    return LabelledImages(folder, kept_files, x, y, form, (*told, *readable.told, *more, *_counted(y)), sources)
+    return LabelledImages(folder, kept_files, x, y, form, (*notes, *readable.notes, *more, *_counted(y)), sources)
 
 
 def load_images_like(
@@ -166,7 +166,7 @@ def load_images_like(
     if form.unit == "its own" and not form.largest / _ALIKE <= largest <= form.largest * _ALIKE:
         unit = "bring both to the unit of the training set"
         raise InvalidArgumentError("data", largest, form.largest, unit, verb="has numbers up to")
-    return LabelledImages(folder, tuple(header.name for header in headers), x, None, form, readable.told)
+    return LabelledImages(folder, tuple(header.name for header in headers), x, None, form, readable.notes)
 
 
 def images_in(folder: Path) -> list[str]:
@@ -289,7 +289,7 @@ class _Readable:
         return headers
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """A line for each file that is left out."""
         return tuple(f"skipped: {why}" for why in self.bad.values())
 
@@ -313,19 +313,19 @@ def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[
         raise InvalidArgumentError("size", size, f"at most {side}", f"the side of {least.name}")
     sizes = Counter((header.height, header.width) for header in headers)
     channels = Counter(header.channels for header in headers)
-    brought, told = size is not None or len(sizes) > 1, []
+    brought, notes = size is not None or len(sizes) > 1, []
     height, width = (size or side,) * 2 if brought else next(iter(sizes))
     others = len(headers) - sizes[height, width]
     if others:
         why = "size that was asked for" if size else f"smallest side, that of {least.name}"
-        told.append(
+        notes.append(
             f"{others:,} of {len(headers):,} images are cut to the largest centred square and averaged down to "
             f"{height}×{width} pixels, the {why}"
         )
     if len(channels) > 1:
-        told.append(f"{channels[1]:,} grey images are taken as colours")
+        notes.append(f"{channels[1]:,} grey images are taken as colours")
     form = ImageForm(height, width, max(channels), next(iter(units)), brought, len(channels) > 1, math.nan)
-    return form, tuple(told)
+    return form, tuple(notes)
 
 
 def _check_like(folder: Path, header: _Header, form: ImageForm) -> None:

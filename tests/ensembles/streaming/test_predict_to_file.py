@@ -199,7 +199,7 @@ class TestTwoProcesses:
 
         monkeypatch.setattr(PredictionTask, "predict", raced)
         if model is OTHER:
-            with pytest.raises(StoreError, match="exists; it does not hold these predictions"):
+            with pytest.raises(StoreError, match="expected a new path, or one that holds these predictions"):
                 predict_to_file(MODEL, NEW, out, rows=5)
             assert made_by(out) == 1
             predict_to_file(MODEL, NEW, out, rows=5, force=True)
@@ -261,10 +261,10 @@ class TestAFileThatIsThere:
         assert before == (path.stat().st_ino, path.read_bytes())
         other = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, list("abcabcab"))
         for model, x, changed in ((other, NEW, {}), (CLASSIFIER, NEW + 1, {}), (CLASSIFIER, NEW, {"time": 3.0})):
-            with pytest.raises(StoreError, match="exists; it does not hold these predictions"):
+            with pytest.raises(StoreError, match="expected a new path, or one that holds these predictions"):
                 predict_to_file(model, x, path, rows=5, **changed)
         path.write_bytes(before[1][:-20] + b"\0" + before[1][-19:])
-        with pytest.raises(StoreError, match="exists; it does not hold these predictions"):
+        with pytest.raises(StoreError, match="expected a new path, or one that holds these predictions"):
             predict_to_file(CLASSIFIER, NEW, path, rows=5)
         predicted.left = None
         predict_to_file(CLASSIFIER, NEW, path, rows=5, force=True)

@@ -372,10 +372,7 @@ class SolvedProblem(KernelPredictor):
     def _changes(self, x: DataRows, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """B and (K + noise) B − 2K(X, x), (N, M), at every time; of a posterior the noise on its targets is δ."""
         if not self.solver.exact:
-            raise InvalidArgumentError(
-                "solver is an approximation by some of the training inputs, which gives means alone; take "
-                "solver='pcg' for variances, or fewer samples"
-            )
+            raise InvalidArgumentError("solver", self.solver.name, "an exact one or 'pcg' for variances")
         matrix = self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
             cross, prior_cross = matrix.cross(x), cast(FeatureMatrix, self.prior or matrix).cross(x)
